@@ -1,0 +1,160 @@
+"""What goes into the engine and what comes out of it: plain data, no torch.
+
+The words are those of `docs/glossary.md`: a *request* asks for n *samples* of one prompt before a deadline; a
+sample ends for one `FinishReason`; a *round* is draft, verify, accept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+FinishReason = Literal["stop", "length", "deadline", "cancelled", "error"]
+Origin = Literal["draft", "target"]
+
+
+class RequestError(ValueError):
+    """A request that cannot be honoured; the message names the field and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How the next token's distribution is shaped before it is sampled, for target and draft alike.
+
+    `temperature` 0 is greedy. `top_p` keeps the smallest set of tokens with at least that mass, `top_k` the k most
+    likely (0: all), `min_p` those with at least that share of the likeliest token's probability (0: all).
+    """
+
+    temperature: float = 0.2
+    top_p: float = 0.95
+    top_k: int = 0
+    min_p: float = 0.0
+
+    def __post_init__(self) -> None:
+        _in_range("temperature", self.temperature, 0.0, 10.0)
+        _in_range("top_p", self.top_p, 0.0, 1.0, open_low=True)
+        _in_range("top_k", self.top_k, 0, math.inf)
+        _in_range("min_p", self.min_p, 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """n samples of one prompt.
+
+    `prompt` is the text exactly as the model shall see it. `budget_s` is wall-clock seconds from the moment the
+    engine takes the request up, tokenization and prefill included; None means no deadline. `stop` holds strings that
+    end a sample and are not part of its text. Sample i draws its randomness from (seed, i, token position) alone.
+    """
+
+    prompt: str
+    n: int = 1
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    seed: int = 0
+    budget_s: float | None = None
+    max_new_tokens: int = 512
+    stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.prompt:
+            raise RequestError("prompt is empty: give at least one character")
+        _in_range("n", self.n, 1, 1024)
+        _in_range("max_new_tokens", self.max_new_tokens, 1, math.inf)
+        _in_range("seed", self.seed, 0, 2**63 - 1)
+        if self.budget_s is not None:
+            _in_range("budget", self.budget_s, 0.0, 86_400.0, open_low=True)
+        if any(not s for s in self.stop):
+            raise RequestError("stop holds an empty string: remove it")
+
+
+@dataclass(slots=True)
+class Sample:
+    """One completion, finished or not, with the clock and the counts it was made with.
+
+    Times are seconds since the engine took the request up. `logprobs` are the target's own log-probabilities (before
+    temperature and filtering) of `token_ids`; `mean_logprob` is their mean, None while there are none. `origins` says
+    for each token whether the drafter proposed it or the target supplied it (first, correction and bonus tokens).
+    """
+
+    index: int
+    seed: int
+    text: str = ""
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
+    finish_reason: FinishReason | None = None
+    first_token_s: float | None = None
+    finished_s: float | None = None
+    n_rounds: int = 0
+    n_drafted: int = 0
+    n_accepted: int = 0
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens generated, EOS not counted."""
+        return len(self.token_ids)
+
+    @property
+    def mean_logprob(self) -> float | None:
+        """Mean log-probability per token under the target at temperature 1, the default selector's score."""
+        return sum(self.logprobs) / len(self.logprobs) if self.logprobs else None
+
+    @property
+    def ms_per_token(self) -> float | None:
+        """Milliseconds from the start of the request to this sample's end, per token (BASS, section 4)."""
+        if self.finished_s is None or not self.token_ids:
+            return None
+        return 1000 * self.finished_s / len(self.token_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One draft-verify-accept round of a batch: `accepted[i]` draft tokens of row i stood, out of `drafted[i]`."""
+
+    started_s: float
+    draft_length: int
+    drafted: tuple[int, ...]
+    accepted: tuple[int, ...]
+    draft_s: float
+    verify_s: float
+    other_s: float
+
+
+@dataclass(slots=True)
+class Completion:
+    """All samples of a request, in index order, and how the time went (seconds)."""
+
+    samples: list[Sample]
+    n_prompt_tokens: int
+    rounds: list[Round]
+    prefill_s: float
+    wall_s: float
+    peak_memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What one round added to one sample; a sequence of these is what a live view needs.
+
+    `text` is the sample's whole text so far, `origins` those of its tokens that this round added.
+    """
+
+    index: int
+    text: str
+    n_tokens: int
+    origins: tuple[Origin, ...]
+    mean_logprob: float | None
+    elapsed_s: float
+    finish_reason: FinishReason | None
+
+
+OnUpdate = Callable[[Sequence[Update]], None]
+ShouldCancel = Callable[[], bool]
+
+
+def _in_range(name: str, value: float, low: float, high: float, *, open_low: bool = False) -> None:
+    above = value > low if open_low else value >= low
+    if not (above and value <= high):  # written so that NaN fails
+        raise RequestError(f"{name} is {value}: it must be {'above' if open_low else 'at least'} {low:g}"
+                           + (f" and at most {high:g}" if high != math.inf else ""))
