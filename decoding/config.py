@@ -1,0 +1,82 @@
+"""How an engine is set up: which models, which drafter, which rules. Plain data, no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from decoding.request import RequestError
+
+Acceptance = Literal["coupled", "maximal"]
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+DEVICES = ("auto", "cpu", "cuda")
+ACCEPTANCES = ("coupled", "maximal")
+MAX_DRAFT_LENGTH = 32
+LOOKUP_DRAFTERS = ("ngram", "sibling")
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterSpec:
+    """A parsed drafter: a `lookup` in known text, a draft `model`, both (lookup first), or neither."""
+
+    lookup: Literal["ngram", "sibling"] | None
+    model: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Everything that decides what an engine is; two equal configurations may share one loaded engine.
+
+    `drafter` is `none`, `ngram` (looks up the row's own text), `sibling` (looks up the text of all samples of the
+    task), a model reference, or `sibling+MODEL` / `ngram+MODEL`. `draft_length` is `bass` or `fixed:K`.
+    Raises RequestError on a value that no engine can honour.
+    """
+
+    target: str
+    drafter: str = "sibling"
+    draft_length: str = "bass"
+    acceptance: str = "coupled"
+    dtype: str = "auto"
+    device: str = "auto"
+    max_batch: int = 16
+
+    def __post_init__(self) -> None:
+        _one_of("dtype", self.dtype, DTYPES)
+        _one_of("device", self.device, DEVICES)
+        _one_of("acceptance", self.acceptance, ACCEPTANCES)
+        if self.max_batch < 1:
+            raise RequestError(f"max_batch is {self.max_batch}: it must be at least 1")
+        parse_drafter(self.drafter)
+        parse_draft_length(self.draft_length)
+
+
+def parse_drafter(text: str) -> DrafterSpec:
+    """Return what a `--drafter` value asks for; raises RequestError when it asks for nothing known."""
+    if text == "none":
+        return DrafterSpec(None, None)
+    lookup, _, model = text.partition("+")
+    if lookup in LOOKUP_DRAFTERS:
+        if "+" in text and not model:
+            raise RequestError(f"drafter is {text!r}: name a model after the +")
+        return DrafterSpec(lookup, model or None)  # type: ignore[arg-type]
+    if not text:
+        raise RequestError("drafter is empty: use none, ngram, sibling or a model")
+    return DrafterSpec(None, text)
+
+
+def parse_draft_length(text: str) -> int | None:
+    """Return K of `fixed:K`, None for a named policy; raises RequestError otherwise."""
+    if text == "bass":
+        return None
+    kind, _, length = text.partition(":")
+    if kind == "fixed" and length.isdecimal() and 0 <= int(length) <= MAX_DRAFT_LENGTH:
+        return int(length)
+    raise RequestError(
+        f"draft_length is {text!r}: use bass or fixed:K with K from 0 to {MAX_DRAFT_LENGTH}"
+    )
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise RequestError(f"{name} is {value!r}: use one of {', '.join(allowed)}")

@@ -1,0 +1,1 @@
+"""Whatever proposes tokens: a draft model, text already seen, or nothing."""

@@ -1,0 +1,69 @@
+"""Lookup where its match is long, the draft model elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from decoding.drafters.base import Proposal
+from decoding.drafters.lookup import LookupDrafter
+from decoding.drafters.model import ModelDrafter
+from decoding.row import Row
+from decoding.sampling import Distribution
+
+LONG_MATCH = 4
+
+
+class LookupThenModel:
+    """A long match is nearly always right and costs nothing; only rows without one wait for the draft model."""
+
+    def __init__(self, model: ModelDrafter, *, shared: bool) -> None:
+        self._lookup = LookupDrafter(shared=shared, shortest_match=LONG_MATCH)
+        self._model = model
+
+    def begin(self, rows: Sequence[Row], capacity: int) -> None:
+        """Start both."""
+        self._lookup.begin(rows, capacity)
+        self._model.begin(rows, capacity)
+
+    def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
+        """Return each row's lookup draft, or the model's where the lookup found nothing."""
+        found = self._lookup.propose(rows, lengths).tokens
+        drawn = self._model.propose(rows, [0 if tokens else k for tokens, k in zip(found, lengths, strict=True)])
+        merged = [a or b for a, b in zip(found, drawn.tokens, strict=True)]
+        if drawn.q is None:
+            return Proposal(merged)
+        return Proposal(merged, _with_certainties(drawn.q, found, max(map(len, merged))))
+
+    def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
+        """Keep both in step."""
+        self._lookup.observe(rows, accepted)
+        self._model.observe(rows, accepted)
+
+    def drop(self, slot: int) -> None:
+        """Move the last row in both."""
+        self._lookup.drop(slot)
+        self._model.drop(slot)
+
+    def restart(self, slot: int, row: Row) -> None:
+        """Restart the slot in both."""
+        self._lookup.restart(slot, row)
+        self._model.restart(slot, row)
+
+
+def _with_certainties(q: Distribution, found: list[list[int]], k: int) -> Distribution:
+    """Return `q` [R * k', C] widened to k steps, with one-hot rows where the lookup drafted."""
+    R = len(found)
+    ids = q.ids.view(R, -1, q.width)
+    logp = q.logp.view(R, -1, q.width)
+    missing = k - ids.shape[1]
+    if missing > 0:
+        filler = (-1 - torch.arange(q.width, device=ids.device)).expand(R, missing, -1)
+        ids = torch.cat([ids, filler], dim=1)
+        logp = torch.cat([logp, logp.new_full((R, missing, q.width), float("-inf"))], dim=1)
+    for r, tokens in enumerate(found):
+        if tokens:
+            ids[r, : len(tokens), 0] = torch.tensor(tokens, device=ids.device)
+            logp[r, : len(tokens), 0] = 0.0
+    return Distribution(ids.flatten(0, 1), logp.flatten(0, 1))

@@ -1,0 +1,108 @@
+"""Drafts from text already seen: the row's own (n-gram lookup) or that of all samples of the task (siblings).
+
+A row's last tokens are looked up among everything known; the continuation of the longest match is proposed, by
+majority where several places match (the consensus of arXiv 2503.05330). Needs no model, and costs microseconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from decoding.drafters.base import Proposal
+from decoding.row import Row
+
+LONGEST_MATCH = 6
+_MOST_PLACES = 16
+
+Place = tuple[list[int], int]
+"""A text and the position in it that follows a match."""
+
+
+class TextIndex:
+    """Where each n-gram of 1 to LONGEST_MATCH tokens was seen; texts may grow and are indexed as they do."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[int, ...], list[Place]] = {}
+
+    def add(self, text: list[int], start: int) -> None:
+        """Index the n-grams that end at `start` or later. The text is kept by reference and may grow afterwards."""
+        for end in range(start + 1, len(text) + 1):
+            for n in range(1, min(LONGEST_MATCH, end) + 1):
+                places = self._places.setdefault(tuple(text[end - n : end]), [])
+                places.append((text, end))
+                if len(places) > _MOST_PLACES:
+                    del places[0]
+
+    def continuation(self, text: list[int], length: int, shortest_match: int) -> list[int]:
+        """Return up to `length` tokens that followed the longest known match of the end of `text`."""
+        for n in range(min(LONGEST_MATCH, len(text)), shortest_match - 1, -1):
+            places = [p for p in self._places.get(tuple(text[-n:]), ()) if p[1] < len(p[0])]
+            if places:
+                return _consensus(places, length)
+        return []
+
+
+def _consensus(places: list[Place], length: int) -> list[int]:
+    tokens: list[int] = []
+    while places and len(tokens) < length:
+        # The latest place comes first, so that it wins a tie.
+        votes = Counter(text[at] for text, at in reversed(places))
+        token = votes.most_common(1)[0][0]
+        tokens.append(token)
+        places = [(text, at + 1) for text, at in places if text[at] == token and at + 1 < len(text)]
+    return tokens
+
+
+class LookupDrafter:
+    """`shared` lets every row look into its siblings' texts; otherwise each knows the prompt and itself only.
+
+    Matches shorter than `shortest_match` tokens are left to others.
+    """
+
+    def __init__(self, *, shared: bool, shortest_match: int = 1) -> None:
+        self.shared = shared
+        self.shortest_match = shortest_match
+        self._index: list[TextIndex] = []
+        self._indexed: list[int] = []
+
+    def begin(self, rows: Sequence[Row], capacity: int) -> None:
+        """Index the prompt."""
+        self._indexed = [len(row.tokens) for row in rows]
+        common = TextIndex()
+        common.add(list(rows[0].tokens), 0)
+        self._index = [common] * len(rows)
+        if not self.shared:
+            self._index = [self._own_index(row) for row in rows]
+
+    def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
+        """Return each row's continuation of its longest match, none where nothing matches."""
+        found = zip(self._index, rows, lengths, strict=True)
+        return Proposal(
+            [index.continuation(row.tokens, k, self.shortest_match) if k else [] for index, row, k in found]
+        )
+
+    def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
+        """Index what the rows wrote."""
+        for slot, row in enumerate(rows):
+            self._index[slot].add(row.tokens, self._indexed[slot])
+            self._indexed[slot] = len(row.tokens)
+
+    def drop(self, slot: int) -> None:
+        """Move the last row's state; a finished sibling's text stays in the common index."""
+        for state in (self._index, self._indexed):
+            last = state.pop()
+            if slot < len(state):
+                state[slot] = last  # type: ignore[call-overload]
+
+    def restart(self, slot: int, row: Row) -> None:
+        """Begin a waiting sample; with siblings it profits from all that were written before it."""
+        self._indexed[slot] = len(row.tokens)
+        if not self.shared:
+            self._index[slot] = self._own_index(row)
+
+    @staticmethod
+    def _own_index(row: Row) -> TextIndex:
+        index = TextIndex()
+        index.add(list(row.tokens), 0)
+        return index

@@ -1,0 +1,98 @@
+"""Drafts from a smaller model with the target's token ids, with a ragged cache of its own that lives as long as the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from decoding.drafters.base import Proposal
+from decoding.noise import Role
+from decoding.row import Row
+from decoding.runner import ModelRunner
+from decoding.sampling import Distribution, shape
+from decoding.models import LoadedModel
+
+
+class ModelDrafter:
+    """Runs the draft model k times per round.
+
+    Under coupled acceptance the draft is drawn with the target's noise (`Role.SAMPLE`), under the maximal rule with a
+    stream of its own.
+    """
+
+    def __init__(self, draft: LoadedModel, vocab_size: int, *, coupled: bool) -> None:
+        self._draft = draft
+        self._vocab_size = min(vocab_size, draft.vocab_size)
+        self._role = Role.SAMPLE if coupled else Role.DRAFT
+        self._runner: ModelRunner | None = None
+        self._base: list[int] = []
+
+    @property
+    def runner(self) -> ModelRunner:
+        """The draft model over its cache."""
+        if self._runner is None:
+            raise RuntimeError("propose before begin")
+        return self._runner
+
+    def begin(self, rows: Sequence[Row], capacity: int) -> None:
+        """Prefill the prompt, but for its pending last token."""
+        self._runner = ModelRunner(self._draft.model, self._vocab_size, len(rows), capacity)
+        self._runner.prefill(rows[0].tokens[:-1], len(rows))
+
+    def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
+        """Draw up to `lengths[r]` tokens per row, one step of the draft model for each.
+
+        The first step also feeds what the draft model has not seen: the pending token, and after full acceptance its
+        own last draft too; after rounds in which others drafted, all of these rounds' tokens.
+        """
+        runner, cache = self.runner, self.runner.cache
+        drafts: list[list[int]] = [[] for _ in rows]
+        steps: list[tuple[list[int], Distribution]] = []
+        keys = torch.tensor([row.key for row in rows], device=runner.device)
+        self._base = [len(row.tokens) for row in rows]
+        if not any(lengths):
+            return Proposal(drafts)
+        for step in range(max(lengths)):
+            active = [r for r, k in enumerate(lengths) if k > step]
+            feed: list[list[int]] = [[] for _ in rows]
+            for r in active:
+                feed[r] = rows[r].tokens[cache.lens[r] :] + drafts[r][-1:]
+            logits = runner.forward(feed, last_only=True)[active]
+            cache.commit([len(tokens) for tokens in feed])
+            q = shape(logits, rows[0].request.sampling)
+            positions = torch.tensor([cache.lens[r] for r in active], device=runner.device)
+            chosen = q.sample(keys[active], positions, self._role).tolist()
+            for r, token in zip(active, chosen, strict=True):
+                drafts[r].append(token)
+            steps.append((active, q))
+        return Proposal(drafts, _stack(steps, drafts, runner.device))
+
+    def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
+        """Forget the rejected drafts: the cache keeps what the row's text confirms."""
+        cache = self.runner.cache
+        for slot, (base, n) in enumerate(zip(self._base, accepted, strict=True)):
+            cache.rewind(slot, base + n)
+
+    def drop(self, slot: int) -> None:
+        """Move the last row's cache into the slot."""
+        self.runner.cache.drop(slot)
+
+    def restart(self, slot: int, row: Row) -> None:
+        """Cut the slot's cache back to the prompt, which the waiting sample shares."""
+        self.runner.cache.rewind(slot, row.n_prompt - 1)
+
+
+def _stack(
+    steps: list[tuple[list[int], Distribution]], drafts: list[list[int]], device: torch.device
+) -> Distribution:
+    """Join per-step distributions into [R * k, C]; rows that drafted less are padded with no mass."""
+    k = len(steps)
+    width = max(q.width for _, q in steps)
+    ids = torch.full((len(drafts), k, width), -1, device=device)
+    logp = torch.full((len(drafts), k, width), float("-inf"), device=device)
+    ids -= torch.arange(width, device=device)
+    for step, (active, q) in enumerate(steps):
+        ids[active, step, : q.width] = q.ids
+        logp[active, step, : q.width] = q.logp
+    return Distribution(ids.flatten(0, 1), logp.flatten(0, 1))

@@ -1,0 +1,284 @@
+"""Batched speculative decoding under a wall-clock budget: the loop of BASS (arXiv 2404.15778).
+
+    prefill the prompt once, share it with n rows
+    until every sample has ended or the next round would miss the deadline:
+        draft    each row proposes up to k tokens
+        verify   the target scores all rows' proposals in one forward
+        accept   per row, as many tokens as the lossless rule lets stand, and one of the target's own
+        commit   each row advances by its own number of tokens
+
+A sample finishes the moment it stops, hits its length or runs out of time; its slot goes to the next one at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+
+from decoding import acceptance
+from decoding.acceptance import NO_TOKEN
+from decoding.batch import Batch
+from decoding.clock import Clock
+from decoding.config import EngineConfig, MAX_DRAFT_LENGTH, parse_drafter
+from decoding.draft_length import make_policy
+from decoding.drafters.base import Drafter, NoDrafter, Proposal
+from decoding.drafters.combined import LookupThenModel
+from decoding.drafters.lookup import LookupDrafter
+from decoding.drafters.model import ModelDrafter
+from decoding.memory import peak_memory_bytes
+from decoding.models import LoadedModel, check_same_tokenizer, load
+from decoding.request import (
+    Completion,
+    OnUpdate,
+    Origin,
+    Request,
+    RequestError,
+    Round,
+    ShouldCancel,
+    Update,
+)
+from decoding.row import Row
+from decoding.runner import ModelRunner
+from decoding.sampling import raw_logprobs, shape
+
+
+class Engine:
+    """A target, a drafter and the rules between them; decodes one request at a time."""
+
+    def __init__(self, config: EngineConfig, target: LoadedModel, draft: LoadedModel | None) -> None:
+        self.config = config
+        self.target = target
+        self.draft = draft
+        # Costs learnt from earlier requests, so that the first round of the next can be predicted.
+        self._round_s = 0.0
+        self._prefill_s_per_token = 0.0
+
+    @classmethod
+    def load(cls, config: EngineConfig, on_progress: Callable[[str], None] | None = None) -> Engine:
+        """Return an engine with its models in memory and warmed up. Raises ModelError or RequestError."""
+        target = load(config.target, config.dtype, config.device, on_progress)
+        spec = parse_drafter(config.drafter)
+        draft = None
+        if spec.model is not None:
+            draft = load(spec.model, config.dtype, config.device, on_progress)
+            check_same_tokenizer(target, draft)
+        engine = cls(config, target, draft)
+        engine._warm_up()
+        return engine
+
+    # What the caller needs to know to write a prompt -----------------------------------------------------------
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the target was trained to converse."""
+        return self.target.has_chat_template
+
+    @property
+    def fim_tokens(self) -> tuple[str, str, str] | None:
+        """Fill-in-the-middle markers (prefix, suffix, middle) of the target's family, or None."""
+        return self.target.fim_tokens
+
+    @property
+    def context_length(self) -> int:
+        """Tokens the target can look at, prompt and output together."""
+        return self.target.context_length
+
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens a prompt has."""
+        return len(self._encode(text))
+
+    def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
+        """Return the prompt text of a conversation with the reply already begun by `reply_prefix`."""
+        text: str = self.target.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True
+        )
+        return text + reply_prefix
+
+    # Decoding --------------------------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def generate(
+        self,
+        request: Request,
+        on_update: OnUpdate | None = None,
+        should_cancel: ShouldCancel | None = None,
+    ) -> Completion:
+        """Return n samples of a prompt, finished or cut off by the deadline, each with its own clock.
+
+        `on_update` is called after each round with what the round added; `should_cancel` is asked before each.
+        Raises RequestError when the prompt does not leave room for one token.
+        """
+        clock = Clock(request.budget_s, self._round_s)
+        prompt = self._encode(request.prompt)
+        limit = self._limit(prompt, request)
+        batch = Batch(request, prompt, limit, self.target.tokenizer, self.config.max_batch)
+        drafter = self._make_drafter()
+        policy = make_policy(self.config.draft_length)
+        target = self._begin(batch, drafter, clock)
+        prefill_s = clock.elapsed
+        rounds: list[Round] = []
+
+        while batch.rows:
+            if should_cancel is not None and should_cancel():
+                self._publish(batch.finish_all("cancelled", clock.elapsed), (), clock, on_update)
+                break
+            if target is None or not clock.fits(clock.expected_round_s):
+                self._publish(batch.finish_all("deadline", clock.elapsed), (), clock, on_update)
+                break
+            added, done = self._round(batch, target, drafter, policy.next(len(batch.rows)), clock)
+            policy.observe(done.accepted)
+            rounds.append(done)
+            self._publish(batch.rows, added, clock, on_update)
+            batch.retire_finished(target, drafter)
+            clock.observe_round(clock.elapsed - done.started_s)
+
+        if rounds:
+            self._round_s = max(r.draft_s + r.verify_s + r.other_s for r in rounds[-4:])
+        return Completion(
+            samples=batch.samples,
+            n_prompt_tokens=len(prompt),
+            rounds=rounds,
+            prefill_s=prefill_s,
+            wall_s=clock.elapsed,
+            peak_memory_bytes=peak_memory_bytes(self.target.device),
+        )
+
+    def _begin(self, batch: Batch, drafter: Drafter, clock: Clock) -> ModelRunner | None:
+        """Prefill target and drafter; None when that alone would miss the deadline."""
+        n_prefill = len(batch.prompt) - 1
+        if not clock.fits(self._prefill_s_per_token * n_prefill):
+            return None
+        started = clock.elapsed
+        capacity = len(batch.prompt) + batch.limit + MAX_DRAFT_LENGTH + 1
+        target = ModelRunner(self.target.model, self.target.vocab_size, len(batch.rows), capacity)
+        target.prefill(batch.prompt[:-1], len(batch.rows))
+        drafter.begin(batch.rows, capacity)
+        if n_prefill >= 16:
+            self._prefill_s_per_token = (clock.elapsed - started) / n_prefill
+        return target
+
+    def _round(
+        self, batch: Batch, target: ModelRunner, drafter: Drafter, k: int, clock: Clock
+    ) -> tuple[list[tuple[Origin, ...]], Round]:
+        """Draft, verify, accept and commit once; return each row's new origins and what the round cost."""
+        rows = batch.rows
+        started = clock.elapsed
+        # A row never drafts past its length limit: the bonus token is the last it may take.
+        lengths = [min(k, row.limit - row.n_new - 1) for row in rows]
+        proposal = drafter.propose(rows, lengths)
+        drafted_at = clock.elapsed
+        logits = target.forward([[row.tokens[-1], *draft] for row, draft in zip(rows, proposal.tokens, strict=True)])
+        verified_at = clock.elapsed
+
+        accepted, tokens, logprobs = self._accept(rows, target, proposal, logits)
+        target.cache.commit([n + 1 for n in accepted])
+        now = clock.elapsed
+        added = []
+        for row, draft, n, new, logprob in zip(rows, proposal.tokens, accepted, tokens, logprobs, strict=True):
+            row.sample.n_rounds += 1
+            row.sample.n_drafted += len(draft)
+            row.sample.n_accepted += n
+            added.append(row.extend(new, logprob, n, self.target.eos_token_ids, now))
+        drafter.observe(rows, accepted)
+        return added, Round(
+            started_s=started,
+            draft_length=k,
+            drafted=tuple(map(len, proposal.tokens)),
+            accepted=tuple(accepted),
+            draft_s=drafted_at - started,
+            verify_s=verified_at - drafted_at,
+            other_s=clock.elapsed - verified_at,
+        )
+
+    def _accept(
+        self, rows: Sequence[Row], target: ModelRunner, proposal: Proposal, logits: torch.Tensor
+    ) -> tuple[list[int], list[list[int]], list[list[float]]]:
+        """Return per row the number of draft tokens that stand, the tokens to take, and their log-probabilities."""
+        layout, device = target.cache.layout, target.device
+        p = shape(logits, rows[0].request.sampling)
+        keys = torch.tensor([row.key for row in rows], device=device)
+        k = layout.gather.shape[1] - 1
+        padded = [d + [NO_TOKEN] * (k - len(d)) for d in proposal.tokens]
+        draft = torch.tensor(padded, dtype=torch.int64, device=device)
+        if self.config.acceptance == "coupled":
+            verdict = acceptance.coupled(p, layout, draft, keys)
+        else:
+            verdict = acceptance.maximal(p, layout, draft, keys, proposal.q)
+        kept = torch.arange(k + 1, device=device) <= verdict.accepted[:, None]
+        logprobs = raw_logprobs(logits[layout.gather[kept]], verdict.emitted[kept]).tolist()
+        accepted = verdict.accepted.tolist()
+        flat = verdict.emitted[kept].tolist()
+        return accepted, _split(flat, accepted), _split(logprobs, accepted)
+
+    @staticmethod
+    def _publish(
+        rows: Sequence[Row],
+        added: Sequence[tuple[Origin, ...]],
+        clock: Clock,
+        on_update: OnUpdate | None,
+    ) -> None:
+        if on_update is None:
+            return
+        now = clock.elapsed
+        on_update(
+            [
+                Update(
+                    index=row.sample.index,
+                    text=row.stream.text,
+                    n_tokens=row.sample.n_tokens,
+                    origins=added[r] if added else (),
+                    mean_logprob=row.sample.mean_logprob,
+                    elapsed_s=now,
+                    finish_reason=row.sample.finish_reason,
+                )
+                for r, row in enumerate(rows)
+            ]
+        )
+
+    def _make_drafter(self) -> Drafter:
+        spec = parse_drafter(self.config.drafter)
+        shared = spec.lookup == "sibling"
+        if self.draft is None:
+            return LookupDrafter(shared=shared) if spec.lookup else NoDrafter()
+        model = ModelDrafter(
+            self.draft, self.target.vocab_size, coupled=self.config.acceptance == "coupled"
+        )
+        return LookupThenModel(model, shared=shared) if spec.lookup else model
+
+    def _encode(self, text: str) -> list[int]:
+        tokenizer = self.target.tokenizer
+        # A rendered chat already begins with the beginning-of-sequence token; a bare prompt may need it added.
+        begun = bool(tokenizer.bos_token) and text.startswith(tokenizer.bos_token)
+        ids: list[int] = tokenizer(text, add_special_tokens=not begun)["input_ids"]
+        if not ids:
+            raise RequestError("prompt has no tokens: give at least one character the model knows")
+        return ids
+
+    def _limit(self, prompt: list[int], request: Request) -> int:
+        room = self.target.context_length - len(prompt)
+        if room < 1:
+            raise RequestError(
+                f"prompt is {len(prompt)} tokens long and {self.target.name} can look at "
+                f"{self.target.context_length}: shorten it"
+            )
+        return min(request.max_new_tokens, room)
+
+    def _warm_up(self) -> None:
+        """Decode a few tokens so that first-use costs fall on no request's clock, and costs are known."""
+        text = "def add(a, b):\n    return a + b\n" * 4
+        started = time.perf_counter()
+        while time.perf_counter() - started < 2.0:
+            self.generate(Request(prompt=text, n=2, max_new_tokens=8))
+            if self._round_s and self._prefill_s_per_token:
+                break
+
+
+def _split(flat: list, accepted: list[int]) -> list[list]:  # type: ignore[type-arg]
+    """Cut a flat list into rows of accepted + 1 items."""
+    rows, at = [], 0
+    for n in accepted:
+        rows.append(flat[at : at + n + 1])
+        at += n + 1
+    return rows

@@ -1,0 +1,148 @@
+"""From logits to the distribution that is really sampled: temperature, then top-k, top-p and min-p.
+
+A vocabulary has 50,000 to 150,000 entries and the nucleus a handful. Sorting the whole vocabulary per position costs
+as much as running a small model, so a distribution is kept sparse: the ids that can be drawn and their
+log-probabilities. The nucleus is exact: it is looked for among the highest logits, and the search widens until the
+nucleus ends inside it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from decoding.noise import Role, gumbel
+from decoding.request import SamplingParams
+
+_FIRST_WIDTH = 64
+_CHUNK = 128
+# Tail mass below this share of the likeliest token cannot move a float32 sum.
+_NEGLIGIBLE = math.log(1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Sparse categorical distributions: `ids` int64 [N, C] and normalized `logp` float32 [N, C].
+
+    Entries that are no part of a row's support have logp -inf; every id of a row is listed once.
+    """
+
+    ids: torch.Tensor
+    logp: torch.Tensor
+
+    @property
+    def width(self) -> int:
+        """C, the most ids any row can draw."""
+        return self.ids.shape[1]
+
+    def rows(self, index: torch.Tensor) -> Distribution:
+        """Return the distributions of the rows in `index`."""
+        return Distribution(self.ids[index], self.logp[index])
+
+    def prob_of(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Return the probability of `tokens` [N, M], float32 [N, M]; 0 outside the support."""
+        order = self.ids.argsort(dim=1)
+        sorted_ids = self.ids.gather(1, order)
+        at = torch.searchsorted(sorted_ids, tokens.contiguous()).clamp(max=self.width - 1)
+        found = sorted_ids.gather(1, at) == tokens
+        return self.logp.gather(1, order.gather(1, at)).exp() * found
+
+    def sample(self, keys: torch.Tensor, positions: torch.Tensor, role: Role) -> torch.Tensor:
+        """Return one token per row, int64 [N]: argmax of log p + Gumbel noise, which has law p.
+
+        The noise is keyed by token id, so two distributions sampled with the same keys, positions and role are
+        coupled: the nearer they are, the likelier they give the same token (arXiv 2408.07978).
+        """
+        if self.width == 1:
+            return self.ids[:, 0]
+        score = self.logp.double() + gumbel(keys, positions, role, self.ids)
+        return self.ids.gather(1, score.argmax(dim=1, keepdim=True))[:, 0]
+
+
+def shape(logits: torch.Tensor, params: SamplingParams) -> Distribution:
+    """Return the distribution that `params` make of `logits` [N, V]; temperature 0 is all mass on the argmax."""
+    if params.temperature == 0:
+        ids = logits.argmax(dim=1, keepdim=True)
+        return Distribution(ids, torch.zeros_like(ids, dtype=torch.float32))
+    if params.top_p == 1 and params.top_k == 0 and params.min_p == 0:
+        ids = torch.arange(logits.shape[1], device=logits.device).expand(logits.shape)
+        return Distribution(ids, torch.log_softmax(logits.float() / params.temperature, dim=1))
+    return _nucleus(logits, params, _FIRST_WIDTH)
+
+
+def _nucleus(logits: torch.Tensor, params: SamplingParams, width: int) -> Distribution:
+    V = logits.shape[1]
+    width = min(width, V)
+    top, ids = _highest(logits, width)
+    scaled = top.float() / params.temperature  # [N, C], descending
+    # Log of the mass each filter refers to: of the top k where there is a top k, else of the whole vocabulary.
+    if 0 < params.top_k <= width:
+        scaled = scaled[:, : params.top_k]
+        ids = ids[:, : params.top_k]
+        total = scaled.logsumexp(dim=1, keepdim=True)
+        inside = torch.ones(len(ids), dtype=torch.bool, device=ids.device)
+    elif params.top_k > width:
+        return _nucleus(logits, params, params.top_k)
+    else:
+        total = _total(logits, scaled, params.temperature)
+        inside = torch.full((len(ids),), width == V, device=ids.device)
+    p = (scaled - total).exp()
+    keep = (p.cumsum(dim=1) - p < params.top_p) & (p >= params.min_p * p[:, :1])
+    keep[:, 0] = True
+    logp = scaled.masked_fill(~keep, float("-inf")).log_softmax(dim=1)
+    result = Distribution(ids, logp)
+    wider = ~(inside | ~keep[:, -1])
+    if bool(wider.any()):
+        return _merge(result, wider, _nucleus(logits[wider], params, width * 16))
+    return result
+
+
+def _total(logits: torch.Tensor, scaled: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Log of the mass of the whole vocabulary, [N, 1], read from its head where the tail cannot matter."""
+    head = scaled.logsumexp(dim=1, keepdim=True)
+    tail_bound = scaled[:, -1:] + math.log(max(logits.shape[1] - scaled.shape[1], 1))
+    small = tail_bound < scaled[:, :1] + _NEGLIGIBLE
+    if bool(small.all()):
+        return head
+    whole = (logits.float() / temperature).logsumexp(dim=1, keepdim=True)
+    return torch.where(small, head, whole)
+
+
+def _highest(logits: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the `width` highest logits per row and their ids, descending.
+
+    The k highest entries lie in the k chunks with the highest maxima: one fast pass finds these, and the selection
+    then runs over a few thousand candidates instead of the vocabulary.
+    """
+    N, V = logits.shape
+    n_chunks = V // _CHUNK
+    if width * 4 > n_chunks:
+        values, ids = logits.topk(width, dim=1)
+        return values, ids
+    body = logits[:, : n_chunks * _CHUNK].reshape(N, n_chunks, _CHUNK)
+    chunks = body.amax(dim=2).topk(width, dim=1).indices  # [N, width]
+    offsets = torch.arange(_CHUNK, device=logits.device)
+    candidates = (chunks[:, :, None] * _CHUNK + offsets).reshape(N, -1)
+    rest = torch.arange(n_chunks * _CHUNK, V, device=logits.device).expand(N, -1)
+    candidates = torch.cat([candidates, rest], dim=1)
+    values, at = logits.gather(1, candidates).topk(width, dim=1)
+    return values, candidates.gather(1, at)
+
+
+def _merge(narrow: Distribution, rows: torch.Tensor, wide: Distribution) -> Distribution:
+    """Put `wide` in the place of the marked rows of `narrow`, padding the others with ids of no mass."""
+    N, pad = len(narrow.ids), wide.width - narrow.width
+    # Padding ids are negative, hence distinct from every token.
+    filler = -1 - torch.arange(pad, device=narrow.ids.device).expand(N, pad)
+    ids = torch.cat([narrow.ids, filler], dim=1)
+    logp = torch.cat([narrow.logp, narrow.logp.new_full((N, pad), float("-inf"))], dim=1)
+    ids[rows], logp[rows] = wide.ids, wide.logp
+    return Distribution(ids, logp)
+
+
+def raw_logprobs(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Return the model's own log-probability (temperature 1, unfiltered) of `tokens` [N] under `logits` [N, V]."""
+    logits = logits.float()
+    return logits.gather(1, tokens[:, None])[:, 0] - logits.logsumexp(dim=1)
