@@ -1,0 +1,1 @@
+"""The engine: prompts in, samples out, before a deadline."""

@@ -23,11 +23,11 @@ class UnsupportedAttentionError(RuntimeError):
 
 
 def ragged_cache_attention(
-    module: torch.nn.Module,
+    module: torch.nn.Module,  # noqa: ARG001 (transformers' calling convention, as attention_mask)
     query: torch.Tensor,  # [1, Hq, N, D], packed
     key: torch.Tensor,  # [R, Hkv, S, D], the cache's buffers
     value: torch.Tensor,  # [R, Hkv, S, D]
-    attention_mask: torch.Tensor | None,
+    attention_mask: torch.Tensor | None,  # noqa: ARG001
     scaling: float | None = None,
     sliding_window: int | None = None,
     layout: Layout | None = None,

@@ -1,4 +1,7 @@
-"""How many tokens to draft in the next round. A policy knows finished rounds only, which keeps the decoding lossless."""
+"""How many tokens to draft in the next round.
+
+A policy knows finished rounds only, which keeps the decoding lossless.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class FixedLength:
 
 
 class BassLength:
-    """Algorithm 1 of BASS (arXiv 2404.15778): grow when some row took its whole draft, else shrink towards the best row.
+    """Algorithm 1 of BASS (arXiv 2404.15778): grow when some row took its whole draft, else shrink.
 
     One length for the whole batch. `l0` = 7, `STEP` = 2, `DIVISOR` = 10 and `LIMIT` = 32 are the paper's constants.
     """

@@ -21,7 +21,7 @@ from decoding import acceptance
 from decoding.acceptance import NO_TOKEN
 from decoding.batch import Batch
 from decoding.clock import Clock
-from decoding.config import EngineConfig, MAX_DRAFT_LENGTH, parse_drafter
+from decoding.config import MAX_DRAFT_LENGTH, EngineConfig, parse_drafter
 from decoding.draft_length import make_policy
 from decoding.drafters.base import Drafter, NoDrafter, Proposal
 from decoding.drafters.combined import LookupThenModel
@@ -91,9 +91,7 @@ class Engine:
 
     def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
         """Return the prompt text of a conversation with the reply already begun by `reply_prefix`."""
-        text: str = self.target.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True
-        )
+        text: str = self.target.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         return text + reply_prefix
 
     # Decoding --------------------------------------------------------------------------------------------------
@@ -242,9 +240,7 @@ class Engine:
         shared = spec.lookup == "sibling"
         if self.draft is None:
             return LookupDrafter(shared=shared) if spec.lookup else NoDrafter()
-        model = ModelDrafter(
-            self.draft, self.target.vocab_size, coupled=self.config.acceptance == "coupled"
-        )
+        model = ModelDrafter(self.draft, self.target.vocab_size, coupled=self.config.acceptance == "coupled")
         return LookupThenModel(model, shared=shared) if spec.lookup else model
 
     def _encode(self, text: str) -> list[int]:

@@ -34,7 +34,10 @@ class Layout:
     def build(cls, lens: Sequence[int], counts: Sequence[int], device: torch.device) -> Layout:
         """Pack `counts[r]` new tokens per row behind `lens[r]` committed ones; a row may sit out with none."""
         T, N = max(counts), sum(counts)
-        row, position, gather, scatter = [], [], [], []
+        row: list[int] = []
+        position: list[int] = []
+        gather: list[list[int]] = []
+        scatter: list[int] = []
         first = 0
         for r, (length, count) in enumerate(zip(lens, counts, strict=True)):
             row += [r] * count

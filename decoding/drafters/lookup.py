@@ -90,10 +90,9 @@ class LookupDrafter:
 
     def drop(self, slot: int) -> None:
         """Move the last row's state; a finished sibling's text stays in the common index."""
-        for state in (self._index, self._indexed):
-            last = state.pop()
-            if slot < len(state):
-                state[slot] = last  # type: ignore[call-overload]
+        index, indexed = self._index.pop(), self._indexed.pop()
+        if slot < len(self._index):
+            self._index[slot], self._indexed[slot] = index, indexed
 
     def restart(self, slot: int, row: Row) -> None:
         """Begin a waiting sample; with siblings it profits from all that were written before it."""

@@ -1,4 +1,4 @@
-"""Drafts from a smaller model with the target's token ids, with a ragged cache of its own that lives as long as the batch."""
+"""Drafts from a smaller model with the target's token ids, over a ragged cache of its own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 
 from decoding.drafters.base import Proposal
+from decoding.models import LoadedModel
 from decoding.noise import Role
 from decoding.row import Row
 from decoding.runner import ModelRunner
 from decoding.sampling import Distribution, shape
-from decoding.models import LoadedModel
 
 
 class ModelDrafter:
@@ -83,9 +83,7 @@ class ModelDrafter:
         self.runner.cache.rewind(slot, row.n_prompt - 1)
 
 
-def _stack(
-    steps: list[tuple[list[int], Distribution]], drafts: list[list[int]], device: torch.device
-) -> Distribution:
+def _stack(steps: list[tuple[list[int], Distribution]], drafts: list[list[int]], device: torch.device) -> Distribution:
     """Join per-step distributions into [R * k, C]; rows that drafted less are padded with no mass."""
     k = len(steps)
     width = max(q.width for _, q in steps)

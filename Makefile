@@ -1,0 +1,65 @@
+# Everything a newcomer needs: `make demo`, then `make serve`. The environment is .venv in this folder.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# Root on Debian or Ubuntu may install the programs that the sandbox and the tests use; elsewhere they are optional.
+APT := $(shell [ "$$(id -u)" = 0 ] && command -v apt-get)
+SANDBOX_PROGRAMS := bubblewrap libseccomp2
+TEST_PROGRAMS := redis-server postgresql chromium fonts-dejavu-core
+
+.PHONY: help setup demo serve test lint screenshots clean sandbox-programs test-programs
+
+help: ## show this
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMP) sandbox-programs ## make the environment in .venv
+
+# torch comes first and pinned, so that pip settles on the locked build before anything asks for torch in a range.
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found: install Python 3.11 or say PYTHON=..."; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	touch $@
+
+sandbox-programs:
+	@$(call apt_install,$(SANDBOX_PROGRAMS))
+
+test-programs: sandbox-programs
+	@$(call apt_install,$(TEST_PROGRAMS))
+
+demo: setup ## evaluate a real model on HumanEval for about three minutes
+	@$(BIN)/bassline eval --target qwen2.5-coder-0.5b --n 8 --budget 20 --time-limit 170 --compare-plain 2 --name demo
+	@echo
+	@echo "See it: make serve, then http://127.0.0.1:8000"
+
+serve: setup ## start the service on http://127.0.0.1:8000
+	@$(BIN)/bassline serve
+
+test: setup test-programs lint ## lint, types and the whole test suite
+	$(BIN)/python -m pytest
+
+lint: setup ## ruff, mypy and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+screenshots: setup test-programs ## make the pictures in docs/screenshots from the runs in the database
+	$(BIN)/python -m app.screenshots
+
+clean: ## remove the environment and all caches of this folder
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Installs what is missing, quietly; says so where it may not.
+define apt_install
+missing=""; for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+if [ -n "$$missing" ]; then \
+  if [ -n "$(APT)" ]; then echo "Installing$$missing"; apt-get update -qq >/dev/null && \
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+  else echo "Not installed here:$$missing (tests that need them are skipped with the reason)"; fi; fi
+endef
