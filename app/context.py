@@ -1,0 +1,45 @@
+"""What a process works with: settings, database, event bus and the two ports, made once and passed around."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, field
+
+from app import ports
+from app.db import Database
+from app.events.bus import EventBus, connect
+from app.settings import Settings, load_settings
+
+
+@dataclass(slots=True)
+class Context:
+    """One per process. Tests build their own with fakes for `load_engine` and `make_grader`."""
+
+    settings: Settings
+    database: Database
+    bus: EventBus
+    load_engine: ports.EngineLoader = ports.load_engine
+    make_grader: ports.GraderFactory = ports.SandboxGrader
+    worker_name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
+
+
+def make_context(settings: Settings | None = None) -> Context:
+    """A context from the settings of this process; connects to nothing yet."""
+    settings = settings or load_settings()
+    return Context(settings, Database(settings.database), connect(settings.events))
+
+
+_current: list[Context] = []
+
+
+def install(context: Context) -> None:
+    """Makes `context` the one that Celery tasks of this process work with."""
+    _current[:] = [context]
+
+
+def current() -> Context:
+    """The process's context, made from the settings on first use (a worker's child process)."""
+    if not _current:
+        install(make_context())
+    return _current[0]

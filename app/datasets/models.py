@@ -1,0 +1,59 @@
+"""Datasets and their tasks, identified by the sha256 of their content."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+
+from sqlalchemy import ForeignKey, String, Text, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from app.db import Base, Identified, text_enum, utcnow
+from app.states import DatasetKind
+
+
+class Dataset(Identified, Base):
+    """A named list of tasks. The same name may occur with several contents; the newest is meant by the name."""
+
+    __tablename__ = "datasets"
+    __table_args__ = (UniqueConstraint("name", "sha256"),)
+
+    name: Mapped[str] = mapped_column(String(200), index=True)
+    sha256: Mapped[str] = mapped_column(String(64), index=True)
+    kind: Mapped[DatasetKind] = mapped_column(text_enum(DatasetKind, "kind"))
+    n_tasks: Mapped[int]
+    created_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
+
+    tasks: Mapped[list[Task]] = relationship(back_populates="dataset", order_by="Task.position",
+                                             cascade="all, delete-orphan", passive_deletes=True)
+
+
+class Task(Identified, Base):
+    """One problem, in HumanEval's fields. `position` is its place in the dataset, from 0."""
+
+    __tablename__ = "tasks"
+    __table_args__ = (UniqueConstraint("dataset_id", "task_id"), UniqueConstraint("dataset_id", "position"))
+
+    dataset_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("datasets.id", ondelete="CASCADE"))
+    position: Mapped[int]
+    task_id: Mapped[str] = mapped_column(String(200))
+    prompt: Mapped[str] = mapped_column(Text)
+    entry_point: Mapped[str] = mapped_column(String(200))
+    test: Mapped[str] = mapped_column(Text)
+    canonical_solution: Mapped[str] = mapped_column(Text)
+    suffix: Mapped[str | None] = mapped_column(Text)
+    stop: Mapped[list[str]]
+
+    dataset: Mapped[Dataset] = relationship(back_populates="tasks")
+
+
+class DatasetCheck(Identified, Base):
+    """That the canonical solutions of a dataset were run in one kind of sandbox, and which of them failed."""
+
+    __tablename__ = "dataset_checks"
+    __table_args__ = (UniqueConstraint("dataset_id", "sandbox"),)
+
+    dataset_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("datasets.id", ondelete="CASCADE"))
+    sandbox: Mapped[str] = mapped_column(String(200))
+    failed: Mapped[list[str]]
+    checked_at: Mapped[dt.datetime] = mapped_column(default=utcnow)

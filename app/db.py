@@ -1,0 +1,153 @@
+"""The database: engine, sessions, and the column types every table shares. Imports no web framework."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import JSON, Connection, DateTime, Dialect, Engine, Enum, MetaData, Uuid, create_engine, event
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.engine import make_url
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
+from sqlalchemy.types import TypeDecorator
+
+from app.ids import new_id
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+READ_ONLY = "bassline_read_only"
+Json = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+
+
+class UtcDateTime(TypeDecorator[dt.datetime]):
+    """An aware UTC time on every database; SQLite alone would return naive ones."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: dt.datetime | None, dialect: Dialect) -> dt.datetime | None:
+        """UTC going in. Raises ValueError for a naive time."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("times are stored in UTC: pass an aware datetime")
+        value = value.astimezone(dt.UTC)
+        return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
+
+    def process_result_value(self, value: dt.datetime | None, dialect: Dialect) -> dt.datetime | None:
+        """UTC coming out."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+
+
+class Base(DeclarativeBase):
+    """All tables. `type_annotation_map` keeps the column types in one place."""
+
+    metadata = MetaData(naming_convention=NAMING)
+    type_annotation_map = {  # noqa: RUF012 (SQLAlchemy reads it off the class)
+        dt.datetime: UtcDateTime(),
+        uuid.UUID: Uuid(),
+        dict[str, Any]: Json,
+        list[str]: Json,
+        list[float]: Json,
+        list[int]: Json,
+        list[dict[str, Any]]: Json,
+    }
+
+
+class Identified:
+    """Mixin: a UUIDv7 primary key."""
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=new_id)
+
+
+def utcnow() -> dt.datetime:
+    """The current time, aware, UTC."""
+    return dt.datetime.now(dt.UTC)
+
+
+def text_enum(kind: type[enum.StrEnum], name: str) -> Enum:
+    """A text column with a named CHECK that holds only the values of `kind`."""
+    return Enum(kind, native_enum=False, create_constraint=True, name=name, length=20,
+                values_callable=lambda members: [member.value for member in members])
+
+
+class Database:
+    """One engine per process, made on first use, and the sessions over it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._engine: Engine | None = None
+
+    @property
+    def is_sqlite(self) -> bool:
+        """True for the embedded form's database."""
+        return make_url(self.url).get_backend_name() == "sqlite"
+
+    @property
+    def file(self) -> Path | None:
+        """The SQLite file, or None for a server or an in-memory database."""
+        name = make_url(self.url).database
+        return Path(name).absolute() if self.is_sqlite and name and name != ":memory:" else None
+
+    @property
+    def engine(self) -> Engine:
+        """The engine; connects lazily, so creating a Database before a fork or spawn is safe."""
+        if self._engine is None:
+            if self.file:
+                self.file.parent.mkdir(parents=True, exist_ok=True)
+            self._engine = create_engine(self.url, pool_pre_ping=not self.is_sqlite)
+            if self.is_sqlite:
+                event.listen(self._engine, "connect", _configure_sqlite)
+                event.listen(self._engine, "begin", _begin_sqlite)
+        return self._engine
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """One unit of work: commits at the end, rolls back on an exception. Objects stay readable afterwards."""
+        with sessionmaker(self.engine, expire_on_commit=False).begin() as session:
+            yield session
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """A session for reading only: on SQLite it never waits for a writer."""
+        session = self.reader()
+        try:
+            yield session
+        finally:
+            session.close()
+
+    def reader(self) -> Session:
+        """A read-only session that the caller closes (the web's one session per request)."""
+        engine = self.engine.execution_options(**{READ_ONLY: True})
+        return sessionmaker(engine, expire_on_commit=False)()
+
+    def dispose(self) -> None:
+        """Closes every connection; the next use opens new ones."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+
+
+def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    connection.isolation_level = None  # the driver must not open transactions of its own: see _begin_sqlite
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "busy_timeout=30000"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A write transaction takes its lock at once: upgrading a read lock later can fail with "database is locked".
+    mode = "DEFERRED" if connection.get_execution_options().get(READ_ONLY) else "IMMEDIATE"
+    connection.exec_driver_sql(f"BEGIN {mode}")

@@ -1,0 +1,45 @@
+"""What can go wrong, by cause. Pages, REST and the command line turn each into their own form in one place."""
+
+from __future__ import annotations
+
+
+class BasslineError(Exception):
+    """One clear sentence naming what is wrong and the remedy; the base of every error we raise for users."""
+
+    status = 500
+    code = "error"
+    exit_code = 1
+
+
+class BadInput(BasslineError):
+    """The request itself is wrong. `field` names the offending field where there is one."""
+
+    status = 422
+    code = "bad_input"
+    exit_code = 2
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class NotFound(BasslineError):
+    """No such run, task, dataset, model or token."""
+
+    status = 404
+    code = "not_found"
+    exit_code = 2
+
+
+class Conflict(BasslineError):
+    """The thing exists but is in a state that does not allow this."""
+
+    status = 409
+    code = "conflict"
+
+
+class Unavailable(BasslineError):
+    """Something this needs (sandbox, database, broker, port) is not there now."""
+
+    status = 503
+    code = "unavailable"

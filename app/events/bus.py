@@ -1,0 +1,109 @@
+"""The live stream of a run: one protocol, a ring in memory for one process and Redis Streams for several."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from app.settings import MEMORY_BROKER
+
+MAX_EVENTS = 5000
+MAX_STREAMS = 64
+EXPIRE_S = 3600
+FIRST = "0-0"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened in a run. `id` orders events and is where a reader resumes."""
+
+    id: str
+    type: str
+    data: Mapping[str, Any]
+
+
+class EventBus(Protocol):
+    """Publishes events of a run and reads them from any point; losing events costs liveness, never a result."""
+
+    def publish(self, run_id: uuid.UUID, kind: str, data: Mapping[str, Any]) -> None:
+        """Adds an event to the run's stream."""
+
+    def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
+        """Events after the id `after` (FIRST: all), waiting up to `wait_s` seconds for one; [] if none came."""
+
+
+class MemoryBus:
+    """For the embedded form: a ring of events per run and one condition."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._streams: OrderedDict[uuid.UUID, deque[tuple[int, Event]]] = OrderedDict()
+        self._count = 0
+
+    def publish(self, run_id: uuid.UUID, kind: str, data: Mapping[str, Any]) -> None:
+        """See EventBus."""
+        with self._changed:
+            self._count += 1
+            stream = self._streams.setdefault(run_id, deque(maxlen=MAX_EVENTS))
+            stream.append((self._count, Event(f"{self._count}-0", kind, dict(data))))
+            self._streams.move_to_end(run_id)
+            while len(self._streams) > MAX_STREAMS:
+                self._streams.popitem(last=False)
+            self._changed.notify_all()
+
+    def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
+        """See EventBus."""
+        seen = int(after.split("-")[0])
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._after(run_id, seen)), timeout=wait_s)
+            return self._after(run_id, seen)
+
+    def _after(self, run_id: uuid.UUID, seen: int) -> list[Event]:
+        stream = self._streams.get(run_id, ())
+        if not stream or stream[-1][0] <= seen:
+            return []
+        return [event for number, event in stream if number > seen]
+
+
+class RedisBus:
+    """For the stack: one Redis stream per run, capped and expiring."""
+
+    def __init__(self, url: str) -> None:
+        import redis  # noqa: PLC0415 (the embedded form needs no client)
+
+        # Longer than any read's wait, so that waiting for events is not mistaken for a dead connection.
+        self._redis: Any = redis.Redis.from_url(url, socket_timeout=60, health_check_interval=25)
+
+    def publish(self, run_id: uuid.UUID, kind: str, data: Mapping[str, Any]) -> None:
+        """See EventBus."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.xadd(self._key(run_id), {"type": kind, "data": json.dumps(data)}, maxlen=MAX_EVENTS, approximate=True)
+            pipe.expire(self._key(run_id), EXPIRE_S)
+            pipe.execute()
+
+    def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
+        """See EventBus."""
+        block = max(1, int(wait_s * 1000)) if wait_s > 0 else None
+        found = self._redis.xread({self._key(run_id): after}, block=block)
+        streams = found.values() if isinstance(found, dict) else [entries for _, entries in found or []]
+        rows = [row for entries in streams for row in _flat(entries)]
+        return [Event(key.decode(), fields[b"type"].decode(), json.loads(fields[b"data"])) for key, fields in rows]
+
+    @staticmethod
+    def _key(run_id: uuid.UUID) -> str:
+        return f"bassline:events:{run_id}"
+
+
+def _flat(entries: Any) -> list[Any]:
+    """RESP3 nests a stream's entries in one more list than RESP2 does."""
+    return entries[0] if entries and isinstance(entries[0], list) else entries
+
+
+def connect(url: str) -> EventBus:
+    """The bus behind a URL: memory:// or redis://..."""
+    return MemoryBus() if url.startswith(MEMORY_BROKER) else RedisBus(url)

@@ -1,0 +1,34 @@
+"""The Flask application: a flat list of what it is made of. Imports no torch, directly or through others."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import secrets
+
+from flask import Flask
+
+from app import problems, tables, web
+from app.context import Context, make_context
+from app.errors import BadInput
+
+DOMAINS = ("leaderboard", "complete", "runs", "samples", "datasets", "models", "workers", "accounts", "site", "events")
+
+
+def create_app(context: Context | None = None) -> Flask:
+    """The application over `context` (None: from the settings). Registers `bp` of each domain's api and pages."""
+    ctx = context or make_context()
+    if not ctx.settings.embedded and not ctx.settings.secret_key:
+        raise BadInput("BASSLINE_SECRET_KEY is empty: set a long random text, the same for every web process")
+    assert tables.metadata.tables  # every mapper must be known before the first query
+    app = Flask("app", static_folder="static", template_folder="templates")
+    app.config.update(SECRET_KEY=ctx.settings.secret_key or secrets.token_hex(32), MAX_CONTENT_LENGTH=64 * 2**20,
+                      SESSION_COOKIE_SAMESITE="Lax", SESSION_COOKIE_HTTPONLY=True)
+    web.init(app, ctx)
+    problems.init(app)
+    for domain in DOMAINS:
+        for layer in ("api", "pages"):
+            module = f"app.{domain}.{layer}"
+            if importlib.util.find_spec(f"app.{domain}") and importlib.util.find_spec(module):
+                app.register_blueprint(importlib.import_module(module).bp)
+    return app

@@ -1,0 +1,83 @@
+"""The two seams to the outside of app/: the engine that decodes and the grader that judges. Tests put fakes here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from app.errors import Unavailable
+
+if TYPE_CHECKING:
+    from decoding.config import EngineConfig
+    from decoding.request import Completion, OnUpdate, Request, ShouldCancel
+    from evaluation.datasets import Task
+    from evaluation.grading import Verdict
+
+OnProgress = Callable[[str], None]
+
+
+class Engine(Protocol):
+    """What app/ needs of a loaded engine (decoding/engine.py)."""
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the target's tokenizer has a chat template."""
+
+    @property
+    def fim_tokens(self) -> tuple[str, str, str] | None:
+        """(prefix, suffix, middle) of a model that can fill in, else None."""
+
+    def generate(self, request: Request, on_update: OnUpdate | None = None,
+                 should_cancel: ShouldCancel | None = None) -> Completion:
+        """n samples of one prompt before its deadline; RequestError for a request that cannot be honoured."""
+
+    def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
+        """The messages in the target's chat template with the reply opened by `reply_prefix`."""
+
+    def provenance(self) -> Mapping[str, str | int | float | None]:
+        """What the figures were measured with: hashes, versions, device."""
+
+
+class Grader(Protocol):
+    """What app/ needs of the sandbox: programs in, verdicts out."""
+
+    @property
+    def sandbox(self) -> str:
+        """Which isolation is in force, in a few words; a dataset check holds for one such value."""
+
+    def judge_many(self, items: Sequence[tuple[str, Task]], workers: int) -> Iterator[tuple[int, Verdict]]:
+        """(position, verdict) of each (program, task), in order of completion."""
+
+
+EngineLoader = Callable[["EngineConfig", OnProgress | None], Engine]
+GraderFactory = Callable[[], Grader]
+
+
+def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> Engine:
+    """The real engine. Imports torch, so only workers call it."""
+    from decoding.engine import Engine as DecodingEngine  # noqa: PLC0415
+
+    return DecodingEngine.load(config, on_progress)
+
+
+class SandboxGrader:
+    """The real grader: evaluation/'s sandbox of this machine."""
+
+    def __init__(self) -> None:
+        from evaluation.grading import Grader as SandboxedGrader  # noqa: PLC0415
+        from evaluation.sandbox import Sandbox, SandboxUnavailable  # noqa: PLC0415
+
+        try:
+            self._sandbox = Sandbox.detect()
+        except SandboxUnavailable as error:
+            raise Unavailable(f"no sandbox on this machine, so no sample can be graded: {error}") from None
+        self._grader = SandboxedGrader(self._sandbox)
+
+    @property
+    def sandbox(self) -> str:
+        """The tier in force."""
+        return self._sandbox.tier
+
+    def judge_many(self, items: Sequence[tuple[str, Task]], workers: int) -> Iterator[tuple[int, Verdict]]:
+        """See Grader."""
+        return self._grader.judge_many(list(items), workers)

@@ -1,0 +1,138 @@
+"""Runs, the job rows of their tasks, and the curves the leaderboard reads."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from app.datasets.models import Dataset, Task
+from app.db import Base, Identified, text_enum, utcnow
+from app.states import RunKind, RunState, TaskState
+
+if TYPE_CHECKING:
+    from app.samples.models import Sample
+
+
+class Run(Identified, Base):
+    """One configuration over the tasks of a dataset, with everything needed to repeat it.
+
+    `n_tasks` counts the tasks asked for after exclusion; `excluded` lists `{"task_id", "reason"}` of those whose
+    canonical solution fails here. `pinned_worker` names the only process that may work the run (`bassline eval`);
+    None means any worker. `figures` is None until the run has ended once (see app/runs/figures.py for its keys).
+    `provenance` is what the engine reported when the first task was decoded, plus versions and the git commit.
+    """
+
+    __tablename__ = "runs"
+    __table_args__ = (
+        CheckConstraint("n >= 1", name="n_positive"),
+        CheckConstraint("budget_s > 0", name="budget_positive"),
+        Index("ix_runs_kind_state", "kind", "state"),
+    )
+
+    name: Mapped[str] = mapped_column(String(200), index=True)
+    kind: Mapped[RunKind] = mapped_column(text_enum(RunKind, "kind"))
+    state: Mapped[RunState] = mapped_column(text_enum(RunState, "state"), default=RunState.QUEUED)
+    dataset_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("datasets.id"), index=True)
+
+    target: Mapped[str] = mapped_column(String(500))
+    drafter: Mapped[str] = mapped_column(String(500))
+    draft_length: Mapped[str] = mapped_column(String(40))
+    acceptance: Mapped[str] = mapped_column(String(20))
+    dtype: Mapped[str] = mapped_column(String(20))
+    device: Mapped[str] = mapped_column(String(20))
+    n: Mapped[int]
+    budget_s: Mapped[float]
+    temperature: Mapped[float]
+    top_p: Mapped[float]
+    seed: Mapped[int] = mapped_column(BigInteger)
+    max_tokens: Mapped[int]
+    prompt_mode: Mapped[str] = mapped_column(String(20))
+    prompt_mode_used: Mapped[str | None] = mapped_column(String(20))
+    time_limit_s: Mapped[float | None]
+
+    n_tasks: Mapped[int]
+    excluded: Mapped[list[dict[str, Any]]] = mapped_column(default=list)
+    graded: Mapped[bool] = mapped_column(default=True)
+    pinned_worker: Mapped[str | None] = mapped_column(String(200))
+    provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    command: Mapped[str] = mapped_column(Text, default="")
+    error: Mapped[str | None] = mapped_column(Text)
+    figures: Mapped[dict[str, Any] | None]
+
+    created_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)
+    rung_at: Mapped[dt.datetime | None]
+    started_at: Mapped[dt.datetime | None]
+    finished_at: Mapped[dt.datetime | None]
+    cancel_requested_at: Mapped[dt.datetime | None]
+
+    dataset: Mapped[Dataset] = relationship()
+    tasks: Mapped[list[RunTask]] = relationship(back_populates="run", order_by="RunTask.position",
+                                                cascade="all, delete-orphan", passive_deletes=True)
+    curve: Mapped[RunCurve | None] = relationship(back_populates="run", cascade="all, delete-orphan",
+                                                  passive_deletes=True)
+
+
+class RunTask(Identified, Base):
+    """The job row: one task of one run. Times in seconds; `queue_s` is the wait before the engine took it up.
+
+    `attempt_token` fences writes: whoever holds another token has lost the job. `rung_at` is when a broker message
+    was last sent for it. `prompt_sent` is the text exactly as the model saw it.
+    """
+
+    __tablename__ = "run_tasks"
+    __table_args__ = (UniqueConstraint("run_id", "task_pk"), UniqueConstraint("run_id", "position"),
+                      Index("ix_run_tasks_state_lease_until", "state", "lease_until"))
+
+    run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
+    task_pk: Mapped[uuid.UUID] = mapped_column(ForeignKey("tasks.id"), index=True)
+    position: Mapped[int]
+    state: Mapped[TaskState] = mapped_column(text_enum(TaskState, "state"), default=TaskState.QUEUED)
+    attempt: Mapped[int] = mapped_column(default=0)
+    attempt_token: Mapped[uuid.UUID | None]
+    worker: Mapped[str | None] = mapped_column(String(200))
+    lease_until: Mapped[dt.datetime | None]
+    rung_at: Mapped[dt.datetime | None]
+    queued_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
+    started_at: Mapped[dt.datetime | None]
+    finished_at: Mapped[dt.datetime | None]
+    error: Mapped[str | None] = mapped_column(Text)
+
+    prompt_sent: Mapped[str | None] = mapped_column(Text)
+    prompt_version: Mapped[str | None] = mapped_column(String(40))
+    n_prompt_tokens: Mapped[int | None]
+    queue_s: Mapped[float | None]
+    prefill_s: Mapped[float | None]
+    draft_s: Mapped[float | None]
+    verify_s: Mapped[float | None]
+    other_s: Mapped[float | None]
+    wall_s: Mapped[float | None]
+    sandbox_s: Mapped[float | None]
+    n_rounds: Mapped[int | None]
+    peak_memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
+
+    run: Mapped[Run] = relationship(back_populates="tasks")
+    task: Mapped[Task] = relationship(lazy="joined", innerjoin=True)
+    samples: Mapped[list[Sample]] = relationship(back_populates="run_task", order_by="Sample.index",
+                                                 cascade="all, delete-orphan", passive_deletes=True)
+
+
+class RunCurve(Base):
+    """Pass@First and Pass@All of a run on a fixed grid of budgets (seconds), written when the run ends.
+
+    `pass_first[i]` and `pass_all[i]` are shares at `budgets[i]`, over `n_tasks` graded tasks, selector
+    `mean_logprob`. The leaderboard reads this one row per run.
+    """
+
+    __tablename__ = "run_curves"
+
+    run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    n_tasks: Mapped[int]
+    budgets: Mapped[list[float]]
+    pass_first: Mapped[list[float]]
+    pass_all: Mapped[list[float]]
+
+    run: Mapped[Run] = relationship(back_populates="curve")

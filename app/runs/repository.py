@@ -1,0 +1,131 @@
+"""Queries about runs and their tasks. Every function takes an open session and returns loaded rows."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session, joinedload, selectinload
+
+from app.datasets.models import Dataset, Task
+from app.db import utcnow
+from app.errors import BadInput, NotFound
+from app.runs.models import Run, RunTask
+from app.samples.models import Sample
+from app.states import OPEN_TASK_STATES, PASSED, RunKind, RunState, TaskState
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is. `remaining_s` is None until the first task has been decoded."""
+
+    state: RunState
+    n_tasks: int
+    by_state: dict[TaskState, int]
+    samples: int
+    graded: int
+    passed: int
+    tokens: int
+    decode_s: float
+    elapsed_s: float | None
+    remaining_s: float | None
+
+    @property
+    def decoded(self) -> int:
+        """Tasks whose samples are stored, graded or not."""
+        return sum(self.by_state.get(s, 0) for s in (TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED))
+
+    @property
+    def open(self) -> int:
+        """Tasks with work left."""
+        return sum(self.by_state.get(s, 0) for s in OPEN_TASK_STATES)
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens generated per second of decoding; None before the first task."""
+        return self.tokens / self.decode_s if self.decode_s > 0 else None
+
+
+def list_runs(
+    session: Session, *, limit: int = 50, before: uuid.UUID | None = None,
+    kinds: Collection[RunKind] = (RunKind.EVAL, RunKind.BASELINE), states: Collection[RunState] = (),
+    target: str | None = None, dataset: str | None = None,
+) -> Sequence[Run]:
+    """Runs, newest first, with their dataset loaded. Pass the last id of a page as `before` for the next page."""
+    query = select(Run).options(joinedload(Run.dataset), joinedload(Run.curve)).where(Run.kind.in_(kinds))
+    if states:
+        query = query.where(Run.state.in_(states))
+    if target:
+        query = query.where(Run.target == target)
+    if dataset:
+        query = query.join(Run.dataset).where(Dataset.name == dataset)
+    if before:
+        query = query.where(Run.id < before)
+    return session.scalars(query.order_by(Run.id.desc()).limit(limit)).all()
+
+
+def get_run(session: Session, run_id: uuid.UUID) -> Run:
+    """The run with its dataset and curve. Raises NotFound."""
+    run = session.scalar(select(Run).options(joinedload(Run.dataset), joinedload(Run.curve)).where(Run.id == run_id))
+    if run is None:
+        raise NotFound(f"there is no run {run_id}: `bassline runs list` shows those there are")
+    return run
+
+
+def find_run(session: Session, reference: str) -> Run:
+    """The run meant by an id, the unique beginning of an id, or a unique name. Raises NotFound or BadInput."""
+    try:
+        return get_run(session, uuid.UUID(reference))
+    except ValueError:
+        pass
+    ids = [run_id for run_id, name in session.execute(select(Run.id, Run.name))
+           if name == reference or (len(reference) >= 4 and str(run_id).startswith(reference.lower()))]
+    if not ids:
+        raise NotFound(f"there is no run {reference!r}: `bassline runs list` shows those there are")
+    if len(ids) > 1:
+        raise BadInput(f"{reference!r} means {len(ids)} runs: give more of the id", "run")
+    return get_run(session, ids[0])
+
+
+def tasks_with_samples(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
+    """All tasks of the run in dataset order, samples in index order."""
+    return session.scalars(select(RunTask).where(RunTask.run_id == run_id).order_by(RunTask.position)
+                           .options(selectinload(RunTask.samples))).all()
+
+
+def task_with_samples(session: Session, run_id: uuid.UUID, task_id: str) -> RunTask:
+    """One task of the run, by the dataset's task id, with its samples. Raises NotFound."""
+    row = session.scalar(select(RunTask).join(RunTask.task).where(RunTask.run_id == run_id, Task.task_id == task_id)
+                         .options(selectinload(RunTask.samples)))
+    if row is None:
+        raise NotFound(f"run {run_id} has no task {task_id!r}")
+    return row
+
+
+def sample(session: Session, run_id: uuid.UUID, task_id: str, index: int) -> Sample:
+    """One sample with its tokens loaded. Raises NotFound."""
+    for row in task_with_samples(session, run_id, task_id).samples:
+        if row.index == index:
+            return row
+    raise NotFound(f"task {task_id!r} of run {run_id} has no sample {index}")
+
+
+def progress(session: Session, run: Run) -> Progress:
+    """Counts of the run's tasks and samples, and an estimate of the seconds left."""
+    by_state = {state: count for state, count in session.execute(
+        select(RunTask.state, func.count()).where(RunTask.run_id == run.id).group_by(RunTask.state))}
+    samples, graded, tokens = session.execute(
+        select(func.count(), func.count(Sample.verdict), func.coalesce(func.sum(Sample.n_tokens), 0))
+        .where(Sample.run_id == run.id)).one()
+    passed = session.scalar(select(func.count()).where(Sample.run_id == run.id, Sample.verdict == PASSED)) or 0
+    decode_s = session.scalar(select(func.coalesce(func.sum(RunTask.wall_s), 0.0))
+                              .where(RunTask.run_id == run.id)) or 0.0
+    elapsed = ((run.finished_at or utcnow()) - run.started_at).total_seconds() if run.started_at else None
+    done = samples and sum(by_state.get(s, 0) for s in (TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED))
+    waiting = by_state.get(TaskState.QUEUED, 0) + by_state.get(TaskState.DECODING, 0)
+    remaining = decode_s / done * waiting if done else None
+    if remaining is not None and run.time_limit_s is not None and elapsed is not None:
+        remaining = min(remaining, max(run.time_limit_s - elapsed, 0.0))
+    return Progress(run.state, run.n_tasks, by_state, samples, graded, passed, int(tokens), decode_s, elapsed, remaining)

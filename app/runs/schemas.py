@@ -1,0 +1,77 @@
+"""What a run is asked to be: typed, checked, with the ranges the engine and the queues can honour."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from app.errors import BadInput
+from decoding.config import EngineConfig
+from decoding.request import RequestError, SamplingParams
+
+MAX_BUDGET_S = 600.0
+MAX_N = 256
+MAX_TOKENS = 8192
+PROMPT_MODES = ("auto", "chat", "completion", "infill")
+
+
+class RunSpec(BaseModel):
+    """One configuration over (some of) the tasks of a dataset; the body of POST /api/v1/runs and of New run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    target: str = Field(min_length=1, max_length=500, description="model: a registry key, hf:owner/name, folder or GGUF")
+    drafter: str = Field(EngineConfig.drafter, description="none, ngram, sibling, a model, or sibling+MODEL")
+    dataset: str = Field("humaneval", description="name of a dataset")
+    task_ids: tuple[str, ...] = Field((), description="only these tasks; empty: all")
+    limit: int | None = Field(None, ge=1, description="only the first so many tasks")
+    n: int = Field(8, ge=1, le=MAX_N, description="samples per task")
+    budget_s: float = Field(10.0, gt=0, le=MAX_BUDGET_S, description="seconds of wall clock per task")
+    temperature: float = Field(0.2, ge=0, le=10)
+    top_p: float = Field(0.95, gt=0, le=1)
+    seed: int = Field(0, ge=0, le=2**63 - 1)
+    max_tokens: int = Field(512, ge=1, le=MAX_TOKENS, description="tokens per sample at most")
+    draft_length: str = EngineConfig.draft_length
+    acceptance: str = EngineConfig.acceptance
+    dtype: str = "auto"
+    device: str = "auto"
+    prompt_mode: Literal["auto", "chat", "completion", "infill"] = "auto"
+    time_limit_s: float | None = Field(None, gt=0, description="take up no further task after so many seconds")
+    name: str = Field("", max_length=200)
+
+    @model_validator(mode="after")
+    def _engine_can_honour_it(self) -> Self:
+        try:
+            self.engine_config()
+            SamplingParams(temperature=self.temperature, top_p=self.top_p)
+        except RequestError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def engine_config(self) -> EngineConfig:
+        """The engine this run needs."""
+        return EngineConfig(target=self.target, drafter=self.drafter, draft_length=self.draft_length,
+                            acceptance=self.acceptance, dtype=self.dtype, device=self.device)
+
+
+def parse_spec(values: dict[str, Any]) -> RunSpec:
+    """The checked specification. Raises BadInput with one sentence naming the field and the remedy."""
+    try:
+        return RunSpec.model_validate(values)
+    except ValidationError as error:
+        raise bad_input(error) from None
+
+
+def bad_input(error: ValidationError) -> BadInput:
+    """The first fault of a pydantic error as one sentence."""
+    fault = error.errors()[0]
+    field = ".".join(str(part) for part in fault["loc"]) or None
+    message = fault["msg"].removeprefix("Value error, ")
+    if field is None:
+        return BadInput(message)
+    if fault["type"] == "extra_forbidden":
+        return BadInput(f"{field} is not a known field: remove it", field)
+    if fault["type"] == "missing":
+        return BadInput(f"{field} is missing: give one", field)
+    return BadInput(f"{field} is {fault['input']!r}: {message[0].lower() + message[1:]}", field)

@@ -1,0 +1,56 @@
+"""Samples: what the model wrote, the clock, and the verdict."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from app.db import Base, Identified
+from app.runs.models import RunTask
+
+
+class Sample(Identified, Base):
+    """One of the n completions of a task. Times are seconds since the engine took the task up.
+
+    `raw` is the model's text, `program` what was run, `extraction` how the one became the other. `origins` has one
+    letter per token: `d` the drafter proposed it, `t` the target supplied it. `verdict` is None until graded.
+    """
+
+    __tablename__ = "samples"
+    __table_args__ = (UniqueConstraint("run_task_id", "index"), Index("ix_samples_run_id_verdict", "run_id", "verdict"),
+                      CheckConstraint("finish_reason IN ('stop', 'length', 'deadline', 'cancelled', 'error')",
+                                      name="finish_reason"))
+
+    run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
+    run_task_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("run_tasks.id", ondelete="CASCADE"))
+    index: Mapped[int]
+    seed: Mapped[int] = mapped_column(BigInteger)
+    raw: Mapped[str] = mapped_column(Text)
+    n_tokens: Mapped[int]
+    mean_logprob: Mapped[float | None]
+    finish_reason: Mapped[str] = mapped_column(String(20))
+    first_token_s: Mapped[float | None]
+    finished_s: Mapped[float | None]
+    n_rounds: Mapped[int]
+    n_drafted: Mapped[int]
+    n_accepted: Mapped[int]
+    token_ids: Mapped[list[int]] = mapped_column(deferred=True)
+    logprobs: Mapped[list[float]] = mapped_column(deferred=True)
+    origins: Mapped[str] = mapped_column(Text, deferred=True)
+
+    program: Mapped[str | None] = mapped_column(Text)
+    extraction: Mapped[str | None] = mapped_column(String(20))
+    extraction_version: Mapped[str | None] = mapped_column(String(40))
+    verdict: Mapped[str | None] = mapped_column(String(20))
+    verdict_detail: Mapped[str | None] = mapped_column(Text)
+    traceback: Mapped[str | None] = mapped_column(Text)
+    cpu_s: Mapped[float | None]
+    sandbox_wall_s: Mapped[float | None]
+    isolation: Mapped[str | None] = mapped_column(String(40))
+    trust: Mapped[str | None] = mapped_column(String(40))
+    graded_at: Mapped[dt.datetime | None]
+
+    run_task: Mapped[RunTask] = relationship(back_populates="samples")

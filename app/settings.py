@@ -1,0 +1,76 @@
+"""Settings from the environment (`BASSLINE_*`) or a `.env` file, typed and checked at start."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from app.errors import BadInput
+
+MEMORY_BROKER = "memory://"
+
+
+def _data_home() -> Path:
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "bassline"
+
+
+class Settings(BaseSettings):
+    """Everything that differs between installations. Read once per process by `load_settings`."""
+
+    model_config = SettingsConfigDict(env_prefix="BASSLINE_", env_file=".env", extra="ignore", frozen=True)
+
+    data_dir: Path = Field(default_factory=_data_home, description="folder of the SQLite database and its lock")
+    database_url: str = Field("", description="SQLAlchemy URL; empty: SQLite in data_dir")
+    broker_url: str = Field(MEMORY_BROKER, description="Celery broker: memory:// (embedded) or redis://...")
+    events_url: str = Field("", description="Redis for live events; empty: the broker's Redis, else memory")
+    cache_dir: Path | None = Field(None, description="folder of the model cache; empty: the fetcher's default")
+    secret_key: str = Field("", description="signs cookies; empty: made at start (embedded only)")
+    require_tokens: bool = Field(False, description="the API asks for a token; needed to bind a public address")
+    exec_workers: int = Field(2, ge=1, le=64, description="sandboxed programs graded at the same time")
+    reap_interval_s: float = Field(15.0, gt=0, description="seconds between looks for lost jobs")
+    lease_s: float = Field(30.0, gt=0, description="seconds a worker owns a job without a heartbeat")
+    heartbeat_s: float = Field(5.0, gt=0, description="seconds between heartbeats of a job")
+    log_level: Literal["debug", "info", "warning", "error"] = "warning"
+
+    @field_validator("database_url")
+    @classmethod
+    def _known_database(cls, value: str) -> str:
+        if value and not value.startswith(("sqlite://", "postgresql+psycopg://", "postgresql://")):
+            raise ValueError("use sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/NAME")
+        return value.replace("postgresql://", "postgresql+psycopg://", 1)
+
+    @field_validator("broker_url", "events_url")
+    @classmethod
+    def _known_broker(cls, value: str) -> str:
+        if value and not value.startswith((MEMORY_BROKER, "redis://", "rediss://", "unix://", "redis+socket://")):
+            raise ValueError("use memory:// or redis://HOST:6379/0")
+        return value
+
+    @property
+    def database(self) -> str:
+        """The SQLAlchemy URL in force."""
+        return self.database_url or f"sqlite:///{self.data_dir / 'bassline.db'}"
+
+    @property
+    def events(self) -> str:
+        """The URL of the event bus in force: Redis where the broker is one, else memory."""
+        return self.events_url or self.broker_url
+
+    @property
+    def embedded(self) -> bool:
+        """True when the broker lives in this process, so that web and workers must too."""
+        return self.broker_url.startswith(MEMORY_BROKER)
+
+
+def load_settings() -> Settings:
+    """Settings of this process. Raises BadInput with a sentence that names the wrong variable."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "BASSLINE_" + "_".join(str(part) for part in first["loc"]).upper()
+        raise BadInput(f"{name} is not usable: {first['msg'].removeprefix('Value error, ')}", name) from None

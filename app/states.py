@@ -1,0 +1,54 @@
+"""The words for states, shared by database, API, pages and command line. No string literals elsewhere."""
+
+from __future__ import annotations
+
+import enum
+
+
+class RunState(enum.StrEnum):
+    """A run: waiting, at work, or ended in one of four ways."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class RunKind(enum.StrEnum):
+    """Why a run exists: an evaluation, one prompt to complete, or the plain-decoding yardstick of another run."""
+
+    EVAL = "eval"
+    COMPLETE = "complete"
+    BASELINE = "baseline"
+
+
+class TaskState(enum.StrEnum):
+    """A run's task (the job row): decoded by one step, graded by the next, each claimed on its own.
+
+    `skipped` is a task that a run's time limit left undone; `failed` carries the reason in `error`.
+    """
+
+    QUEUED = "queued"
+    DECODING = "decoding"
+    DECODED = "decoded"
+    GRADING = "grading"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+
+
+class DatasetKind(enum.StrEnum):
+    """Where a dataset came from; `prompt` holds the single task of one completion and is not listed."""
+
+    BUILTIN = "builtin"
+    IMPORTED = "imported"
+    PROMPT = "prompt"
+
+
+OPEN_RUN_STATES = (RunState.QUEUED, RunState.RUNNING)
+OPEN_TASK_STATES = (TaskState.QUEUED, TaskState.DECODING, TaskState.DECODED, TaskState.GRADING)
+PASSED = "passed"
+SANDBOX_ERROR = "sandbox_error"

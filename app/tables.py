@@ -1,0 +1,12 @@
+"""Every table in one import, so that `Base.metadata` is whole for migrations and mappers."""
+
+from app.accounts.models import Token, User
+from app.datasets.models import Dataset, DatasetCheck, Task
+from app.db import Base
+from app.runs.models import Run, RunCurve, RunTask
+from app.samples.models import Sample
+from app.workers.models import Worker
+
+metadata = Base.metadata
+
+__all__ = ["Dataset", "DatasetCheck", "Run", "RunCurve", "RunTask", "Sample", "Task", "Token", "User", "Worker", "metadata"]

@@ -1,0 +1,38 @@
+"""What views use: the context, and one read-only session per request that is closed at teardown.
+
+Pages and API read through `session()` and change things only through services, which take the context and open
+their own short units of work.
+"""
+
+from __future__ import annotations
+
+from flask import Flask, current_app, g
+from sqlalchemy.orm import Session
+
+from app.context import Context
+
+KEY = "bassline"
+
+
+def context() -> Context:
+    """The context of the running Flask application."""
+    found: Context = current_app.extensions[KEY]
+    return found
+
+
+def session() -> Session:
+    """This request's session for reading."""
+    if "session" not in g:
+        g.session = context().database.reader()
+    found: Session = g.session
+    return found
+
+
+def init(app: Flask, ctx: Context) -> None:
+    """Hangs the context on the application and closes sessions at teardown."""
+    app.extensions[KEY] = ctx
+
+    @app.teardown_appcontext
+    def _close(_error: BaseException | None) -> None:
+        if (open_session := g.pop("session", None)) is not None:
+            open_session.close()

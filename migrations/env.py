@@ -1,0 +1,16 @@
+"""Alembic's entry: runs on the connection that app/migrate.py hands over."""
+
+from alembic import context
+
+from app.tables import metadata
+
+connection = context.config.attributes["connection"]
+context.configure(
+    connection=connection,
+    target_metadata=metadata,
+    render_as_batch=connection.dialect.name == "sqlite",
+    transaction_per_migration=True,
+    compare_type=True,
+)
+with context.begin_transaction():
+    context.run_migrations()
