@@ -1,0 +1,1 @@
+"""The service: settings, database, jobs, REST, pages and command line."""

@@ -1,0 +1,1 @@
+"""One file per question; each prints a table and can write JSON."""

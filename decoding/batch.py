@@ -20,9 +20,7 @@ class Batch:
     into it and the batch shrinks.
     """
 
-    def __init__(
-        self, request: Request, prompt: list[int], limit: int, tokenizer: object, max_rows: int
-    ) -> None:
+    def __init__(self, request: Request, prompt: list[int], limit: int, tokenizer: object, max_rows: int) -> None:
         self.request = request
         self.prompt = prompt
         self.limit = limit

@@ -72,9 +72,7 @@ def parse_draft_length(text: str) -> int | None:
     kind, _, length = text.partition(":")
     if kind == "fixed" and length.isdecimal() and 0 <= int(length) <= MAX_DRAFT_LENGTH:
         return int(length)
-    raise RequestError(
-        f"draft_length is {text!r}: use bass or fixed:K with K from 0 to {MAX_DRAFT_LENGTH}"
-    )
+    raise RequestError(f"draft_length is {text!r}: use bass or fixed:K with K from 0 to {MAX_DRAFT_LENGTH}")
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:

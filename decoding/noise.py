@@ -40,9 +40,7 @@ def uniform(
     return (bits.double() + 0.5) * 2.0**-53
 
 
-def gumbel(
-    keys: torch.Tensor, positions: torch.Tensor, role: Role, tokens: torch.Tensor
-) -> torch.Tensor:
+def gumbel(keys: torch.Tensor, positions: torch.Tensor, role: Role, tokens: torch.Tensor) -> torch.Tensor:
     """Return standard Gumbel noise, float64 [N, C], one draw per id of `tokens` [N, C]."""
     return -torch.log(-torch.log(uniform(keys, positions, role, tokens)))
 

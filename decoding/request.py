@@ -156,5 +156,7 @@ ShouldCancel = Callable[[], bool]
 def _in_range(name: str, value: float, low: float, high: float, *, open_low: bool = False) -> None:
     above = value > low if open_low else value >= low
     if not (above and value <= high):  # written so that NaN fails
-        raise RequestError(f"{name} is {value}: it must be {'above' if open_low else 'at least'} {low:g}"
-                           + (f" and at most {high:g}" if high != math.inf else ""))
+        raise RequestError(
+            f"{name} is {value}: it must be {'above' if open_low else 'at least'} {low:g}"
+            + (f" and at most {high:g}" if high != math.inf else "")
+        )

@@ -63,7 +63,5 @@ class TextStream:
         return 0
 
     def _decode(self) -> str:
-        text: str = self._tokenizer.decode(
-            self._window, skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
+        text: str = self._tokenizer.decode(self._window, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text

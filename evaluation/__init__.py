@@ -1,0 +1,1 @@
+"""Tasks, prompts, extraction, sandbox, grading, metrics and statistics: from a task to figures that can be trusted."""
