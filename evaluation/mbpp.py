@@ -8,19 +8,16 @@ from typing import Any
 
 from evaluation.source import compile_error, parse
 
-STOP = ("\nassert", '\n"""', "\nprint(", "\nif __name__", "\n```")
-"""What ends an answer: the prompt has no open function, so unindented code is legitimate here."""
-
 
 class ConversionError(ValueError):
     """An MBPP row that lacks something; the message starts with the field."""
 
 
 def to_humaneval(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row in HumanEval's fields, plus `stop`.
+    """The row in HumanEval's fields.
 
-    The entry point is the function of `code` that the tests call. Its name in the tests becomes `candidate`, so
-    that a grader can hand in whatever callable it judges.
+    The entry point is the function of `code` that the tests call. Its name in the tests becomes `candidate`,
+    so that a grader can hand in whatever callable it judges.
     """
     text = _string(row, "text" if "text" in row else "prompt").strip()
     code = _string(row, "code").replace("\r\n", "\n")
@@ -36,7 +33,6 @@ def to_humaneval(row: Mapping[str, Any]) -> dict[str, Any]:
         "entry_point": entry_point,
         "test": f"{setup}\n\ndef check(candidate):\n{body}\n".lstrip("\n"),
         "canonical_solution": code if code.endswith("\n") else code + "\n",
-        "stop": STOP,
     }
 
 
@@ -50,8 +46,9 @@ def _entry_point(code: str, tests: list[str]) -> str:
         parsed = parse(test)
         if parsed is None:
             raise ConversionError(f"field test_list: {test!r} does not compile: {compile_error(test)}")
-        called |= {node.func.id for node in ast.walk(parsed)
-                   if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+        called |= {
+            node.func.id for node in ast.walk(parsed) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
     candidates = [name for name in defined if name in called]
     if not candidates:
         raise ConversionError("field test_list: calls no function that code defines")
@@ -66,7 +63,7 @@ def _renamed(test: str, entry_point: str) -> str:
     uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == entry_point]
     for use in sorted(uses, key=lambda n: (n.lineno, n.col_offset), reverse=True):
         line = lines[use.lineno - 1]
-        lines[use.lineno - 1] = line[:use.col_offset] + b"candidate" + line[use.end_col_offset:]
+        lines[use.lineno - 1] = line[: use.col_offset] + b"candidate" + line[use.end_col_offset :]
     return b"".join(lines).decode()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import codeop
 import warnings
 
 FILENAME = "<candidate>"
@@ -19,6 +20,14 @@ def parse(source: str) -> ast.Module | None:
         return None
 
 
+def parse_open(prompt: str) -> ast.Module | None:
+    """The tree of code that may end in a def still waiting for its body, or None where it is not such code."""
+    for body in ("", "\n    pass\n", "\n  pass\n", "\n\tpass\n"):
+        if (tree := parse(prompt + body)) is not None:
+            return tree
+    return None
+
+
 def compile_error(source: str) -> str | None:
     """Why `source` does not compile, as one sentence; None where it does. Nothing is executed."""
     try:
@@ -28,6 +37,14 @@ def compile_error(source: str) -> str | None:
     except (ValueError, RecursionError, MemoryError) as error:
         return f"{type(error).__name__}: {error}"
     return None
+
+
+def is_open(source: str) -> bool:
+    """Whether `source` is the start of a statement that needs more lines: a bracket, a string, a def without body."""
+    try:
+        return codeop.compile_command(source, FILENAME, "exec") is None
+    except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
+        return False
 
 
 def defined_names(tree: ast.Module) -> set[str]:

@@ -1,0 +1,204 @@
+"""From a model's raw answer to the complete program that is judged, and how it was found.
+
+Two questions are kept apart. Where is the code: the text as it is, or a block between fences, closed or cut off by
+the deadline. And what is it: the whole function restated, to which the prompt's imports and helpers are added
+where they lack, or the body alone, which continues the prompt. Every reading that yields a compiling program with
+a function that does something is good; the first one in the order below wins. Where none is, the most literal
+reading is returned, and the sandbox reports its syntax error.
+
+Nothing is executed, and nothing inside a function is changed but the indentation of a body that lost it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from textwrap import dedent, indent
+from typing import Literal
+
+from evaluation.datasets import Task
+from evaluation.prompting import Mode
+from evaluation.salvage import lines_of, salvage, stretches
+from evaluation.source import bound_names, defined_names, parse, parse_open
+
+How = Literal["completion", "fenced", "open_fence", "function", "empty"]
+VERSION = "extraction-1"
+MAX_FENCES = 8
+"""Fence lines looked at; more are nested examples, not answers."""
+MAX_CHARS = 100_000
+"""Longest text that is read in more ways than the literal one; the repairs cost more than linear time."""
+
+_FENCE = re.compile(r" {0,3}(?:```+|~~~+)[^`]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """A complete program ("" where there is no code) and where its code was found.
+
+    `completion`: the text continues the prompt. `function`: it restates the function. `fenced`: it lay between
+    fences. `open_fence`: the fence was opened, in the prompt or the text, and ends with the text. `empty`: nothing.
+    """
+
+    program: str
+    how: How
+    version: str = VERSION
+
+
+def extract(task: Task, raw: str, mode: Mode) -> Extraction:
+    """The program in a raw answer; in chat mode `raw` starts inside the fence that the prompt opened.
+
+    Never raises: any text gives a program, which may not compile. In infill mode the program is prompt, answer and
+    suffix as they are, since that is what the answer was asked to fit.
+    """
+    text = _unix_lines(raw)
+    task = replace(task, prompt=_unix_lines(task.prompt))
+    if not text.strip():
+        return Extraction("", "empty")
+    if task.suffix is not None:
+        return Extraction(task.prompt + text + task.suffix, "completion")
+    for how, program in _readings(task, text, opened=mode == "chat") if len(text) <= MAX_CHARS else ():
+        if (cut := salvage(program, task.entry_point)) is not None and _does_something(cut, task.entry_point):
+            return Extraction(cut, how)
+    return _literal(task, text, opened=mode == "chat")
+
+
+def _unix_lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _readings(task: Task, text: str, opened: bool) -> Iterator[tuple[How, str]]:
+    """Candidate programs, the likeliest first."""
+    blocks = list(_blocks(text, opened))
+    if not opened and _starts_indented(text, task.entry_point):
+        yield "completion", task.prompt + text
+    for how, code in blocks:
+        if (program := _restated(task, code)) is not None:
+            yield how or "function", program
+    for how, code in blocks:
+        for program in _continued(task, code):
+            yield how or "completion", program
+
+
+def _literal(task: Task, text: str, opened: bool) -> Extraction:
+    """The reading without any repair, for an answer that no reading makes a program of."""
+    definition = re.compile(rf"^\s*(?:async\s+)?def\s+{re.escape(task.entry_point)}\b", re.MULTILINE)
+    blocks = [(how, code) for how, code in _blocks(text, opened) if code.strip()]
+    for how, code in blocks:
+        if definition.search(code):
+            return Extraction(_with_preamble(task, code), how or "function")
+    how, code = blocks[0] if opened and blocks else (None, text)
+    return Extraction(task.prompt + code, how or "completion")
+
+
+def _blocks(text: str, opened: bool) -> Iterator[tuple[How | None, str]]:
+    """Stretches of the text that may be code, each with how it was found (None: not by fences).
+
+    Each fence line may open or close a block, or lie inside one (in a docstring); a reading that guesses wrong
+    does not compile, so all are offered, nearest fences first.
+    """
+    lines = text.split("\n")
+    fences = [i for i, line in enumerate(lines) if _FENCE.fullmatch(line)][:MAX_FENCES]
+    for start in [-1, *fences] if opened else fences:
+        for end in [f for f in fences if f > start]:
+            yield "fenced", "\n".join(lines[start + 1 : end]) + "\n"
+        yield "open_fence", "\n".join(lines[start + 1 :])
+    if not opened:
+        yield None, text
+
+
+def _restated(task: Task, code: str) -> str | None:
+    """The program, if the code defines the entry point by itself."""
+    for variant in dict.fromkeys((code, dedent(code))):
+        if (own := salvage(variant, task.entry_point)) is not None:
+            return _with_preamble(task, own)
+    return None
+
+
+def _continued(task: Task, code: str) -> Iterator[str]:
+    """Programs that read the code as the body of the prompt's function: as it is, then with its indentation mended.
+
+    Mended are a width other than the prompt's (two spaces, tabs), a first line that lost its indentation (a model
+    that was asked to go on right after it), and a body with none at all.
+    """
+    yield task.prompt + code
+    prompt = task.prompt if task.prompt.endswith("\n") else task.prompt + "\n"
+    margin = _body_margin(task)
+    for variant in dict.fromkeys((code, code.expandtabs(4))):
+        lines = variant.strip("\n").split("\n")
+        if not lines[0][:1].isspace():
+            parts = stretches("\n".join(lines))
+            for end in range(len(parts), max(0, len(parts) - MAX_FENCES), -1):
+                whole = indent("\n".join(parts[:end]), margin)
+                if parse(f"def body():\n{whole}\n") is not None:
+                    yield f"{prompt}{whole}\n"
+                    break
+        end = next((i for i, line in enumerate(lines) if i and line and not line[0].isspace()), len(lines))
+        body, rest = lines[:end], "\n".join(["", *lines[end:], ""])
+        others = "\n".join(body[1:])
+        yield prompt + indent(dedent("\n".join(body)), margin) + rest
+        yield prompt + margin + "\n".join([body[0].lstrip(), others]) + rest
+        yield prompt + indent("\n".join([body[0].lstrip(), dedent(others)]), margin) + rest
+
+
+def _body_margin(task: Task) -> str:
+    """The indentation of the prompt's open function; four spaces where it shows none."""
+    lines = task.prompt.split("\n")
+    for node in tree.body if (tree := parse(task.prompt)) is not None else []:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == task.entry_point:
+            line = lines[node.body[0].lineno - 1]
+            return line[: len(line) - len(line.lstrip())] or "    "
+    return "    "
+
+
+def _with_preamble(task: Task, code: str) -> str:
+    """`code` after those imports and definitions of the prompt that it does not bring itself."""
+    tree = parse(code)
+    own = defined_names(tree) if tree is not None else set()
+    lines = task.prompt.split("\n")
+    preamble: list[str] = []
+    prompt = parse_open(task.prompt)
+    for node in prompt.body if prompt is not None else []:
+        if task.entry_point in bound_names(node):
+            inner = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
+            preamble += [ast.unparse(n) for n in inner if not bound_names(n) <= own]
+        elif bound_names(node) and not bound_names(node) <= own:
+            preamble += [lines[number - 1] for number in lines_of(node)]
+    if not preamble:
+        return code
+    first = _first_free_line(tree) if tree is not None else 1
+    code_lines = code.split("\n")
+    return "\n".join([*code_lines[: first - 1], *preamble, "", "", *code_lines[first - 1 :]])
+
+
+def _first_free_line(tree: ast.Module) -> int:
+    """The line where imports may be put: after a `from __future__` import, which must come first."""
+    return max(
+        (
+            lines_of(node)[-1] + 1
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom) and node.module == "__future__"
+        ),
+        default=1,
+    )
+
+
+def _does_something(program: str, entry_point: str) -> bool:
+    """Whether the entry point is more than imports, a docstring and a placeholder."""
+    tree = parse(program)
+    if tree is None:
+        return False
+    node = next(node for node in reversed(tree.body) if entry_point in bound_names(node))
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return True
+    return any(
+        not isinstance(stmt, ast.Import | ast.ImportFrom | ast.Pass)
+        and not (isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant))
+        for stmt in node.body
+    )
+
+
+def _starts_indented(text: str, entry_point: str) -> bool:
+    first = next(line for line in text.split("\n") if line.strip())
+    return first[0].isspace() and re.match(rf"\s+(?:async\s+)?def\s+{re.escape(entry_point)}\b", first) is None

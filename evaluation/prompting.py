@@ -1,0 +1,101 @@
+"""From task to what the model is shown, in one of three named and versioned modes, and what ends its answer.
+
+- `completion`: the prompt's bytes as they are, never stripped: one newline less moves scores by tens of points.
+  For base models.
+- `chat`: one instruction, the prompt in a fenced block, and the reply opened with a fence, so that the answer
+  starts with code. For instruct models.
+- `infill`: the text before and after the gap around the model's own fill-in-the-middle tokens.
+
+A change of any text or stop list below gets a new version, so that stored runs keep their meaning.
+"""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from evaluation.datasets import Task
+from evaluation.source import defined_names, parse_open
+
+Mode = Literal["completion", "chat", "infill"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+VERSIONS: dict[Mode, str] = {"completion": "completion-1", "chat": "chat-1", "infill": "infill-1"}
+
+INSTRUCTION = (
+    "Complete the following Python code. "
+    "Reply with the complete code, imports included, in one Python code block and nothing else."
+)
+REPLY_PREFIX = "```python\n"
+
+BLOCK_STOP = tuple(f"\n{c}" for c in string.printable if c not in string.whitespace + "#)]}")
+"""Stops for a prompt that leaves a function open: the first unindented line that is not blank. A comment and
+a closing bracket at column 0 do not end a block in Python, so they do not stop either."""
+
+PROGRAM_STOP = ("\nassert ", "\nprint(", "\nif __name__", '\n"""', "\n```")
+"""Stops for a prompt without an open function (MBPP): the answer is unindented, these tend to follow it."""
+
+CHAT_STOP = ("\n```",)
+"""The closing fence. A task's own stops are not used: a chat answer may start with imports and helpers."""
+
+
+class PromptError(ValueError):
+    """A task that cannot be shown in the mode asked for; the message names the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What to send. `text` is the whole input (completion, infill); in chat mode it is None and the input is
+    `messages` in the model's chat template followed by `reply_prefix`. `stop` strings end a sample."""
+
+    mode: Mode
+    version: str
+    text: str | None
+    messages: list[dict[str, str]] | None
+    reply_prefix: str
+    stop: tuple[str, ...]
+
+
+def build(task: Task, mode: Mode, fim_tokens: tuple[str, str, str] | None = None) -> Prompt:
+    """The prompt of a task. `fim_tokens` are the model's (prefix, suffix, middle), needed for infill only.
+
+    Raises PromptError for an unknown mode, a task without suffix in infill mode or with one in another mode,
+    and a model without infilling tokens.
+    """
+    if mode not in MODES:
+        raise PromptError(f"mode is {mode!r}: choose one of {', '.join(MODES)}")
+    if mode == "infill":
+        return _infill(task, fim_tokens)
+    if task.suffix is not None:
+        raise PromptError(f"task {task.task_id} has a suffix to be met: use mode infill")
+    if mode == "chat":
+        return Prompt(mode, VERSIONS[mode], None, _messages(task), REPLY_PREFIX, CHAT_STOP)
+    stop = BLOCK_STOP if opens_entry_point(task) else PROGRAM_STOP
+    return Prompt(mode, VERSIONS[mode], task.prompt, None, "", _joined(stop, task.stop))
+
+
+def opens_entry_point(task: Task) -> bool:
+    """Whether the prompt ends inside the function to complete, so that an answer may be its body alone."""
+    tree = parse_open(task.prompt)
+    return tree is not None and task.entry_point in defined_names(tree)
+
+
+def _messages(task: Task) -> list[dict[str, str]]:
+    fence = "````" if "```" in task.prompt else "```"
+    return [{"role": "user", "content": f"{INSTRUCTION}\n\n{fence}python\n{task.prompt.rstrip()}\n{fence}"}]
+
+
+def _infill(task: Task, fim_tokens: tuple[str, str, str] | None) -> Prompt:
+    if task.suffix is None:
+        raise PromptError(f"task {task.task_id} has no suffix: use mode completion or chat")
+    if fim_tokens is None:
+        raise PromptError("the model has no fill-in-the-middle tokens: use another model for mode infill")
+    prefix, suffix, middle = fim_tokens
+    text = f"{prefix}{task.prompt}{suffix}{task.suffix}{middle}"
+    # The published single-line set marks itself in its ids only; its answers end with their line.
+    line = ("\n",) if task.task_id.startswith("SingleLineInfilling/") else ()
+    return Prompt("infill", VERSIONS["infill"], text, None, "", _joined(fim_tokens, line, task.stop))
+
+
+def _joined(*lists: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(stop for stops in lists for stop in stops))
