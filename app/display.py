@@ -1,0 +1,148 @@
+"""How stored things are read on a page: verdicts as letters, figures with units, model output as harmless text."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
+from pygments.lexers.python import PythonLexer
+from pygments.token import STANDARD_TYPES
+
+from app.charts import percent, seconds, series_css
+
+if TYPE_CHECKING:
+    from flask import Flask
+
+SHOWN_CHARACTERS = 20_000  # of one text on a page; the whole text has a link of its own
+
+
+@dataclass(frozen=True)
+class VerdictSign:
+    """A verdict as shown: one letter, a colour family (a class of components.css), a name and what it means."""
+
+    letter: str
+    family: str
+    name: str
+    meaning: str
+
+
+VERDICTS: dict[str, VerdictSign] = {
+    "passed": VerdictSign("P", "pass", "passed", "every assertion of the task's test held"),
+    "wrong_answer": VerdictSign("W", "wrong", "wrong answer", "an assertion of the test failed"),
+    "exception": VerdictSign("X", "wrong", "exception", "the program raised before the test could decide"),
+    "syntax_error": VerdictSign("S", "noprogram", "syntax error", "the extracted text is not Python"),
+    "empty": VerdictSign("E", "noprogram", "empty", "no program that defines the function was found in the text"),
+    "timeout": VerdictSign("T", "limit", "timeout", "the program ran past the sandbox's time limit"),
+    "memory": VerdictSign("M", "limit", "memory", "the program ran past the sandbox's memory limit"),
+    "output_limit": VerdictSign("O", "limit", "output limit", "the program wrote more than it may"),
+    "crashed": VerdictSign("C", "limit", "crashed", "the interpreter died: a signal, an exit, a stack overflow"),
+    "forged": VerdictSign("F", "refused", "forged", "the program tried to fake its verdict"),
+    "sandbox_error": VerdictSign("!", "refused", "sandbox error", "the sandbox failed; not the program's fault"),
+}
+UNFINISHED = VerdictSign("–", "open", "not finished", "still decoding when the budget was spent")
+UNGRADED = VerdictSign("·", "open", "not graded", "finished, but not run in the sandbox yet")
+
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb]")
+_TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
+_LEXER = PythonLexer(stripnl=False, ensurenl=False)
+
+
+def verdict_sign(verdict: str | None, finished_s: float | None = 0.0) -> VerdictSign:
+    """The sign of a sample: what it was judged, unless it did not finish within its budget."""
+    if finished_s is None:
+        return UNFINISHED
+    return UNGRADED if verdict is None else VERDICTS[verdict]
+
+
+def visible(text: str | None, *, whitespace: bool = False) -> Markup:
+    """Text of unknown origin as HTML text: markup escaped, control and direction marks replaced by their names.
+
+    With `whitespace`, line ends and trailing blanks are shown too. Longer texts are cut after SHOWN_CHARACTERS.
+    """
+    text = text or ""
+    if whitespace:
+        parts = (_shown_whitespace(line) for line in _cut(text).splitlines(keepends=True))
+        return Markup("").join(parts) + _rest_note(text)
+    return _glyphs(_cut(text)) + _rest_note(text)
+
+
+def plain(text: str | None) -> str:
+    """The same care where no markup may stand (titles, attributes, SVG): unsafe characters become U+FFFD."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text or "")
+
+
+def highlighted(program: str | None) -> Markup:
+    """Python source as HTML with Pygments' classes; otherwise as `visible`."""
+    program = program or ""
+    out = []
+    for kind, value in _LEXER.get_tokens(_cut(program)):
+        css = STANDARD_TYPES.get(kind, "")
+        piece = _glyphs(value)
+        out.append(Markup('<span class="{}">{}</span>').format(css, piece) if css and not value.isspace() else piece)
+    return Markup("").join(out) + _rest_note(program)
+
+
+def count(value: float | None) -> str:
+    """An integer with thin spaces between thousands."""
+    return "–" if value is None else f"{value:,.0f}".replace(",", "\u202f")
+
+
+def decimal(value: float | None, digits: int = 2) -> str:
+    """A number with a fixed number of decimals, or a dash."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def milliseconds(value: float | None) -> str:
+    """Milliseconds with three significant digits below a hundred."""
+    return "–" if value is None else (f"{value:.0f}" if value >= 100 else f"{value:.3g}")
+
+
+def when(value: dt.datetime | None) -> str:
+    """A time as `2026-11-21 10:49 UTC`."""
+    return "–" if value is None else value.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def short_model(ref: str) -> str:
+    """A model reference without its source and folders: `hf:org/name` becomes `name`."""
+    return ref.rstrip("/").rsplit("/", 1)[-1] or ref
+
+
+def register(app: Flask) -> None:
+    """Make all of this available to templates."""
+    app.jinja_env.filters.update(
+        seconds=seconds, percent=percent, count=count, decimal=decimal, milliseconds=milliseconds, when=when,
+        visible=visible, plain=plain, highlighted=highlighted, short_model=short_model, series_css=series_css)
+    app.jinja_env.globals.update(verdict_sign=verdict_sign, VERDICTS=VERDICTS, UNFINISHED=UNFINISHED,
+                                 UNGRADED=UNGRADED, SHOWN_CHARACTERS=SHOWN_CHARACTERS)
+
+
+def _cut(text: str) -> str:
+    return text[:SHOWN_CHARACTERS]
+
+
+def _rest_note(text: str) -> Markup:
+    rest = len(text) - SHOWN_CHARACTERS
+    return Markup('<span class="glyph">… {} more characters</span>').format(count(rest)) if rest > 0 else Markup("")
+
+
+def _glyphs(text: str) -> Markup:
+    out, last = [], 0
+    for match in _CONTROL.finditer(text):
+        code = ord(match.group())
+        name = chr(0x2400 + code) if code < 0x20 else f"U+{code:04X}"
+        out += [escape(text[last:match.start()]), Markup('<span class="glyph">{}</span>').format(name)]
+        last = match.end()
+    return Markup("").join([*out, escape(text[last:])])
+
+
+def _shown_whitespace(line: str) -> Markup:
+    body = line.removesuffix("\n")
+    kept = _TRAILING.sub("", body)
+    blanks = body[len(kept):].replace(" ", "·").replace("\t", "→")
+    mark = Markup('<span class="ws" aria-hidden="true">{}</span>')
+    end = mark.format("↵") + "\n" if line.endswith("\n") else Markup("")
+    return _glyphs(kept) + (mark.format(blanks) if blanks else Markup("")) + end

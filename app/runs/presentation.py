@@ -1,0 +1,214 @@
+"""What the pages of a run show, computed from its rows: scores, task lines, failure groups, timings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from app.charts import Chart, Curve, pass_curves, seconds
+from app.display import UNFINISHED, VerdictSign, count, decimal, milliseconds, percent, verdict_sign
+from app.runs.models import Run, RunTask
+from app.samples.models import Sample
+from app.states import PASSED
+from evaluation.metrics import wilson
+
+SLOWEST = 10
+
+
+@dataclass(frozen=True)
+class Score:
+    """A figure on a card: its value as read, its unit, and a note (interval, formula, caveat)."""
+
+    label: str
+    value: str
+    unit: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class SampleSign:
+    """A sample as one square; `label` is what a screen reader says."""
+
+    row: Sample
+    sign: VerdictSign
+    chosen: bool
+    label: str
+
+
+@dataclass(frozen=True)
+class TaskLine:
+    """A task of the run on the Tasks tab. Times in seconds since the engine took it up."""
+
+    task_id: str
+    entry_point: str
+    state: str
+    error: str | None
+    samples: list[SampleSign]
+    first_pass_s: float | None
+    first_finished_s: float | None
+    tokens: int | None
+
+
+@dataclass(frozen=True)
+class FailureGroup:
+    """All samples that did not pass for one cause; `tasks` are (task_id, number of samples)."""
+
+    sign: VerdictSign
+    samples: int
+    tasks: list[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Mean seconds per decoded task by step, and what goes with them."""
+
+    tasks: int
+    parts: list[tuple[str, str, float]]
+    scores: list[Score]
+    slowest: list[RunTask]
+
+
+def chosen(samples: Sequence[Sample]) -> Sample | None:
+    """The finished sample with the best mean log-probability, the one Pass@First is about; None if none finished."""
+    finished = [s for s in samples if s.finished_s is not None and s.mean_logprob is not None]
+    return max(finished, key=lambda s: (s.mean_logprob, -s.index), default=None)
+
+
+def in_finish_order(samples: Sequence[Sample]) -> list[SampleSign]:
+    """Samples as squares, first finished first; those that did not finish at the end."""
+    best = chosen(samples)
+    ordered = sorted(samples, key=lambda s: (s.finished_s is None, s.finished_s or 0.0, s.index))
+    signs = []
+    for sample in ordered:
+        sign = verdict_sign(sample.verdict, sample.finished_s)
+        label = f"sample {sample.index}: {sign.name}"
+        if sample.finished_s is not None:
+            label += f" at {seconds(sample.finished_s)}"
+        signs.append(SampleSign(sample, sign, sample is best, label + (", chosen" if sample is best else "")))
+    return signs
+
+
+def task_lines(tasks: Sequence[RunTask]) -> list[TaskLine]:
+    """One line per task, in dataset order."""
+    lines = []
+    for task in tasks:
+        finished = [s.finished_s for s in task.samples if s.finished_s is not None]
+        passed = [s.finished_s for s in task.samples if s.finished_s is not None and s.verdict == PASSED]
+        lines.append(TaskLine(
+            task.task.task_id, task.task.entry_point, str(task.state), task.error, in_finish_order(task.samples),
+            min(passed, default=None), min(finished, default=None),
+            sum(s.n_tokens for s in task.samples) if task.samples else None))
+    return lines
+
+
+def line_groups(lines: Sequence[TaskLine]) -> dict[str, tuple[str, list[TaskLine]]]:
+    """The filters of the Tasks tab: key to (label, lines)."""
+    def chosen_passes(line: TaskLine) -> bool:
+        return any(s.chosen and s.sign.letter == "P" for s in line.samples)
+
+    decoded = [line for line in lines if line.samples]
+    return {
+        "all": ("All", list(lines)),
+        "failed": ("No sample passed", [t for t in decoded if t.first_pass_s is None]),
+        "missed": ("Passed, but not chosen", [t for t in decoded if t.first_pass_s is not None and not chosen_passes(t)]),
+        "passed": ("Chosen sample passed", [t for t in decoded if chosen_passes(t)]),
+        "waiting": ("Not decoded", [t for t in lines if not t.samples]),
+    }
+
+
+def failures(tasks: Sequence[RunTask]) -> list[FailureGroup]:
+    """Samples that did not pass, by cause, most frequent first."""
+    by_sign: dict[VerdictSign, Counter[str]] = {}
+    for task in tasks:
+        for sample in task.samples:
+            if sample.finished_s is not None and sample.verdict in (None, PASSED):
+                continue
+            by_sign.setdefault(verdict_sign(sample.verdict, sample.finished_s), Counter())[task.task.task_id] += 1
+    groups = [FailureGroup(sign, sum(tasks.values()), list(tasks.items())) for sign, tasks in by_sign.items()]
+    return sorted(groups, key=lambda g: (g.sign is UNFINISHED, -g.samples))
+
+
+def scores(run: Run, figures: dict[str, Any], n_tasks: int) -> list[Score]:
+    """The cards of the Curve tab: shares with Wilson's interval, then speed."""
+    cards = []
+    for label, key in (("Pass@First", "pass_first"), ("Pass@All", "pass_all")):
+        share = figures.get(key)
+        if share is not None and n_tasks:
+            low, high = wilson(round(share * n_tasks), n_tasks)
+            cards.append(Score(label, f"{100 * share:.1f}", "%", f"95 % between {100 * low:.1f} and {100 * high:.1f}, "
+                                                                f"{n_tasks} tasks at {seconds(run.budget_s)}"))
+    first, every = figures.get("pass_first"), figures.get("pass_all")
+    if first is not None and every is not None:
+        cards.append(Score("Ranking loss", f"{100 * (every - first):.1f}", "points", "Pass@All minus Pass@First"))
+    if (p50 := figures.get("first_finished_p50_s")) is not None:
+        cards.append(Score("First finished", *_split(seconds(p50)),
+                           note=f"median; p95 {seconds(figures.get('first_finished_p95_s'))}"))
+    if (speed := figures.get("ms_per_token_all")) is not None:
+        cards.append(Score("Time per token", milliseconds(speed), "ms",
+                           f"first {milliseconds(figures.get('ms_per_token_first'))}, "
+                           f"last {milliseconds(figures.get('ms_per_token_last'))}"))
+    if (length := figures.get("mean_acceptance_length")) is not None:
+        cards.append(Score("Accepted length", decimal(length), "tokens", "per sample and round"))
+    return cards
+
+
+def timing(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> Timing | None:
+    """Where the seconds went; None before the first decoded task."""
+    decoded = [t for t in tasks if t.wall_s is not None]
+    if not decoded:
+        return None
+    parts = [(css, label, fmean(getattr(t, css + "_s") or 0.0 for t in decoded))
+             for css, label in (("queue", "Queue"), ("prefill", "Prefill"), ("draft", "Draft"), ("verify", "Verify"),
+                                ("other", "Other"), ("sandbox", "Sandbox"))]
+    walls = [t.wall_s or 0.0 for t in decoded]
+    past = [max(w - run.budget_s, 0.0) for w in walls]
+    cards = [Score("Wall per task", *_split(seconds(fmean(walls))), note=f"slowest {seconds(max(walls))}"),
+             Score("Worst overrun", f"{1000 * max(past):.0f}", "ms", f"past the budget of {seconds(run.budget_s)}")]
+    if (rate := figures.get("tokens_per_s")) is not None:
+        cards.append(Score("Throughput", count(rate), "tokens/s", "all samples of a task together"))
+    rounds = [t.n_rounds for t in decoded if t.n_rounds is not None]
+    if rounds:
+        cards.append(Score("Rounds", decimal(fmean(rounds), 1), "", "draft, verify, accept; mean per task"))
+    memory = max((t.peak_memory_bytes or 0 for t in decoded), default=0)
+    if memory:
+        cards.append(Score("Peak memory", decimal(memory / 2**30, 2), "GiB", "of the device, over all tasks"))
+    return Timing(len(decoded), parts, cards, sorted(decoded, key=lambda t: -(t.wall_s or 0.0))[:SLOWEST])
+
+
+def curve_chart(run: Run, budgets: Sequence[float], first: Sequence[float], every: Sequence[float],
+                n_tasks: int) -> Chart:
+    """Pass@First with its interval, and Pass@All, up to the run's own budget."""
+    upto = max(sum(b <= run.budget_s * (1 + 1e-9) for b in budgets), 1)
+    bounds = [wilson(round(share * n_tasks), n_tasks) for share in first[:upto]]
+    return pass_curves(
+        [Curve("Pass@All", budgets[:upto], every[:upto], 2, "all"),
+         Curve("Pass@First", budgets[:upto], first[:upto], 0, low=[b[0] for b in bounds], high=[b[1] for b in bounds])],
+        "Pass@First and Pass@All against the budget", budget=run.budget_s)
+
+
+def configuration(run: Run) -> list[tuple[str, object]]:
+    """Everything that was chosen, as label and value."""
+    limit = seconds(run.time_limit_s) if run.time_limit_s is not None else "none"
+    return [
+        ("Target", run.target), ("Drafter", run.drafter), ("Draft length", run.draft_length),
+        ("Acceptance", run.acceptance), ("Samples per task", run.n), ("Budget per task", seconds(run.budget_s)),
+        ("Temperature", f"{run.temperature:g}"), ("Top-p", f"{run.top_p:g}"), ("Seed", run.seed),
+        ("Tokens per sample at most", run.max_tokens),
+        ("Prompt mode", run.prompt_mode + (f" ({run.prompt_mode_used})" if run.prompt_mode_used else "")),
+        ("Number format", run.dtype), ("Device", run.device), ("Time limit of the run", limit),
+        ("Dataset", run.dataset.name), ("Dataset sha256", run.dataset.sha256),
+        ("Tasks", f"{run.n_tasks} of {run.dataset.n_tasks}"),
+    ]
+
+
+def share_at_end(run: Run, key: str) -> str:
+    """A share among the run's figures, as read in a list of runs."""
+    return percent((run.figures or {}).get(key))
+
+
+def _split(text: str) -> tuple[str, str]:
+    value, _, unit = text.partition(" ")
+    return value, unit

@@ -1,0 +1,150 @@
+// The budget slider: recomputes every row from its stored curve, without a request.
+
+const form = document.getElementById("board-form");
+
+/** Index of the last grid point not above the budget, -1 before the first. */
+function pointAt(grid, budget) {
+  let point = -1;
+  while (point + 1 < grid.length && grid[point + 1] <= budget * (1 + 1e-9)) point += 1;
+  return point;
+}
+
+/** Wilson's 95 % interval of k passes in n tasks. */
+function wilson(k, n) {
+  const z = 1.959963984540054;
+  const p = k / n;
+  const middle = (p + (z * z) / (2 * n)) / (1 + (z * z) / n);
+  const half = (z / (1 + (z * z) / n)) * Math.sqrt((p * (1 - p)) / n + (z * z) / (4 * n * n));
+  return [Math.max(0, middle - half), Math.min(1, middle + half)];
+}
+
+/** Three significant digits, rounded up: a rounded grid point must not fall below itself. */
+function rounded(budget) {
+  const unit = 10 ** (Math.floor(Math.log10(budget)) - 2);
+  return Number((Math.ceil(budget / unit - 1e-6) * unit).toPrecision(3));
+}
+
+function numbers(text) {
+  return text.trim() ? text.trim().split(" ").map(Number) : [];
+}
+
+function readRow(tr) {
+  return {
+    tr,
+    n: Number(tr.dataset.n),
+    cap: Number(tr.dataset.cap),
+    grid: numbers(tr.dataset.grid),
+    first: numbers(tr.dataset.first),
+    all: numbers(tr.dataset.all),
+    measures: tr.querySelectorAll(".measure"),
+    loss: tr.querySelector("[data-loss]"),
+    rank: tr.querySelector("[data-rank]"),
+    capped: tr.querySelector("[data-capped]"),
+  };
+}
+
+function showShare(cell, count, n) {
+  const [low, high] = wilson(count, n);
+  cell.querySelector("[data-share]").textContent = `${((100 * count) / n).toFixed(1)} %`;
+  cell.querySelector("[data-interval]").textContent = `${(100 * low).toFixed(1)}–${(100 * high).toFixed(1)}`;
+  cell.querySelector(".fill").setAttribute("width", ((100 * count) / n).toFixed(2));
+  cell.querySelector(".whisker").setAttribute("d", `M${(100 * low).toFixed(2)} 5H${(100 * high).toFixed(2)}`);
+}
+
+const orders = {
+  first: (a, b) => b.firstShare - a.firstShare || b.allShare - a.allShare,
+  all: (a, b) => b.allShare - a.allShare || b.firstShare - a.firstShare,
+  loss: (a, b) => a.allShare - a.firstShare - (b.allShare - b.firstShare),
+};
+
+function showBoard(board, budget) {
+  for (const row of board.rows) {
+    const point = pointAt(row.grid, Math.min(budget, row.cap));
+    const first = point < 0 ? 0 : row.first[point];
+    const all = point < 0 ? 0 : row.all[point];
+    row.firstShare = first / row.n;
+    row.allShare = all / row.n;
+    showShare(row.measures[0], first, row.n);
+    showShare(row.measures[1], all, row.n);
+    row.loss.textContent = ((100 * (all - first)) / row.n).toFixed(1);
+    row.capped.hidden = budget <= row.cap;
+  }
+  const best = [...board.rows].sort(orders.first);
+  best.forEach((row, i) => {
+    row.place = i > 0 && orders.first(row, best[i - 1]) === 0 ? best[i - 1].place : i + 1;
+    if (row.rank) row.rank.textContent = row.place;
+  });
+  const order = orders[board.sort];
+  if (order) board.body.append(...[...board.rows].sort(order).map((row) => row.tr));
+}
+
+function moveCursors(budget) {
+  for (const figure of document.querySelectorAll("[data-chart]")) {
+    const low = Math.log(figure.dataset.low);
+    const high = Math.log(figure.dataset.high);
+    const share = Math.min(1, Math.max(0, (Math.log(budget) - low) / (high - low)));
+    for (const line of figure.querySelectorAll("[data-cursor]")) {
+      const { left, right } = line.ownerSVGElement.dataset;
+      const x = Number(left) + share * (right - left);
+      line.setAttribute("x1", x);
+      line.setAttribute("x2", x);
+    }
+  }
+}
+
+function keepInAddress(budget) {
+  const value = String(rounded(budget));
+  const here = new URL(location.href);
+  here.searchParams.set("budget", value);
+  history.replaceState(null, "", here);
+  for (const link of document.querySelectorAll("a[data-keep-budget]")) {
+    const url = new URL(link.href);
+    url.searchParams.set("budget", value);
+    link.href = url;
+  }
+}
+
+function start() {
+  const grid = numbers(form.dataset.grid);
+  const slider = document.getElementById("slider");
+  const field = document.getElementById("budget");
+  const boards = [...document.querySelectorAll("table.board")].map((table) => ({
+    sort: table.dataset.sort,
+    body: table.tBodies[0],
+    rows: [...table.tBodies[0].rows].map(readRow),
+  }));
+
+  function show(budget) {
+    boards.forEach((board) => showBoard(board, budget));
+    moveCursors(budget);
+    slider.setAttribute("aria-valuetext", `${rounded(budget)} seconds`);
+    for (const text of document.querySelectorAll("[data-budget-text]")) text.textContent = `${rounded(budget)} s`;
+  }
+
+  function settle(budget) {
+    keepInAddress(budget);
+    if (!document.querySelector("[data-cursor]")) form.requestSubmit(); // the scatter is drawn by the server
+    document.getElementById("board-status").textContent = `Shown at ${rounded(budget)} seconds.`;
+  }
+
+  slider.value = Math.max(0, pointAt(grid, Number(field.value) * 1.005));
+  slider.setAttribute("aria-valuetext", `${field.value} seconds`);
+  document.getElementById("slide").hidden = grid.length < 2;
+  slider.addEventListener("input", () => {
+    const budget = grid[slider.value];
+    field.value = String(rounded(budget));
+    show(budget);
+  });
+  slider.addEventListener("change", () => settle(grid[slider.value]));
+  field.addEventListener("input", () => {
+    const budget = Number(field.value);
+    if (!(budget > 0)) return;
+    slider.value = Math.max(0, pointAt(grid, budget));
+    show(budget);
+  });
+  field.addEventListener("change", () => {
+    if (Number(field.value) > 0) settle(Number(field.value));
+  });
+}
+
+if (form) start();
