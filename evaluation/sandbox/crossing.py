@@ -1,0 +1,99 @@
+"""Can a test be run against a proxy, in a process of its own?
+
+The answer depends on the task alone, never on the candidate, or a candidate could choose how far its verdict is trusted.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+
+
+def obstacle(prompt: str, test: str, entry_point: str) -> str | None:
+    """Return why the test cannot cross the proxy, in a few words, or None where it can.
+
+    A test cannot cross that passes functions or classes to the candidate, needs a class of it, or uses other names that
+    only the candidate defines. A test that does not compile is left to the checker, which says so.
+    """
+    try:
+        tree = ast.parse(test)
+    except (SyntaxError, ValueError):
+        return None
+    prompt_tree = _parse_prompt(prompt)
+    if any(isinstance(node, ast.ClassDef) and node.name == entry_point for node in prompt_tree.body):
+        return "the entry point is a class"
+    proxies = {entry_point, *_check_parameters(tree)}
+    callables = _callables(tree) | _callables(prompt_tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in proxies:
+            return f"the test uses an attribute of the candidate ({node.attr})"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in proxies:
+            for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+                if any(_is_callable(part, callables) for part in _parts(argument)):
+                    return "the test passes a function or class to the candidate"
+    known = _bound(tree) | _bound(prompt_tree) | set(dir(builtins)) | {entry_point, "__name__"}
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    unknown = sorted(used - known)
+    return f"the test uses {unknown[0]!r}, which only the candidate defines" if unknown else None
+
+
+def _parse_prompt(prompt: str) -> ast.Module:
+    for text in (prompt, prompt + "\n    pass\n"):
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError):
+            continue
+    return ast.Module([], [])
+
+
+def _check_parameters(tree: ast.Module) -> set[str]:
+    return {
+        node.args.args[0].arg
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name == "check" and node.args.args
+    }
+
+
+def _callables(tree: ast.Module) -> set[str]:
+    return {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+
+
+def _parts(argument: ast.expr) -> Iterator[ast.expr]:
+    """Yield what an argument hands over: itself, or the items of a literal collection."""
+    if isinstance(argument, ast.List | ast.Tuple | ast.Set):
+        for item in argument.elts:
+            yield from _parts(item)
+    elif isinstance(argument, ast.Dict):
+        for value in argument.values:
+            yield from _parts(value)
+    elif isinstance(argument, ast.Starred):
+        yield from _parts(argument.value)
+    else:
+        yield argument
+
+
+def _is_callable(part: ast.expr, callables: set[str]) -> bool:
+    if isinstance(part, ast.Lambda):
+        return True
+    if isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
+        # Foo(...) of a class defined beside the test makes an instance that cannot cross either.
+        return part.func.id[:1].isupper() and part.func.id in callables
+    is_builtin = isinstance(part, ast.Name) and callable(getattr(builtins, part.id, None))
+    return isinstance(part, ast.Name) and (part.id in callables or is_builtin)
+
+
+def _bound(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).split(".")[0])
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            names.add(node.name)
+    return names

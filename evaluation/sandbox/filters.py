@@ -1,0 +1,83 @@
+"""The seccomp filter of guest and checker, built here by libseccomp and installed there as bytes.
+
+An allow-list: what is not named gets EPERM, so that libraries fall back and programs see an OSError.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from dataclasses import dataclass
+from functools import cache
+
+_ALLOWED = ["read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "preadv2", "pwritev2", "lseek", "close", "close_range", "dup", "dup2", "dup3", "fstat", "newfstatat", "stat", "lstat", "statx", "fstatfs", "statfs", "access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents", "getdents64", "getcwd", "chdir", "fchdir", "umask", "flock", "fsync", "fdatasync", "ftruncate", "fadvise64", "fallocate", "readahead", "copy_file_range", "sendfile", "brk", "mmap", "munmap", "mremap", "mprotect", "madvise", "mincore", "msync", "mlock", "mlock2", "munlock", "membarrier", "futex", "futex_waitv", "futex_wake", "futex_wait", "set_robust_list", "set_tid_address", "rseq", "arch_prctl", "set_thread_area", "get_thread_area", "rt_sigaction", "rt_sigprocmask", "rt_sigpending", "rt_sigreturn", "rt_sigsuspend", "rt_sigtimedwait", "sigaltstack", "sigreturn", "restart_syscall", "pause", "alarm", "kill", "tgkill", "signalfd4", "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time", "times", "getitimer", "setitimer", "timer_create", "timer_delete", "timer_getoverrun", "timer_gettime", "timer_settime", "timerfd_create", "timerfd_gettime", "timerfd_settime", "getpid", "getppid", "gettid", "getuid", "geteuid", "getgid", "getegid", "getgroups", "getresuid", "getresgid", "getpgid", "getpgrp", "getsid", "getpriority", "getrlimit", "getrusage", "setrlimit", "getcpu", "capget", "uname", "sysinfo", "sched_yield", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_getattr", "sched_get_priority_max", "sched_get_priority_min", "poll", "ppoll", "select", "pselect6", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd", "eventfd2", "pipe", "pipe2", "socketpair", "wait4", "waitid", "getrandom", "exit", "exit_group"]
+_OPENING = ("open", "openat")
+_NEW_NAMESPACES = 0x7E020080
+"""Every CLONE_NEW* bit, time included."""
+_CLONE_THREAD = 0x10000
+_PRCTL_OPTIONS = (3, 15, 16, 39, 0x53564D41)
+"""Get dumpable, set and get name, get no_new_privs, name a mapping."""
+_FCNTL_COMMANDS = (
+    *(fcntl.F_DUPFD, fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL, fcntl.F_SETFL),
+    *(fcntl.F_GETLK, fcntl.F_SETLK, fcntl.F_SETLKW, fcntl.F_DUPFD_CLOEXEC, 1032),
+)
+"""No F_SETOWN and F_SETSIG: they make the kernel send any signal to any process of the same uid."""
+_IOCTL_REQUESTS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+"""Terminal settings and size (isatty), bytes waiting, non-blocking, close-on-exec on and off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A filter as bytes, the numbers of the calls that send signals, and how many calls it names."""
+
+    bpf: bytes
+    kill_calls: tuple[int, ...]
+    names: int
+
+
+@cache
+def build(open_files: bool) -> Filter:
+    """Return the filter for this machine; `open_files` is False where no Landlock keeps files out of reach.
+
+    Raises RuntimeError with a sentence where pyseccomp or libseccomp is missing.
+    """
+    try:
+        import pyseccomp  # noqa: PLC0415  (an ImportError or RuntimeError here means: no libseccomp on this machine)
+    except (ImportError, OSError, RuntimeError) as error:
+        raise RuntimeError(f"libseccomp cannot be used: {error}") from error
+    policy = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
+    names = 0
+
+    def allow(name: str, *conditions: object) -> None:
+        nonlocal names
+        try:
+            pyseccomp.resolve_syscall(pyseccomp.system_arch(), name)
+            policy.add_rule(pyseccomp.ALLOW, name, *conditions)
+            names += 1
+        except (OSError, ValueError, RuntimeError):
+            return  # this architecture has no such call
+
+    def equals(position: int, value: int) -> object:
+        return pyseccomp.Arg(position, pyseccomp.EQ, value)
+
+    for name in (*_ALLOWED, *(_OPENING if open_files else ())):
+        allow(name)
+    allow("clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CLONE_THREAD | _NEW_NAMESPACES, _CLONE_THREAD))
+    # Of another process this would change the limits, for instance those of the zygote.
+    allow("prlimit64", equals(0, 0))
+    for option in _PRCTL_OPTIONS:
+        allow("prctl", equals(0, option))
+    for command in _FCNTL_COMMANDS:
+        allow("fcntl", equals(1, command))
+    for request in _IOCTL_REQUESTS:
+        allow("ioctl", equals(1, request))
+    # Their flags lie in memory, out of a filter's sight; ENOSYS makes libc fall back to clone and openat.
+    for name in ("clone3", "openat2"):
+        policy.add_rule(pyseccomp.ERRNO(errno.ENOSYS), name)
+    arch = pyseccomp.system_arch()
+    kill_calls = tuple(int(pyseccomp.resolve_syscall(arch, name)) for name in ("kill", "tgkill"))
+    with open(os.memfd_create("filter"), "w+b") as file:
+        policy.export_bpf(file)
+        file.seek(0)
+        return Filter(file.read(), kill_calls, names)

@@ -1,0 +1,146 @@
+"""What a process does to itself before it touches the code of others: descriptors, limits, Landlock, seccomp.
+
+Everything here is irrevocable and inherited. The order matters: the main filter is last, since it forbids most of the steps
+before it. Any step that fails raises OSError, and the process then never says hello.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import resource
+import signal
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
+_SECCOMP_MODE_FILTER = 2
+_EPERM = 1
+_LANDLOCK_CREATE, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT = 444, 445, 446
+_WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 1, 1 << 2, 1 << 3, 1 << 14
+_FS_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15}  # ABI 5 and later: 16
+_NET_RIGHTS = 0b11  # bind and connect TCP, ABI 4
+_SCOPES = 0b11  # abstract unix sockets and signals, ABI 6
+
+
+def _check(result: int, step: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{step}: {os.strerror(number)}")
+    return result
+
+
+def _prctl(step: str, option: int, *arguments: Any) -> None:
+    padded = [*arguments, 0, 0, 0, 0][:4]
+    _check(_libc.prctl(option, *[ctypes.c_ulong(a) if isinstance(a, int) else a for a in padded]), step)
+
+
+def guard_parent() -> None:
+    """Keep a long-lived helper from outliving its parent and from being traced by a process of its own uid."""
+    _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    _prctl("PR_SET_DUMPABLE", _PR_SET_DUMPABLE, 0)
+
+
+def landlock_abi() -> int:
+    """Return the kernel's Landlock ABI, 0 where there is none."""
+    return max(0, int(_libc.syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))))
+
+
+def landlock_ruleset(abi: int, trees: Sequence[str], hidden: Sequence[str]) -> int:
+    """Return the descriptor of a ruleset: `trees` without `hidden` may be read, /dev/null written, nothing else.
+
+    Network and scope rights are denied as far as the ABI knows them; seccomp denies them in any case.
+    """
+    rights = (1 << _FS_RIGHTS_BY_ABI.get(abi, 16)) - 1
+    attributes = struct.pack("=QQQ", rights, _NET_RIGHTS, _SCOPES)[: 8 if abi < 4 else 16 if abi < 6 else 24]
+    ruleset = _check(
+        _libc.syscall(_LANDLOCK_CREATE, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0)),
+        "landlock_create_ruleset",
+    )
+    for path, allowed in _rules(trees, hidden):
+        _add_rule(ruleset, path, allowed & rights)
+    _add_rule(ruleset, "/dev/null", (_READ_FILE | _WRITE_FILE | _TRUNCATE) & rights)
+    _add_rule(ruleset, "/dev/urandom", _READ_FILE)
+    return ruleset
+
+
+def _rules(trees: Sequence[str], hidden: Sequence[str]) -> list[tuple[str, int]]:
+    rules: list[tuple[str, int]] = []
+    for tree in trees:
+        if tree in hidden:
+            continue
+        if os.path.isdir(tree) and any(path.startswith(tree.rstrip("/") + "/") for path in hidden):
+            # Landlock cannot take a folder out of a tree: name its neighbours one by one instead.
+            rules.append((tree, _READ_DIR))
+            rules.extend(_rules([os.path.join(tree, name) for name in sorted(os.listdir(tree))], hidden))
+        elif os.path.isdir(tree):
+            rules.append((tree, _READ_FILE | _READ_DIR))
+        else:
+            rules.append((tree, _READ_FILE))
+    return rules
+
+
+def _add_rule(ruleset: int, path: str, allowed: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        rule = struct.pack("=Qi", allowed, descriptor)
+        _check(_libc.syscall(_LANDLOCK_ADD_RULE, ruleset, 1, rule, ctypes.c_uint(0)), "landlock_add_rule")
+    finally:
+        os.close(descriptor)
+
+
+def place_descriptors(output: int, rest: Sequence[int]) -> None:
+    """Put `output` on 1 and 2 and `rest` on 3, 4, ...; close everything else but 0."""
+    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 100) for descriptor in (output, output, *rest)]
+    for target, source in enumerate(high, start=1):
+        os.dup2(source, target)
+    os.closerange(len(high) + 1, 4096)
+
+
+def set_limits(limits: dict[str, int]) -> None:
+    """Set each named limit (`AS`, `CPU`, ... of setrlimit), soft = hard, so that it cannot be raised again."""
+    for name, value in limits.items():
+        number = getattr(resource, "RLIMIT_" + name)
+        hard = resource.getrlimit(number)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(number, (value, value))
+
+
+def _own_pid_filter(kill_calls: Sequence[int]) -> bytes:
+    # load nr; for each call: equal -> compare argument 0 (low half) with our pid; else allow
+    load, jump, answer = 0x20, 0x15, 0x06
+    allow, deny = 0x7FFF0000, 0x00050000 | _EPERM
+    program = [(load, 0, 0, 0)]
+    for position, number in enumerate(kill_calls):
+        program.append((jump, len(kill_calls) - position, 0, number))
+    program += [(answer, 0, 0, allow), (load, 0, 0, 16), (jump, 0, 1, os.getpid())]
+    program += [(answer, 0, 0, allow), (answer, 0, 0, deny)]
+    return b"".join(struct.pack("=HBBI", *step) for step in program)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("steps", ctypes.c_char_p)]
+
+
+def _install(bpf: bytes, step: str) -> None:
+    program = _Program(len(bpf) // 8, bpf)
+    _prctl(step, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program))
+
+
+def confine(ruleset: int | None, kill_calls: Sequence[int], main_filter: bytes) -> None:
+    """Give up, for good, every right that a program under test has no use for."""
+    _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    _prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)
+    _prctl("PR_SET_DUMPABLE", _PR_SET_DUMPABLE, 0)
+    if ruleset is not None:
+        _check(_libc.syscall(_LANDLOCK_RESTRICT, ruleset, ctypes.c_uint(0)), "landlock_restrict_self")
+        os.close(ruleset)
+    _install(_own_pid_filter(kill_calls), "seccomp filter of own signals")
+    _install(main_filter, "seccomp filter")

@@ -1,0 +1,88 @@
+"""Which Python runs inside, and which files of the machine it needs.
+
+The worker's own interpreter is not always in reach of the unprivileged uid: pyenv and uv keep theirs in a private home.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+NOBODY = 65534
+_SYSTEM_TREES = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64")
+_EXTRA_FILES = ("/etc/ld.so.cache", "/usr/share/zoneinfo")
+_ASK = """
+import json, os, sys, sysconfig
+paths = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), os.path.join(sys.base_prefix, "lib")]
+print(json.dumps({"executable": os.path.realpath(sys.executable), "version": list(sys.version_info[:3]), "paths": paths}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python for guests: `trees` is all that may be read of this machine, less the `hidden` folders of packages."""
+
+    executable: str
+    version: tuple[int, int, int]
+    trees: tuple[str, ...]
+    hidden: tuple[str, ...]
+    links: tuple[tuple[str, str], ...]
+    """(target, path) of symbolic links such as /lib64 -> usr/lib64."""
+
+    def flags(self) -> list[str]:
+        """Return the interpreter's options: no site, no user site, no bytecode, no current folder on the path."""
+        return ["-S", "-s", "-B", *(["-P"] if self.version >= (3, 11) else [])]
+
+
+def identity() -> dict[str, Any]:
+    """Return Popen arguments that drop root for good; empty for an ordinary user."""
+    return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+def find() -> Interpreter:
+    """Return the first interpreter that the unprivileged uid can start. Raises RuntimeError naming those tried."""
+    names = [f"python3.{minor}" for minor in range(sys.version_info.minor, 8, -1)]
+    system = [str(Path(folder) / name) for folder in ("/usr/bin", "/usr/local/bin") for name in ("python3", *names)]
+    own = [os.path.realpath(sys.executable), *system, *filter(None, map(shutil.which, ("python3", *names)))]
+    tried: list[str] = []
+    for executable in dict.fromkeys(map(os.path.realpath, own)):
+        facts = _ask(executable)
+        if facts is not None and tuple(facts["version"]) >= (3, 9):
+            return _describe(facts)
+        tried.append(executable)
+    raise RuntimeError(f"no Python 3.9 or later can be started by an unprivileged user (tried {', '.join(tried)})")
+
+
+def _ask(executable: str) -> dict[str, Any] | None:
+    try:
+        done = subprocess.run(
+            [executable, "-S", "-s", "-B", "-c", _ASK],
+            env={}, cwd="/", capture_output=True, timeout=20, check=True, **identity(),
+        )  # fmt: skip
+        facts: dict[str, Any] = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    return facts
+
+
+def _describe(facts: dict[str, Any]) -> Interpreter:
+    links = tuple((str(Path(path).readlink()), path) for path in _SYSTEM_TREES if Path(path).is_symlink())
+    wanted = [*_SYSTEM_TREES, *facts["paths"], *_EXTRA_FILES]
+    real = sorted({os.path.realpath(path) for path in wanted if Path(path).exists()})
+    trees = [path for path in real if not any(path.startswith(other + "/") for other in real)]
+    executable = str(facts["executable"])
+    hidden = sorted(
+        str(folder)
+        for tree in trees
+        for pattern in ("site-packages", "dist-packages", "python*/site-packages", "python*/dist-packages")
+        for folder in Path(tree).glob(pattern)
+        if folder.is_dir() and not folder.is_symlink()
+    )
+    major, minor, micro = facts["version"]
+    return Interpreter(executable, (major, minor, micro), tuple(trees), tuple(hidden), links)

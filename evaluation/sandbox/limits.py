@@ -1,0 +1,40 @@
+"""What one judgement may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one judgement; those of memory and CPU hold for the candidate and for the test's process alike.
+
+    `cpu_s` (whole seconds) is the real limit. `wall_s` only bounds programs that wait, and is generous because other work
+    on the machine slows the wall clock and not the CPU clock.
+    """
+
+    cpu_s: int = 3
+    wall_s: float = 9.0
+    memory_bytes: int = 512 * 2**20
+    output_bytes: int = 64 * 2**10
+    file_bytes: int = 16 * 2**20
+    open_files: int = 64
+    threads: int = 16
+    stack_bytes: int = 64 * 2**20
+
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            if getattr(self, name) <= 0:
+                raise ValueError(f"the sandbox limit {name} must be above 0, not {getattr(self, name)}")
+
+    def rlimits(self, other_threads: int) -> dict[str, int]:
+        """Return setrlimit values by name; `other_threads` of the same uid count against NPROC too."""
+        return {
+            "AS": self.memory_bytes,
+            "CPU": self.cpu_s,
+            "FSIZE": self.file_bytes,
+            "NOFILE": self.open_files,
+            "NPROC": self.threads + other_threads,
+            "CORE": 0,
+            "STACK": self.stack_bytes,
+        }

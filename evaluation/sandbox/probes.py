@@ -1,0 +1,141 @@
+"""The built-in probes: attacks that a right program tries before it answers.
+
+They run the ordinary way, with the ordinary limits. A tier is accepted only where every one of them is blocked; without a
+sandbox nearly all of them succeed (a test keeps that true).
+"""
+
+from __future__ import annotations
+
+import ast
+
+from evaluation.sandbox.limits import Limits
+from evaluation.sandbox.supervisor import Job, Result
+
+LIMITS = Limits(cpu_s=3, wall_s=10.0)
+
+PROGRAM = """
+import ctypes, os, signal, socket, sys
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+def read_host_file():
+    return bool(open("/etc/passwd").read())
+
+def list_processes():
+    return any(name.isdigit() for name in os.listdir("/proc"))
+
+def list_root():
+    return not set(os.listdir("/")) <= {"dev", "etc", "home", "lib", "lib32", "lib64", "opt", "root", "tmp", "usr"} or any(
+        os.path.exists(path) for path in ("/etc/passwd", "/usr/bin/env", "/bin", "/proc", "/sys"))
+
+def write_tmp():
+    open("/tmp/bassline_probe", "w").close()
+    os.unlink("/tmp/bassline_probe")
+    return True
+
+def write_shared_memory():
+    open("/dev/shm/bassline_probe", "w").close()
+    os.unlink("/dev/shm/bassline_probe")
+    return True
+
+def change_file_mode():
+    os.chmod("/tmp", 0o1777)
+    return True
+
+def internet_socket():
+    socket.socket(socket.AF_INET, socket.SOCK_STREAM).close()
+    return True
+
+def unix_socket():
+    socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).close()
+    return True
+
+def fork():
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return True
+
+def execute():
+    os.execv(sys.executable, [sys.executable, "-c", "raise SystemExit(3)"])
+
+def signal_parent():
+    os.kill(os.getppid(), 0)
+    return True
+
+def signal_group():
+    os.kill(0, 0)
+    return True
+
+def aim_signal():
+    import fcntl
+    ends = os.pipe()
+    fcntl.fcntl(ends[0], fcntl.F_SETOWN, os.getppid())
+    return True
+
+def limit_parent():
+    import resource
+    resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE)
+    return True
+
+def user_namespace():
+    return libc.unshare(0x10000000) == 0
+
+def trace():
+    return libc.ptrace(0, 0, None, None) == 0
+
+def memory_file():
+    os.close(os.memfd_create("probe"))
+    return True
+
+def allocate():
+    return len(bytearray(2 * 1024 ** 3)) > 0
+
+def be_root():
+    return 0 in (os.getuid(), os.geteuid(), os.getgid(), os.getegid())
+
+def keep_groups():
+    return bool(set(os.getgroups()) - {os.getgid(), 65534})
+
+def gain_privileges():
+    return libc.prctl(39, 0, 0, 0, 0) != 1
+
+def inherit_environment():
+    return bool(set(os.environ) - {"PYTHONHASHSEED", "LC_CTYPE", "PWD"})
+
+PROBES = [read_host_file, list_processes, list_root, write_tmp, write_shared_memory, change_file_mode, internet_socket,
+          unix_socket, fork, execute, signal_parent, signal_group, aim_signal, limit_parent, user_namespace, trace,
+          memory_file, allocate, be_root, keep_groups, gain_privileges, inherit_environment]
+
+def probe(names):
+    succeeded = []
+    for attack in PROBES:
+        if attack.__name__ in names:
+            try:
+                if attack():
+                    succeeded.append(attack.__name__)
+            except (OSError, MemoryError, AttributeError):
+                pass
+    return succeeded
+"""
+
+NAMES: tuple[str, ...] = tuple(
+    node.name for node in ast.parse(PROGRAM).body if isinstance(node, ast.FunctionDef) and node.name != "probe"
+)
+"""Every probe, in the order of the program."""
+
+
+def job() -> Job:
+    """Return the judgement that passes only where all probes were blocked."""
+    test = f"def check(candidate):\n    assert candidate({list(NAMES)!r}) == []\n"
+    return Job(PROGRAM, "probe", "", test)
+
+
+def failures(result: Result) -> list[str]:
+    """Return the names of the probes that succeeded, or one sentence about what went wrong; empty if all were blocked."""
+    if result.status == "passed":
+        return []
+    if result.got is not None:
+        return [str(name) for name in ast.literal_eval(result.got)]
+    return [f"{result.status}: {result.detail}"]

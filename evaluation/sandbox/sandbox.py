@@ -1,0 +1,155 @@
+"""The sandbox: the best tier that proves itself on this machine, and a pool of warm slots in it."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from evaluation.sandbox import filters, interpreter, probes, supervisor
+from evaluation.sandbox.gvisor import inside_gvisor
+from evaluation.sandbox.interpreter import Interpreter
+from evaluation.sandbox.limits import Limits
+from evaluation.sandbox.supervisor import Job, Result
+from evaluation.sandbox.tiers import TIERS, Tier, candidates
+from evaluation.sandbox.turnstile import Turnstile
+from evaluation.sandbox.zygotes import Slot, ZygoteError
+
+
+class SandboxUnavailable(Exception):  # noqa: N818  (the name other packages know it by)
+    """No tier of isolation works here; the message has one sentence per tier that names the step that failed."""
+
+
+@dataclass
+class _Pool:
+    """Idle slots of one process. A forked copy of a process must not share zygotes with it."""
+
+    process: int = field(default_factory=os.getpid)
+    idle: list[Slot] = field(default_factory=list)
+    # bubblewrap dies with the *thread* that started it, so one thread that lives as long as the process starts them all.
+    starter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "sandbox-starter"))
+
+
+class Sandbox:
+    """A proven tier. Safe to use from many threads; each judgement in flight has a slot of its own."""
+
+    _detected: dict[tuple[int, str | None, str | None], Sandbox] = {}  # noqa: RUF012
+    _detecting = threading.Lock()
+
+    def __init__(self, tier: Tier, python: Interpreter, refused: tuple[str, ...] = ()) -> None:
+        self._tier = tier
+        self._python = python
+        self._refused = refused
+        self._lock = threading.Lock()
+        self._pool = _Pool()
+        self._turnstile = Turnstile()
+        self._landlock_abi = 0
+        atexit.register(self.close)
+
+    @classmethod
+    def detect(cls, only: str | None = None, outer: str | None = None) -> Sandbox:
+        """Return the best tier whose live self-test passes, found once per process.
+
+        `only` restricts the choice to one of TIERS. `outer="gvisor"` declares that the service runs under gVisor, which
+        is checked. Raises SandboxUnavailable.
+        """
+        if only is not None and only not in TIERS:
+            raise ValueError(f"unknown sandbox tier {only!r}: choose one of {', '.join(TIERS)}")
+        key = (os.getpid(), only, outer)
+        with cls._detecting:
+            if key not in cls._detected:
+                cls._detected[key] = cls._choose([t for t in candidates(outer) if only in (None, t.name)])
+            return cls._detected[key]
+
+    @classmethod
+    def _choose(cls, tiers: list[Tier]) -> Sandbox:
+        try:
+            python = interpreter.find()
+        except RuntimeError as error:
+            raise SandboxUnavailable(f"No sandbox: {error}.") from error
+        refused: list[str] = []
+        for tier in tiers:
+            sandbox = cls(tier, python, tuple(refused))
+            reasons = sandbox.verify()
+            if not reasons:
+                return sandbox
+            sandbox.close()
+            refused.append(f"{tier.label}: {'; '.join(reasons)}.")
+        raise SandboxUnavailable(" ".join(["No tier of isolation works here.", *refused]))
+
+    @property
+    def tier(self) -> str:
+        """Return "bwrap", "landlock" or "seccomp"."""
+        return self._tier.name
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the isolation relies on, for logs, the health answer and stored results."""
+        return {
+            "tier": self.tier,
+            "namespaces": self._tier.namespaces,
+            "userns_disabled": self._tier.disable_userns,
+            "landlock_abi": self._landlock_abi,
+            "seccomp_rules": filters.build(self._tier.open_files).names,
+            "interpreter": self._python.executable,
+            "python": ".".join(map(str, self._python.version)),
+            "probes": len(probes.NAMES),
+            "refused": list(self._refused),
+        }
+
+    def verify(self) -> list[str]:
+        """Run the probes now; return what went wrong, empty if every probe was blocked."""
+        if self._tier.name == "seccomp" and not inside_gvisor():
+            return ["gVisor was declared but this kernel is not gVisor"]
+        result = self.run(probes.job(), probes.LIMITS)
+        reasons = probes.failures(result)
+        if result.status == "sandbox_error":
+            return [result.detail]
+        return [f"the self-test found open: {', '.join(reasons)}"] if reasons else []
+
+    def run(self, job: Job, limits: Limits, alone: bool = False) -> Result:
+        """Judge one job; `alone` waits until no other job runs and keeps new ones out.
+
+        A fault of the sandbox is not raised: it is a result with the status "sandbox_error".
+        """
+        with self._turnstile.alone() if alone else self._turnstile.together():
+            try:
+                slot = self._take()
+            except ZygoteError as error:
+                return Result("sandbox_error", f"no process could be started: {error}")
+            try:
+                result = supervisor.run(slot, job, limits)
+            except (ZygoteError, OSError) as error:
+                slot.close()
+                return Result("sandbox_error", str(error))
+            except BaseException:
+                slot.close()
+                raise
+            self._give_back(slot)
+            return result
+
+    def _current(self) -> _Pool:
+        with self._lock:
+            if self._pool.process != os.getpid():
+                self._pool = _Pool()
+            return self._pool
+
+    def _take(self) -> Slot:
+        pool = self._current()
+        with contextlib.suppress(IndexError):
+            return pool.idle.pop()
+        slot = pool.starter.submit(Slot.start, self._tier, self._python).result()
+        self._landlock_abi = slot.guest.landlock_abi
+        return slot
+
+    def _give_back(self, slot: Slot) -> None:
+        self._current().idle.append(slot)
+
+    def close(self) -> None:
+        """End all idle warm processes; a later job starts new ones."""
+        pool = self._current()
+        while pool.idle:
+            pool.idle.pop().close()

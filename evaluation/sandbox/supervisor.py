@@ -1,0 +1,181 @@
+"""The supervisor: one judgement, from two forked processes to one result.
+
+It owns the wall clock, counts what the candidate prints, and believes only what the checker writes on its own pipe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from evaluation.sandbox.inside import codec
+from evaluation.sandbox.limits import Limits
+from evaluation.sandbox.zygotes import Slot
+
+_CPU_SLACK_S = 0.1
+_VERDICT_BYTES = 2**18
+_OWN_STATUSES = frozenset(
+    ("passed", "wrong_answer", "exception", "syntax_error", "memory", "crashed", "forged", "sandbox_error")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One program and the test to judge it by. `in_guest`: the test is part of the program and runs in the guest."""
+
+    program: str
+    entry_point: str
+    prompt: str
+    test: str
+    in_guest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a job. Times in seconds; texts may be hostile and are not yet cleaned."""
+
+    status: str
+    detail: str = ""
+    traceback: str = ""
+    failing_assert: str | None = None
+    got: str | None = None
+    expected: str | None = None
+    calls: int = 0
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Watch:
+    """What the supervisor saw while the job ran."""
+
+    output: int = 0
+    frames: bytes = b""
+    ended: bool = False
+    wall_s: float = 0.0
+
+
+def run(slot: Slot, job: Job, limits: Limits) -> Result:
+    """Judge one job on a slot. Raises ZygoteError where the slot must be thrown away."""
+    started = time.monotonic()
+    with contextlib.ExitStack() as ours:
+        with contextlib.ExitStack() as theirs:
+            calls_in, calls_out = _pipe(theirs, theirs)
+            replies_in, replies_out = _pipe(theirs, theirs)
+            verdict_in, verdict_out = _pipe(ours, theirs)
+            output_in, output_out = _pipe(ours, theirs)
+            nowhere = _keep(theirs, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
+            slot.guest.start(limits, [output_out, calls_in, replies_out])
+            slot.checker.start(limits, [nowhere, replies_in, calls_out, verdict_out, _job_file(theirs, job)])
+        watch = _watch(verdict_in, output_in, started + limits.wall_s, limits.output_bytes)
+        watch.wall_s = time.monotonic() - started
+    guest, checker = slot.guest.end(), slot.checker.end()
+    return _decide(watch, guest, checker, limits)
+
+
+def _keep(stack: contextlib.ExitStack, descriptor: int) -> int:
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[int, int]:
+    read_end, write_end = os.pipe()
+    return _keep(reader, read_end), _keep(writer, write_end)
+
+
+def _job_file(stack: contextlib.ExitStack, job: Job) -> int:
+    content = {"code": job.program, "entry": job.entry_point, "prompt": job.prompt, "test": job.test}
+    descriptor = _keep(stack, os.memfd_create("job"))
+    codec.write(descriptor, json.dumps({**content, "in_guest": job.in_guest}).encode())
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _watch(verdict: int, output: int, deadline: float, output_limit: int) -> _Watch:
+    """Read until the checker has ended, the candidate has printed too much, or the wall clock runs out."""
+    watch = _Watch()
+    with selectors.DefaultSelector() as selector:
+        for descriptor in (verdict, output):
+            os.set_blocking(descriptor, False)
+            selector.register(descriptor, selectors.EVENT_READ)
+        while not watch.ended and watch.output <= output_limit:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                return watch
+            for key, _ in selector.select(remaining):
+                data = os.read(key.fd, 65536)
+                if key.fd == output:
+                    watch.output += len(data)
+                else:
+                    watch.frames += data
+                    watch.ended = not data or len(watch.frames) > _VERDICT_BYTES
+                if not data:
+                    selector.unregister(key.fd)
+        with contextlib.suppress(BlockingIOError):
+            while watch.output <= output_limit and (data := os.read(output, 65536)):
+                watch.output += len(data)
+    return watch
+
+
+def _messages(frames: bytes) -> list[dict[str, Any]]:
+    messages = []
+    with contextlib.suppress(codec.CodecError):
+        while len(frames) >= 4:
+            end = 4 + int.from_bytes(frames[:4], "big")
+            if len(frames) < end:
+                break
+            messages.append(codec.parse(frames[4:end]))
+            frames = frames[end:]
+    return messages
+
+
+def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limits: Limits) -> Result:
+    messages = _messages(watch.frames)
+    started = any(message.get("stage") == "started" for message in messages)
+    verdict = next((message for message in messages if message.get("status") in _OWN_STATUSES), None)
+    cpu_s = float(guest["cpu_s"])
+
+    def result(status: str, detail: str, **more: Any) -> Result:
+        return Result(status, detail, cpu_s=cpu_s, wall_s=watch.wall_s, **more)
+
+    if watch.output > limits.output_bytes:
+        return result("output_limit", f"the program printed more than {limits.output_bytes} bytes")
+    if not watch.ended:
+        return result("timeout", f"no answer within {limits.wall_s:g} s")
+    spent = limits.cpu_s - _CPU_SLACK_S
+    out_of_time = guest["exit_code"] == -signal.SIGKILL and cpu_s >= spent
+    if verdict is None:
+        # Once the candidate's code was sent, its values can be what broke the checker: it is charged.
+        if not started:
+            return result("sandbox_error", f"the checker ended with {_ending(checker)} before the program was sent")
+        if out_of_time or float(checker["cpu_s"]) >= spent:
+            return result("timeout", f"the test used more than {limits.cpu_s} CPU seconds on the values returned")
+        return result("crashed", f"the test's process ended with {_ending(checker)} on the values returned")
+    status, detail = str(verdict["status"]), str(verdict.get("detail", ""))
+    if status == "sandbox_error" and started:
+        return result("crashed", "a fault was reported after the program was sent")
+    if status == "crashed" and out_of_time:
+        return result("timeout", f"the program used more than {limits.cpu_s} CPU seconds")
+    if status == "crashed":
+        detail = f"{detail} ({_ending(guest)})"
+    if checker["exit_code"] != 0:
+        return result("crashed", f"the test's process ended with {_ending(checker)} on the values returned")
+    texts = {key: verdict[key] for key in ("failing_assert", "got", "expected") if isinstance(verdict.get(key), str)}
+    calls = verdict.get("calls", 0)
+    return result(status, detail, traceback=str(verdict.get("traceback", "")), calls=calls, **texts)
+
+
+def _ending(report: dict[str, Any]) -> str:
+    code = int(report["exit_code"])
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"

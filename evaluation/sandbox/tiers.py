@@ -1,0 +1,81 @@
+"""The tiers of isolation, best first, and the command line that starts a zygote in each."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+
+from evaluation.sandbox.interpreter import NOBODY, Interpreter
+
+TIERS = ("bwrap", "landlock", "seccomp")
+_PRELOAD = (
+    *["abc", "bisect", "cmath", "collections", "collections.abc", "contextlib", "copy", "ctypes", "dataclasses", "datetime", "decimal", "enum"],
+    *["fractions", "functools", "hashlib", "heapq", "io", "itertools", "json", "math", "numbers", "operator", "queue", "random", "re", "statistics"],
+    *["string", "struct", "textwrap", "threading", "time", "traceback", "types", "typing", "unicodedata", "array", "ast", "calendar"],
+)
+_PRELOAD_ALL = (
+    *["argparse", "asyncio", "base64", "binascii", "colorsys", "concurrent.futures", "configparser", "csv", "difflib", "dis", "errno", "fnmatch"],
+    *["glob", "graphlib", "gc", "hmac", "html", "inspect", "ipaddress", "keyword", "locale", "logging", "pathlib", "pickle", "pprint", "sched", "secrets"],
+    *["select", "selectors", "shlex", "shutil", "signal", "stat", "stringprep", "subprocess", "symtable", "sys", "tempfile", "timeit", "token"],
+    *["tokenize", "unittest", "urllib.parse", "uuid", "warnings", "weakref", "zlib", "zoneinfo", "encodings.idna"],
+)
+"""Where no file can be opened later, a module that is not loaded early cannot be imported at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """One way to isolate. `namespaces`: bubblewrap around it; `landlock`: refuse without it; `open_files`: may open any."""
+
+    name: str
+    namespaces: bool = False
+    disable_userns: bool = False
+    landlock_required: bool = False
+    open_files: bool = True
+
+    @property
+    def label(self) -> str:
+        """Return the name for people; bubblewrap is tried twice."""
+        return f"{self.name} (user namespaces disabled inside)" if self.disable_userns else self.name
+
+    @property
+    def preload(self) -> tuple[str, ...]:
+        """Return the modules that a zygote imports before it forks."""
+        return _PRELOAD if self.open_files else (*_PRELOAD, *_PRELOAD_ALL)
+
+    def command(self, interpreter: Interpreter, arguments: list[str]) -> list[str]:
+        """Return the command line that runs the interpreter with `arguments` in this tier.
+
+        Raises RuntimeError where a program that the tier needs is not installed.
+        """
+        inner = [interpreter.executable, *interpreter.flags(), *arguments]
+        if not self.namespaces:
+            return inner
+        bwrap = shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin")
+        if bwrap is None:
+            raise RuntimeError("bubblewrap (bwrap) is not installed")
+        return [bwrap, *_settings(interpreter, self.disable_userns), "--", *inner]
+
+
+def _settings(interpreter: Interpreter, disable_userns: bool) -> list[str]:
+    identity = ["--uid", str(NOBODY), "--gid", str(NOBODY), "--clearenv", "--setenv", "PYTHONHASHSEED", "0"]
+    namespaces = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
+    guards = ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    tree = [part for path in interpreter.trees for part in ("--ro-bind", path, path)]
+    tree += ["--ro-bind", interpreter.executable, interpreter.executable]
+    tree += [part for target, path in interpreter.links for part in ("--symlink", target, path)]
+    for folder in interpreter.hidden:
+        tree += ["--tmpfs", folder, "--remount-ro", folder]
+    devices = [part for name in ("null", "urandom") for part in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")]
+    end = ["--dir", "/tmp", "--chdir", "/", "--remount-ro", "/"]
+    userns = ["--disable-userns"] if disable_userns else []
+    return [*namespaces, *userns, *guards, *identity, *tree, *devices, *end]
+
+
+def candidates(outer: str | None) -> list[Tier]:
+    """Return the tiers to try, best first; `outer` is "gvisor" where the operator declares that container runtime."""
+    tiers = [
+        Tier("bwrap", namespaces=True, disable_userns=True),
+        Tier("bwrap", namespaces=True),
+        Tier("landlock", landlock_required=True),
+    ]
+    return [*tiers, Tier("seccomp", open_files=False)] if outer == "gvisor" else tiers

@@ -1,0 +1,180 @@
+"""The trusted end of zygotes: start them, hand them jobs, end the jobs, put the zygotes away."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+from evaluation.sandbox import filters
+from evaluation.sandbox.interpreter import Interpreter, identity
+from evaluation.sandbox.limits import Limits
+from evaluation.sandbox.tiers import Tier
+
+_START_S = 20.0
+_ANSWER_S = 10.0
+_SHARED_SLACK = 128
+"""Threads that others of the same uid may start after a zygote without taking them from a candidate (tier landlock)."""
+_LOADER = """
+import json, socket, sys, types
+control = socket.socket(fileno=int(sys.argv[1]))
+boot = json.loads(control.recv(1 << 20))
+for name, text in boot["sources"]:
+    module = types.ModuleType(name)
+    module.__path__ = []
+    parent, _, child = name.rpartition(".")
+    sys.modules[name] = module
+    if parent:
+        setattr(sys.modules[parent], child, module)
+    exec(compile(text, "<" + name + ">", "exec"), module.__dict__)
+sys.modules["evaluation.sandbox.inside.zygote"].main(control, boot["settings"])
+"""
+
+
+class ZygoteError(Exception):
+    """A zygote that did not start, or no longer answers."""
+
+
+@dataclass
+class Zygote:
+    """One warm process inside a tier. `role` is "guest" or "checker"; the sources of the other role are not sent."""
+
+    role: str
+    tier: Tier
+    interpreter: Interpreter
+    landlock_abi: int = 0
+    other_threads: int = 0
+    _process: subprocess.Popen[bytes] = field(init=False, repr=False)
+    _control: socket.socket = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
+        with theirs:
+            try:
+                command = self.tier.command(self.interpreter, ["-c", _LOADER, str(theirs.fileno())])
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                    pass_fds=[theirs.fileno()], env={"PYTHONHASHSEED": "0"}, cwd="/", start_new_session=True,
+                    **identity(),
+                )  # fmt: skip
+            except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+                self._control.close()
+                raise ZygoteError(f"cannot start: {error}") from error
+        if not self.tier.namespaces:
+            self.other_threads = _threads_of_uid() + _SHARED_SLACK
+        try:
+            policy = filters.build(self.tier.open_files)
+            self._boot(policy)
+        except (OSError, ValueError, RuntimeError) as error:
+            reason = self._last_words() or str(error) or type(error).__name__
+            self.close()
+            raise ZygoteError(reason) from error
+
+    def _boot(self, policy: filters.Filter) -> None:
+        self._control.settimeout(_START_S)
+        settings = {
+            "role": self.role,
+            "namespaces": self.tier.namespaces,
+            "landlock": self.tier.open_files,
+            "trees": self.interpreter.trees,
+            "hidden": self.interpreter.hidden,
+            "preload": self.tier.preload,
+            "filter": policy.bpf.hex(),
+            "kill_calls": policy.kill_calls,
+        }
+        self._control.send(json.dumps({"sources": _sources(self.role), "settings": settings}).encode())
+        hello = self._receive()
+        self.landlock_abi = int(hello["landlock_abi"])
+        if self.tier.landlock_required and not self.landlock_abi:
+            raise RuntimeError("this kernel or container has no Landlock")
+        self._control.settimeout(_ANSWER_S)
+
+    def start(self, limits: Limits, descriptors: list[int]) -> None:
+        """Fork a confined process; the first descriptor becomes its output, the others 3, 4, ...
+
+        Raises ZygoteError.
+        """
+        job = json.dumps({"limits": limits.rlimits(self.other_threads)}).encode()
+        try:
+            socket.send_fds(self._control, [job], descriptors)
+        except OSError as error:
+            raise ZygoteError(f"the {self.role} zygote has gone: {error}") from error
+
+    def end(self) -> dict[str, Any]:
+        """Kill the process of the job if it still lives; return exit_code, cpu_s and max_rss_kib. Raises ZygoteError."""
+        try:
+            self._control.send(b"end")
+            return self._receive()
+        except (OSError, ValueError) as error:
+            raise ZygoteError(f"the {self.role} zygote has gone: {error}") from error
+
+    def _receive(self) -> dict[str, Any]:
+        message = self._control.recv(65536)
+        if not message:
+            raise ConnectionError("it ended")
+        answer: dict[str, Any] = json.loads(message)
+        return answer
+
+    def _last_words(self) -> str:
+        self._control.close()
+        self._process.kill()
+        words = self._process.communicate(timeout=_ANSWER_S)[1].decode("utf-8", "replace").strip()
+        return words.splitlines()[-1] if words else ""
+
+    def close(self) -> None:
+        """Kill the zygote and whatever it runs, and wait for it."""
+        self._control.close()
+        self._process.kill()
+        self._process.wait(timeout=_ANSWER_S)
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+
+
+@dataclass
+class Slot:
+    """Two zygotes that never share an interpreter: one for candidates, one for tests."""
+
+    guest: Zygote
+    checker: Zygote
+
+    @classmethod
+    def start(cls, tier: Tier, interpreter: Interpreter) -> Slot:
+        """Start both. Raises ZygoteError."""
+        guest = Zygote("guest", tier, interpreter)
+        try:
+            return cls(guest, Zygote("checker", tier, interpreter))
+        except ZygoteError:
+            guest.close()
+            raise
+
+    def close(self) -> None:
+        """Put both away."""
+        for zygote in (self.guest, self.checker):
+            with contextlib.suppress(OSError, subprocess.SubprocessError):
+                zygote.close()
+
+
+def _sources(role: str) -> list[tuple[str, str]]:
+    package = "evaluation.sandbox.inside"
+    folder = resources.files(package)
+    names = ("codec", "hardening", role, "zygote")
+    parents = [("evaluation", ""), ("evaluation.sandbox", ""), (package, "")]
+    return parents + [(f"{package}.{name}", (folder / f"{name}.py").read_text("utf-8")) for name in names]
+
+
+def _threads_of_uid() -> int:
+    """Return how many threads of the guests' uid run on this machine: without namespaces they share its limit."""
+    uid = identity().get("user", os.getuid())
+    count = 0
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if entry.stat().st_uid == uid:
+                    count += len(os.listdir(f"/proc/{entry.name}/task"))
+    return count
