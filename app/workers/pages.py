@@ -1,0 +1,38 @@
+"""The workers page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flask import Blueprint, render_template
+from sqlalchemy import select
+
+from app.db import utcnow
+from app.web import session
+from app.workers.models import Worker
+
+bp = Blueprint("workers", __name__)
+
+ALIVE_S = 60.0  # a worker reports itself several times within this
+
+
+@dataclass(frozen=True)
+class WorkerLine:
+    """A worker and how long ago it was last heard, in seconds."""
+
+    worker: Worker
+    silent_s: float
+
+    @property
+    def alive(self) -> bool:
+        """Heard of lately."""
+        return self.silent_s <= ALIVE_S
+
+
+@bp.get("/workers")
+def index() -> str:
+    """All workers that ever reported themselves, last heard first."""
+    workers = session().scalars(select(Worker).order_by(Worker.last_seen_at.desc())).all()
+    now = utcnow()
+    rows = [WorkerLine(w, max((now - w.last_seen_at).total_seconds(), 0.0)) for w in workers]
+    return render_template("workers/index.html", rows=rows)
