@@ -1,0 +1,273 @@
+"""How often the answer was right before the user stopped waiting: pure functions of stored samples.
+
+One run at its largest budget gives every smaller one: a sample counts at budget B when it finished within B, so
+Pass@All(B) is the distribution of the time to the first correct sample. This holds because decoding does not adapt
+to the budget; it does not hold for another n, since the batch size changes the time per token.
+
+Shares are in [0, 1], times in seconds since the engine took the task up. Every task counts, also one without any
+finished sample, so every task of the run must have at least one row in `outcomes`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+Selector = Literal["mean_logprob", "first_finished"]
+SELECTORS: tuple[Selector, ...] = get_args(Selector)
+
+STANDARD_BUDGETS = (0.25, 0.5, 1.0, 2.0, 2.5, 5.0, 10.0)
+BUDGET_GRID: tuple[float, ...] = tuple(
+    sorted({float(f"{b:.4g}") for b in np.geomspace(0.1, 600.0, 64)} | set(STANDARD_BUDGETS))
+)
+"""Budgets in seconds on which curves are stored: 64 on a log grid, and those users speak of."""
+
+ANYTIME_FROM_S = 0.1
+"""Where the area of the anytime score starts: no user can tell a shorter wait from none."""
+
+
+class MetricError(ValueError):
+    """A figure that these samples cannot give; the message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleOutcome:
+    """What the metrics need of one sample.
+
+    `finished_s` is None for a sample that did not end by itself within the run's budget. With `cut`, it is the time
+    at which the deadline cut the sample off, and the sample counts only where `truncate` is asked for.
+    """
+
+    task_id: str
+    index: int
+    finished_s: float | None
+    mean_logprob: float | None
+    passed: bool
+    n_tokens: int
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """Per task and budget, whether the chosen sample passes (`first`) and whether any does (`all`), bool `[T, K]`."""
+
+    task_ids: tuple[str, ...]
+    budgets: tuple[float, ...]
+    first: NDArray[np.bool_]
+    all: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Pass@First and Pass@All at each budget (seconds), as shares."""
+
+    budgets: tuple[float, ...]
+    pass_first: tuple[float, ...]
+    pass_all: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds per token as BASS reports them, means over tasks; None where no sample finished.
+
+    Of one task: `first` is the finish time of the first row to finish over its tokens, `last` the same for the last
+    row, `all` the mean over rows of each row's own time per token.
+    """
+
+    first: float | None
+    last: float | None
+    all: float | None
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Unbiased chance that at least one of k samples passes, drawn without replacement from n of which c pass.
+
+    1 - C(n - c, k) / C(n, k) (Chen et al., arXiv 2107.03374). Raises MetricError for n < k: there is no such draw.
+    """
+    if not 0 <= c <= n:
+        raise MetricError(f"pass@{k}: {c} of {n} samples cannot pass")
+    if k < 1:
+        raise MetricError(f"pass@{k}: k must be at least 1")
+    if n < k:
+        raise MetricError(f"pass@{k} needs at least {k} samples per task, there are {n}: choose k up to {n}")
+    if n - c < k:
+        return 1.0
+    return float(1.0 - np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
+
+
+def mean_pass_at_k(outcomes: Iterable[SampleOutcome], k: int) -> float:
+    """pass@k as a mean over tasks, the budget aside: every sample counts, finished or not."""
+    tasks = _by_task(outcomes)
+    return float(np.mean([pass_at_k(len(rows), sum(r.passed for r in rows), k) for rows in tasks.values()]))
+
+
+def pass_first(
+    outcomes: Iterable[SampleOutcome],
+    budget_s: float,
+    selector: Selector = "mean_logprob",
+    truncate: bool = False,
+) -> float:
+    """Share of tasks whose chosen sample passes, chosen among the samples finished within `budget_s`."""
+    return float(solved(outcomes, (budget_s,), selector, truncate).first.mean())
+
+
+def pass_all(outcomes: Iterable[SampleOutcome], budget_s: float, truncate: bool = False) -> float:
+    """Share of tasks with a passing sample finished within `budget_s`."""
+    return float(solved(outcomes, (budget_s,), truncate=truncate).all.mean())
+
+
+def ranking_loss(
+    outcomes: Iterable[SampleOutcome],
+    budget_s: float,
+    selector: Selector = "mean_logprob",
+    truncate: bool = False,
+) -> float:
+    """Pass@All - Pass@First: the share of tasks where a right answer was there and another was chosen."""
+    both = solved(outcomes, (budget_s,), selector, truncate)
+    return float(both.all.mean() - both.first.mean())
+
+
+def curve(
+    outcomes: Iterable[SampleOutcome],
+    budgets: Sequence[float] = BUDGET_GRID,
+    selector: Selector = "mean_logprob",
+    truncate: bool = False,
+) -> Curve:
+    """Pass@First and Pass@All at every budget; meaningful up to the budget that the run was decoded with."""
+    both = solved(outcomes, budgets, selector, truncate)
+    return Curve(both.budgets, tuple(both.first.mean(axis=0).tolist()), tuple(both.all.mean(axis=0).tolist()))
+
+
+def solved(
+    outcomes: Iterable[SampleOutcome],
+    budgets: Sequence[float],
+    selector: Selector = "mean_logprob",
+    truncate: bool = False,
+) -> Solved:
+    """Which tasks are solved at which budget. Tasks are in order of first appearance.
+
+    `mean_logprob` chooses the highest mean log-probability among the finished (a sample without one ranks last),
+    `first_finished` the earliest; the lower index wins a tie. Raises MetricError without outcomes, and for an
+    unknown selector.
+    """
+    if selector not in SELECTORS:
+        raise MetricError(f"selector is {selector!r}: choose one of {', '.join(SELECTORS)}")
+    tasks = _by_task(outcomes)
+    first = np.zeros((len(tasks), len(budgets)), dtype=np.bool_)
+    every = np.zeros_like(first)
+    for row, samples in enumerate(tasks.values()):
+        ended = _ended(samples, truncate)
+        if not ended:
+            continue
+        times = np.array([time for time, _ in ended])
+        chosen = ended[0][1]
+        picks, found = [], []
+        for _, sample in ended:
+            if selector == "mean_logprob" and _preferred(sample) > _preferred(chosen):
+                chosen = sample
+            picks.append(chosen.passed)
+            found.append(sample.passed)
+        at = np.searchsorted(times, np.asarray(budgets), side="right") - 1
+        first[row] = np.asarray(picks)[at] & (at >= 0)
+        every[row] = np.logical_or.accumulate(found)[at] & (at >= 0)
+    return Solved(tuple(tasks), tuple(budgets), first, every)
+
+
+def cut_passes(outcomes: Iterable[SampleOutcome]) -> int:
+    """How many passing samples the deadline had cut off: what `truncate` counts beyond the default."""
+    return sum(o.passed and o.cut for o in outcomes)
+
+
+def time_to_first_correct(outcomes: Iterable[SampleOutcome]) -> dict[str, float | None]:
+    """Seconds until the first passing sample of each task finished; None where none did."""
+    return {
+        task_id: min((time for time, sample in _ended(rows, truncate=False) if sample.passed), default=None)
+        for task_id, rows in _by_task(outcomes).items()
+    }
+
+
+def anytime_score(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
+    """Mean of Pass@All(B) over B spread evenly in log B between 0.1 s and `budget_s`: one number that sorts.
+
+    The area under the step curve is computed exactly from the times to first correct, so no grid enters. Compare
+    scores of equal `budget_s` only. Raises MetricError for a budget that is not above 0.1 s.
+    """
+    if not ANYTIME_FROM_S < budget_s < math.inf:
+        raise MetricError(f"anytime score: the budget is {budget_s} s, it must be above {ANYTIME_FROM_S} s")
+    width = math.log(budget_s / ANYTIME_FROM_S)
+    times = time_to_first_correct(outcomes).values()
+    areas = [0.0 if t is None or t > budget_s else math.log(budget_s / max(t, ANYTIME_FROM_S)) / width for t in times]
+    return math.fsum(areas) / len(areas)
+
+
+def latency(outcomes: Iterable[SampleOutcome]) -> Latency:
+    """First, Last and All milliseconds per token over the finished samples that have tokens."""
+    firsts, lasts, alls = [], [], []
+    for rows in _by_task(outcomes).values():
+        own = [1000.0 * time / sample.n_tokens for time, sample in _ended(rows, truncate=False) if sample.n_tokens]
+        if own:
+            firsts.append(own[0])
+            lasts.append(own[-1])
+            alls.append(math.fsum(own) / len(own))
+    if not alls:
+        return Latency(None, None, None)
+    return Latency(float(np.mean(firsts)), float(np.mean(lasts)), float(np.mean(alls)))
+
+
+def wilson(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval for k of n as (low, high) shares. Raises MetricError unless 0 <= k <= n and n > 0."""
+    if n < 1 or not 0 <= k <= n:
+        raise MetricError(f"interval: {k} of {n} is not a share")
+    interval = stats.binomtest(k, n).proportion_ci(confidence_level=confidence, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def bootstrap_band(
+    values: NDArray[np.generic],
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Pointwise percentile band of the mean over tasks, as (low `[K]`, high `[K]`), for `values` `[T, K]`.
+
+    Tasks are drawn with replacement, whole rows at a time, so a curve's budgets stay together. Where every task has
+    the same value 0 or 1 the bootstrap band would have no width; Wilson's bound stands there instead.
+    """
+    matrix = np.asarray(values, dtype=np.float64)
+    tasks = matrix.shape[0]
+    if tasks == 0:
+        raise MetricError("band: there are no tasks")
+    draws = np.random.default_rng(seed).multinomial(tasks, np.full(tasks, 1 / tasks), size=resamples)
+    tail = 50.0 * (1.0 - confidence)
+    low, high = np.percentile(draws @ matrix / tasks, [tail, 100.0 - tail], axis=0)
+    high[(matrix == 0).all(axis=0)] = wilson(0, tasks, confidence)[1]
+    low[(matrix == 1).all(axis=0)] = wilson(tasks, tasks, confidence)[0]
+    return low, high
+
+
+def _by_task(outcomes: Iterable[SampleOutcome]) -> dict[str, list[SampleOutcome]]:
+    tasks: defaultdict[str, list[SampleOutcome]] = defaultdict(list)
+    for outcome in outcomes:
+        tasks[outcome.task_id].append(outcome)
+    if not tasks:
+        raise MetricError("there are no samples to measure")
+    return tasks
+
+
+def _ended(rows: Sequence[SampleOutcome], truncate: bool) -> list[tuple[float, SampleOutcome]]:
+    """(time, sample) of the samples that count, in the order in which they finished, then by index."""
+    ended = [(row.finished_s, row) for row in rows if row.finished_s is not None and (truncate or not row.cut)]
+    return sorted(ended, key=lambda pair: (pair[0], pair[1].index))
+
+
+def _preferred(sample: SampleOutcome) -> tuple[float, int]:
+    """Sorts higher for the better mean log-probability, then for the lower index."""
+    missing = sample.mean_logprob is None or math.isnan(sample.mean_logprob)
+    return -math.inf if missing else float(sample.mean_logprob or 0.0), -sample.index
