@@ -1,0 +1,223 @@
+"""Two runs over the same tasks: which is better at a budget, how sure that is, and what could be seen at all.
+
+Pairing decides at 164 tasks: where 10 % of the tasks differ between two runs, a paired comparison sees a
+difference of 7 points, an unpaired one 15.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from evaluation.metrics import MetricError, SampleOutcome, Selector, Solved, solved
+
+RESAMPLES = 2000
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Run A against run B (the reference) at one budget, over the tasks that both have.
+
+    `delta` is A - B as a share of tasks, `low` and `high` its 95 % interval, `p` the exact McNemar p-value,
+    `detectable` the smallest true delta that this many tasks would show in 80 % of the cases at 5 %, given the
+    share of tasks on which the two differ. `wins` are the tasks that A alone solves, `losses` those B alone does.
+    """
+
+    n_tasks: int
+    budget_s: float
+    selector: Selector | None
+    a: float
+    b: float
+    wins: tuple[str, ...]
+    losses: tuple[str, ...]
+    ties: int
+    delta: float
+    low: float
+    high: float
+    p: float
+    detectable: float
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A - B at each budget (seconds), with the pointwise 95 % band of a paired bootstrap over tasks."""
+
+    budgets: tuple[float, ...]
+    delta: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Crossover:
+    """The smallest budget (seconds) from which A stays at or above B up to the last budget, None if it never does.
+
+    `low` and `high` bound it by bootstrap over tasks; infinity means that A does not come out on top in those
+    resamples. `share` is how often it does.
+    """
+
+    budget_s: float | None
+    low: float
+    high: float
+    share: float
+
+
+def mcnemar(wins: int, losses: int) -> float:
+    """Exact two-sided p-value of `wins` against `losses` among the tasks on which two runs differ; 1 for none."""
+    if wins < 0 or losses < 0:
+        raise MetricError("McNemar: wins and losses are counts, they cannot be negative")
+    if wins + losses == 0:
+        return 1.0
+    return float(stats.binomtest(wins, wins + losses, 0.5).pvalue)
+
+
+def detectable(n_tasks: int, discordant: float, power: float = 0.8, alpha: float = 0.05) -> float:
+    """Smallest true difference of two runs that a paired test over `n_tasks` shows with this `power`.
+
+    `discordant` is the share of tasks on which the runs differ. Normal approximation with the paired standard
+    error sqrt(discordant / n), the one under no difference: about 2.8 standard errors. At most 1.
+    """
+    if n_tasks < 1 or not 0.0 <= discordant <= 1.0:
+        raise MetricError("detectable difference: give at least one task and a discordant share between 0 and 1")
+    quantiles = stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(power)
+    # With no task differing yet, the next one may: one in n is the least that can be assumed.
+    return min(1.0, float(quantiles * math.sqrt(max(discordant, 1 / n_tasks) / n_tasks)))
+
+
+def compare(
+    a: Sequence[SampleOutcome],
+    b: Sequence[SampleOutcome],
+    budget_s: float,
+    selector: Selector | None = "mean_logprob",
+    truncate: bool = False,
+) -> Comparison:
+    """A against B at one budget, on Pass@First with `selector` or, with None, on Pass@All.
+
+    Only tasks that both runs have count. Raises MetricError where there are none.
+    """
+    task_ids, of_a, of_b = _paired(a, b, (budget_s,), selector, truncate)
+    first, second = of_a[:, 0], of_b[:, 0]
+    n = len(task_ids)
+    wins = tuple(task for task, x, y in zip(task_ids, first, second, strict=True) if x and not y)
+    losses = tuple(task for task, x, y in zip(task_ids, first, second, strict=True) if y and not x)
+    low, high = paired_interval(n, len(wins), len(losses))
+    return Comparison(
+        n_tasks=n,
+        budget_s=budget_s,
+        selector=selector,
+        a=float(first.mean()),
+        b=float(second.mean()),
+        wins=wins,
+        losses=losses,
+        ties=n - len(wins) - len(losses),
+        delta=(len(wins) - len(losses)) / n,
+        low=low,
+        high=high,
+        p=mcnemar(len(wins), len(losses)),
+        detectable=detectable(n, (len(wins) + len(losses)) / n),
+    )
+
+
+def paired_interval(n_tasks: int, wins: int, losses: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Interval of (wins - losses) / n_tasks as (low, high), by Agresti and Min's adjusted Wald method.
+
+    Half a task is added to each of the four cells of the paired table, which keeps the width above zero where no
+    task differs, where both the plain Wald interval and the bootstrap collapse.
+    """
+    if n_tasks < 1 or wins < 0 or losses < 0 or wins + losses > n_tasks:
+        raise MetricError(f"interval: {wins} wins and {losses} losses do not fit {n_tasks} tasks")
+    n, up, down = n_tasks + 2.0, wins + 0.5, losses + 0.5
+    delta = (up - down) / n
+    half = float(stats.norm.ppf((1 + confidence) / 2)) * math.sqrt((up + down) / n - delta**2) / math.sqrt(n)
+    return max(-1.0, delta - half), min(1.0, delta + half)
+
+
+def difference_band(
+    a: Sequence[SampleOutcome],
+    b: Sequence[SampleOutcome],
+    budgets: Sequence[float],
+    selector: Selector | None = "mean_logprob",
+    truncate: bool = False,
+    seed: int = 0,
+) -> Band:
+    """A - B over the budgets with a paired bootstrap band: each resample draws the same tasks for both runs."""
+    _, of_a, of_b = _paired(a, b, budgets, selector, truncate)
+    difference = of_a.astype(np.float64) - of_b
+    resampled = _resample(difference, seed)
+    low, high = np.percentile(resampled, [2.5, 97.5], axis=0)
+    for column in np.flatnonzero((difference == 0).all(axis=0)):
+        low[column], high[column] = paired_interval(len(difference), 0, 0)
+    return Band(tuple(budgets), *(tuple(values.tolist()) for values in (difference.mean(axis=0), low, high)))
+
+
+def crossover(
+    a: Sequence[SampleOutcome],
+    b: Sequence[SampleOutcome],
+    budgets: Sequence[float],
+    selector: Selector | None = "mean_logprob",
+    truncate: bool = False,
+    seed: int = 0,
+) -> Crossover:
+    """From which budget on A is at least as good as B and, at the last budget, better; with its 95 % interval."""
+    _, of_a, of_b = _paired(a, b, budgets, selector, truncate)
+    difference = of_a.astype(np.float64) - of_b
+    grid = np.asarray(budgets, dtype=np.float64)
+    found = _crossings(difference.mean(axis=0)[None, :], grid)[0]
+    resampled = np.sort(_crossings(_resample(difference, seed), grid))
+    low, high = np.percentile(resampled, [2.5, 97.5], method="inverted_cdf")  # interpolation cannot cross infinity
+    return Crossover(float(found) if math.isfinite(found) else None, float(low), float(high),
+                     float(np.isfinite(resampled).mean()))  # fmt: skip
+
+
+def smallest_budget(budgets: Sequence[float], shares: Sequence[float], score: float) -> float | None:
+    """The smallest budget from which a curve stays at or above `score`; None where its end is below."""
+    below = [i for i, share in enumerate(shares) if share < score]
+    start = below[-1] + 1 if below else 0
+    return budgets[start] if start < len(budgets) else None
+
+
+def _paired(
+    a: Sequence[SampleOutcome],
+    b: Sequence[SampleOutcome],
+    budgets: Sequence[float],
+    selector: Selector | None,
+    truncate: bool,
+) -> tuple[tuple[str, ...], Bools, Bools]:
+    """The common task ids in A's order, and whether A and B solve them, each bool `[T, K]`."""
+    in_b = {outcome.task_id for outcome in b}
+    common = {outcome.task_id for outcome in a if outcome.task_id in in_b}
+    if not common:
+        raise MetricError("the two runs share no task: compare runs over the same dataset")
+    grids = []
+    for outcomes in (a, b):
+        rows = [o for o in outcomes if o.task_id in common]
+        grids.append(solved(rows, budgets, selector or "mean_logprob", truncate))
+    task_ids = grids[0].task_ids
+    place = {task_id: row for row, task_id in enumerate(grids[1].task_ids)}
+    return task_ids, _values(grids[0], selector), _values(grids[1], selector)[[place[t] for t in task_ids]]
+
+
+def _values(grid: Solved, selector: Selector | None) -> Bools:
+    return grid.all if selector is None else grid.first
+
+
+def _resample(difference: Floats, seed: int) -> Floats:
+    """Means over resampled tasks, `[resamples, K]`."""
+    tasks = len(difference)
+    draws = np.random.default_rng(seed).multinomial(tasks, np.full(tasks, 1 / tasks), size=RESAMPLES)
+    return np.asarray(draws @ difference / tasks)
+
+
+def _crossings(deltas: Floats, grid: Floats) -> Floats:
+    """Per row of `deltas` `[R, K]`, the budget from which it stays non-negative, infinite unless it ends above 0."""
+    behind = deltas < -1e-12  # means of resampled ties are not exactly zero
+    last_behind = np.where(behind.any(axis=1), deltas.shape[1] - 1 - behind[:, ::-1].argmax(axis=1), -1)
+    start = np.append(grid, math.inf)[last_behind + 1]
+    return np.where(deltas[:, -1] > 1e-12, start, math.inf)
