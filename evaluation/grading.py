@@ -45,10 +45,11 @@ class Task(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of one program. Times in seconds; all texts are the program's to choose: escape them where they are shown.
+    """What came of one program. Times in seconds; all texts are the program's to choose: escape them where
+    they are shown.
 
-    `trust` is "proxy" where the test ran in a process of its own, "in-guest" where it had to run beside the program, which
-    could then have forged the verdict. `isolation` is the sandbox's tier.
+    `trust` is "proxy" where the test ran in a process of its own, "in-guest" where it had to run beside the
+    program, which could then have forged the verdict. `isolation` is the sandbox's tier.
     """
 
     status: Status
@@ -79,10 +80,10 @@ class Grader:
     def judge(self, program: str, task: Task) -> Verdict:
         """Return the verdict on a complete program.
 
-        A timeout is repeated once alone, since other work slows the wall clock; a fault of the sandbox is repeated up to
-        twice, then it is the verdict (`sandbox_error`).
+        A timeout is repeated once alone, since other work slows the wall clock; a fault of the sandbox is
+        repeated up to twice, then it is the verdict (`sandbox_error`).
         """
-        job, trust = _job(program, task)
+        job, trust = prepare(program, task)
         refused = _refuse(program)
         result = refused or self._attempt(job, alone=False)
         if result.status == "timeout":
@@ -132,7 +133,7 @@ class Grader:
 
 
 def clean(text: str) -> str:
-    """Return text that any database and terminal takes: no lone surrogates, no control characters but tab and newline."""
+    """Return text that any database and terminal takes: no lone surrogates, no control characters but \\t and \\n."""
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return "".join(c if (c >= " " and c != "\x7f") or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
 
@@ -152,7 +153,8 @@ def _refuse(program: str) -> Result | None:
 _obstacle = functools.lru_cache(maxsize=4096)(obstacle)
 
 
-def _job(program: str, task: Task) -> tuple[Job, Trust]:
+def prepare(program: str, task: Task) -> tuple[Job, Trust]:
+    """Return the sandbox's job for a program, and how far its verdict can be trusted."""
     if _obstacle(task.prompt, task.test, task.entry_point) is None:
         return Job(program, task.entry_point, task.prompt, task.test), "proxy"
     whole = f"{program}\n{task.test}\ndef {_ENTRY}():\n    check({task.entry_point})\n"

@@ -1,6 +1,7 @@
 """Can a test be run against a proxy, in a process of its own?
 
-The answer depends on the task alone, never on the candidate, or a candidate could choose how far its verdict is trusted.
+The answer depends on the task alone, never on the candidate, or a candidate could choose how far its verdict
+is trusted.
 """
 
 from __future__ import annotations

@@ -11,7 +11,26 @@ import os
 from dataclasses import dataclass
 from functools import cache
 
-_ALLOWED = ["read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "preadv2", "pwritev2", "lseek", "close", "close_range", "dup", "dup2", "dup3", "fstat", "newfstatat", "stat", "lstat", "statx", "fstatfs", "statfs", "access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents", "getdents64", "getcwd", "chdir", "fchdir", "umask", "flock", "fsync", "fdatasync", "ftruncate", "fadvise64", "fallocate", "readahead", "copy_file_range", "sendfile", "brk", "mmap", "munmap", "mremap", "mprotect", "madvise", "mincore", "msync", "mlock", "mlock2", "munlock", "membarrier", "futex", "futex_waitv", "futex_wake", "futex_wait", "set_robust_list", "set_tid_address", "rseq", "arch_prctl", "set_thread_area", "get_thread_area", "rt_sigaction", "rt_sigprocmask", "rt_sigpending", "rt_sigreturn", "rt_sigsuspend", "rt_sigtimedwait", "sigaltstack", "sigreturn", "restart_syscall", "pause", "alarm", "kill", "tgkill", "signalfd4", "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time", "times", "getitimer", "setitimer", "timer_create", "timer_delete", "timer_getoverrun", "timer_gettime", "timer_settime", "timerfd_create", "timerfd_gettime", "timerfd_settime", "getpid", "getppid", "gettid", "getuid", "geteuid", "getgid", "getegid", "getgroups", "getresuid", "getresgid", "getpgid", "getpgrp", "getsid", "getpriority", "getrlimit", "getrusage", "setrlimit", "getcpu", "capget", "uname", "sysinfo", "sched_yield", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_getattr", "sched_get_priority_max", "sched_get_priority_min", "poll", "ppoll", "select", "pselect6", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd", "eventfd2", "pipe", "pipe2", "socketpair", "wait4", "waitid", "getrandom", "exit", "exit_group"]
+_ALLOWED = (
+    "read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "preadv2", "pwritev2",
+    "lseek", "close", "close_range", "dup", "dup2", "dup3", "fstat", "newfstatat", "stat", "lstat", "statx",
+    "fstatfs", "statfs", "access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents",
+    "getdents64", "getcwd", "chdir", "fchdir", "umask", "flock", "fsync", "fdatasync", "ftruncate", "fadvise64",
+    "fallocate", "readahead", "copy_file_range", "sendfile", "brk", "mmap", "munmap", "mremap", "mprotect",
+    "madvise", "mincore", "msync", "mlock", "mlock2", "munlock", "membarrier", "futex", "futex_waitv",
+    "futex_wake", "futex_wait", "set_robust_list", "set_tid_address", "rseq", "arch_prctl", "set_thread_area",
+    "get_thread_area", "rt_sigaction", "rt_sigprocmask", "rt_sigpending", "rt_sigreturn", "rt_sigsuspend",
+    "rt_sigtimedwait", "sigaltstack", "sigreturn", "restart_syscall", "pause", "alarm", "kill", "tgkill",
+    "signalfd4", "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time",
+    "times", "getitimer", "setitimer", "timer_create", "timer_delete", "timer_getoverrun", "timer_gettime",
+    "timer_settime", "timerfd_create", "timerfd_gettime", "timerfd_settime", "getpid", "getppid", "gettid",
+    "getuid", "geteuid", "getgid", "getegid", "getgroups", "getresuid", "getresgid", "getpgid", "getpgrp",
+    "getsid", "getpriority", "getrlimit", "getrusage", "setrlimit", "getcpu", "capget", "uname", "sysinfo",
+    "sched_yield", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_getattr",
+    "sched_get_priority_max", "sched_get_priority_min", "poll", "ppoll", "select", "pselect6", "epoll_create",
+    "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd", "eventfd2", "pipe",
+    "pipe2", "socketpair", "wait4", "waitid", "getrandom", "exit", "exit_group",
+)  # fmt: skip
 _OPENING = ("open", "openat")
 _NEW_NAMESPACES = 0x7E020080
 """Every CLONE_NEW* bit, time included."""
@@ -43,7 +62,7 @@ def build(open_files: bool) -> Filter:
     Raises RuntimeError with a sentence where pyseccomp or libseccomp is missing.
     """
     try:
-        import pyseccomp  # noqa: PLC0415  (an ImportError or RuntimeError here means: no libseccomp on this machine)
+        import pyseccomp  # noqa: PLC0415  (fails where there is no libseccomp)
     except (ImportError, OSError, RuntimeError) as error:
         raise RuntimeError(f"libseccomp cannot be used: {error}") from error
     policy = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
@@ -77,7 +96,7 @@ def build(open_files: bool) -> Filter:
         policy.add_rule(pyseccomp.ERRNO(errno.ENOSYS), name)
     arch = pyseccomp.system_arch()
     kill_calls = tuple(int(pyseccomp.resolve_syscall(arch, name)) for name in ("kill", "tgkill"))
-    with open(os.memfd_create("filter"), "w+b") as file:
+    with os.fdopen(os.memfd_create("filter"), "w+b") as file:
         policy.export_bpf(file)
         file.seek(0)
         return Filter(file.read(), kill_calls, names)

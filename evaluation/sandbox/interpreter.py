@@ -1,6 +1,7 @@
 """Which Python runs inside, and which files of the machine it needs.
 
-The worker's own interpreter is not always in reach of the unprivileged uid: pyenv and uv keep theirs in a private home.
+The worker's own interpreter is not always in reach of the unprivileged uid: pyenv and uv keep theirs in a
+private home.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _EXTRA_FILES = ("/etc/ld.so.cache", "/usr/share/zoneinfo")
 _ASK = """
 import json, os, sys, sysconfig
 paths = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), os.path.join(sys.base_prefix, "lib")]
-print(json.dumps({"executable": os.path.realpath(sys.executable), "version": list(sys.version_info[:3]), "paths": paths}))
+executable = os.path.realpath(sys.executable)
+print(json.dumps({"executable": executable, "version": list(sys.version_info[:3]), "paths": paths}))
 """
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one judgement; those of memory and CPU hold for the candidate and for the test's process alike.
+    """Limits of one judgement; those of memory and CPU hold for the candidate and for the test's process
+    alike.
 
-    `cpu_s` (whole seconds) is the real limit. `wall_s` only bounds programs that wait, and is generous because other work
-    on the machine slows the wall clock and not the CPU clock.
+    `cpu_s` (whole seconds) is the real limit. `wall_s` only bounds programs that wait, and is generous
+    because other work on the machine slows the wall clock and not the CPU clock.
     """
 
     cpu_s: int = 3

@@ -1,12 +1,13 @@
 """The built-in probes: attacks that a right program tries before it answers.
 
-They run the ordinary way, with the ordinary limits. A tier is accepted only where every one of them is blocked; without a
-sandbox nearly all of them succeed (a test keeps that true).
+They run the ordinary way, with the ordinary limits. A tier is accepted only where every one of them is
+blocked; without a sandbox nearly all of them succeed (a test keeps that true).
 """
 
 from __future__ import annotations
 
 import ast
+import os
 
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.supervisor import Job, Result
@@ -25,8 +26,7 @@ def list_processes():
     return any(name.isdigit() for name in os.listdir("/proc"))
 
 def list_root():
-    return not set(os.listdir("/")) <= {"dev", "etc", "home", "lib", "lib32", "lib64", "opt", "root", "tmp", "usr"} or any(
-        os.path.exists(path) for path in ("/etc/passwd", "/usr/bin/env", "/bin", "/proc", "/sys"))
+    return not set(os.listdir("/")) <= ROOT_NAMES
 
 def write_tmp():
     open("/tmp/bassline_probe", "w").close()
@@ -104,11 +104,14 @@ def gain_privileges():
 def inherit_environment():
     return bool(set(os.environ) - {"PYTHONHASHSEED", "LC_CTYPE", "PWD"})
 
-PROBES = [read_host_file, list_processes, list_root, write_tmp, write_shared_memory, change_file_mode, internet_socket,
-          unix_socket, fork, execute, signal_parent, signal_group, aim_signal, limit_parent, user_namespace, trace,
-          memory_file, allocate, be_root, keep_groups, gain_privileges, inherit_environment]
+PROBES = [read_host_file, list_processes, list_root, write_tmp, write_shared_memory, change_file_mode,
+internet_socket,
+          unix_socket, fork, execute, signal_parent, signal_group, aim_signal, limit_parent, user_namespace,
+          trace, memory_file, allocate, be_root, keep_groups, gain_privileges, inherit_environment]
 
-def probe(names):
+def probe(names, root_names):
+    global ROOT_NAMES
+    ROOT_NAMES = set(root_names)
     succeeded = []
     for attack in PROBES:
         if attack.__name__ in names:
@@ -126,14 +129,19 @@ NAMES: tuple[str, ...] = tuple(
 """Every probe, in the order of the program."""
 
 
-def job() -> Job:
-    """Return the judgement that passes only where all probes were blocked."""
-    test = f"def check(candidate):\n    assert candidate({list(NAMES)!r}) == []\n"
+def applicable() -> list[str]:
+    """Return the probes that mean something here: an ordinary user cannot give up its supplementary groups."""
+    return [name for name in NAMES if name != "keep_groups" or os.geteuid() == 0]
+
+
+def job(names: list[str], root_names: list[str]) -> Job:
+    """Return the judgement that passes only where the named probes were blocked and / shows `root_names` at most."""
+    test = f"def check(candidate):\n    assert candidate({names!r}, {root_names!r}) == []\n"
     return Job(PROGRAM, "probe", "", test)
 
 
 def failures(result: Result) -> list[str]:
-    """Return the names of the probes that succeeded, or one sentence about what went wrong; empty if all were blocked."""
+    """Return the names of the probes that succeeded, or what else went wrong; empty if all were blocked."""
     if result.status == "passed":
         return []
     if result.got is not None:

@@ -30,7 +30,7 @@ class _Pool:
 
     process: int = field(default_factory=os.getpid)
     idle: list[Slot] = field(default_factory=list)
-    # bubblewrap dies with the *thread* that started it, so one thread that lives as long as the process starts them all.
+    # bubblewrap dies with the *thread* that started it: one thread that lives as long as the process starts all.
     starter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "sandbox-starter"))
 
 
@@ -96,7 +96,7 @@ class Sandbox:
             "seccomp_rules": filters.build(self._tier.open_files).names,
             "interpreter": self._python.executable,
             "python": ".".join(map(str, self._python.version)),
-            "probes": len(probes.NAMES),
+            "probes": len(probes.applicable()),
             "refused": list(self._refused),
         }
 
@@ -104,11 +104,15 @@ class Sandbox:
         """Run the probes now; return what went wrong, empty if every probe was blocked."""
         if self._tier.name == "seccomp" and not inside_gvisor():
             return ["gVisor was declared but this kernel is not gVisor"]
-        result = self.run(probes.job(), probes.LIMITS)
+        result = self.probe(probes.applicable())
         reasons = probes.failures(result)
         if result.status == "sandbox_error":
             return [result.detail]
         return [f"the self-test found open: {', '.join(reasons)}"] if reasons else []
+
+    def probe(self, names: list[str]) -> Result:
+        """Run the named built-in probes as one judgement; it passes if all of them were blocked."""
+        return self.run(probes.job(names, self._tier.root_names(self._python)), probes.LIMITS)
 
     def run(self, job: Job, limits: Limits, alone: bool = False) -> Result:
         """Judge one job; `alone` waits until no other job runs and keeps new ones out.

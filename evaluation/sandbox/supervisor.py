@@ -1,6 +1,7 @@
 """The supervisor: one judgement, from two forked processes to one result.
 
-It owns the wall clock, counts what the candidate prints, and believes only what the checker writes on its own pipe.
+It owns the wall clock, counts what the candidate prints, and believes only what the checker writes on its own
+pipe.
 """
 
 from __future__ import annotations

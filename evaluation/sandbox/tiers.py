@@ -9,22 +9,25 @@ from evaluation.sandbox.interpreter import NOBODY, Interpreter
 
 TIERS = ("bwrap", "landlock", "seccomp")
 _PRELOAD = (
-    *["abc", "bisect", "cmath", "collections", "collections.abc", "contextlib", "copy", "ctypes", "dataclasses", "datetime", "decimal", "enum"],
-    *["fractions", "functools", "hashlib", "heapq", "io", "itertools", "json", "math", "numbers", "operator", "queue", "random", "re", "statistics"],
-    *["string", "struct", "textwrap", "threading", "time", "traceback", "types", "typing", "unicodedata", "array", "ast", "calendar"],
-)
+    "abc", "bisect", "cmath", "collections", "collections.abc", "contextlib", "copy", "ctypes", "dataclasses",
+    "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "io", "itertools", "json",
+    "math", "numbers", "operator", "queue", "random", "re", "statistics", "string", "struct", "textwrap",
+    "threading", "time", "traceback", "types", "typing", "unicodedata", "array", "ast", "calendar",
+)  # fmt: skip
 _PRELOAD_ALL = (
-    *["argparse", "asyncio", "base64", "binascii", "colorsys", "concurrent.futures", "configparser", "csv", "difflib", "dis", "errno", "fnmatch"],
-    *["glob", "graphlib", "gc", "hmac", "html", "inspect", "ipaddress", "keyword", "locale", "logging", "pathlib", "pickle", "pprint", "sched", "secrets"],
-    *["select", "selectors", "shlex", "shutil", "signal", "stat", "stringprep", "subprocess", "symtable", "sys", "tempfile", "timeit", "token"],
-    *["tokenize", "unittest", "urllib.parse", "uuid", "warnings", "weakref", "zlib", "zoneinfo", "encodings.idna"],
-)
+    "argparse", "asyncio", "base64", "binascii", "colorsys", "concurrent.futures", "configparser", "csv",
+    "difflib", "dis", "errno", "fnmatch", "glob", "graphlib", "gc", "hmac", "html", "inspect", "ipaddress",
+    "keyword", "locale", "logging", "pathlib", "pickle", "pprint", "sched", "secrets", "select", "selectors",
+    "shlex", "shutil", "signal", "stat", "stringprep", "subprocess", "symtable", "sys", "tempfile", "timeit",
+    "token", "tokenize", "unittest", "urllib.parse", "uuid", "warnings", "weakref", "zlib", "zoneinfo",
+    "encodings.idna", "encodings.latin_1", "encodings.ascii", "encodings.utf_16", "encodings.utf_32",
+)  # fmt: skip
 """Where no file can be opened later, a module that is not loaded early cannot be imported at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """One way to isolate. `namespaces`: bubblewrap around it; `landlock`: refuse without it; `open_files`: may open any."""
+    """One way to isolate. `open_files`: the filter lets files be opened, since Landlock or a mount tree guards them."""
 
     name: str
     namespaces: bool = False
@@ -42,6 +45,11 @@ class Tier:
         """Return the modules that a zygote imports before it forks."""
         return _PRELOAD if self.open_files else (*_PRELOAD, *_PRELOAD_ALL)
 
+    def root_names(self, interpreter: Interpreter) -> list[str]:
+        """Return what a listing of / may show inside: the names bound there, nothing where there is no mount tree."""
+        paths = (*interpreter.trees, interpreter.executable, *(path for _, path in interpreter.links), "/dev", "/tmp")
+        return sorted({path.split("/")[1] for path in paths}) if self.namespaces else []
+
     def command(self, interpreter: Interpreter, arguments: list[str]) -> list[str]:
         """Return the command line that runs the interpreter with `arguments` in this tier.
 
@@ -58,7 +66,7 @@ class Tier:
 
 def _settings(interpreter: Interpreter, disable_userns: bool) -> list[str]:
     identity = ["--uid", str(NOBODY), "--gid", str(NOBODY), "--clearenv", "--setenv", "PYTHONHASHSEED", "0"]
-    namespaces = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
+    namespaces = [f"--unshare-{name}" for name in ("user", "ipc", "pid", "net", "uts", "cgroup-try")]
     guards = ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     tree = [part for path in interpreter.trees for part in ("--ro-bind", path, path)]
     tree += ["--ro-bind", interpreter.executable, interpreter.executable]

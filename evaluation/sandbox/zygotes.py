@@ -9,6 +9,7 @@ import socket
 import subprocess
 from dataclasses import dataclass, field
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from evaluation.sandbox import filters
@@ -20,6 +21,7 @@ _START_S = 20.0
 _ANSWER_S = 10.0
 _SHARED_SLACK = 128
 """Threads that others of the same uid may start after a zygote without taking them from a candidate (tier landlock)."""
+MARK = "bassline-sandbox-of-"
 _LOADER = """
 import json, socket, sys, types
 control = socket.socket(fileno=int(sys.argv[1]))
@@ -57,7 +59,7 @@ class Zygote:
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
         with theirs:
             try:
-                command = self.tier.command(self.interpreter, ["-c", _LOADER, str(theirs.fileno())])
+                command = self.tier.command(self.interpreter, ["-c", _LOADER, str(theirs.fileno()), mark()])
                 self._process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                     pass_fds=[theirs.fileno()], env={"PYTHONHASHSEED": "0"}, cwd="/", start_new_session=True,
@@ -107,7 +109,7 @@ class Zygote:
             raise ZygoteError(f"the {self.role} zygote has gone: {error}") from error
 
     def end(self) -> dict[str, Any]:
-        """Kill the process of the job if it still lives; return exit_code, cpu_s and max_rss_kib. Raises ZygoteError."""
+        """Kill what is left of the job; return exit_code, cpu_s and max_rss_kib. Raises ZygoteError."""
         try:
             self._control.send(b"end")
             return self._receive()
@@ -160,6 +162,11 @@ class Slot:
                 zygote.close()
 
 
+def mark() -> str:
+    """Return what the command lines of this process's zygotes, and of all that they fork, hold and no other has."""
+    return f"{MARK}{os.getpid()}."
+
+
 def _sources(role: str) -> list[tuple[str, str]]:
     package = "evaluation.sandbox.inside"
     folder = resources.files(package)
@@ -176,5 +183,5 @@ def _threads_of_uid() -> int:
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 if entry.stat().st_uid == uid:
-                    count += len(os.listdir(f"/proc/{entry.name}/task"))
+                    count += sum(1 for _ in Path(f"/proc/{entry.name}/task").iterdir())
     return count

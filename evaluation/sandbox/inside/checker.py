@@ -1,7 +1,7 @@
 """The checker: it runs the task's test against a proxy of the candidate and alone decides the verdict.
 
-It shares no interpreter with the guest. The proxy sends the arguments of a call and returns the plain data that comes back;
-nothing the guest prints, raises or leaves behind is looked at.
+It shares no interpreter with the guest. The proxy sends the arguments of a call and returns the plain data that
+comes back; nothing the guest prints, raises or leaves behind is looked at.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class Proxy:
         facts = _strings(reply.get("exc"))
         if facts is None:
             raise self.end("forged", "a reply holds no value, no exception")
-        error = _exception(facts)
-        self.raised = (error, facts)
-        raise error
+        raised = _exception(facts)
+        self.raised = (raised, facts)
+        raise raised
 
     def end(self, status: str, detail: str) -> BaseException:
         """Record the outcome, which no `except` in a test can undo, and return what to raise."""
@@ -110,15 +110,18 @@ def check() -> None:
     try:
         tree, namespace = _load_test(job)
     except BaseException as error:
-        return report({"status": "sandbox_error", "detail": f"the task's test cannot be loaded: {_line(error)}"})
+        report({"status": "sandbox_error", "detail": f"the task's test cannot be loaded: {_line(error)}"})
+        return
     proxy = namespace[job["entry"]]
     try:
         hello = codec.read(REPLIES_IN)
     except codec.CodecError as error:
-        return report({"status": "sandbox_error", "detail": f"the guest sent no hello: {error}"})
+        report({"status": "sandbox_error", "detail": f"the guest sent no hello: {error}"})
+        return
     if hello is None or "hello" not in hello:
         reason = str((hello or {}).get("sandbox_error", "it ended first"))
-        return report({"status": "sandbox_error", "detail": f"the guest sent no hello: {reason}"})
+        report({"status": "sandbox_error", "detail": f"the guest sent no hello: {reason}"})
+        return
     report({"stage": "started"})
     report({**_judge(job, tree, namespace, proxy), "calls": proxy.calls})
 

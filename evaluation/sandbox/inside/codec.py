@@ -1,8 +1,9 @@
 """Frames and plain data between the guest (untrusted) and the checker (trusted).
 
-A frame is four bytes of length, big-endian, and that many bytes of JSON. Values cross as exact builtins only: no pickle,
-marshal, eval or repr, so a reply can carry a wrong value and nothing else. JSON carries None, bool, list, ordinary text and
-integers up to 2**53; every other type is an object with one key that names it, for instance `{"tuple": [1, 2]}`.
+A frame is four bytes of length, big-endian, and that many bytes of JSON. Values cross as exact builtins only:
+no pickle, marshal, eval or repr, so a reply can carry a wrong value and nothing else. JSON carries None,
+bool, list, ordinary text and integers up to 2**53; every other type is an object with one key that names it,
+for instance `{"tuple": [1, 2]}`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(form: Any) -> Any:
-    """Return the value of a JSON form, built of exact builtins. Raises CodecError for anything `encode` does not write."""
+    """Return the value of a JSON form, built of exact builtins. Raises CodecError for what `encode` never writes."""
     nodes = 0
 
     def walk(item: Any, depth: int) -> Any:
@@ -134,19 +135,19 @@ def _parse_int(text: str) -> int:
     return int(text)
 
 
-def _refuse(text: str) -> Any:
+def _refuse(_text: str) -> Any:
     raise CodecError("a bare float or constant")
 
 
 Walk = Callable[[Any], Any]
 
 
-def _write_int(item: Any, walk: Walk) -> Any:
+def _write_int(item: Any, _walk: Walk) -> Any:
     number = int.__int__(item)
     return number if -_SAFE_INT <= number <= _SAFE_INT else {"int": hex(number)}
 
 
-def _write_str(item: Any, walk: Walk) -> Any:
+def _write_str(item: Any, _walk: Walk) -> Any:
     text = str.__str__(item)
     # JSON would join two lone surrogates into one character, so text that holds any crosses as bytes.
     return {"str": text.encode("utf-8", "surrogatepass").hex()} if _SURROGATE.search(text) else text
@@ -156,8 +157,8 @@ def _bits(number: Any) -> str:
     return struct.pack(">d", float.__float__(number)).hex()
 
 
-def _write_complex(item: Any, walk: Walk) -> Any:
-    return {"complex": [_bits(complex.real.__get__(item)), _bits(complex.imag.__get__(item))]}  # type: ignore[attr-defined]
+def _write_complex(item: Any, _walk: Walk) -> Any:
+    return {"complex": [_bits(complex.real.__get__(item)), _bits(complex.imag.__get__(item))]}
 
 
 def _write_dict(item: Any, walk: Walk) -> Any:
@@ -167,14 +168,14 @@ def _write_dict(item: Any, walk: Walk) -> Any:
 _WRITERS = (
     (int, _write_int),
     (str, _write_str),
-    (float, lambda item, walk: {"float": _bits(item)}),
+    (float, lambda item, _walk: {"float": _bits(item)}),
     (list, lambda item, walk: [walk(part) for part in list.__iter__(item)]),
     (tuple, lambda item, walk: {"tuple": [walk(part) for part in tuple.__iter__(item)]}),
     (dict, _write_dict),
     (set, lambda item, walk: {"set": [walk(part) for part in set.__iter__(item)]}),
     (frozenset, lambda item, walk: {"frozenset": [walk(part) for part in frozenset.__iter__(item)]}),
-    (bytes, lambda item, walk: {"bytes": bytes.hex(item)}),
-    (bytearray, lambda item, walk: {"bytearray": bytearray.hex(item)}),
+    (bytes, lambda item, _walk: {"bytes": bytes.hex(item)}),
+    (bytearray, lambda item, _walk: {"bytearray": bytearray.hex(item)}),
     (complex, _write_complex),
     (range, lambda item, walk: {"range": [walk(item.start), walk(item.stop), walk(item.step)]}),
 )
@@ -186,7 +187,7 @@ def _list(body: Any) -> list[Any]:
     return body
 
 
-def _read_int(body: Any, walk: Walk) -> Any:
+def _read_int(body: Any, _walk: Walk) -> Any:
     if type(body) is not str or not _HEX_INT.match(body):
         raise CodecError("an integer is not in hex")
     return int(body, 16)
@@ -201,20 +202,20 @@ def _read_hex(body: Any) -> bytes:
         raise CodecError("bytes are not in hex") from None
 
 
-def _read_str(body: Any, walk: Walk) -> Any:
+def _read_str(body: Any, _walk: Walk) -> Any:
     try:
         return _read_hex(body).decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
         raise CodecError("a text is not UTF-8") from None
 
 
-def _read_float(body: Any, walk: Walk | None = None) -> Any:
+def _read_float(body: Any, __walk: Walk | None = None) -> Any:
     if type(body) is not str or not _HEX_FLOAT.match(body):
         raise CodecError("a float is not 16 hex digits")
     return struct.unpack(">d", bytes.fromhex(body))[0]
 
 
-def _read_complex(body: Any, walk: Walk) -> Any:
+def _read_complex(body: Any, _walk: Walk) -> Any:
     parts = _list(body)
     if len(parts) != 2:
         raise CodecError("a complex number has two parts")
@@ -259,8 +260,8 @@ _READERS: dict[str, Callable[[Any, Walk], Any]] = {
     "dict": _read_dict,
     "set": _read_unique(set),
     "frozenset": _read_unique(frozenset),
-    "bytes": lambda body, walk: _read_hex(body),
-    "bytearray": lambda body, walk: bytearray(_read_hex(body)),
+    "bytes": lambda body, _walk: _read_hex(body),
+    "bytearray": lambda body, _walk: bytearray(_read_hex(body)),
     "complex": _read_complex,
     "range": _read_range,
 }

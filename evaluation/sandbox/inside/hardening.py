@@ -1,25 +1,26 @@
 """What a process does to itself before it touches the code of others: descriptors, limits, Landlock, seccomp.
 
-Everything here is irrevocable and inherited. The order matters: the main filter is last, since it forbids most of the steps
-before it. Any step that fails raises OSError, and the process then never says hello.
+Everything here is irrevocable and inherited. The order matters: the main filter is last, since it forbids
+most of the steps before it. Any step that fails raises OSError, and the process then never says hello.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import resource
 import signal
 import struct
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
 _SECCOMP_MODE_FILTER = 2
-_EPERM = 1
 _LANDLOCK_CREATE, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT = 444, 445, 446
 _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 1, 1 << 2, 1 << 3, 1 << 14
 _FS_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15}  # ABI 5 and later: 16
@@ -73,11 +74,11 @@ def _rules(trees: Sequence[str], hidden: Sequence[str]) -> list[tuple[str, int]]
     for tree in trees:
         if tree in hidden:
             continue
-        if os.path.isdir(tree) and any(path.startswith(tree.rstrip("/") + "/") for path in hidden):
+        if Path(tree).is_dir() and any(path.startswith(tree.rstrip("/") + "/") for path in hidden):
             # Landlock cannot take a folder out of a tree: name its neighbours one by one instead.
             rules.append((tree, _READ_DIR))
-            rules.extend(_rules([os.path.join(tree, name) for name in sorted(os.listdir(tree))], hidden))
-        elif os.path.isdir(tree):
+            rules.extend(_rules([str(entry) for entry in Path(tree).iterdir()], hidden))
+        elif Path(tree).is_dir():
             rules.append((tree, _READ_FILE | _READ_DIR))
         else:
             rules.append((tree, _READ_FILE))
@@ -109,14 +110,14 @@ def set_limits(limits: dict[str, int]) -> None:
     for name, value in limits.items():
         number = getattr(resource, "RLIMIT_" + name)
         hard = resource.getrlimit(number)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(number, (value, value))
+        limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(number, (limit, limit))
 
 
 def _own_pid_filter(kill_calls: Sequence[int]) -> bytes:
     # load nr; for each call: equal -> compare argument 0 (low half) with our pid; else allow
     load, jump, answer = 0x20, 0x15, 0x06
-    allow, deny = 0x7FFF0000, 0x00050000 | _EPERM
+    allow, deny = 0x7FFF0000, 0x00050000 | errno.EPERM
     program = [(load, 0, 0, 0)]
     for position, number in enumerate(kill_calls):
         program.append((jump, len(kill_calls) - position, 0, number))
@@ -134,9 +135,11 @@ def _install(bpf: bytes, step: str) -> None:
     _prctl(step, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program))
 
 
-def confine(ruleset: int | None, kill_calls: Sequence[int], main_filter: bytes) -> None:
-    """Give up, for good, every right that a program under test has no use for."""
+def confine(parent: int, ruleset: int | None, kill_calls: Sequence[int], main_filter: bytes) -> None:
+    """Give up, for good, every right that a program under test has no use for; die when `parent` dies."""
     _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    if os.getppid() != parent:
+        raise OSError(errno.ESRCH, "the zygote has gone")
     _prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)
     _prctl("PR_SET_DUMPABLE", _PR_SET_DUMPABLE, 0)
     if ruleset is not None:

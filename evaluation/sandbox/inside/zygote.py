@@ -1,8 +1,8 @@
 """The zygote: a warm interpreter inside the sandbox that forks one confined process per job.
 
-It saves the start of Python and its imports. It never sees a program, a test or a value: those go straight to the forked
-process, through pipes that arrive with the job and are closed here at once. The forked process cannot signal, trace or write
-to the zygote, and it cannot fork, so killing it kills the job.
+It saves the start of Python and its imports. It never sees a program, a test or a value: those go straight to
+the forked process, through pipes that arrive with the job and are closed here at once. The forked process
+cannot signal, trace or write to the zygote, and it cannot fork, so killing it kills the job.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     gc.collect()
     gc.freeze()
     control.send(json.dumps({"landlock_abi": abi}).encode())
+    me = os.getpid()
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 65536, 8)
         if not message:
@@ -45,7 +46,7 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
         if child == 0:
             try:
                 control.close()
-                _work(json.loads(message), settings, descriptors, ruleset)
+                _work(json.loads(message), settings, descriptors, ruleset, me)
             finally:
                 os._exit(70)
         for descriptor in descriptors:
@@ -60,7 +61,9 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
         control.send(json.dumps(report).encode())
 
 
-def _work(job: dict[str, Any], settings: dict[str, Any], descriptors: list[int], ruleset: int | None) -> None:
+def _work(
+    job: dict[str, Any], settings: dict[str, Any], descriptors: list[int], ruleset: int | None, parent: int
+) -> None:
     module_name, function = ROLES[settings["role"]]
     role = importlib.import_module("evaluation.sandbox.inside." + module_name)
     keep = descriptors[1:] + ([] if ruleset is None else [ruleset])
@@ -68,7 +71,7 @@ def _work(job: dict[str, Any], settings: dict[str, Any], descriptors: list[int],
     try:
         hardening.set_limits(job["limits"])
         last = None if ruleset is None else 2 + len(keep)
-        hardening.confine(last, settings["kill_calls"], bytes.fromhex(settings["filter"]))
+        hardening.confine(parent, last, settings["kill_calls"], bytes.fromhex(settings["filter"]))
     except (OSError, ValueError) as error:
         role.refuse(f"the process could not be confined: {error}")
         os._exit(71)

@@ -1,0 +1,92 @@
+"""What the self-test sets up on the host, so that an escape can be seen, and how it looks afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import select
+import socket
+from pathlib import Path
+
+from evaluation.sandbox.interpreter import NOBODY
+from evaluation.sandbox.zygotes import MARK, mark
+
+FOLDER = Path("/tmp/bassline-canary")
+PORT = 47813
+ABSTRACT = "\0bassline-canary"
+VARIABLE = "BASSLINE_CANARY_SECRET"
+MARKER = "bassline_persist_marker"
+MARKED_FOLDERS = ("/tmp", "/dev/shm", "/var/tmp", "/run")
+
+
+class Canaries(contextlib.ExitStack):
+    """A world-writable folder with a secret, listeners, a secret variable; and what was alive before."""
+
+    def __enter__(self) -> Canaries:
+        """Set everything up, one self-test of the machine at a time. Raises OSError where a port is taken."""
+        super().__enter__()
+        FOLDER.mkdir(exist_ok=True)
+        lock = os.open(FOLDER, os.O_RDONLY | os.O_DIRECTORY)
+        self.callback(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        FOLDER.chmod(0o1777)
+        secret = secrets.token_hex(12)
+        (FOLDER / "secret.txt").write_text(f"SECRET {secret}\n")
+        (FOLDER / "secret.txt").chmod(0o644)
+        self._content = self._files()
+        os.environ[VARIABLE] = secret
+        self.callback(os.environ.pop, VARIABLE, None)
+        self._listeners = {
+            "TCP": self._listen(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", PORT)),
+            "UDP": self._listen(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", PORT)),
+            "unix": self._listen(socket.AF_UNIX, socket.SOCK_STREAM, ABSTRACT),
+        }
+        for folder in MARKED_FOLDERS:
+            with contextlib.suppress(OSError):
+                (Path(folder) / MARKER).unlink()
+        self._before = {pid for pid, _, _ in _processes()}
+        return self
+
+    def _listen(self, family: int, kind: int, address: tuple[str, int] | str) -> socket.socket:
+        listener = self.enter_context(socket.socket(family, kind))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        if kind == socket.SOCK_STREAM:
+            listener.listen()
+        return listener
+
+    def _files(self) -> dict[str, bytes]:
+        return {str(path): path.read_bytes() if path.is_file() else b"" for path in FOLDER.rglob("*")}
+
+    def observe(self) -> dict[str, list[str]]:
+        """Return, by what was watched, the traces found: all lists are empty where nothing got out."""
+        heard = [n for n, listener in self._listeners.items() if select.select([listener], [], [], 0)[0]]
+        now = self._files()
+        changed = sorted(path for path in {*now, *self._content} if now.get(path) != self._content.get(path))
+        markers = [folder for folder in MARKED_FOLDERS if (Path(folder) / MARKER).exists()]
+        return {
+            "connections": heard,
+            "canary folder": changed,
+            "persistent markers": markers,
+            "surviving processes": self._survivors(),
+        }
+
+    def _survivors(self) -> list[str]:
+        found = []
+        for pid, uid, command in _processes():
+            stray = os.geteuid() == 0 and uid == NOBODY and command and MARK not in command
+            if pid not in self._before and (stray or mark() in command):
+                found.append(f"{pid} {command[:60]}")
+        return found
+
+
+def _processes() -> list[tuple[int, int, str]]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+                found.append((int(entry.name), entry.stat().st_uid, command))
+    return found
