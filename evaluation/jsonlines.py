@@ -1,0 +1,43 @@
+"""JSON lines from a file's bytes, gzipped or not, with errors that name file and line."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+MAX_BYTES = 256 * 2**20
+"""Largest file when unfolded; a small gzip file can unfold to more than a machine's memory."""
+
+
+def text_of(data: bytes, origin: str, error: type[ValueError]) -> str:
+    """The text of a file; raises `error` where it is too large, a broken gzip file or not UTF-8."""
+    try:
+        if data[:2] == b"\x1f\x8b":
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+                data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise error(f"{origin} unfolds to more than {MAX_BYTES // 2**20} MiB: split it")
+        return data.decode("utf-8-sig")
+    except (OSError, EOFError, zlib.error) as reason:
+        raise error(f"{origin} is not a complete gzip file: {reason}") from None
+    except UnicodeDecodeError as reason:
+        raise error(f"{origin} is not UTF-8 at byte {reason.start}: save it as UTF-8") from None
+
+
+def objects(text: str, origin: str, error: type[ValueError]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """("FILE, line N", object) of each line that is not blank; raises `error` where one is not a JSON object."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        where = f"{origin}, line {number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as reason:
+            raise error(f"{where} is not JSON ({reason}): write one object a line") from None
+        if not isinstance(row, dict):
+            raise error(f"{where} is a JSON {type(row).__name__}: write one object a line")
+        yield where, row
