@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from dataclasses import dataclass, field
 
 from app import ports
@@ -14,13 +15,17 @@ from app.settings import Settings, load_settings
 
 @dataclass(slots=True)
 class Context:
-    """One per process. Tests build their own with fakes for `load_engine` and `make_grader`."""
+    """One per process. Tests build their own with fakes for `load_engine` and `make_grader`.
+
+    `stopping` is set when the process shuts down: jobs are put down within a second and stay claimable.
+    """
 
     settings: Settings
     database: Database
     bus: EventBus
     load_engine: ports.EngineLoader = ports.load_engine
     make_grader: ports.GraderFactory = ports.SandboxGrader
+    stopping: threading.Event = field(default_factory=threading.Event)
     worker_name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
 
 

@@ -80,8 +80,14 @@ def utcnow() -> dt.datetime:
 
 def text_enum(kind: type[enum.StrEnum], name: str) -> Enum:
     """A text column with a named CHECK that holds only the values of `kind`."""
-    return Enum(kind, native_enum=False, create_constraint=True, name=name, length=20,
-                values_callable=lambda members: [member.value for member in members])
+    return Enum(
+        kind,
+        native_enum=False,
+        create_constraint=True,
+        name=name,
+        length=20,
+        values_callable=lambda members: [member.value for member in members],
+    )
 
 
 class Database:

@@ -11,7 +11,7 @@ class BasslineError(Exception):
     exit_code = 1
 
 
-class BadInput(BasslineError):
+class BadInput(BasslineError):  # noqa: N818 (reads as what happened)
     """The request itself is wrong. `field` names the offending field where there is one."""
 
     status = 422
@@ -23,7 +23,7 @@ class BadInput(BasslineError):
         self.field = field
 
 
-class NotFound(BasslineError):
+class NotFound(BasslineError):  # noqa: N818 (reads as what happened)
     """No such run, task, dataset, model or token."""
 
     status = 404
@@ -31,14 +31,14 @@ class NotFound(BasslineError):
     exit_code = 2
 
 
-class Conflict(BasslineError):
+class Conflict(BasslineError):  # noqa: N818 (reads as what happened)
     """The thing exists but is in a state that does not allow this."""
 
     status = 409
     code = "conflict"
 
 
-class Unavailable(BasslineError):
+class Unavailable(BasslineError):  # noqa: N818 (reads as what happened)
     """Something this needs (sandbox, database, broker, port) is not there now."""
 
     status = 503

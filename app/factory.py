@@ -22,8 +22,12 @@ def create_app(context: Context | None = None) -> Flask:
         raise BadInput("BASSLINE_SECRET_KEY is empty: set a long random text, the same for every web process")
     assert tables.metadata.tables  # every mapper must be known before the first query
     app = Flask("app", static_folder="static", template_folder="templates")
-    app.config.update(SECRET_KEY=ctx.settings.secret_key or secrets.token_hex(32), MAX_CONTENT_LENGTH=64 * 2**20,
-                      SESSION_COOKIE_SAMESITE="Lax", SESSION_COOKIE_HTTPONLY=True)
+    app.config.update(
+        SECRET_KEY=ctx.settings.secret_key or secrets.token_hex(32),
+        MAX_CONTENT_LENGTH=64 * 2**20,
+        SESSION_COOKIE_SAMESITE="Lax",
+        SESSION_COOKIE_HTTPONLY=True,
+    )
     web.init(app, ctx)
     problems.init(app)
     for domain in DOMAINS:

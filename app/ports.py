@@ -27,8 +27,9 @@ class Engine(Protocol):
     def fim_tokens(self) -> tuple[str, str, str] | None:
         """(prefix, suffix, middle) of a model that can fill in, else None."""
 
-    def generate(self, request: Request, on_update: OnUpdate | None = None,
-                 should_cancel: ShouldCancel | None = None) -> Completion:
+    def generate(
+        self, request: Request, on_update: OnUpdate | None = None, should_cancel: ShouldCancel | None = None
+    ) -> Completion:
         """n samples of one prompt before its deadline; RequestError for a request that cannot be honoured."""
 
     def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
@@ -75,8 +76,8 @@ class SandboxGrader:
 
     @property
     def sandbox(self) -> str:
-        """The tier in force."""
-        return self._sandbox.tier
+        """The tier in force and the Python that programs run on."""
+        return f"{self._sandbox.tier}, Python {self._sandbox.describe()['python']}"
 
     def judge_many(self, items: Sequence[tuple[str, Task]], workers: int) -> Iterator[tuple[int, Verdict]]:
         """See Grader."""

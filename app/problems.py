@@ -39,8 +39,14 @@ def _answer(status: int, detail: str, code: str, field: str | None = None) -> Re
     title = http.HTTPStatus(status).phrase
     if not request.path.startswith("/api/"):
         return _page(status, title, detail)
-    problem: dict[str, Any] = {"type": "about:blank", "title": title, "status": status, "detail": detail,
-                               "instance": request.path, "code": code}
+    problem: dict[str, Any] = {
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": request.path,
+        "code": code,
+    }
     if field:
         problem["errors"] = [{"field": field, "detail": detail}]
     return Response(json.dumps(problem), status, content_type="application/problem+json")

@@ -9,4 +9,16 @@ from app.workers.models import Worker
 
 metadata = Base.metadata
 
-__all__ = ["Dataset", "DatasetCheck", "Run", "RunCurve", "RunTask", "Sample", "Task", "Token", "User", "Worker", "metadata"]
+__all__ = [
+    "Dataset",
+    "DatasetCheck",
+    "Run",
+    "RunCurve",
+    "RunTask",
+    "Sample",
+    "Task",
+    "Token",
+    "User",
+    "Worker",
+    "metadata",
+]

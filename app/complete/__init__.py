@@ -1,0 +1,1 @@
+"""One prompt, n samples, a budget."""

@@ -24,8 +24,9 @@ class Dataset(Identified, Base):
     n_tasks: Mapped[int]
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
 
-    tasks: Mapped[list[Task]] = relationship(back_populates="dataset", order_by="Task.position",
-                                             cascade="all, delete-orphan", passive_deletes=True)
+    tasks: Mapped[list[Task]] = relationship(
+        back_populates="dataset", order_by="Task.position", cascade="all, delete-orphan", passive_deletes=True
+    )
 
 
 class Task(Identified, Base):

@@ -14,23 +14,31 @@ from app.states import DatasetKind
 
 def list_datasets(session: Session) -> Sequence[Dataset]:
     """Datasets by name, newest content first; the single prompts of completions are left out."""
-    return session.scalars(select(Dataset).where(Dataset.kind != DatasetKind.PROMPT)
-                           .order_by(Dataset.name, Dataset.id.desc())).all()
+    return session.scalars(
+        select(Dataset).where(Dataset.kind != DatasetKind.PROMPT).order_by(Dataset.name, Dataset.id.desc())
+    ).all()
 
 
 def newest(session: Session, name: str) -> Dataset | None:
     """The newest dataset of that name with its tasks, or None."""
-    return session.scalar(select(Dataset).where(Dataset.name == name, Dataset.kind != DatasetKind.PROMPT)
-                          .options(selectinload(Dataset.tasks)).order_by(Dataset.id.desc()).limit(1))
+    return session.scalar(
+        select(Dataset)
+        .where(Dataset.name == name, Dataset.kind != DatasetKind.PROMPT)
+        .options(selectinload(Dataset.tasks))
+        .order_by(Dataset.id.desc())
+        .limit(1)
+    )
 
 
 def by_content(session: Session, name: str, sha256: str) -> Dataset | None:
     """The dataset of that name and content with its tasks, or None."""
-    return session.scalar(select(Dataset).where(Dataset.name == name, Dataset.sha256 == sha256)
-                          .options(selectinload(Dataset.tasks)))
+    return session.scalar(
+        select(Dataset).where(Dataset.name == name, Dataset.sha256 == sha256).options(selectinload(Dataset.tasks))
+    )
 
 
 def check_of(session: Session, dataset_id: uuid.UUID, sandbox: str) -> DatasetCheck | None:
     """The stored check of the canonical solutions in that kind of sandbox, or None."""
-    return session.scalar(select(DatasetCheck).where(DatasetCheck.dataset_id == dataset_id,
-                                                     DatasetCheck.sandbox == sandbox))
+    return session.scalar(
+        select(DatasetCheck).where(DatasetCheck.dataset_id == dataset_id, DatasetCheck.sandbox == sandbox)
+    )

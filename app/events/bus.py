@@ -58,7 +58,7 @@ class MemoryBus:
 
     def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
         """See EventBus."""
-        seen = int(after.split("-")[0])
+        seen = int(after.split("-", maxsplit=1)[0])
         with self._changed:
             self._changed.wait_for(lambda: bool(self._after(run_id, seen)), timeout=wait_s)
             return self._after(run_id, seen)

@@ -14,8 +14,14 @@ from app.states import RunKind
 
 def runs_with_curves(session: Session, *, dataset: str | None = None, target: str | None = None) -> Sequence[Run]:
     """Evaluation runs that have ended with something graded, newest first, with curve and dataset loaded."""
-    query = (select(Run).join(Run.curve).join(Run.dataset).where(Run.kind == RunKind.EVAL, RunCurve.n_tasks > 0)
-             .options(contains_eager(Run.curve), joinedload(Run.dataset)).order_by(Run.id.desc()))
+    query = (
+        select(Run)
+        .join(Run.curve)
+        .join(Run.dataset)
+        .where(Run.kind == RunKind.EVAL, RunCurve.n_tasks > 0)
+        .options(contains_eager(Run.curve), joinedload(Run.dataset))
+        .order_by(Run.id.desc())
+    )
     if dataset:
         query = query.where(Dataset.name == dataset)
     if target:

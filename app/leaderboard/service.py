@@ -8,16 +8,29 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any
 
+from evaluation.metrics import wilson
 from sqlalchemy.orm import Session
 
 from app.errors import BadInput
 from app.leaderboard import repository
 from app.runs.models import Run
 from app.states import RunState
-from evaluation.metrics import wilson
 
-FINGERPRINTED = ("target", "drafter", "draft_length", "acceptance", "dtype", "device", "n", "budget_s", "temperature",
-                 "top_p", "seed", "max_tokens", "prompt_mode_used")
+FINGERPRINTED = (
+    "target",
+    "drafter",
+    "draft_length",
+    "acceptance",
+    "dtype",
+    "device",
+    "n",
+    "budget_s",
+    "temperature",
+    "top_p",
+    "seed",
+    "max_tokens",
+    "prompt_mode_used",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +62,9 @@ class Row:
     fingerprint: str
 
 
-def rows(session: Session, budget_s: float | None = None, *, dataset: str | None = None,
-         target: str | None = None) -> list[Row]:
+def rows(
+    session: Session, budget_s: float | None = None, *, dataset: str | None = None, target: str | None = None
+) -> list[Row]:
     """The board at `budget_s` seconds (None: each run at its own budget), best Pass@First first, ties sharing a rank.
 
     Ranked are finished runs over a whole dataset; the others follow in the order of their figures with a label.
@@ -94,15 +108,25 @@ def _row(run: Run, budget_s: float | None) -> Row:
     figures, n_tasks = run.figures or {}, run.curve.n_tasks
     budget, first, every = at_budget(run, budget_s)
     return Row(
-        run=run, rank=None, label=_label(run), budget_s=budget, capped=budget_s is not None and budget < budget_s,
-        pass_first=first, pass_first_interval=wilson(round(first * n_tasks), n_tasks),
-        pass_all=every, pass_all_interval=wilson(round(every * n_tasks), n_tasks), ranking_loss=every - first,
-        n_tasks=n_tasks, dataset_tasks=run.dataset.n_tasks,
+        run=run,
+        rank=None,
+        label=_label(run),
+        budget_s=budget,
+        capped=budget_s is not None and budget < budget_s,
+        pass_first=first,
+        pass_first_interval=wilson(round(first * n_tasks), n_tasks),
+        pass_all=every,
+        pass_all_interval=wilson(round(every * n_tasks), n_tasks),
+        ranking_loss=every - first,
+        n_tasks=n_tasks,
+        dataset_tasks=run.dataset.n_tasks,
         first_finished_p50_s=figures.get("first_finished_p50_s"),
         first_finished_p95_s=figures.get("first_finished_p95_s"),
-        ms_per_token=figures.get("ms_per_token_all"), mean_acceptance_length=figures.get("mean_acceptance_length"),
+        ms_per_token=figures.get("ms_per_token_all"),
+        mean_acceptance_length=figures.get("mean_acceptance_length"),
         device=str(run.provenance.get("device_name") or run.provenance.get("device") or run.device),
-        fingerprint=fingerprint(run))
+        fingerprint=fingerprint(run),
+    )
 
 
 def _with_rank(row: Row, rank: int | None) -> Row:

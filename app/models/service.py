@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from app.errors import BadInput
+from decoding import registry
+from decoding.model_errors import UnknownModelError
+from decoding.registry import KnownModel, ModelEntry
 
-if TYPE_CHECKING:
-    from decoding.registry import ModelEntry
 
-
-def list_models() -> list[ModelEntry]:
+def list_models() -> list[KnownModel]:
     """The registry's entries in file order."""
-    from decoding import registry  # noqa: PLC0415
-
     return list(registry.entries())
 
 
 def require_model(reference: str, field: str = "target") -> ModelEntry:
     """The entry a reference resolves to. Raises BadInput with the known keys in its sentence."""
-    from decoding import registry  # noqa: PLC0415
-
     try:
         return registry.resolve(reference)
-    except registry.UnknownModelError as error:
+    except UnknownModelError as error:
         raise BadInput(str(error), field) from None

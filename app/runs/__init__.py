@@ -1,0 +1,1 @@
+"""Runs: from the wish to the figures."""

@@ -70,10 +70,12 @@ class Run(Identified, Base):
     cancel_requested_at: Mapped[dt.datetime | None]
 
     dataset: Mapped[Dataset] = relationship()
-    tasks: Mapped[list[RunTask]] = relationship(back_populates="run", order_by="RunTask.position",
-                                                cascade="all, delete-orphan", passive_deletes=True)
-    curve: Mapped[RunCurve | None] = relationship(back_populates="run", cascade="all, delete-orphan",
-                                                  passive_deletes=True)
+    tasks: Mapped[list[RunTask]] = relationship(
+        back_populates="run", order_by="RunTask.position", cascade="all, delete-orphan", passive_deletes=True
+    )
+    curve: Mapped[RunCurve | None] = relationship(
+        back_populates="run", cascade="all, delete-orphan", passive_deletes=True
+    )
 
 
 class RunTask(Identified, Base):
@@ -84,8 +86,11 @@ class RunTask(Identified, Base):
     """
 
     __tablename__ = "run_tasks"
-    __table_args__ = (UniqueConstraint("run_id", "task_pk"), UniqueConstraint("run_id", "position"),
-                      Index("ix_run_tasks_state_lease_until", "state", "lease_until"))
+    __table_args__ = (
+        UniqueConstraint("run_id", "task_pk"),
+        UniqueConstraint("run_id", "position"),
+        Index("ix_run_tasks_state_lease_until", "state", "lease_until"),
+    )
 
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
     task_pk: Mapped[uuid.UUID] = mapped_column(ForeignKey("tasks.id"), index=True)
@@ -116,8 +121,9 @@ class RunTask(Identified, Base):
 
     run: Mapped[Run] = relationship(back_populates="tasks")
     task: Mapped[Task] = relationship(lazy="joined", innerjoin=True)
-    samples: Mapped[list[Sample]] = relationship(back_populates="run_task", order_by="Sample.index",
-                                                 cascade="all, delete-orphan", passive_deletes=True)
+    samples: Mapped[list[Sample]] = relationship(
+        back_populates="run_task", order_by="Sample.index", cascade="all, delete-orphan", passive_deletes=True
+    )
 
 
 class RunCurve(Base):

@@ -49,9 +49,14 @@ class Progress:
 
 
 def list_runs(
-    session: Session, *, limit: int = 50, before: uuid.UUID | None = None,
-    kinds: Collection[RunKind] = (RunKind.EVAL, RunKind.BASELINE), states: Collection[RunState] = (),
-    target: str | None = None, dataset: str | None = None,
+    session: Session,
+    *,
+    limit: int = 50,
+    before: uuid.UUID | None = None,
+    kinds: Collection[RunKind] = (RunKind.EVAL, RunKind.BASELINE),
+    states: Collection[RunState] = (),
+    target: str | None = None,
+    dataset: str | None = None,
 ) -> Sequence[Run]:
     """Runs, newest first, with their dataset loaded. Pass the last id of a page as `before` for the next page."""
     query = select(Run).options(joinedload(Run.dataset), joinedload(Run.curve)).where(Run.kind.in_(kinds))
@@ -80,8 +85,11 @@ def find_run(session: Session, reference: str) -> Run:
         return get_run(session, uuid.UUID(reference))
     except ValueError:
         pass
-    ids = [run_id for run_id, name in session.execute(select(Run.id, Run.name))
-           if name == reference or (len(reference) >= 4 and str(run_id).startswith(reference.lower()))]
+    ids = [
+        run_id
+        for run_id, name in session.execute(select(Run.id, Run.name))
+        if name == reference or (len(reference) >= 4 and str(run_id).startswith(reference.lower()))
+    ]
     if not ids:
         raise NotFound(f"there is no run {reference!r}: `bassline runs list` shows those there are")
     if len(ids) > 1:
@@ -91,14 +99,22 @@ def find_run(session: Session, reference: str) -> Run:
 
 def tasks_with_samples(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
     """All tasks of the run in dataset order, samples in index order."""
-    return session.scalars(select(RunTask).where(RunTask.run_id == run_id).order_by(RunTask.position)
-                           .options(selectinload(RunTask.samples))).all()
+    return session.scalars(
+        select(RunTask)
+        .where(RunTask.run_id == run_id)
+        .order_by(RunTask.position)
+        .options(selectinload(RunTask.samples))
+    ).all()
 
 
 def task_with_samples(session: Session, run_id: uuid.UUID, task_id: str) -> RunTask:
     """One task of the run, by the dataset's task id, with its samples. Raises NotFound."""
-    row = session.scalar(select(RunTask).join(RunTask.task).where(RunTask.run_id == run_id, Task.task_id == task_id)
-                         .options(selectinload(RunTask.samples)))
+    row = session.scalar(
+        select(RunTask)
+        .join(RunTask.task)
+        .where(RunTask.run_id == run_id, Task.task_id == task_id)
+        .options(selectinload(RunTask.samples))
+    )
     if row is None:
         raise NotFound(f"run {run_id} has no task {task_id!r}")
     return row
@@ -114,18 +130,26 @@ def sample(session: Session, run_id: uuid.UUID, task_id: str, index: int) -> Sam
 
 def progress(session: Session, run: Run) -> Progress:
     """Counts of the run's tasks and samples, and an estimate of the seconds left."""
-    by_state = {state: count for state, count in session.execute(
-        select(RunTask.state, func.count()).where(RunTask.run_id == run.id).group_by(RunTask.state))}
+    by_state = dict(
+        session.execute(select(RunTask.state, func.count()).where(RunTask.run_id == run.id).group_by(RunTask.state))
+        .tuples()
+        .all()
+    )
     samples, graded, tokens = session.execute(
-        select(func.count(), func.count(Sample.verdict), func.coalesce(func.sum(Sample.n_tokens), 0))
-        .where(Sample.run_id == run.id)).one()
+        select(func.count(), func.count(Sample.verdict), func.coalesce(func.sum(Sample.n_tokens), 0)).where(
+            Sample.run_id == run.id
+        )
+    ).one()
     passed = session.scalar(select(func.count()).where(Sample.run_id == run.id, Sample.verdict == PASSED)) or 0
-    decode_s = session.scalar(select(func.coalesce(func.sum(RunTask.wall_s), 0.0))
-                              .where(RunTask.run_id == run.id)) or 0.0
+    decode_s = (
+        session.scalar(select(func.coalesce(func.sum(RunTask.wall_s), 0.0)).where(RunTask.run_id == run.id)) or 0.0
+    )
     elapsed = ((run.finished_at or utcnow()) - run.started_at).total_seconds() if run.started_at else None
     done = samples and sum(by_state.get(s, 0) for s in (TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED))
     waiting = by_state.get(TaskState.QUEUED, 0) + by_state.get(TaskState.DECODING, 0)
     remaining = decode_s / done * waiting if done else None
     if remaining is not None and run.time_limit_s is not None and elapsed is not None:
         remaining = min(remaining, max(run.time_limit_s - elapsed, 0.0))
-    return Progress(run.state, run.n_tasks, by_state, samples, graded, passed, int(tokens), decode_s, elapsed, remaining)
+    return Progress(
+        run.state, run.n_tasks, by_state, samples, graded, passed, int(tokens), decode_s, elapsed, remaining
+    )

@@ -14,6 +14,7 @@ MAX_BUDGET_S = 600.0
 MAX_N = 256
 MAX_TOKENS = 8192
 PROMPT_MODES = ("auto", "chat", "completion", "infill")
+_DEFAULTS = EngineConfig(target="any")
 
 
 class RunSpec(BaseModel):
@@ -21,8 +22,10 @@ class RunSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
-    target: str = Field(min_length=1, max_length=500, description="model: a registry key, hf:owner/name, folder or GGUF")
-    drafter: str = Field(EngineConfig.drafter, description="none, ngram, sibling, a model, or sibling+MODEL")
+    target: str = Field(
+        min_length=1, max_length=500, description="model: a registry key, hf:owner/name, folder or GGUF"
+    )
+    drafter: str = Field(_DEFAULTS.drafter, description="none, ngram, sibling, a model, or sibling+MODEL")
     dataset: str = Field("humaneval", description="name of a dataset")
     task_ids: tuple[str, ...] = Field((), description="only these tasks; empty: all")
     limit: int | None = Field(None, ge=1, description="only the first so many tasks")
@@ -32,8 +35,8 @@ class RunSpec(BaseModel):
     top_p: float = Field(0.95, gt=0, le=1)
     seed: int = Field(0, ge=0, le=2**63 - 1)
     max_tokens: int = Field(512, ge=1, le=MAX_TOKENS, description="tokens per sample at most")
-    draft_length: str = EngineConfig.draft_length
-    acceptance: str = EngineConfig.acceptance
+    draft_length: str = _DEFAULTS.draft_length
+    acceptance: str = _DEFAULTS.acceptance
     dtype: str = "auto"
     device: str = "auto"
     prompt_mode: Literal["auto", "chat", "completion", "infill"] = "auto"
@@ -51,8 +54,14 @@ class RunSpec(BaseModel):
 
     def engine_config(self) -> EngineConfig:
         """The engine this run needs."""
-        return EngineConfig(target=self.target, drafter=self.drafter, draft_length=self.draft_length,
-                            acceptance=self.acceptance, dtype=self.dtype, device=self.device)
+        return EngineConfig(
+            target=self.target,
+            drafter=self.drafter,
+            draft_length=self.draft_length,
+            acceptance=self.acceptance,
+            dtype=self.dtype,
+            device=self.device,
+        )
 
 
 def parse_spec(values: dict[str, Any]) -> RunSpec:

@@ -20,9 +20,11 @@ class Sample(Identified, Base):
     """
 
     __tablename__ = "samples"
-    __table_args__ = (UniqueConstraint("run_task_id", "index"), Index("ix_samples_run_id_verdict", "run_id", "verdict"),
-                      CheckConstraint("finish_reason IN ('stop', 'length', 'deadline', 'cancelled', 'error')",
-                                      name="finish_reason"))
+    __table_args__ = (
+        UniqueConstraint("run_task_id", "index"),
+        Index("ix_samples_run_id_verdict", "run_id", "verdict"),
+        CheckConstraint("finish_reason IN ('stop', 'length', 'deadline', 'cancelled', 'error')", name="finish_reason"),
+    )
 
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
     run_task_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("run_tasks.id", ondelete="CASCADE"))
@@ -47,6 +49,10 @@ class Sample(Identified, Base):
     verdict: Mapped[str | None] = mapped_column(String(20))
     verdict_detail: Mapped[str | None] = mapped_column(Text)
     traceback: Mapped[str | None] = mapped_column(Text)
+    failing_assert: Mapped[str | None] = mapped_column(Text)
+    got: Mapped[str | None] = mapped_column(Text)
+    expected: Mapped[str | None] = mapped_column(Text)
+    calls: Mapped[int | None]
     cpu_s: Mapped[float | None]
     sandbox_wall_s: Mapped[float | None]
     isolation: Mapped[str | None] = mapped_column(String(40))

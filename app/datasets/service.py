@@ -1,0 +1,137 @@
+"""Datasets: brought into the database once by content, and checked against the sandbox before they judge a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.datasets import repository
+from app.datasets.models import Dataset, DatasetCheck, Task
+from app.errors import BadInput, NotFound
+from app.ports import Grader
+from app.states import PASSED, SANDBOX_ERROR, DatasetKind
+from evaluation import datasets as files
+
+BUILTIN = ("humaneval",)
+
+
+def require(ctx: Context, name: str) -> Dataset:
+    """The newest dataset of that name with its tasks; a built-in one is stored on first use. Raises BadInput."""
+    if name in BUILTIN:
+        return store(ctx, files.load(name), DatasetKind.BUILTIN)
+    with ctx.database.read() as session:
+        found = repository.newest(session, name)
+        if found is None:
+            known = sorted({*BUILTIN, *(d.name for d in repository.list_datasets(session))})
+            raise BadInput(
+                f"there is no dataset {name!r}: use one of {', '.join(known)}, or import a file with "
+                "`bassline datasets import FILE`",
+                "dataset",
+            )
+    return found
+
+
+def import_file(ctx: Context, path: Path, name: str | None = None) -> Dataset:
+    """A JSONL file as a stored dataset. Raises BadInput naming line, field and remedy."""
+    try:
+        loaded = files.load_jsonl(path, name)
+    except files.DatasetError as error:
+        raise BadInput(str(error), "dataset") from None
+    if loaded.name in BUILTIN:
+        raise BadInput(
+            f"{loaded.name!r} is the name of a built-in dataset: import the file under another --name", "name"
+        )
+    return store(ctx, loaded, DatasetKind.IMPORTED)
+
+
+def store(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
+    """The database row of this content, written if it is new."""
+    try:
+        with ctx.database.session() as session:
+            found = repository.by_content(session, dataset.name, dataset.sha256)
+            return found or _added(session, dataset, kind)
+    except IntegrityError:  # another process stored it in the meantime
+        with ctx.database.read() as session:
+            stored = repository.by_content(session, dataset.name, dataset.sha256)
+        if stored is None:
+            raise
+        return stored
+
+
+def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None) -> list[Task]:
+    """The tasks asked for, in dataset order. Raises BadInput for an id the dataset does not have."""
+    if task_ids:
+        content = files.Dataset(dataset.name, tuple(as_plain(t) for t in dataset.tasks), dataset.sha256)
+        try:
+            wanted = {task.task_id for task in content.select(task_ids)}
+        except files.DatasetError as error:
+            raise BadInput(str(error), "task_ids") from None
+        return [t for t in dataset.tasks if t.task_id in wanted][:limit]
+    return list(dataset.tasks)[:limit]
+
+
+def as_plain(task: Task) -> files.Task:
+    """The stored task as evaluation/ knows it."""
+    return files.Task(
+        task_id=task.task_id,
+        prompt=task.prompt,
+        entry_point=task.entry_point,
+        test=task.test,
+        canonical_solution=task.canonical_solution,
+        suffix=task.suffix,
+        stop=tuple(task.stop),
+    )
+
+
+def failing_canonical(ctx: Context, dataset_id: object, grader: Grader) -> list[str]:
+    """Ids of the tasks whose own solution fails in this sandbox, checked once per dataset content and sandbox.
+
+    A task without a canonical solution cannot be checked and counts as fine. Raises NotFound for an unknown dataset.
+    """
+    with ctx.database.read() as session:
+        dataset = session.get(Dataset, dataset_id)
+        if dataset is None:
+            raise NotFound(f"there is no dataset {dataset_id}")
+        known = repository.check_of(session, dataset.id, grader.sandbox)
+        tasks = [as_plain(t) for t in dataset.tasks if t.canonical_solution]
+    if known is not None:
+        return known.failed
+    programs = [(t.prompt + t.canonical_solution + (t.suffix or ""), t) for t in tasks]
+    verdicts = dict(grader.judge_many(programs, ctx.settings.exec_workers))
+    failed = [t.task_id for i, t in enumerate(tasks) if verdicts[i].status != PASSED]
+    if not any(v.status == SANDBOX_ERROR for v in verdicts.values()):  # a fault of ours is not worth remembering
+        try:
+            with ctx.database.session() as session:
+                session.add(DatasetCheck(dataset_id=dataset.id, sandbox=grader.sandbox, failed=failed))
+        except IntegrityError:
+            pass  # checked by another worker at the same time, with the same result
+    return failed
+
+
+def _added(session: Session, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
+    row = Dataset(
+        name=dataset.name,
+        sha256=dataset.sha256,
+        kind=kind,
+        n_tasks=len(dataset.tasks),
+        tasks=[
+            Task(
+                position=position,
+                task_id=t.task_id,
+                prompt=t.prompt,
+                entry_point=t.entry_point,
+                test=t.test,
+                canonical_solution=t.canonical_solution,
+                suffix=t.suffix,
+                stop=list(t.stop),
+            )
+            for position, t in enumerate(dataset.tasks)
+        ],
+    )
+    session.add(row)
+    session.flush()
+    return row

@@ -1,0 +1,56 @@
+"""What a figure was measured with, as far as this process knows: versions, machine, commit."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+PACKAGES = ("bassline", "torch", "transformers", "triton", "celery", "sqlalchemy")
+
+
+@cache
+def of_this_process() -> dict[str, str | int | None]:
+    """Package versions, Python, host platform, CPU count and git commit (None outside a checkout)."""
+    versions: dict[str, str | int | None] = {f"{name}_version": _version(name) for name in PACKAGES}
+    return {
+        **versions,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpu": _cpu_name(),
+        "cpu_count": os.cpu_count(),
+        "git_commit": _commit(),
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu_name() -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or None
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None)
+
+
+def _commit() -> str | None:
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip() or None

@@ -1,0 +1,158 @@
+"""A run's figures and curve, computed from its stored samples by evaluation/metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from app.runs.models import Run, RunCurve, RunTask
+from app.runs.repository import tasks_with_samples
+from app.samples.models import Sample
+from app.states import PASSED, SANDBOX_ERROR, TaskState
+from evaluation import metrics
+
+FINISHED_REASONS = ("stop", "length")
+SELECTOR: metrics.Selector = "mean_logprob"
+
+
+def record(session: Session, run: Run) -> None:
+    """Writes the run's figures and curve over the tasks that are finished now."""
+    tasks = tasks_with_samples(session, run.id)
+    run.figures = figures(run, tasks)
+    budgets, first, every = curve(run, tasks)
+    existing = session.get(RunCurve, run.id) or RunCurve(run_id=run.id)
+    existing.n_tasks = len(_graded(tasks)) if run.graded else 0
+    existing.budgets, existing.pass_first, existing.pass_all = budgets, first, every
+    session.add(existing)
+
+
+def figures(run: Run, tasks: Sequence[RunTask]) -> dict[str, Any]:
+    """Everything a table shows of a run; None where there is nothing to measure.
+
+    `tasks` were graded (or decoded, for a run without tests) out of `tasks_selected`; shares are over `tasks`, at the
+    run's budget, selector mean_logprob, with Wilson's 95 % intervals. ms_per_token_first, _last and _all are means
+    over tasks, over the finished samples (metrics.Latency). tokens_per_s is all tokens over all decoding time. mean_acceptance_length counts the token that
+    every round adds besides the accepted ones. first_finished_* are quantiles over tasks of the time to the first
+    finished sample. Tasks with a sandbox fault are left out and counted in tasks_sandbox_error.
+    """
+    decoded = [t for t in tasks if t.state == TaskState.FINISHED]
+    graded = _graded(tasks) if run.graded else decoded
+    samples = [s for t in decoded for s in t.samples]
+    first = sorted(f for t in decoded if (f := min(_finish_times(t), default=None)) is not None)
+    result: dict[str, Any] = {
+        "tasks": len(graded),
+        "tasks_selected": run.n_tasks,
+        "dataset_tasks": run.dataset.n_tasks,
+        "tasks_excluded": len(run.excluded),
+        "tasks_sandbox_error": len(decoded) - len(graded),
+        "tasks_failed": sum(t.state == TaskState.FAILED for t in tasks),
+        "samples": len(samples),
+        "samples_passed": sum(s.verdict == PASSED for s in samples),
+        "samples_finished": sum(s.finish_reason in FINISHED_REASONS for s in samples),
+        "selector": SELECTOR,
+        "budget_s": run.budget_s,
+        **_shares(run, graded),
+        **_speeds(decoded),
+        "budget_overrun_max_s": max((max(0.0, (t.wall_s or 0.0) - run.budget_s) for t in decoded), default=None),
+        "first_finished_p50_s": _quantile(first, 0.5),
+        "first_finished_p95_s": _quantile(first, 0.95),
+    }
+    return result
+
+
+def curve(run: Run, tasks: Sequence[RunTask]) -> tuple[list[float], list[float], list[float]]:
+    """(budgets in seconds up to the run's own, Pass@First, Pass@All) of a graded run; empty lists without tests."""
+    outcomes = _outcomes(_graded(tasks)) if run.graded else []
+    if not outcomes:
+        return [], [], []
+    budgets = [*(b for b in metrics.BUDGET_GRID if b < run.budget_s), run.budget_s]
+    found = metrics.curve(outcomes, budgets, SELECTOR)
+    return budgets, list(found.pass_first), list(found.pass_all)
+
+
+def speedup(run_tasks: Sequence[RunTask], plain_tasks: Sequence[RunTask]) -> float | None:
+    """Tokens per second of a run over those of plain decoding, on the tasks that both have finished."""
+    plain = {t.task_pk: t for t in plain_tasks if t.state == TaskState.FINISHED}
+    ours = {t.task_pk: t for t in run_tasks if t.state == TaskState.FINISHED and t.task_pk in plain}
+    fast, slow = _tokens_per_s(list(ours.values())), _tokens_per_s([plain[key] for key in ours])
+    return fast / slow if fast and slow else None
+
+
+def _shares(run: Run, graded: Sequence[RunTask]) -> dict[str, Any]:
+    outcomes = _outcomes(graded) if run.graded else []
+    if not outcomes:
+        return dict.fromkeys(
+            ("pass_first", "pass_all", "pass_at_1", "ranking_loss", "pass_first_interval", "pass_all_interval")
+        )
+    first, every = metrics.pass_first(outcomes, run.budget_s, SELECTOR), metrics.pass_all(outcomes, run.budget_s)
+    total = len(graded)
+    return {
+        "pass_first": first,
+        "pass_first_interval": list(metrics.wilson(round(first * total), total)),
+        "pass_all": every,
+        "pass_all_interval": list(metrics.wilson(round(every * total), total)),
+        "ranking_loss": every - first,
+        "pass_at_1": metrics.mean_pass_at_k(outcomes, 1),
+    }
+
+
+def _speeds(decoded: Sequence[RunTask]) -> dict[str, Any]:
+    outcomes = _outcomes(decoded)
+    latency = metrics.latency(outcomes) if outcomes else metrics.Latency(None, None, None)
+    samples = [s for t in decoded for s in t.samples]
+    rounds = sum(s.n_rounds for s in samples)
+    return {
+        "ms_per_token_first": latency.first,
+        "ms_per_token_last": latency.last,
+        "ms_per_token_all": latency.all,
+        "tokens": sum(s.n_tokens for s in samples),
+        "tokens_per_s": _tokens_per_s(decoded),
+        "mean_acceptance_length": 1 + sum(s.n_accepted for s in samples) / rounds if rounds else None,
+    }
+
+
+def _tokens_per_s(tasks: Sequence[RunTask]) -> float | None:
+    wall = math.fsum(t.wall_s or 0.0 for t in tasks)
+    return sum(s.n_tokens for t in tasks for s in t.samples) / wall if wall else None
+
+
+def _graded(tasks: Sequence[RunTask]) -> list[RunTask]:
+    """Finished tasks without a fault of the sandbox: those a verdict says something about."""
+    return [
+        t
+        for t in tasks
+        if t.state == TaskState.FINISHED and all(s.verdict not in (None, SANDBOX_ERROR) for s in t.samples)
+    ]
+
+
+def _outcomes(tasks: Sequence[RunTask]) -> list[metrics.SampleOutcome]:
+    return [outcome(task.task.task_id, s) for task in tasks for s in task.samples]
+
+
+def outcome(task_id: str, sample: Sample) -> metrics.SampleOutcome:
+    """A stored sample as the metrics see it."""
+    return metrics.SampleOutcome(
+        task_id=task_id,
+        index=sample.index,
+        finished_s=in_budget_s(sample),
+        mean_logprob=sample.mean_logprob,
+        passed=sample.verdict == PASSED,
+        n_tokens=sample.n_tokens,
+    )
+
+
+def in_budget_s(sample: Sample) -> float | None:
+    """When the sample finished; None if it was cut off by deadline or cancellation."""
+    return sample.finished_s if sample.finish_reason in FINISHED_REASONS else None
+
+
+def _finish_times(task: RunTask) -> list[float]:
+    return [t for s in task.samples if (t := in_budget_s(s)) is not None]
+
+
+def _quantile(ordered: Sequence[float], q: float) -> float | None:
+    """The smallest value with at least the share q at or below it."""
+    return ordered[max(0, math.ceil(q * len(ordered)) - 1)] if ordered else None

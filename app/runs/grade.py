@@ -1,0 +1,110 @@
+"""The grade step of a job: extract a program from every sample, run them in the sandbox, store the verdicts."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import structlog
+from sqlalchemy import select, update
+
+from app.context import Context
+from app.datasets.service import as_plain
+from app.db import utcnow
+from app.errors import Unavailable
+from app.events import kinds
+from app.runs import doorbell, ending, lifecycle
+from app.runs.lifecycle import Claim, Lease, LostClaim, Step, Stop
+from app.runs.models import RunTask
+from app.samples.models import Sample
+from app.states import TaskState
+from evaluation.datasets import Task as PlainTask
+from evaluation.extraction import Extraction, extract
+
+if TYPE_CHECKING:
+    from app.ports import Grader
+    from evaluation.grading import Verdict
+
+log = structlog.get_logger(__name__)
+
+
+def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
+    """Works the job's grade step if it waits for one. Safe to call for any id, any number of times."""
+    held = lifecycle.claim(ctx, run_task_id, Step.GRADE)
+    if held is None:
+        return
+    try:
+        _work(ctx, held)
+    except LostClaim:
+        log.warning("graded for nothing: the job has another owner", run_task=str(run_task_id))
+    except Unavailable as error:
+        lifecycle.give_back(ctx, held)
+        ending.interrupt(ctx, held.run_id, str(error))
+    except Exception as error:
+        log.exception("grading failed", run_task=str(run_task_id))
+        if lifecycle.retry_or_fail(ctx, held, f"grading failed: {type(error).__name__}: {error}"):
+            doorbell.ring_grade([run_task_id])
+    ending.close_if_done(ctx, held.run_id)
+
+
+def _work(ctx: Context, held: Claim) -> None:
+    with ctx.database.read() as session:
+        row = session.get_one(RunTask, held.run_task_id)
+        task, mode = as_plain(row.task), row.run.prompt_mode_used or "completion"
+        samples = session.scalars(select(Sample).where(Sample.run_task_id == row.id).order_by(Sample.index)).all()
+    started = time.monotonic()
+    with Lease(ctx, held) as lease:
+        extractions = [extract(task, s.raw, mode) for s in samples]  # type: ignore[arg-type]
+        verdicts = judge(ctx.make_grader(), [e.program for e in extractions], task, ctx.settings.exec_workers)
+    if lease.stop is Stop.FENCED:
+        raise LostClaim(str(held.run_task_id))
+    _store(ctx, held, samples, extractions, verdicts, time.monotonic() - started)
+    for sample, verdict in zip(samples, verdicts, strict=True):
+        ctx.bus.publish(
+            held.run_id, kinds.GRADED, {"task_id": task.task_id, "index": sample.index, "verdict": verdict.status}
+        )
+    ctx.bus.publish(held.run_id, kinds.TASK, {"task_id": task.task_id, "state": TaskState.FINISHED})
+
+
+def judge(grader: Grader, programs: Sequence[str], task: PlainTask, workers: int) -> list[Verdict]:
+    """A verdict per program; equal programs are judged once."""
+    distinct = list(dict.fromkeys(programs))
+    found = {distinct[i]: v for i, v in grader.judge_many([(p, task) for p in distinct], workers)}
+    return [found[p] for p in programs]
+
+
+def _store(
+    ctx: Context,
+    held: Claim,
+    samples: Sequence[Sample],
+    extractions: Sequence[Extraction],
+    verdicts: Sequence[Verdict],
+    sandbox_s: float,
+) -> None:
+    now = utcnow()
+    with ctx.database.session() as session:
+        lifecycle.put_down(session, held, TaskState.FINISHED, error=None, finished_at=now, sandbox_s=sandbox_s)
+        for sample, extraction, verdict in zip(samples, extractions, verdicts, strict=True):
+            session.execute(
+                update(Sample)
+                .where(Sample.id == sample.id)
+                .values(
+                    program=extraction.program,
+                    extraction=extraction.how,
+                    extraction_version=extraction.version,
+                    verdict=verdict.status,
+                    verdict_detail=verdict.detail,
+                    traceback=verdict.traceback,
+                    failing_assert=verdict.failing_assert,
+                    got=verdict.got,
+                    expected=verdict.expected,
+                    calls=verdict.calls,
+                    cpu_s=verdict.cpu_s,
+                    sandbox_wall_s=verdict.wall_s,
+                    isolation=verdict.isolation,
+                    trust=verdict.trust,
+                    graded_at=now,
+                )
+            )

@@ -1,0 +1,219 @@
+"""Who owns a job: claim, heartbeat, fence, release. The row decides, the broker only rings (docs/jobs.md).
+
+A job is one task of a run and has two steps, each claimed on its own: decode (queued -> decoding -> decoded) and
+grade (decoded -> grading -> finished). A claim is one conditional UPDATE that writes a fresh attempt token; every
+later write carries `WHERE attempt_token = mine`, so a worker that lost its lease can change nothing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import structlog
+from sqlalchemy import CursorResult, or_, select, update
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.db import utcnow
+from app.ids import new_id
+from app.runs.models import Run, RunTask
+from app.states import RunState, TaskState
+
+MAX_ATTEMPTS = 3
+WATCH_S = 0.5
+log = structlog.get_logger(__name__)
+
+
+class Step(enum.Enum):
+    """The two steps of a job: (claimed from, state while claimed)."""
+
+    DECODE = (TaskState.QUEUED, TaskState.DECODING)
+    GRADE = (TaskState.DECODED, TaskState.GRADING)
+
+    @property
+    def waiting(self) -> TaskState:
+        """The state a job waits in for this step."""
+        return self.value[0]
+
+    @property
+    def working(self) -> TaskState:
+        """The state of a job claimed for this step."""
+        return self.value[1]
+
+
+class Stop(enum.StrEnum):
+    """Why a worker should put a job down."""
+
+    FENCED = "fenced"  # another worker has it, or we could not prove that we are alive
+    INTERRUPTED = "interrupted"  # the run stopped: give the job back
+    CANCELLED = "cancelled"  # the user wants no more of it: keep what there is
+
+
+class LostClaim(Exception):  # noqa: N818 (reads as what happened)
+    """The job belongs to someone else by now; whatever was computed for it is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to write to a job until the lease runs out."""
+
+    run_task_id: uuid.UUID
+    run_id: uuid.UUID
+    token: uuid.UUID
+    step: Step
+    attempt: int
+
+
+def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
+    """Takes the job for one step; None if it is not waiting for it (a late or second message: nothing to do)."""
+    token, now = new_id(), utcnow()
+    may_work = (
+        select(Run.id)
+        .where(
+            Run.id == RunTask.run_id,
+            Run.state == RunState.RUNNING,
+            or_(Run.pinned_worker.is_(None), Run.pinned_worker == ctx.worker_name),
+        )
+        .exists()
+    )
+    try:
+        with ctx.database.session() as session:
+            won = changed(
+                session,
+                update(RunTask)
+                .where(RunTask.id == run_task_id, RunTask.state == step.waiting, may_work)
+                .values(
+                    state=step.working,
+                    attempt=RunTask.attempt + 1,
+                    attempt_token=token,
+                    worker=ctx.worker_name,
+                    started_at=now,
+                    lease_until=_lease(ctx, now),
+                ),
+            )
+            if not won:
+                return None
+            row = session.get_one(RunTask, run_task_id)
+            return Claim(run_task_id, row.run_id, token, step, row.attempt)
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) in ("40001", "40P01"):
+            return None  # the other side of the race won
+        raise
+
+
+def fenced_update(session: Session, held: Claim, **values: Any) -> None:
+    """Writes to the job if it is still ours. Raises LostClaim (which rolls the unit of work back) if not."""
+    if not changed(
+        session,
+        update(RunTask).where(RunTask.id == held.run_task_id, RunTask.attempt_token == held.token).values(**values),
+    ):
+        raise LostClaim(str(held.run_task_id))
+
+
+def put_down(session: Session, held: Claim, state: TaskState, **values: Any) -> None:
+    """Leaves the job in `state`, owned by nobody. Raises LostClaim."""
+    fenced_update(session, held, state=state, attempt_token=None, lease_until=None, **values)
+
+
+def give_back(ctx: Context, held: Claim) -> None:
+    """Returns an unfinished job to where it waited, as if it had not been claimed."""
+    with ctx.database.session() as session:
+        put_down(session, held, held.step.waiting, attempt=held.attempt - 1, started_at=None)
+
+
+def fail(ctx: Context, held: Claim, sentence: str) -> None:
+    """Ends the job as failed, with the reason."""
+    with ctx.database.session() as session:
+        put_down(session, held, TaskState.FAILED, error=sentence, finished_at=utcnow())
+
+
+def retry_or_fail(ctx: Context, held: Claim, sentence: str) -> bool:
+    """After a fault of ours: back to waiting for another attempt, or failed after the third. True if waiting."""
+    if held.attempt >= MAX_ATTEMPTS:
+        fail(ctx, held, sentence)
+        return False
+    with ctx.database.session() as session:
+        put_down(session, held, held.step.waiting, error=sentence)
+    return True
+
+
+class Lease:
+    """Keeps a claim alive while inside: extends the lease and watches whether the work is still wanted.
+
+    `stop` is None as long as it is. Reading it costs nothing, so an engine may ask before every round.
+    """
+
+    def __init__(self, ctx: Context, held: Claim) -> None:
+        self._ctx, self._held = ctx, held
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name=f"lease-{held.run_task_id}", daemon=True)
+        self.stop: Stop | None = None
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        settings = self._ctx.settings
+        beaten = proven = time.monotonic()
+        while not self._over.wait(min(WATCH_S, settings.heartbeat_s)):
+            now = time.monotonic()
+            try:
+                if now - beaten >= settings.heartbeat_s:
+                    if not self._beat():
+                        self.stop = Stop.FENCED
+                        return
+                    beaten = proven = now
+                self.stop = Stop.INTERRUPTED if self._ctx.stopping.is_set() else self._wanted()
+            except DBAPIError as error:
+                log.warning("heartbeat failed", run_task=str(self._held.run_task_id), error=str(error))
+                if now - proven >= settings.lease_s:
+                    self.stop = Stop.FENCED
+            if self.stop:
+                return
+
+    def _beat(self) -> bool:
+        with self._ctx.database.session() as session:
+            return changed(
+                session,
+                update(RunTask)
+                .where(RunTask.id == self._held.run_task_id, RunTask.attempt_token == self._held.token)
+                .values(lease_until=_lease(self._ctx, utcnow())),
+            )
+
+    def _wanted(self) -> Stop | None:
+        with self._ctx.database.read() as session:
+            found = session.execute(
+                select(Run.state, Run.cancel_requested_at).where(Run.id == self._held.run_id)
+            ).one_or_none()
+        if found is None:
+            return Stop.FENCED  # the run was deleted
+        state, cancelled_at = found
+        if cancelled_at is not None:
+            return Stop.CANCELLED
+        return None if state == RunState.RUNNING else Stop.INTERRUPTED
+
+
+def _lease(ctx: Context, now: dt.datetime) -> dt.datetime:
+    return now + dt.timedelta(seconds=ctx.settings.lease_s)
+
+
+def changed(session: Session, statement: Any) -> bool:
+    """Whether the UPDATE changed a row."""
+    result = session.execute(statement, execution_options={"synchronize_session": False})
+    assert isinstance(result, CursorResult)
+    return result.rowcount > 0

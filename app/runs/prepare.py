@@ -1,0 +1,68 @@
+"""The first step of a run: is there a sandbox, are the dataset's own solutions right in it; then hand out the tasks."""
+
+from __future__ import annotations
+
+import uuid
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.datasets.models import Task
+from app.datasets.service import failing_canonical
+from app.db import utcnow
+from app.errors import BasslineError
+from app.events import kinds
+from app.runs import doorbell, ending
+from app.runs.lifecycle import changed
+from app.runs.models import Run, RunTask
+from app.states import RunState, TaskState
+
+CANONICAL_FAILS = "its canonical solution fails in this sandbox"
+
+
+def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
+    """Makes a queued run running and rings for its tasks. Safe to call twice; a run that cannot be graded fails."""
+    with ctx.database.read() as session:
+        run = session.get(Run, run_id)
+    if run is None or run.state != RunState.QUEUED or run.pinned_worker not in (None, ctx.worker_name):
+        return
+    try:
+        failing = failing_canonical(ctx, run.dataset_id, ctx.make_grader()) if run.graded else []
+    except BasslineError as error:
+        ending.fail_run(ctx, run_id, str(error))
+        return
+    with ctx.database.session() as session:
+        if not changed(
+            session, update(Run).where(Run.id == run_id, Run.state == RunState.QUEUED).values(state=RunState.RUNNING)
+        ):
+            return
+        _exclude(session.get_one(Run, run_id), failing, session)
+        waiting = _waiting(session, run_id)
+    ctx.bus.publish(run_id, kinds.STATE, {"state": RunState.RUNNING})
+    doorbell.ring_decode(waiting[TaskState.QUEUED], doorbell.gpu_queue(run.kind))
+    doorbell.ring_grade(waiting[TaskState.DECODED])
+    ending.close_if_done(ctx, run_id)
+
+
+def _exclude(run: Run, failing: list[str], session: Session) -> None:
+    """Takes tasks that no model can pass out of the run, and says so on it."""
+    if not failing:
+        return
+    bad = session.execute(
+        select(RunTask.id, Task.task_id).join(RunTask.task).where(RunTask.run_id == run.id, Task.task_id.in_(failing))
+    ).all()
+    session.execute(delete(RunTask).where(RunTask.id.in_([row_id for row_id, _ in bad])))
+    run.excluded = [*run.excluded, *({"task_id": task_id, "reason": CANONICAL_FAILS} for _, task_id in bad)]
+    run.n_tasks = session.scalar(select(func.count()).where(RunTask.run_id == run.id)) or 0
+
+
+def _waiting(session: Session, run_id: uuid.UUID) -> dict[TaskState, list[uuid.UUID]]:
+    now = utcnow()
+    found: dict[TaskState, list[uuid.UUID]] = {TaskState.QUEUED: [], TaskState.DECODED: []}
+    for row in session.scalars(
+        select(RunTask).where(RunTask.run_id == run_id, RunTask.state.in_(found)).order_by(RunTask.position)
+    ):
+        found[row.state].append(row.id)
+        row.rung_at = now
+    return found

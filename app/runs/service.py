@@ -1,0 +1,131 @@
+"""Use cases of runs: submit, cancel, resume, delete. Rows first, messages after COMMIT."""
+
+from __future__ import annotations
+
+import shlex
+import uuid
+
+from app.context import Context
+from app.datasets import service as datasets
+from app.datasets.models import Task
+from app.db import utcnow
+from app.errors import BadInput, Conflict
+from app.models.service import require_model
+from app.runs import doorbell, ending
+from app.runs.models import Run, RunTask
+from app.runs.repository import get_run
+from app.runs.schemas import RunSpec
+from app.states import OPEN_RUN_STATES, RunKind
+from decoding.config import parse_drafter
+
+
+def submit(
+    ctx: Context, spec: RunSpec, *, command: str = "", kind: RunKind = RunKind.EVAL, pinned_worker: str | None = None
+) -> uuid.UUID:
+    """Stores a run with a job row per task, then rings. Returns its id.
+
+    Raises BadInput for an unknown model, dataset or task. `command` is how to repeat the run from a shell (made from
+    the specification if empty); `pinned_worker` keeps other workers away.
+    """
+    require_models(spec)
+    dataset = datasets.require(ctx, spec.dataset)
+    tasks = datasets.select_tasks(dataset, spec.task_ids, spec.limit)
+    return submit_tasks(ctx, spec, dataset.id, tasks, command=command, kind=kind, pinned_worker=pinned_worker)
+
+
+def submit_tasks(
+    ctx: Context,
+    spec: RunSpec,
+    dataset_id: uuid.UUID,
+    tasks: list[Task],
+    *,
+    command: str,
+    kind: RunKind,
+    pinned_worker: str | None,
+    graded: bool = True,
+) -> uuid.UUID:
+    """Stores the run over exactly these tasks and rings for it."""
+    now = utcnow()
+    run = Run(
+        name=spec.name or default_name(spec),
+        kind=kind,
+        dataset_id=dataset_id,
+        target=spec.target,
+        drafter=spec.drafter,
+        draft_length=spec.draft_length,
+        acceptance=spec.acceptance,
+        dtype=spec.dtype,
+        device=spec.device,
+        n=spec.n,
+        budget_s=spec.budget_s,
+        temperature=spec.temperature,
+        top_p=spec.top_p,
+        seed=spec.seed,
+        max_tokens=spec.max_tokens,
+        prompt_mode=spec.prompt_mode,
+        time_limit_s=spec.time_limit_s,
+        n_tasks=len(tasks),
+        graded=graded,
+        pinned_worker=pinned_worker,
+        command=command or shell_command(spec),
+        rung_at=now,
+        tasks=[RunTask(task_pk=t.id, position=i, queued_at=now) for i, t in enumerate(tasks)],
+    )
+    with ctx.database.session() as session:
+        session.add(run)
+    doorbell.ring_prepare(run.id)
+    return run.id
+
+
+def require_models(spec: RunSpec) -> None:
+    """Raises BadInput if the target or the draft model is not one that can be had."""
+    require_model(spec.target, "target")
+    draft = parse_drafter(spec.drafter).model
+    if draft is not None:
+        require_model(draft, "drafter")
+
+
+def cancel(ctx: Context, run_id: uuid.UUID) -> None:
+    """See ending.cancel."""
+    ending.cancel(ctx, run_id)
+
+
+def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None) -> None:
+    """Works what an ended run left undone. Raises NotFound or Conflict."""
+    ending.reopen(ctx, run_id, pinned_worker)
+    doorbell.ring_prepare(run_id)
+
+
+def delete(ctx: Context, run_id: uuid.UUID) -> None:
+    """Removes an ended run with its tasks and samples. Raises NotFound, or Conflict while it is open."""
+    with ctx.database.session() as session:
+        run = get_run(session, run_id)
+        if run.state in OPEN_RUN_STATES:
+            raise Conflict(f"the run is {run.state}: cancel it before you delete it")
+        session.delete(run)
+
+
+def default_name(spec: RunSpec) -> str:
+    """A name that tells runs apart in a list."""
+    return f"{spec.target} {spec.drafter} n={spec.n} B={spec.budget_s:g}s"
+
+
+def shell_command(spec: RunSpec) -> str:
+    """The `bassline eval` that repeats the run."""
+    words = ["bassline", "eval"]
+    for field, value in spec.model_dump(exclude_defaults=True).items():
+        if field == "task_ids":
+            words += [part for task_id in value for part in ("--task", task_id)]
+        else:
+            words += ["--" + field.removesuffix("_s").replace("_", "-"), str(value)]
+    return shlex.join(words)
+
+
+def check_comparable(reference: Run, other: Run) -> None:
+    """Raises BadInput unless both runs are over the same dataset."""
+    if reference.dataset_id != other.dataset_id:
+        raise BadInput(
+            f"{reference.name!r} is over {reference.dataset.name}, {other.name!r} over {other.dataset.name}: "
+            "compare two runs over the same dataset",
+            "run",
+        )

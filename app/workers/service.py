@@ -1,0 +1,67 @@
+"""The workers table: each process writes that it lives, a page and the reaper read it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import socket
+import threading
+from collections.abc import Sequence
+
+import structlog
+from sqlalchemy import select
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from app import engines
+from app.context import Context
+from app.db import utcnow
+from app.workers.models import Worker
+
+BEAT_S = 10.0
+FORGET_AFTER = dt.timedelta(days=1)
+log = structlog.get_logger(__name__)
+
+
+def list_workers(session: Session) -> Sequence[Worker]:
+    """Workers seen within a day, the latest first. One not seen for a minute is presumed gone."""
+    return session.scalars(
+        select(Worker).where(Worker.last_seen_at >= utcnow() - FORGET_AFTER).order_by(Worker.last_seen_at.desc())
+    ).all()
+
+
+def report(ctx: Context) -> None:
+    """Writes that this process lives, and which model it holds."""
+    with ctx.database.session() as session:
+        row = session.get(Worker, ctx.worker_name) or Worker(
+            name=ctx.worker_name, host=socket.gethostname(), pid=os.getpid()
+        )
+        row.last_seen_at, row.model, row.device = utcnow(), engines.loaded_model(), engines.loaded_device()
+        session.add(row)
+
+
+class Heartbeat:
+    """Reports from a daemon thread until stopped."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="worker-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Reports once now, then every BEAT_S seconds."""
+        report(self._ctx)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread and waits for it."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._over.wait(BEAT_S):
+            try:
+                report(self._ctx)
+            except DBAPIError as error:
+                log.warning("worker heartbeat failed", error=str(error))

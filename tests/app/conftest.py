@@ -1,0 +1,60 @@
+"""An application context over a fresh SQLite database, with the fakes of tests/fakes.py behind the two ports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from app import migrate
+from app.context import Context
+from app.datasets.service import import_file
+from app.db import Database
+from app.events.bus import MemoryBus
+from app.runs.schemas import RunSpec
+from app.settings import Settings
+from tests.fakes import RIGHT, FakeEngine, FakeGrader
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+@pytest.fixture
+def ctx(tmp_path: Path, engine: FakeEngine) -> Iterator[Context]:
+    settings = Settings(_env_file=None, data_dir=tmp_path / "data", reap_interval_s=0.2)
+    database = Database(settings.database)
+    migrate.upgrade(database)
+    yield Context(
+        settings, database, MemoryBus(), load_engine=lambda config, on_progress: engine, make_grader=FakeGrader
+    )
+    database.dispose()
+
+
+@pytest.fixture
+def additions(ctx: Context, tmp_path: Path) -> str:
+    """The name of an imported dataset of four tasks, `add/0` to `add/3`; the last one's own solution fails."""
+    rows = [
+        {
+            "task_id": f"add/{i}",
+            "prompt": f'def add(a, b):\n    """Sum {i}."""\n',
+            "entry_point": "add",
+            "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n",
+            "canonical_solution": RIGHT if i < 3 else "    return 'broken'\n",
+        }
+        for i in range(4)
+    ]
+    file = tmp_path / "additions.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    return import_file(ctx, file).name
+
+
+@pytest.fixture
+def spec(additions: str) -> Callable[..., RunSpec]:
+    """Makes a run specification over `additions`."""
+    return lambda **changes: RunSpec(
+        **{"target": "smollm2-135m", "dataset": additions, "n": 2, "budget_s": 5, **changes}
+    )

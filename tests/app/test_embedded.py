@@ -1,0 +1,129 @@
+"""The embedded form works runs to their end, and a second owner of the database is refused."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from app.embedded import Embedded
+from app.errors import Unavailable
+from app.runs import ending, service
+from app.runs.repository import get_run, tasks_with_samples
+from app.states import RunState, TaskState
+
+
+def wait_until(condition, timeout_s=20.0):
+    limit = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < limit, "condition did not come true in time"
+        time.sleep(0.02)
+
+
+def state_of(ctx, run_id):
+    with ctx.database.read() as session:
+        return get_run(session, run_id).state
+
+
+def ended(ctx, run_id):
+    return lambda: state_of(ctx, run_id) not in (RunState.QUEUED, RunState.RUNNING)
+
+
+def test_a_run_is_decoded_graded_and_closed_with_figures(ctx, spec):
+    with Embedded(ctx, "test"):
+        run_id = service.submit(ctx, spec())
+        wait_until(ended(ctx, run_id))
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+        tasks = tasks_with_samples(session, run_id)
+        assert run.state is RunState.FINISHED
+        assert [t["task_id"] for t in run.excluded] == ["add/3"]  # its own solution fails
+        assert run.n_tasks == 3
+        assert [[s.verdict for s in t.samples] for t in tasks] == [["passed", "wrong_answer"]] * 3
+        assert run.figures["pass_first"] == 1.0
+        assert run.figures["pass_at_1"] == 0.5
+        assert run.figures["mean_acceptance_length"] == 2.0
+        assert run.curve.pass_all[-1] == 1.0
+        assert run.provenance["device"] == "fake"
+        assert run.command.startswith("bassline eval --target smollm2-135m")
+
+
+def test_a_second_process_on_the_database_is_refused(ctx):
+    with (
+        Embedded(ctx, "serve"),
+        pytest.raises(Unavailable, match=r"in use by bassline serve \(process \d+\)"),
+        Embedded(ctx, "eval"),
+    ):
+        pass
+
+
+def test_cancel_stops_the_engine_within_a_second_and_keeps_samples(ctx, spec, engine):
+    engine.hold = threading.Event()
+    with Embedded(ctx, "test"):
+        run_id = service.submit(ctx, spec())
+        assert engine.started.wait(10)
+        asked = time.monotonic()
+        service.cancel(ctx, run_id)
+        wait_until(ended(ctx, run_id))
+        assert time.monotonic() - asked < 1.5
+    with ctx.database.read() as session:
+        assert get_run(session, run_id).state is RunState.CANCELLED
+        first, *rest = tasks_with_samples(session, run_id)
+        assert [s.finish_reason for s in first.samples] == ["cancelled", "cancelled"]
+        assert {t.state for t in rest} == {TaskState.CANCELLED}
+
+
+def test_an_interrupted_run_keeps_what_it_has_and_is_finished_by_resume(ctx, spec, engine):
+    engine.hold = threading.Event()
+    with Embedded(ctx, "eval", foreground=True):
+        run_id = service.submit(ctx, spec(), pinned_worker=ctx.worker_name)
+        assert engine.started.wait(10)
+        assert ending.interrupt(ctx, run_id)
+    assert state_of(ctx, run_id) is RunState.INTERRUPTED
+    engine.hold = None
+    ctx.stopping.clear()
+    with Embedded(ctx, "resume", foreground=True):
+        service.resume(ctx, run_id, ctx.worker_name)
+        wait_until(ended(ctx, run_id))
+    assert state_of(ctx, run_id) is RunState.FINISHED
+    with ctx.database.read() as session:
+        assert all(len(t.samples) == 2 for t in tasks_with_samples(session, run_id))
+
+
+def test_work_left_by_a_killed_process_is_taken_up_at_the_next_start(ctx, spec):
+    run_id = service.submit(ctx, spec())  # nobody hears the bell
+    with Embedded(ctx, "test"):
+        wait_until(ended(ctx, run_id))
+    assert state_of(ctx, run_id) is RunState.FINISHED
+
+
+def test_no_further_task_is_taken_up_after_the_time_limit(ctx, spec, engine):
+    generate = engine.generate
+
+    def slow(request, *args):
+        time.sleep(0.3)
+        return generate(request, *args)
+
+    engine.generate = slow
+    with Embedded(ctx, "test"):
+        run_id = service.submit(ctx, spec(time_limit_s=0.2))
+        wait_until(ended(ctx, run_id))
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+        assert run.state is RunState.FINISHED
+        assert (run.figures["tasks"], run.figures["tasks_selected"]) == (1, 3)
+
+
+def test_a_run_without_a_sandbox_fails_before_anything_is_decoded(ctx, spec, engine):
+    def no_sandbox():
+        raise Unavailable("no sandbox on this machine")
+
+    ctx.make_grader = no_sandbox
+    with Embedded(ctx, "test"):
+        run_id = service.submit(ctx, spec())
+        wait_until(ended(ctx, run_id))
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+        assert (run.state, run.error) == (RunState.FAILED, "no sandbox on this machine")
+    assert not engine.requests

@@ -1,0 +1,98 @@
+"""Stand-ins for the engine and the sandbox, for tests of app/ only: instant, deterministic, steered by the prompt."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+from decoding.request import Completion, Request, RequestError, Round, Sample, Update
+from evaluation.grading import Verdict
+
+RIGHT = "    return a + b\n"
+WRONG = "    return a - b\n"
+
+
+class FakeEngine:
+    """Answers `RIGHT` on even sample indices and `WRONG` on odd ones; sample i finishes 0.1 * (i + 1) s in.
+
+    `hold` makes generate() wait until it is set (or the caller cancels), as a slow model would.
+    """
+
+    has_chat_template = False
+    fim_tokens = None
+    context_length = 4096
+
+    def __init__(self, hold: threading.Event | None = None) -> None:
+        self.hold = hold
+        self.started = threading.Event()
+        self.requests: list[Request] = []
+
+    def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
+        return "\n".join(m["content"] for m in messages) + reply_prefix
+
+    def provenance(self) -> dict[str, str | int | float | None]:
+        return {"target_sha256": "0" * 64, "device": "fake"}
+
+    def generate(self, request: Request, on_update=None, should_cancel=None) -> Completion:
+        if len(request.prompt) > self.context_length:
+            raise RequestError(
+                f"prompt is {len(request.prompt)} tokens long and the model can look at 4096: shorten it"
+            )
+        self.requests.append(request)
+        self.started.set()
+        cancelled = False
+        while self.hold is not None and not self.hold.is_set() and not cancelled:
+            time.sleep(0.01)
+            cancelled = bool(should_cancel and should_cancel())
+        samples = [self._sample(request, i, cancelled) for i in range(request.n)]
+        if on_update:
+            on_update(
+                [
+                    Update(
+                        s.index,
+                        s.text,
+                        s.n_tokens,
+                        ("target",) * s.n_tokens,
+                        s.mean_logprob,
+                        s.finished_s or 0.0,
+                        s.finish_reason,
+                    )
+                    for s in samples
+                ]
+            )
+        rounds = [Round(0.0, 3, (3,) * request.n, (1,) * request.n, 0.01, 0.02, 0.001)]
+        return Completion(samples, len(request.prompt), rounds, 0.05, 0.1 * request.n)
+
+    @staticmethod
+    def _sample(request: Request, i: int, cancelled: bool) -> Sample:
+        return Sample(
+            index=i,
+            seed=request.seed,
+            text=WRONG if i % 2 else RIGHT,
+            token_ids=[1, 2, 3, 4],
+            logprobs=[-0.1 * (i + 1)] * 4,
+            origins=["draft", "target"] * 2,
+            finish_reason="cancelled" if cancelled else "stop",
+            first_token_s=0.05,
+            finished_s=0.1 * (i + 1),
+            n_rounds=2,
+            n_drafted=6,
+            n_accepted=2,
+        )
+
+
+class FakeGrader:
+    """Passes programs that hold `RIGHT`'s expression; canonical solutions pass unless they say `broken`."""
+
+    sandbox = "fake"
+
+    def judge_many(self, items: Sequence[tuple[str, object]], workers: int) -> Iterator[tuple[int, Verdict]]:
+        for position, (program, _task) in enumerate(items):
+            passed = "a + b" in program and "broken" not in program
+            yield (
+                position,
+                Verdict(
+                    "passed" if passed else "wrong_answer", "", "", None, None, None, 0.01, 0.02, 1, "bwrap", "proxy"
+                ),
+            )
