@@ -19,6 +19,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Literal, get_args
 
 from evaluation.datasets import Dataset, Task
@@ -133,12 +134,11 @@ def _csv(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     columns = [field for field in FIELDS if field not in LONG_TEXTS]
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    for row in ([columns], ([_cell(record.get(c)) for c in columns] for record in records)):
-        for cells in row:
-            writer.writerow(cells)
-            yield buffer.getvalue()
-            buffer.seek(0)
-            buffer.truncate()
+    for cells in chain([columns], ([_cell(record.get(c)) for c in columns] for record in records)):
+        writer.writerow(cells)
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
 
 
 def _cell(value: object) -> object:

