@@ -12,6 +12,8 @@ from app.db import Database
 from app.events.bus import EventBus, connect
 from app.settings import Settings, load_settings
 
+CACHE_DIR = "BASSLINE_CACHE_DIR"
+
 
 @dataclass(slots=True)
 class Context:
@@ -32,6 +34,8 @@ class Context:
 def make_context(settings: Settings | None = None) -> Context:
     """A context from the settings of this process; connects to nothing yet."""
     settings = settings or load_settings()
+    if settings.cache_dir is not None:
+        os.environ[CACHE_DIR] = str(settings.cache_dir)  # decoding/ reads it there and knows no settings
     return Context(settings, Database(settings.database), connect(settings.events))
 
 

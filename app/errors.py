@@ -43,3 +43,17 @@ class Unavailable(BasslineError):  # noqa: N818 (reads as what happened)
 
     status = 503
     code = "unavailable"
+
+
+class Unauthorized(BasslineError):  # noqa: N818 (reads as what happened)
+    """No token, or one that is not valid."""
+
+    status = 401
+    code = "unauthorized"
+
+
+class Forbidden(BasslineError):  # noqa: N818 (reads as what happened)
+    """The caller may not do this."""
+
+    status = 403
+    code = "forbidden"

@@ -8,11 +8,24 @@ import secrets
 
 from flask import Flask
 
-from app import problems, tables, web
+from app import health, problems, security, tables, web
 from app.context import Context, make_context
 from app.errors import BadInput
 
-DOMAINS = ("leaderboard", "complete", "runs", "samples", "datasets", "models", "workers", "accounts", "site", "events")
+DOMAINS = (
+    "leaderboard",
+    "complete",
+    "compare",
+    "runs",
+    "samples",
+    "datasets",
+    "models",
+    "workers",
+    "accounts",
+    "compare",
+    "site",
+    "events",
+)
 
 
 def create_app(context: Context | None = None) -> Flask:
@@ -30,9 +43,14 @@ def create_app(context: Context | None = None) -> Flask:
     )
     web.init(app, ctx)
     problems.init(app)
+    csrf = security.init(app)
+    app.register_blueprint(health.bp)
     for domain in DOMAINS:
         for layer in ("api", "pages"):
             module = f"app.{domain}.{layer}"
             if importlib.util.find_spec(f"app.{domain}") and importlib.util.find_spec(module):
-                app.register_blueprint(importlib.import_module(module).bp)
+                blueprint = importlib.import_module(module).bp
+                app.register_blueprint(blueprint)
+                if layer == "api":
+                    csrf.exempt(blueprint)  # security.py refuses cross-site calls instead
     return app

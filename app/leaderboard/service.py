@@ -8,13 +8,13 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.metrics import wilson
 from sqlalchemy.orm import Session
 
 from app.errors import BadInput
 from app.leaderboard import repository
 from app.runs.models import Run
 from app.states import RunState
+from evaluation.metrics import wilson
 
 FINGERPRINTED = (
     "target",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -13,22 +13,21 @@ from decoding.request import RequestError, SamplingParams
 MAX_BUDGET_S = 600.0
 MAX_N = 256
 MAX_TOKENS = 8192
-PROMPT_MODES = ("auto", "chat", "completion", "infill")
+PromptMode = Literal["auto", "chat", "completion", "infill"]
+PROMPT_MODES: tuple[PromptMode, ...] = get_args(PromptMode)
 _DEFAULTS = EngineConfig(target="any")
+S = TypeVar("S", bound="DecodingSpec")
 
 
-class RunSpec(BaseModel):
-    """One configuration over (some of) the tasks of a dataset; the body of POST /api/v1/runs and of New run."""
+class DecodingSpec(BaseModel):
+    """How n samples of a prompt are decoded: what runs and single completions have in common."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     target: str = Field(
-        min_length=1, max_length=500, description="model: a registry key, hf:owner/name, folder or GGUF"
+        min_length=1, max_length=500, description="a registry key, hf:owner/name, a folder or a GGUF file"
     )
     drafter: str = Field(_DEFAULTS.drafter, description="none, ngram, sibling, a model, or sibling+MODEL")
-    dataset: str = Field("humaneval", description="name of a dataset")
-    task_ids: tuple[str, ...] = Field((), description="only these tasks; empty: all")
-    limit: int | None = Field(None, ge=1, description="only the first so many tasks")
     n: int = Field(8, ge=1, le=MAX_N, description="samples per task")
     budget_s: float = Field(10.0, gt=0, le=MAX_BUDGET_S, description="seconds of wall clock per task")
     temperature: float = Field(0.2, ge=0, le=10)
@@ -39,9 +38,7 @@ class RunSpec(BaseModel):
     acceptance: str = _DEFAULTS.acceptance
     dtype: str = "auto"
     device: str = "auto"
-    prompt_mode: Literal["auto", "chat", "completion", "infill"] = "auto"
-    time_limit_s: float | None = Field(None, gt=0, description="take up no further task after so many seconds")
-    name: str = Field("", max_length=200)
+    prompt_mode: PromptMode = "auto"
 
     @model_validator(mode="after")
     def _engine_can_honour_it(self) -> Self:
@@ -53,7 +50,7 @@ class RunSpec(BaseModel):
         return self
 
     def engine_config(self) -> EngineConfig:
-        """The engine this run needs."""
+        """The engine this needs."""
         return EngineConfig(
             target=self.target,
             drafter=self.drafter,
@@ -64,10 +61,20 @@ class RunSpec(BaseModel):
         )
 
 
-def parse_spec(values: dict[str, Any]) -> RunSpec:
+class RunSpec(DecodingSpec):
+    """One configuration over (some of) the tasks of a dataset; the body of POST /api/v1/runs and of New run."""
+
+    dataset: str = Field("humaneval", description="name of a dataset")
+    task_ids: tuple[str, ...] = Field((), description="only these tasks; empty: all")
+    limit: int | None = Field(None, ge=1, description="only the first so many tasks")
+    time_limit_s: float | None = Field(None, gt=0, description="take up no further task after so many seconds")
+    name: str = Field("", max_length=200)
+
+
+def parse_spec(kind: type[S], values: dict[str, Any]) -> S:
     """The checked specification. Raises BadInput with one sentence naming the field and the remedy."""
     try:
-        return RunSpec.model_validate(values)
+        return kind.model_validate(values)
     except ValidationError as error:
         raise bad_input(error) from None
 

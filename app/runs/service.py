@@ -14,7 +14,7 @@ from app.models.service import require_model
 from app.runs import doorbell, ending
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
-from app.runs.schemas import RunSpec
+from app.runs.schemas import DecodingSpec, RunSpec
 from app.states import OPEN_RUN_STATES, RunKind
 from decoding.config import parse_drafter
 
@@ -30,44 +30,44 @@ def submit(
     require_models(spec)
     dataset = datasets.require(ctx, spec.dataset)
     tasks = datasets.select_tasks(dataset, spec.task_ids, spec.limit)
-    return submit_tasks(ctx, spec, dataset.id, tasks, command=command, kind=kind, pinned_worker=pinned_worker)
+    return submit_tasks(
+        ctx,
+        spec,
+        dataset.id,
+        tasks,
+        name=spec.name or default_name(spec),
+        command=command or shell_command(spec),
+        kind=kind,
+        pinned_worker=pinned_worker,
+        time_limit_s=spec.time_limit_s,
+    )
 
 
 def submit_tasks(
     ctx: Context,
-    spec: RunSpec,
+    spec: DecodingSpec,
     dataset_id: uuid.UUID,
     tasks: list[Task],
     *,
+    name: str,
     command: str,
     kind: RunKind,
-    pinned_worker: str | None,
+    pinned_worker: str | None = None,
+    time_limit_s: float | None = None,
     graded: bool = True,
 ) -> uuid.UUID:
-    """Stores the run over exactly these tasks and rings for it."""
+    """Stores a run over exactly these tasks and rings for it."""
     now = utcnow()
     run = Run(
-        name=spec.name or default_name(spec),
+        **spec.model_dump(include=set(DecodingSpec.model_fields)),
+        name=name,
         kind=kind,
         dataset_id=dataset_id,
-        target=spec.target,
-        drafter=spec.drafter,
-        draft_length=spec.draft_length,
-        acceptance=spec.acceptance,
-        dtype=spec.dtype,
-        device=spec.device,
-        n=spec.n,
-        budget_s=spec.budget_s,
-        temperature=spec.temperature,
-        top_p=spec.top_p,
-        seed=spec.seed,
-        max_tokens=spec.max_tokens,
-        prompt_mode=spec.prompt_mode,
-        time_limit_s=spec.time_limit_s,
+        time_limit_s=time_limit_s,
         n_tasks=len(tasks),
         graded=graded,
         pinned_worker=pinned_worker,
-        command=command or shell_command(spec),
+        command=command,
         rung_at=now,
         tasks=[RunTask(task_pk=t.id, position=i, queued_at=now) for i, t in enumerate(tasks)],
     )
@@ -77,7 +77,7 @@ def submit_tasks(
     return run.id
 
 
-def require_models(spec: RunSpec) -> None:
+def require_models(spec: DecodingSpec) -> None:
     """Raises BadInput if the target or the draft model is not one that can be had."""
     require_model(spec.target, "target")
     draft = parse_drafter(spec.drafter).model
@@ -105,7 +105,7 @@ def delete(ctx: Context, run_id: uuid.UUID) -> None:
         session.delete(run)
 
 
-def default_name(spec: RunSpec) -> str:
+def default_name(spec: DecodingSpec) -> str:
     """A name that tells runs apart in a list."""
     return f"{spec.target} {spec.drafter} n={spec.n} B={spec.budget_s:g}s"
 

@@ -1,0 +1,76 @@
+"""A completion is a run of one task over a dataset of its own, so it goes through the same rows, queues and workers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import textwrap
+import uuid
+
+from app.complete.schemas import CompleteSpec
+from app.context import Context
+from app.datasets import service as datasets
+from app.errors import BadInput
+from app.runs.service import require_models, submit_tasks
+from app.states import DatasetKind, RunKind
+from evaluation import datasets as files
+
+TASK_ID = "prompt"
+NAME = "prompt"
+_DEF = re.compile(r"^(?:async\s+)?def\s+([A-Za-z_]\w*)", re.MULTILINE)
+
+
+def submit(ctx: Context, spec: CompleteSpec, *, pinned_worker: str | None = None) -> uuid.UUID:
+    """Stores the completion and rings for it. Returns the id of its run. Raises BadInput."""
+    require_models(spec)
+    dataset = datasets.store(ctx, _dataset(spec), DatasetKind.PROMPT)
+    with ctx.database.read() as session:
+        tasks = list(session.merge(dataset, load=True).tasks)
+    return submit_tasks(
+        ctx,
+        spec,
+        dataset.id,
+        tasks,
+        name=_name(spec),
+        command="",
+        kind=RunKind.COMPLETE,
+        pinned_worker=pinned_worker,
+        graded=bool(spec.test.strip()),
+    )
+
+
+def entry_point_of(spec: CompleteSpec) -> str:
+    """The function under test: the one named, else the last one the prompt defines, else ""."""
+    return spec.entry_point or (_DEF.findall(spec.prompt) or [""])[-1]
+
+
+def _dataset(spec: CompleteSpec) -> files.Dataset:
+    entry_point = entry_point_of(spec)
+    if spec.test.strip() and not entry_point.isidentifier():
+        raise BadInput(
+            "entry_point is empty and the prompt defines no function: name the function that the test calls",
+            "entry_point",
+        )
+    task = files.Task(
+        task_id=TASK_ID,
+        prompt=spec.prompt,
+        entry_point=entry_point,
+        test=_as_check(spec.test, entry_point),
+        canonical_solution="",
+        suffix=spec.suffix,
+    )
+    content = json.dumps([task.prompt, task.entry_point, task.test, task.suffix])
+    return files.Dataset(NAME, (task,), hashlib.sha256(content.encode()).hexdigest())
+
+
+def _as_check(test: str, entry_point: str) -> str:
+    """Plain asserts wrapped into check(candidate), where they call the candidate by the function's name."""
+    if not test.strip() or re.search(r"^def\s+check\s*\(", test, re.MULTILINE):
+        return test
+    return f"def check(candidate):\n    {entry_point} = candidate\n{textwrap.indent(textwrap.dedent(test), '    ')}\n"
+
+
+def _name(spec: CompleteSpec) -> str:
+    first = next((line.strip() for line in spec.prompt.splitlines() if line.strip()), "prompt")
+    return entry_point_of(spec) or first[:60]

@@ -1,0 +1,73 @@
+"""A run's events as a server-sent event stream, for pages and API clients alike."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+
+from flask import Response
+
+from app.context import Context
+from app.errors import Unavailable
+from app.events import kinds
+from app.events.bus import FIRST, Event
+from app.runs.models import Run
+from app.states import OPEN_RUN_STATES, RunState
+
+BEAT_S = 5.0
+LONGEST_S = 300.0
+STREAMS = threading.BoundedSemaphore(8)  # half of the embedded server's threads: pages must stay reachable
+
+
+def response(ctx: Context, run_id: uuid.UUID, after: str | None) -> Response:
+    """The stream after the event id `after` (None: from the beginning). Raises Unavailable when too many are open."""
+    if not STREAMS.acquire(blocking=False):
+        raise Unavailable("too many live views are open: close one, or ask for the run's state instead")
+    answer = Response(_frames(ctx, run_id, after or FIRST), mimetype="text/event-stream")
+    answer.headers.update({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    answer.call_on_close(STREAMS.release)
+    return answer
+
+
+def follow(ctx: Context, run_id: uuid.UUID, after: str = FIRST, beat_s: float = BEAT_S) -> Iterator[Event | None]:
+    """Events until the run has ended; None whenever nothing happened for `beat_s` seconds.
+
+    The last event is the final state, from the database where the stream itself has lost it.
+    """
+    while True:
+        events = ctx.bus.read(run_id, after, beat_s)
+        for event in events:
+            yield event
+            after = event.id
+            if event.type == kinds.STATE and RunState(event.data["state"]) not in OPEN_RUN_STATES:
+                return
+        if events:
+            continue
+        state = _state(ctx, run_id)
+        if state not in OPEN_RUN_STATES:
+            yield Event(after, kinds.STATE, {"state": state})
+            return
+        yield None
+
+
+def _frames(ctx: Context, run_id: uuid.UUID, after: str) -> Iterator[str]:
+    # Ends by itself after a while; the browser comes back with Last-Event-ID. Without frames a server never notices
+    # that its client has left, hence the comment lines.
+    ends = time.monotonic() + LONGEST_S
+    yield "retry: 1000\n\n"
+    for event in follow(ctx, run_id, after):
+        if event is None:
+            yield ": nothing new\n\n"
+        else:
+            yield f"id: {event.id}\nevent: {event.type}\ndata: {json.dumps(event.data)}\n\n"
+        if time.monotonic() > ends:
+            return
+
+
+def _state(ctx: Context, run_id: uuid.UUID) -> RunState:
+    with ctx.database.read() as session:
+        run = session.get(Run, run_id)
+        return run.state if run else RunState.FAILED
