@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 SERIES = 6  # distinct colours in charts.css; later series repeat them with another dash
 
@@ -132,7 +133,8 @@ def value_at(budgets: Sequence[float], values: Sequence[float], budget: float) -
 
 def pass_curves(curves: Sequence[Curve], title: str, *, budget: float | None = None, label_room: float = 96) -> Chart:
     """Pass against budget on a logarithmic axis, 0 at the bottom; `budget` seconds get a cursor."""
-    low, high = _time_range([b for c in curves for b in c.budgets])
+    low, high = _time_range([b for c in curves for b in _from_first_rise(c)])
+    curves = [_clipped(c, low) for c in curves]
     top = _nice_top(max((max(c.high or c.values, default=0.0) for c in curves), default=0.0))
     drawings = []
     for drawing in (_frame("wide", 960, 380, label_room), _frame("narrow", 380, 300, min(label_room, 76))):
@@ -200,6 +202,47 @@ def scatter(points: Sequence[Point], title: str, x_title: str) -> Chart:
     )
 
 
+@dataclass(frozen=True)
+class Life:
+    """One sample on a timeline, in pixels: bar from `x` to `end`, first token at `first`."""
+
+    label: str
+    css: str
+    letter: str
+    y: float
+    first: float
+    end: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Bars of the samples of a task on its clock, laid out wide and narrow."""
+
+    drawings: tuple[tuple[Drawing, list[Life]], ...]
+
+
+def timeline(lives: Sequence[tuple[str, Any, float, float]], budget: float, wall: float) -> Timeline:
+    """(label, verdict sign, first token in seconds, end in seconds) of each sample, from the top down."""
+    step = 20
+    drawings = []
+    for name, width in (("wide", 960.0), ("narrow", 380.0)):
+        d = Drawing(name, width, len(lives) * step + 52, left=52, right=width - 52, top=20, bottom=len(lives) * step + 24)
+        span = max(wall, budget) if wall > budget * 0.5 else wall * 1.15
+
+        def x(value: float, d: Drawing = d, span: float = span) -> float:
+            return round(d.left + value / span * (d.right - d.left), 1)
+
+        mark = next(m * 10.0**e for e in range(-4, 5) for m in (1, 2, 5) if span / (m * 10.0**e) <= width / 110)
+        d.x_ticks = [Tick(x(i * mark), seconds(i * mark) if i else "0") for i in range(int(span / mark) + 1)]
+        d.cursor = x(budget) if budget <= span else None
+        d.labels = [Label(d.cursor, 11, f"budget {seconds(budget)}", "", "end")] if d.cursor else []
+        bars = [Life(label, sign.family, sign.letter, d.top + i * step, x(min(first, end)), x(end), seconds(end))
+                for i, (label, sign, first, end) in enumerate(lives)]
+        drawings.append((d, bars))
+    return Timeline(tuple(drawings))
+
+
 def pareto(points: Sequence[Point]) -> list[Point]:
     """The points that no other beats in both latency and quality, from fast to slow."""
     front: list[Point] = []
@@ -236,6 +279,18 @@ def _time_range(times: Sequence[float]) -> tuple[float, float]:
         return 0.1, 10.0
     low, high = min(known), max(known)
     return (low, high) if high / low >= 1.5 else (low / 2, high * 2)
+
+
+def _from_first_rise(curve: Curve) -> Sequence[float]:
+    """The curve's budgets from just below where it leaves 0: nothing is to be seen earlier."""
+    rise = next((i for i, value in enumerate(curve.values) if value > 0), 0)
+    return curve.budgets[max(rise - 3, 0):]
+
+
+def _clipped(curve: Curve, low: float) -> Curve:
+    start = next((i for i, b in enumerate(curve.budgets) if b >= low), 0)
+    return replace(curve, budgets=curve.budgets[start:], values=curve.values[start:],
+                   low=curve.low and curve.low[start:], high=curve.high and curve.high[start:])
 
 
 def _nice_top(value: float) -> float:

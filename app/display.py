@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -111,11 +112,16 @@ def short_model(ref: str) -> str:
     return ref.rstrip("/").rsplit("/", 1)[-1] or ref
 
 
+def twice(values: Iterable[str]) -> list[tuple[str, str]]:
+    """Options of a select whose value is also its text."""
+    return [(value, value) for value in values]
+
+
 def register(app: Flask) -> None:
     """Make all of this available to templates."""
     app.jinja_env.filters.update(
         seconds=seconds, percent=percent, count=count, decimal=decimal, milliseconds=milliseconds, when=when,
-        visible=visible, plain=plain, highlighted=highlighted, short_model=short_model, series_css=series_css)
+        visible=visible, plain=plain, highlighted=highlighted, short_model=short_model, twice=twice, series_css=series_css)
     app.jinja_env.globals.update(verdict_sign=verdict_sign, VERDICTS=VERDICTS, UNFINISHED=UNFINISHED,
                                  UNGRADED=UNGRADED, SHOWN_CHARACTERS=SHOWN_CHARACTERS)
 

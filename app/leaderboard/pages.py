@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import csv as csv_module
+import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, Response, render_template, request
 
 from app.charts import Chart, Curve, Point, pass_curves, scatter
 from app.errors import BadInput
@@ -80,6 +81,33 @@ def index() -> str:
         min_tasks=MIN_TASKS, counts=_counts, nothing_at_all=not everything)
 
 
+@bp.get("/leaderboard.csv")
+def csv() -> Response:
+    """The rows at `?budget=` as comma-separated values, unranked ones with their label."""
+    budget = _budget(request.args.get("budget"))
+    rows = service.rows(session(), budget, dataset=request.args.get("dataset") or None,
+                        target=request.args.get("target") or None)
+    out = io.StringIO()
+    writer = csv_module.writer(out)
+    writer.writerow(["run", "id", "label", "dataset", "tasks", "dataset_tasks", "device", "target", "drafter",
+                     "draft_length", "n", "budget_s", "pass_first", "pass_first_low", "pass_first_high", "pass_all",
+                     "pass_all_low", "pass_all_high", "ranking_loss", "first_finished_p50_s", "first_finished_p95_s",
+                     "ms_per_token", "mean_acceptance_length", "fingerprint"])
+    for r in rows:
+        writer.writerow([_cell(r.run.name), r.run.id, r.label or "", _cell(r.run.dataset.name), r.n_tasks,
+                         r.dataset_tasks, _cell(r.device), _cell(r.run.target), _cell(r.run.drafter),
+                         r.run.draft_length, r.run.n, r.budget_s, r.pass_first, *r.pass_first_interval, r.pass_all,
+                         *r.pass_all_interval, r.ranking_loss, r.first_finished_p50_s, r.first_finished_p95_s,
+                         r.ms_per_token, r.mean_acceptance_length, r.fingerprint])
+    return Response(out.getvalue(), content_type="text/csv; charset=utf-8",
+                    headers={"Content-Disposition": "attachment; filename=leaderboard.csv"})
+
+
+def _cell(text: str) -> str:
+    """Text that a spreadsheet does not take for a formula."""
+    return "'" + text if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
 def _budget(text: str | None) -> float | None:
     if not text:
         return None
@@ -126,8 +154,7 @@ def _chart(group: Group, rows: list[Row], budget: float, view: str) -> Chart:
     for row in rows:
         curve = row.run.curve
         assert curve is not None  # the board lists runs with a curve only
-        upto = max(bisect_right(curve.budgets, row.run.budget_s), 1)
-        curves.append(Curve(row.run.name, curve.budgets[:upto], curve.pass_first[:upto], group.series[row.run.id]))
+        curves.append(Curve(row.run.name, curve.budgets, curve.pass_first, group.series[row.run.id]))
     return pass_curves(curves, f"Pass@First against the budget, {where}", budget=budget, label_room=176)
 
 

@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from app.charts import Chart, Curve, pass_curves, seconds
-from app.display import UNFINISHED, VerdictSign, count, decimal, milliseconds, percent, verdict_sign
+from evaluation.metrics import wilson
+
+from app.charts import Chart, Curve, Timeline, pass_curves, seconds, timeline
+from app.display import UNFINISHED, VerdictSign, count, decimal, milliseconds, verdict_sign
+from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import PASSED
-from evaluation.metrics import wilson
 
 SLOWEST = 10
+STEPS = (("queue", "Queue"), ("prefill", "Prefill"), ("draft", "Draft"), ("verify", "Verify"), ("other", "Other"),
+         ("sandbox", "Sandbox"))
 
 
 @dataclass(frozen=True)
@@ -73,30 +77,37 @@ class Timing:
 
 def chosen(samples: Sequence[Sample]) -> Sample | None:
     """The finished sample with the best mean log-probability, the one Pass@First is about; None if none finished."""
-    finished = [s for s in samples if s.finished_s is not None and s.mean_logprob is not None]
-    return max(finished, key=lambda s: (s.mean_logprob, -s.index), default=None)
+    finished = [s for s in samples if in_budget_s(s) is not None and s.mean_logprob is not None]
+    return max(finished, key=lambda s: (s.mean_logprob or 0.0, -s.index), default=None)
 
 
 def in_finish_order(samples: Sequence[Sample]) -> list[SampleSign]:
     """Samples as squares, first finished first; those that did not finish at the end."""
     best = chosen(samples)
-    ordered = sorted(samples, key=lambda s: (s.finished_s is None, s.finished_s or 0.0, s.index))
+    ordered = sorted(samples, key=lambda s: (in_budget_s(s) is None, s.finished_s or 0.0, s.index))
     signs = []
     for sample in ordered:
-        sign = verdict_sign(sample.verdict, sample.finished_s)
+        sign = verdict_sign(sample.verdict, in_budget_s(sample))
         label = f"sample {sample.index}: {sign.name}"
-        if sample.finished_s is not None:
+        if in_budget_s(sample) is not None:
             label += f" at {seconds(sample.finished_s)}"
         signs.append(SampleSign(sample, sign, sample is best, label + (", chosen" if sample is best else "")))
     return signs
+
+
+def ranks(signs: Sequence[SampleSign]) -> dict[int, int]:
+    """Place of each finished sample by mean log-probability, by its index, from 1."""
+    finished = [s.row for s in signs if in_budget_s(s.row) is not None and s.row.mean_logprob is not None]
+    ordered = sorted(finished, key=lambda s: (-(s.mean_logprob or 0.0), s.index))
+    return {sample.index: place for place, sample in enumerate(ordered, start=1)}
 
 
 def task_lines(tasks: Sequence[RunTask]) -> list[TaskLine]:
     """One line per task, in dataset order."""
     lines = []
     for task in tasks:
-        finished = [s.finished_s for s in task.samples if s.finished_s is not None]
-        passed = [s.finished_s for s in task.samples if s.finished_s is not None and s.verdict == PASSED]
+        finished = [t for s in task.samples if (t := in_budget_s(s)) is not None]
+        passed = [t for s in task.samples if (t := in_budget_s(s)) is not None and s.verdict == PASSED]
         lines.append(TaskLine(
             task.task.task_id, task.task.entry_point, str(task.state), task.error, in_finish_order(task.samples),
             min(passed, default=None), min(finished, default=None),
@@ -124,9 +135,10 @@ def failures(tasks: Sequence[RunTask]) -> list[FailureGroup]:
     by_sign: dict[VerdictSign, Counter[str]] = {}
     for task in tasks:
         for sample in task.samples:
-            if sample.finished_s is not None and sample.verdict in (None, PASSED):
+            finished_s = in_budget_s(sample)
+            if finished_s is not None and sample.verdict in (None, PASSED):
                 continue
-            by_sign.setdefault(verdict_sign(sample.verdict, sample.finished_s), Counter())[task.task.task_id] += 1
+            by_sign.setdefault(verdict_sign(sample.verdict, finished_s), Counter())[task.task.task_id] += 1
     groups = [FailureGroup(sign, sum(tasks.values()), list(tasks.items())) for sign, tasks in by_sign.items()]
     return sorted(groups, key=lambda g: (g.sign is UNFINISHED, -g.samples))
 
@@ -160,9 +172,7 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> Timin
     decoded = [t for t in tasks if t.wall_s is not None]
     if not decoded:
         return None
-    parts = [(css, label, fmean(getattr(t, css + "_s") or 0.0 for t in decoded))
-             for css, label in (("queue", "Queue"), ("prefill", "Prefill"), ("draft", "Draft"), ("verify", "Verify"),
-                                ("other", "Other"), ("sandbox", "Sandbox"))]
+    parts = [(css, label, fmean(getattr(t, css + "_s") or 0.0 for t in decoded)) for css, label in STEPS]
     walls = [t.wall_s or 0.0 for t in decoded]
     past = [max(w - run.budget_s, 0.0) for w in walls]
     cards = [Score("Wall per task", *_split(seconds(fmean(walls))), note=f"slowest {seconds(max(walls))}"),
@@ -181,11 +191,10 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> Timin
 def curve_chart(run: Run, budgets: Sequence[float], first: Sequence[float], every: Sequence[float],
                 n_tasks: int) -> Chart:
     """Pass@First with its interval, and Pass@All, up to the run's own budget."""
-    upto = max(sum(b <= run.budget_s * (1 + 1e-9) for b in budgets), 1)
-    bounds = [wilson(round(share * n_tasks), n_tasks) for share in first[:upto]]
+    bounds = [wilson(round(share * n_tasks), n_tasks) for share in first]
     return pass_curves(
-        [Curve("Pass@All", budgets[:upto], every[:upto], 2, "all"),
-         Curve("Pass@First", budgets[:upto], first[:upto], 0, low=[b[0] for b in bounds], high=[b[1] for b in bounds])],
+        [Curve("Pass@All", budgets, every, 2, "all"),
+         Curve("Pass@First", budgets, first, 0, low=[b[0] for b in bounds], high=[b[1] for b in bounds])],
         "Pass@First and Pass@All against the budget", budget=run.budget_s)
 
 
@@ -204,9 +213,24 @@ def configuration(run: Run) -> list[tuple[str, object]]:
     ]
 
 
-def share_at_end(run: Run, key: str) -> str:
-    """A share among the run's figures, as read in a list of runs."""
-    return percent((run.figures or {}).get(key))
+def ledger(row: RunTask) -> list[tuple[str, str, float]]:
+    """(class, label, seconds) of each step of one task, in the order they happen; empty before it was decoded."""
+    if row.wall_s is None:
+        return []
+    return [(css, label, getattr(row, css + "_s") or 0.0) for css, label in STEPS]
+
+
+def task_timeline(run: Run, row: RunTask, signs: Sequence[SampleSign]) -> Timeline | None:
+    """Each sample's life on the task's clock, in finish order; None before the task was decoded."""
+    if not signs or row.wall_s is None:
+        return None
+    lives = [(f"{s.row.index}", s.sign, s.row.first_token_s or 0.0, in_budget_s(s.row) or row.wall_s) for s in signs]
+    return timeline(lives, run.budget_s, max(row.wall_s, *(end for *_, end in lives)))
+
+
+def device(run: Run) -> str:
+    """The device the run was measured on, or the one it asks for."""
+    return str(run.provenance.get("device_name") or run.provenance.get("device") or run.device)
 
 
 def _split(text: str) -> tuple[str, str]:

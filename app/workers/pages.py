@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flask import Blueprint, render_template
-from sqlalchemy import select
 
 from app.db import utcnow
 from app.web import session
+from app.workers import service
 from app.workers.models import Worker
 
 bp = Blueprint("workers", __name__)
@@ -31,8 +31,7 @@ class WorkerLine:
 
 @bp.get("/workers")
 def index() -> str:
-    """All workers that ever reported themselves, last heard first."""
-    workers = session().scalars(select(Worker).order_by(Worker.last_seen_at.desc())).all()
+    """The workers heard of within a day, last heard first."""
     now = utcnow()
-    rows = [WorkerLine(w, max((now - w.last_seen_at).total_seconds(), 0.0)) for w in workers]
+    rows = [WorkerLine(w, max((now - w.last_seen_at).total_seconds(), 0.0)) for w in service.list_workers(session())]
     return render_template("workers/index.html", rows=rows)

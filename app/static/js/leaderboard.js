@@ -105,7 +105,8 @@ function keepInAddress(budget) {
 }
 
 function start() {
-  const grid = numbers(form.dataset.grid);
+  // Not form.dataset: the field named "dataset" hides it.
+  const grid = numbers(form.getAttribute("data-grid"));
   const slider = document.getElementById("slider");
   const field = document.getElementById("budget");
   const boards = [...document.querySelectorAll("table.board")].map((table) => ({

@@ -1,0 +1,168 @@
+"""Pages of runs: the list, one run with its tabs, one task, and the form for a new one."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from flask import Blueprint, Response, redirect, render_template, request, url_for
+from sqlalchemy import select
+from werkzeug.wrappers import Response as AnyResponse
+
+from app.datasets import repository as datasets
+from app.datasets.models import Task
+from app.datasets.service import BUILTIN
+from app.errors import BadInput
+from app.models import service as models
+from app.runs import figures as measured
+from app.runs import presentation as shown
+from app.runs import repository, service
+from app.runs.forms import as_form, parse_form
+from app.runs.models import Run, RunTask
+from app.runs.schemas import PROMPT_MODES
+from app.states import OPEN_RUN_STATES, RunState, TaskState
+from app.web import context, session
+from decoding.config import ACCEPTANCES, DEVICES, DTYPES
+
+bp = Blueprint("runs", __name__)
+
+PAGE_SIZE = 50
+TABS = {"curve": "Curve", "tasks": "Tasks", "failures": "Failures", "timing": "Timing", "config": "Config"}
+UNDONE = (TaskState.FAILED, TaskState.CANCELLED, TaskState.SKIPPED, TaskState.QUEUED)
+
+
+@bp.get("/runs")
+def index() -> str:
+    """Runs, newest first, by `?state=` and `?dataset=`; `?before=` a run's id continues an earlier page."""
+    state, dataset = request.args.get("state", ""), request.args.get("dataset", "")
+    states = [RunState(state)] if state in set(RunState) else []
+    before = _uuid(request.args.get("before"))
+    runs = repository.list_runs(session(), limit=PAGE_SIZE + 1, before=before, states=states, dataset=dataset or None)
+    older = runs[PAGE_SIZE - 1].id if len(runs) > PAGE_SIZE else None
+    return render_template(
+        "runs/index.html", runs=runs[:PAGE_SIZE], older=older, state=state, states=list(RunState), dataset=dataset,
+        datasets=_dataset_names(), filtered=bool(state or dataset or before))
+
+
+@bp.get("/runs/<uuid:run_id>")
+def show(run_id: uuid.UUID) -> str:
+    """One tab (`?tab=`) of a run."""
+    run = repository.get_run(session(), run_id)
+    tab = request.args.get("tab", "curve")
+    tab = tab if tab in TABS else "curve"
+    tasks = repository.tasks_with_samples(session(), run_id)
+    figures = run.figures or measured.figures(run, tasks)
+    groups = shown.failures(tasks)
+    counts = {"tasks": run.n_tasks, "failures": sum(g.samples for g in groups)}
+    data: dict[str, Any] = {
+        "curve": lambda: _curve(run, tasks, figures),
+        "tasks": lambda: _task_lines(tasks),
+        "failures": lambda: {"groups": groups},
+        "timing": lambda: {"timing": shown.timing(run, tasks, figures)},
+        "config": lambda: {"configuration": shown.configuration(run)},
+    }[tab]()
+    return render_template(
+        f"runs/{tab}.html", run=run, run_open=run.state in OPEN_RUN_STATES, progress=repository.progress(session(), run),
+        tab=tab, tabs=[(key, label, counts.get(key)) for key, label in TABS.items()], figures=figures,
+        device=shown.device(run), resumable=run.state not in OPEN_RUN_STATES and any(t.state in UNDONE for t in tasks),
+        **data)
+
+
+@bp.get("/runs/<uuid:run_id>/tasks/<path:task_id>")
+def task(run_id: uuid.UUID, task_id: str) -> str:
+    """One task of a run: the prompt as sent and all its samples."""
+    run = repository.get_run(session(), run_id)
+    row = repository.task_with_samples(session(), run_id, task_id)
+    signs = shown.in_finish_order(row.samples)
+    return render_template(
+        "runs/task.html", run=run, row=row, samples=signs, timeline=shown.task_timeline(run, row, signs),
+        ledger_parts=shown.ledger(row), before=_neighbour(row, -1), after=_neighbour(row, 1))
+
+
+@bp.get("/runs/<uuid:run_id>/samples/<int:index>/<path:task_id>")
+def sample_text(run_id: uuid.UUID, index: int, task_id: str) -> Response:
+    """A sample's whole raw text, or with `?part=program` its program, as plain text."""
+    sample = repository.sample(session(), run_id, task_id, index)
+    text = (sample.program or "") if request.args.get("part") == "program" else sample.raw
+    answer = Response(text.encode("utf-8", "replace"), content_type="text/plain; charset=utf-8")
+    answer.headers["X-Content-Type-Options"] = "nosniff"
+    return answer
+
+
+@bp.get("/runs/new")
+def new() -> str:
+    """The empty form, or with `?like=` a run's id that run's configuration."""
+    like = _uuid(request.args.get("like"))
+    values = as_form(repository.get_run(session(), like) if like else None)
+    if not like and request.args.get("dataset"):
+        values["dataset"] = request.args["dataset"]
+    return _form(values, {})
+
+
+@bp.post("/runs/new")
+def create() -> AnyResponse | tuple[str, int]:
+    """Submits the run and shows it; a form at fault comes back with what was typed and what is wrong."""
+    spec, errors = parse_form(request.form)
+    if spec is not None:
+        try:
+            return redirect(url_for("runs.show", run_id=service.submit(context(), spec)), 303)
+        except BadInput as problem:
+            errors = {problem.field or "": str(problem)}
+    return _form(dict(request.form), errors), 422
+
+
+@bp.post("/runs/<uuid:run_id>/cancel")
+def cancel(run_id: uuid.UUID) -> AnyResponse:
+    """Asks for no more of the run."""
+    service.cancel(context(), run_id)
+    return redirect(url_for("runs.show", run_id=run_id), 303)
+
+
+@bp.post("/runs/<uuid:run_id>/resume")
+def resume(run_id: uuid.UUID) -> AnyResponse:
+    """Works what the run left undone."""
+    service.resume(context(), run_id)
+    return redirect(url_for("runs.show", run_id=run_id), 303)
+
+
+def _curve(run: Run, tasks: Any, figures: dict[str, Any]) -> dict[str, Any]:
+    stored = run.curve
+    budgets, first, every = (stored.budgets, stored.pass_first, stored.pass_all) if stored else measured.curve(run, tasks)
+    n_tasks = int(figures.get("tasks") or 0)
+    chart = shown.curve_chart(run, budgets, first, every, n_tasks) if budgets else None
+    return {"scores": shown.scores(run, figures, n_tasks), "chart": chart,
+            "chart_note": f"Over {n_tasks} judged tasks; the band is Wilson's 95 % interval of Pass@First."}
+
+
+def _task_lines(tasks: Any) -> dict[str, Any]:
+    groups = shown.line_groups(shown.task_lines(tasks))
+    show = request.args.get("show", "all")
+    show = show if show in groups else "all"
+    rows = groups[show][1]
+    used = {s.sign for row in rows for s in row.samples}
+    return {"rows": rows, "show": show, "signs": sorted(used, key=lambda s: s.name),
+            "filters": [(key, label, len(lines)) for key, (label, lines) in groups.items()]}
+
+
+def _form(values: dict[str, str], errors: dict[str, str]) -> str:
+    return render_template(
+        "runs/new.html", values=values, errors=errors, datasets=sorted({*BUILTIN, *_dataset_names()}),
+        models=models.list_models(), acceptances=ACCEPTANCES, dtypes=DTYPES, devices=DEVICES, modes=PROMPT_MODES)
+
+
+def _dataset_names() -> list[str]:
+    return sorted({d.name for d in datasets.list_datasets(session())})
+
+
+def _neighbour(row: RunTask, step: int) -> str | None:
+    return session().scalar(select(Task.task_id).join(RunTask, RunTask.task_pk == Task.id).where(
+        RunTask.run_id == row.run_id, RunTask.position == row.position + step))
+
+
+def _uuid(text: str | None) -> uuid.UUID | None:
+    if not text:
+        return None
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        raise BadInput(f"{text[:60]!r} is not a run's id: open the run from the list of runs") from None

@@ -1,0 +1,145 @@
+"""A service over a fresh SQLite file, and runs in every state with data made up for these tests."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from app.context import Context, make_context
+from app.datasets.service import require
+from app.db import utcnow
+from app.factory import create_app
+from app.migrate import upgrade
+from app.runs import figures
+from app.runs.models import Run, RunTask
+from app.samples.models import Sample
+from app.settings import Settings
+from app.states import RunKind, RunState, TaskState
+from app.workers.models import Worker
+
+FAILS = ("wrong_answer", "wrong_answer", "wrong_answer", "exception", "exception", "syntax_error", "timeout", "empty",
+         "memory", "crashed", "output_limit", "forged")
+DETAILS = {"wrong_answer": "assertion failed", "exception": "IndexError: list index out of range",
+           "syntax_error": "'(' was never closed (line 7)", "timeout": "ran past 3 s"}
+ENDED = (RunState.FINISHED, RunState.INTERRUPTED, RunState.CANCELLED, RunState.FAILED)
+
+
+@dataclass
+class World:
+    """The service under test and what builds its rows."""
+
+    context: Context
+    app: Flask
+
+    @property
+    def client(self) -> FlaskClient:
+        return self.app.test_client()
+
+    def add_run(
+        self, name: str, *, state: RunState = RunState.FINISHED, target: str = "smollm2-135m", drafter: str = "sibling",
+        n: int = 4, budget_s: float = 10.0, skill: float = 0.4, pace: float = 2.5, limit: int | None = 12,
+        done: int | None = None, device: str = "NVIDIA H100 80GB HBM3", seed: int = 1, raw: str | None = None,
+        prompt: str | None = None, graded: bool = True,
+    ) -> uuid.UUID:
+        """A run of which `done` tasks (None: all) have been decoded and judged. `skill` and `pace` shape the dice."""
+        dice = random.Random(f"{name}{seed}")
+        dataset = require(self.context, "humaneval")
+        tasks = dataset.tasks[:limit]
+        done = len(tasks) if done is None else done
+        now = utcnow()
+        with self.context.database.session() as session:
+            run = Run(
+                name=name, kind=RunKind.EVAL, state=state, dataset_id=dataset.id, target=target, drafter=drafter,
+                draft_length="bass", acceptance="coupled", dtype="auto", device="auto", n=n, budget_s=budget_s,
+                temperature=0.2, top_p=0.95, seed=seed, max_tokens=512, prompt_mode="auto",
+                prompt_mode_used="completion", n_tasks=len(tasks), graded=graded,
+                command=f"bassline eval --target {target} --drafter {drafter} --n {n} --budget {budget_s:g}",
+                error="no sandbox on this machine: install bubblewrap" if state == RunState.FAILED else None,
+                provenance={"device_name": device, "torch_version": "2.11.0", "target_sha256": "9f2c" * 16} if done else {},
+                started_at=now - dt.timedelta(minutes=7) if state != RunState.QUEUED else None,
+                finished_at=now if state in ENDED else None)
+            session.add(run)
+            session.flush()
+            for position, task in enumerate(tasks):
+                row = RunTask(run_id=run.id, task_pk=task.id, position=position, state=TaskState.QUEUED)
+                if position < done:
+                    self._decode(run, row, task.prompt, dice, skill, pace, raw, prompt)
+                    row.state = TaskState.FINISHED
+                elif state == RunState.RUNNING and position == done:
+                    row.state = TaskState.DECODING
+                session.add(row)
+            session.flush()
+            if state in ENDED:
+                figures.record(session, run)
+            return run.id
+
+    def _decode(self, run: Run, row: RunTask, task_prompt: str, dice: random.Random, skill: float, pace: float,
+                raw: str | None, prompt: str | None) -> None:
+        ability = min(max(dice.gauss(skill, 0.32), 0.0), 1.0)
+        tokens = dice.randint(40, 220)
+        row.prompt_sent, row.prompt_version, row.n_prompt_tokens = prompt or task_prompt, "completion-1", 154
+        row.queue_s, row.prefill_s, row.sandbox_s = dice.uniform(0.05, 0.4), 0.02 * pace, dice.uniform(0.2, 0.7)
+        ends = []
+        for index in range(run.n):
+            n_tokens = max(tokens + dice.randint(-25, 60), 8)
+            end = pace * n_tokens / 100 * dice.uniform(0.8, 1.35)
+            late = end > run.budget_s
+            passes = dice.random() < ability
+            verdict = "passed" if passes else dice.choice(FAILS)
+            body = raw if raw is not None else (
+                f"    # attempt {index}\n    result = []\n    for item in range({n_tokens}):\n"
+                f"        if item % {index + 2} == 0:\n            result.append(item)\n    return sorted(result)\n")
+            ends.append(min(end, run.budget_s + 0.02))
+            row.samples.append(Sample(
+                run_id=run.id, index=index, seed=run.seed, raw=body, n_tokens=n_tokens,
+                mean_logprob=dice.gauss(-0.16 if passes else -0.24, 0.07),
+                finish_reason="deadline" if late else "stop", first_token_s=row.prefill_s * 1.1,
+                finished_s=ends[-1], n_rounds=max(n_tokens // 3, 1), n_drafted=n_tokens, n_accepted=int(n_tokens * 0.62),
+                token_ids=[], logprobs=[], origins="", program=task_prompt + body if run.graded else None,
+                extraction="completion" if run.graded else None, verdict=verdict if run.graded else None,
+                verdict_detail=DETAILS.get(verdict) if run.graded else None,
+                traceback=None if passes or not run.graded else
+                "Traceback (most recent call last):\n  File \"candidate.py\", line 12, in check\nAssertionError",
+                failing_assert="assert candidate([1.0, 2.0, 3.9], 0.3) == True" if verdict == "wrong_answer" else None,
+                got="False" if verdict == "wrong_answer" else None,
+                expected="True" if verdict == "wrong_answer" else None,
+                cpu_s=0.03, sandbox_wall_s=0.05, isolation="bwrap"))
+        row.wall_s = max(ends)
+        row.draft_s, row.other_s = row.wall_s * 0.14, row.wall_s * 0.06
+        row.verify_s = row.wall_s - row.draft_s - row.other_s - row.prefill_s
+        row.n_rounds, row.peak_memory_bytes = tokens // 3, 3 * 2**30
+
+    def add_worker(self, name: str = "gpu-1:4242", *, seen_s_ago: float = 3.0) -> None:
+        """A worker last heard of so many seconds ago."""
+        with self.context.database.session() as session:
+            session.add(Worker(name=name, host=name.split(":")[0], pid=4242, device="NVIDIA H100 80GB HBM3",
+                               model="qwen2.5-coder-0.5b", last_seen_at=utcnow() - dt.timedelta(seconds=seen_s_ago)))
+
+
+@pytest.fixture
+def make_world(tmp_path: Path) -> Iterator[Callable[[], World]]:
+    made: list[World] = []
+
+    def make() -> World:
+        ctx = make_context(Settings(data_dir=tmp_path, database_url=f"sqlite:///{tmp_path}/bassline.db", _env_file=None))
+        upgrade(ctx.database)
+        made.append(World(ctx, create_app(ctx)))
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.context.database.dispose()
+
+
+@pytest.fixture
+def world(make_world: Callable[[], World]) -> World:
+    """An empty service."""
+    return make_world()
