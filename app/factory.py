@@ -15,7 +15,6 @@ from app.errors import BadInput
 DOMAINS = (
     "leaderboard",
     "complete",
-    "compare",
     "runs",
     "samples",
     "datasets",
