@@ -16,12 +16,15 @@ import time
 from collections.abc import Callable, Sequence
 
 import torch
+import transformers
 
 from decoding import acceptance
 from decoding.acceptance import NO_TOKEN
+from decoding.attention import ATTENTION_NAME
 from decoding.batch import Batch
 from decoding.clock import Clock
 from decoding.config import MAX_DRAFT_LENGTH, EngineConfig, parse_drafter
+from decoding.device import device_name
 from decoding.draft_length import make_policy
 from decoding.drafters.base import Drafter, NoDrafter, Proposal
 from decoding.drafters.combined import LookupThenModel
@@ -29,6 +32,7 @@ from decoding.drafters.lookup import LookupDrafter
 from decoding.drafters.model import ModelDrafter
 from decoding.memory import peak_memory_bytes
 from decoding.models import LoadedModel, check_same_tokenizer, load
+from decoding.prepack import prepack
 from decoding.request import (
     Completion,
     OnUpdate,
@@ -58,11 +62,11 @@ class Engine:
     @classmethod
     def load(cls, config: EngineConfig, on_progress: Callable[[str], None] | None = None) -> Engine:
         """Return an engine with its models in memory and warmed up. Raises ModelError or RequestError."""
-        target = load(config.target, config.dtype, config.device, on_progress)
+        target = _load(config, config.target, on_progress)
         spec = parse_drafter(config.drafter)
         draft = None
         if spec.model is not None:
-            draft = load(spec.model, config.dtype, config.device, on_progress)
+            draft = _load(config, spec.model, on_progress)
             check_same_tokenizer(target, draft)
         engine = cls(config, target, draft)
         engine._warm_up()
@@ -84,6 +88,24 @@ class Engine:
     def context_length(self) -> int:
         """Tokens the target can look at, prompt and output together."""
         return self.target.context_length
+
+    def provenance(self) -> dict[str, str | int | None]:
+        """Return what a figure was measured with: models by hash, device, precision and versions."""
+        facts: dict[str, str | int | None] = {
+            "target": self.target.name,
+            "target_sha256": self.target.sha256,
+            "target_parameters": self.target.n_parameters,
+            "draft": self.draft.name if self.draft else None,
+            "draft_sha256": self.draft.sha256 if self.draft else None,
+            "draft_parameters": self.draft.n_parameters if self.draft else None,
+            "device": device_name(self.target.device),
+            "threads": torch.get_num_threads() if self.target.device.type == "cpu" else None,
+            "dtype": str(self.target.dtype).removeprefix("torch."),
+            "attention": ATTENTION_NAME,
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        }
+        return facts
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens a prompt has."""
@@ -269,6 +291,13 @@ class Engine:
             self.generate(Request(prompt=text, n=2, max_new_tokens=8))
             if self._round_s and self._prefill_s_per_token:
                 break
+
+
+def _load(config: EngineConfig, ref: str, on_progress: Callable[[str], None] | None) -> LoadedModel:
+    """Load a model with our attention and, on a CPU, reordered weights."""
+    loaded = load(ref, config.dtype, config.device, on_progress, attention=ATTENTION_NAME)
+    prepack(loaded.model)
+    return loaded
 
 
 def _split(flat: list, accepted: list[int]) -> list[list]:  # type: ignore[type-arg]

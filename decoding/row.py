@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from decoding.noise import row_key
@@ -34,7 +35,7 @@ class Row:
         return len(self.tokens) - self.n_prompt
 
     def extend(
-        self, tokens: list[int], logprobs: list[float], n_accepted: int, eos: frozenset[int], now: float
+        self, tokens: list[int], logprobs: list[float], n_accepted: int, eos: Collection[int], now: float
     ) -> tuple[Origin, ...]:
         """Take a round's tokens up to the first reason to end; return the origins of those taken.
 

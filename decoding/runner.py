@@ -25,6 +25,7 @@ class ModelRunner:
         config = model.config.get_text_config()
         self.cache = RaggedCache(config.num_hidden_layers, max_rows, capacity)
 
+    @torch.inference_mode()
     def prefill(self, tokens: Sequence[int], n_rows: int) -> None:
         """Commit `tokens` to row 0 and share them with `n_rows` rows; no logits are wanted yet."""
         self.cache.lens = [0]

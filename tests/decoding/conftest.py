@@ -1,0 +1,109 @@
+"""Tiny models with random weights and a byte tokenizer: real architectures through the real code, in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+from decoding.attention import ATTENTION_NAME
+from decoding.config import EngineConfig
+from decoding.engine import Engine
+from decoding.models import LoadedModel
+
+EOS = 256
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """Matrices this small only wait for each other on several threads."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> PreTrainedTokenizerFast:
+    """One token per byte, and an end of sequence."""
+    vocabulary = {c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))} | {"<eos>": EOS}
+    inner = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    inner.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<eos>")
+
+
+def tiny_qwen2(seed: int = 0) -> PreTrainedModel:
+    """A two-layer Qwen2 whose next-token distribution is neither flat nor certain."""
+    torch.manual_seed(seed)
+    config = Qwen2Config(
+        vocab_size=260,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        tie_word_embeddings=False,
+    )
+    model = Qwen2ForCausalLM(config).eval()
+    with torch.no_grad():
+        model.lm_head.weight.normal_(0, 0.4)
+    return model
+
+
+def disturbed(model: PreTrainedModel, amount: float) -> PreTrainedModel:
+    """The same model with noise on its weights: a draft model that is often right."""
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight) * amount * weight.std())
+    return model
+
+
+@pytest.fixture(scope="session")
+def loaded(tokenizer: PreTrainedTokenizerFast) -> Callable[[PreTrainedModel], LoadedModel]:
+    def load(model: PreTrainedModel) -> LoadedModel:
+        model.set_attn_implementation(ATTENTION_NAME)
+        return LoadedModel(
+            model=model,
+            tokenizer=tokenizer,
+            ref="tiny",
+            name="tiny",
+            sha256="0" * 64,
+            source="test",
+            folder=Path(),
+            dtype=torch.float32,
+            device=torch.device("cpu"),
+            n_parameters=model.num_parameters(),
+            n_weight_bytes=4 * model.num_parameters(),
+            context_length=512,
+            vocab_size=EOS + 1,
+            eos_token_ids=(EOS,),
+            fim_tokens=None,
+            has_chat_template=False,
+        )
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def target(loaded: Callable[[PreTrainedModel], LoadedModel]) -> LoadedModel:
+    return loaded(tiny_qwen2())
+
+
+@pytest.fixture(scope="session")
+def draft(loaded: Callable[[PreTrainedModel], LoadedModel]) -> LoadedModel:
+    return loaded(disturbed(tiny_qwen2(), 0.05))
+
+
+@pytest.fixture(scope="session")
+def engine(target: LoadedModel, draft: LoadedModel) -> Callable[..., Engine]:
+    """Make an engine over the tiny models; keywords are EngineConfig's."""
+
+    def make(**settings: object) -> Engine:
+        config = EngineConfig(**{"target": "tiny", "drafter": "none", **settings})
+        return Engine(config, target, draft if "draft" in config.drafter else None)
+
+    return make

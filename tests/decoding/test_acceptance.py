@@ -1,0 +1,134 @@
+"""Both acceptance rules emit the target's distribution, and the tests would notice if they did not.
+
+The statistical test is the joint one: a Markov target over 4 tokens, drafts of 2 from another chain, the first three
+tokens of each row as one of 64 cells, rows of unequal draft length in one ragged batch, and a positive control.
+"""
+
+import pytest
+import torch
+
+from decoding import acceptance
+from decoding.acceptance import NO_TOKEN
+from decoding.layout import Layout
+from decoding.noise import Role, row_key
+from decoding.sampling import Distribution
+
+V = 4
+CHI2_LIMIT = 103.44  # 63 degrees of freedom, 0.001
+N_TRIALS = 12_000
+
+
+def chain(seed: int) -> torch.Tensor:
+    """Transition probabilities [V + 1, V]; row V is the start."""
+    return (torch.randn(V + 1, V, generator=torch.Generator().manual_seed(seed)) * 1.2).softmax(dim=1)
+
+
+TARGET, DRAFT = chain(1), chain(2)
+
+
+def distribution(p: torch.Tensor) -> Distribution:
+    return Distribution(torch.arange(V).expand(p.shape).contiguous(), p.log())
+
+
+def one_round(rule: str, keys: torch.Tensor, start: torch.Tensor, at: int, k: int) -> acceptance.Verdict:
+    """Draft k tokens from state `start` and verify; rows alternate between full drafts and drafts of one."""
+    role = Role.SAMPLE if rule == "coupled" else Role.DRAFT
+    R = len(keys)
+    state, tokens, laws = start, [], []
+    for j in range(k):
+        laws.append(DRAFT[state])
+        state = distribution(laws[-1]).sample(keys, torch.full((R,), at + j), role)
+        tokens.append(state)
+    draft = torch.stack(tokens, dim=1)
+    draft[1::2, 1:] = NO_TOKEN
+    counts = [1 + int((row != NO_TOKEN).sum()) for row in draft]
+    layout = Layout.build([at - 1] * R, counts, torch.device("cpu"))
+    packed_states = torch.cat([torch.cat([start[r : r + 1], draft[r, : counts[r] - 1]]) for r in range(R)])
+    target = distribution(TARGET[packed_states])
+    if rule == "coupled":
+        return acceptance.coupled(target, layout, draft, keys)
+    q = distribution(torch.stack(laws, dim=1).flatten(0, 1))
+    verdict = acceptance.maximal(target, layout, draft, keys, q)
+    if rule == "wrong":  # the positive control: plain p instead of the residual after a refusal
+        at_refusal = layout.gather.gather(1, verdict.accepted[:, None])[:, 0]
+        plain = target.rows(at_refusal).sample(keys, torch.full((R,), at + 77), Role.RESIDUAL)
+        verdict = acceptance.Verdict(
+            verdict.accepted, verdict.emitted.scatter(1, verdict.accepted[:, None], plain[:, None])
+        )
+    return verdict
+
+
+def first_three(rule: str) -> torch.Tensor:
+    """Run rounds until every row has three tokens; return them [N_TRIALS, 3]."""
+    keys = torch.tensor([row_key(11, i) for i in range(N_TRIALS)])
+    written: list[list[int]] = [[] for _ in range(N_TRIALS)]
+    while todo := [r for r, tokens in enumerate(written) if len(tokens) < 3]:
+        # Rows at the same length share a batch: Layout wants one start here, raggedness comes from the drafts.
+        for length in {len(written[r]) for r in todo}:
+            rows = [r for r in todo if len(written[r]) == length]
+            start = torch.tensor([written[r][-1] if written[r] else V for r in rows])
+            verdict = one_round(rule, keys[rows], start, length + 1, 2)
+            for r, n, emitted in zip(rows, verdict.accepted.tolist(), verdict.emitted.tolist(), strict=True):
+                written[r] += emitted[: n + 1]
+    return torch.tensor([tokens[:3] for tokens in written])
+
+
+def chi2(rule: str, parity: int) -> float:
+    tokens = first_three(rule)[parity::2]
+    observed = torch.bincount(tokens @ torch.tensor([V * V, V, 1]), minlength=V**3).double()
+    a, b, c = torch.meshgrid(torch.arange(V), torch.arange(V), torch.arange(V), indexing="ij")
+    law = (TARGET[V][a] * TARGET[a, b] * TARGET[b, c]).flatten().double() * len(tokens)
+    return float(((observed - law) ** 2 / law).sum())
+
+
+@pytest.mark.parametrize("rule", ["coupled", "maximal"])
+@pytest.mark.parametrize("parity", [0, 1], ids=["full drafts", "short drafts"])
+def test_the_law_of_three_tokens_is_the_targets(rule: str, parity: int) -> None:
+    assert chi2(rule, parity) < CHI2_LIMIT
+
+
+def test_the_statistic_has_power_to_notice_a_wrong_residual() -> None:
+    assert chi2("wrong", 0) > CHI2_LIMIT
+
+
+@pytest.mark.parametrize("rule", ["coupled", "maximal"])
+def test_a_draft_that_equals_the_target_is_always_accepted(rule: str) -> None:
+    R, k = 200, 3
+    keys = torch.tensor([row_key(3, i) for i in range(R)])
+    law = TARGET[V].expand(R, k + 1, V)
+    role = Role.SAMPLE if rule == "coupled" else Role.DRAFT
+    draft = torch.stack([distribution(law[:, j]).sample(keys, torch.full((R,), j + 1), role) for j in range(k)], dim=1)
+    layout = Layout.build([0] * R, [k + 1] * R, torch.device("cpu"))
+    p, q = distribution(law.flatten(0, 1)), distribution(law[:, :k].flatten(0, 1))
+    if rule == "coupled":
+        verdict = acceptance.coupled(p, layout, draft, keys)
+    else:
+        verdict = acceptance.maximal(p, layout, draft, keys, q)
+    assert verdict.accepted.tolist() == [k] * R
+
+
+@pytest.mark.parametrize("rule", ["coupled", "maximal"])
+def test_a_draft_outside_the_targets_support_is_never_accepted(rule: str) -> None:
+    R = 50
+    keys = torch.tensor([row_key(4, i) for i in range(R)])
+    p = torch.tensor([0.5, 0.5, 0.0, 0.0]).expand(R * 2, V)
+    layout = Layout.build([0] * R, [2] * R, torch.device("cpu"))
+    draft = torch.full((R, 1), 3)
+    rule_of = {"coupled": acceptance.coupled, "maximal": lambda *a: acceptance.maximal(*a, q=None)}
+    verdict = rule_of[rule](distribution(p), layout, draft, keys)
+    assert verdict.accepted.tolist() == [0] * R
+    assert set(verdict.emitted[:, 0].tolist()) == {0, 1}
+
+
+def test_a_certain_draft_is_accepted_with_the_targets_probability() -> None:
+    R = 20_000
+    keys = torch.tensor([row_key(6, i) for i in range(R)])
+    layout = Layout.build([0] * R, [2] * R, torch.device("cpu"))
+    p = torch.tensor([0.1, 0.6, 0.2, 0.1]).expand(R * 2, V)
+    for verdict in (
+        acceptance.maximal(distribution(p), layout, torch.ones(R, 1, dtype=torch.int64), keys, None),
+        acceptance.coupled(distribution(p), layout, torch.ones(R, 1, dtype=torch.int64), keys),
+    ):
+        assert abs(verdict.accepted.double().mean() - 0.6) < 0.015
+        share = torch.bincount(verdict.emitted[:, 0], minlength=V) / R
+        assert (share - p[0]).abs().max() < 0.015

@@ -1,0 +1,215 @@
+"""The promises of the engine: lossless, ragged, on time, reproducible, honest about why a sample ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+
+from decoding.engine import Engine
+from decoding.models import LoadedModel
+from decoding.request import Request, RequestError, SamplingParams, Update
+
+PROMPT = "def add(a, b):\n    return a + b\n\ndef add(a, b):"
+DRAFTERS = ["ngram", "sibling", "draft", "ngram+draft", "sibling+draft"]
+EOS = 256
+MakeEngine = Callable[..., Engine]
+
+
+def request(**changes: object) -> Request:
+    settings = {"prompt": PROMPT, "n": 5, "seed": 3, "max_new_tokens": 48, **changes}
+    settings["sampling"] = SamplingParams(temperature=settings.pop("temperature", 0.8), top_p=0.95)  # type: ignore[arg-type]
+    return Request(**settings)  # type: ignore[arg-type]
+
+
+def without_eos(engine: Engine) -> Engine:
+    """An engine whose samples never end by themselves: the end-of-sequence id is no token of its vocabulary."""
+    engine.target = replace(engine.target, vocab_size=EOS)
+    return engine
+
+
+def tokens_of(engine: Engine, wanted: Request) -> list[list[int]]:
+    return [sample.token_ids for sample in engine.generate(wanted).samples]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.2, 0.8, 1.0])
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_no_drafter_policy_or_batch_size_changes_a_sample(engine: MakeEngine, drafter: str, temperature: float) -> None:
+    wanted = request(temperature=temperature)
+    plain = tokens_of(engine(), wanted)
+    for max_batch in (1, 3, 8):
+        for draft_length in ("bass", "fixed:3"):
+            made = engine(drafter=drafter, draft_length=draft_length, max_batch=max_batch)
+            assert tokens_of(made, wanted) == plain, (drafter, draft_length, max_batch)
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_greedy_is_the_same_under_the_maximal_rule(engine: MakeEngine, drafter: str) -> None:
+    wanted = request(temperature=0.0)
+    assert tokens_of(engine(drafter=drafter, acceptance="maximal"), wanted) == tokens_of(engine(), wanted)
+
+
+def test_greedy_is_what_transformers_generates(engine: MakeEngine, target: LoadedModel) -> None:
+    ours = tokens_of(engine(drafter="draft"), request(temperature=0.0, n=1))[0]
+    ids = torch.tensor([target.tokenizer(PROMPT)["input_ids"]])
+    target.model.set_attn_implementation("eager")
+    try:
+        theirs = target.model.generate(ids, max_new_tokens=48, do_sample=False, eos_token_id=256, pad_token_id=0)
+    finally:
+        target.model.set_attn_implementation("ragged_cache")
+    assert ours == [t for t in theirs[0, ids.shape[1] :].tolist() if t != 256]
+
+
+def test_a_perfect_drafter_is_always_accepted(loaded: Callable, engine: MakeEngine, target: LoadedModel) -> None:
+    made = engine(drafter="draft", draft_length="fixed:4")
+    made.draft = target
+    completion = made.generate(request(max_new_tokens=40))
+    assert all(n == d for r in completion.rounds for n, d in zip(r.accepted, r.drafted, strict=True))
+    assert all(len(s.token_ids) <= 5 * s.n_rounds for s in completion.samples)
+    longest = max(completion.samples, key=lambda s: s.n_tokens)
+    assert longest.n_rounds == -(-longest.n_tokens // 5)
+
+
+def test_a_drafter_that_is_always_wrong_changes_nothing(engine: MakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = engine(drafter="ngram", draft_length="fixed:3")
+    plain = tokens_of(engine(), request())
+    from decoding.drafters.base import Proposal
+    from decoding.drafters.lookup import LookupDrafter
+
+    # Token 255 is not in any of the plain texts, so no draft can be right.
+    assert not any(255 in tokens for tokens in plain)
+    monkeypatch.setattr(LookupDrafter, "propose", lambda self, rows, lengths: Proposal([[255] * k for k in lengths]))
+    completion = made.generate(request())
+    assert [s.token_ids for s in completion.samples] == plain
+    assert sum(s.n_accepted for s in completion.samples) == 0
+    assert sum(s.n_drafted for s in completion.samples) > 0
+
+
+def test_a_sample_does_not_depend_on_how_many_there_are(engine: MakeEngine) -> None:
+    few, many = (tokens_of(engine(drafter="sibling"), request(n=n)) for n in (2, 9))
+    assert many[:2] == few
+
+
+def test_seeds_and_samples_differ(engine: MakeEngine) -> None:
+    texts = [tuple(t) for seed in (1, 2) for t in tokens_of(engine(), request(seed=seed, n=3))]
+    assert len(set(texts)) == len(texts)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 10])
+@pytest.mark.parametrize("drafter", ["none", "draft"])
+def test_a_length_limit_is_hit_exactly(engine: MakeEngine, drafter: str, limit: int) -> None:
+    made = without_eos(engine(drafter=drafter))
+    for sample in made.generate(request(max_new_tokens=limit, temperature=0.0)).samples:
+        assert (sample.n_tokens, sample.finish_reason) == (limit, "length")
+
+
+def test_a_stop_string_inside_an_accepted_block_cuts_the_block(engine: MakeEngine, target: LoadedModel) -> None:
+    free = engine().generate(request(n=1)).samples[0]
+    stop = free.text[6:9]
+    at = free.text.index(stop)
+    made = engine(drafter="draft", draft_length="fixed:16")
+    made.draft = target
+    cut = made.generate(request(n=1, stop=(stop,))).samples[0]
+    assert cut.text == free.text[:at]
+    assert cut.token_ids == free.token_ids[: len(cut.token_ids)]
+    assert (cut.finish_reason, len(cut.logprobs)) == ("stop", cut.n_tokens)
+    assert cut.n_rounds == 1
+
+
+def test_logprobs_are_the_targets_own_at_temperature_one(engine: MakeEngine, target: LoadedModel) -> None:
+    sample = engine(drafter="draft").generate(request(n=1, temperature=0.2)).samples[0]
+    prompt = target.tokenizer(PROMPT)["input_ids"]
+    target.model.set_attn_implementation("eager")
+    try:
+        with torch.inference_mode():
+            logits = target.model(torch.tensor([prompt + sample.token_ids])).logits[0, len(prompt) - 1 : -1]
+    finally:
+        target.model.set_attn_implementation("ragged_cache")
+    expected = logits[:, : target.vocab_size].log_softmax(1).gather(1, torch.tensor(sample.token_ids)[:, None])[:, 0]
+    assert torch.allclose(torch.tensor(sample.logprobs), expected, atol=1e-4)
+
+
+def test_every_sample_comes_back_with_its_state_when_time_is_up(engine: MakeEngine) -> None:
+    made = engine(drafter="sibling", max_batch=2)
+    wanted = request(n=5, max_new_tokens=400, budget_s=0.15, temperature=1.0)
+    completion = made.generate(wanted)
+    assert [s.index for s in completion.samples] == [0, 1, 2, 3, 4]
+    assert all(s.finish_reason is not None and s.finished_s is not None for s in completion.samples)
+    unhurried = tokens_of(made, request(n=5, max_new_tokens=400, temperature=1.0))
+    for sample, whole in zip(completion.samples, unhurried, strict=True):
+        assert sample.token_ids == whole[: sample.n_tokens]
+
+
+def test_a_budget_that_no_prefill_can_meet_still_answers(engine: MakeEngine) -> None:
+    made = engine()
+    made.generate(request())
+    completion = made.generate(request(prompt=PROMPT * 8, budget_s=1e-6))
+    assert [s.finish_reason for s in completion.samples] == ["deadline"] * 5
+    assert all(s.text == "" for s in completion.samples)
+
+
+def test_cancel_is_honoured_within_a_round(engine: MakeEngine) -> None:
+    asked = 0
+
+    def cancel() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked == 4
+
+    endless = without_eos(engine())
+    completion = endless.generate(request(max_new_tokens=400, temperature=1.0), should_cancel=cancel)
+    assert len(completion.rounds) == 3
+    assert {s.finish_reason for s in completion.samples} == {"cancelled"}
+
+
+def test_updates_tell_each_sample_as_it_grows(engine: MakeEngine) -> None:
+    seen: dict[int, list[Update]] = {}
+
+    def note(updates: Sequence[Update]) -> None:
+        for update in updates:
+            seen.setdefault(update.index, []).append(update)
+
+    completion = engine(drafter="ngram", max_batch=2).generate(request(), on_update=note)
+    for sample in completion.samples:
+        updates = seen[sample.index]
+        assert updates[-1].text == sample.text
+        assert updates[-1].finish_reason == sample.finish_reason
+        assert [o for u in updates for o in u.origins] == sample.origins
+        assert [u.n_tokens for u in updates] == sorted(u.n_tokens for u in updates)
+        assert sample.origins.count("draft") <= sample.n_accepted
+
+
+def test_counts_agree_between_samples_and_rounds(engine: MakeEngine) -> None:
+    completion = engine(drafter="sibling+draft").generate(request())
+    assert sum(sum(r.accepted) for r in completion.rounds) == sum(s.n_accepted for s in completion.samples)
+    assert sum(sum(r.drafted) for r in completion.rounds) == sum(s.n_drafted for s in completion.samples)
+    assert all(s.first_token_s <= s.finished_s <= completion.wall_s for s in completion.samples if s.token_ids)
+
+
+def test_a_prompt_beyond_the_context_is_refused(engine: MakeEngine) -> None:
+    with pytest.raises(RequestError, match="prompt is 600 tokens long and tiny can look at 512: shorten it"):
+        engine().generate(request(prompt="a" * 600))
+
+
+def test_a_prompt_that_fills_the_context_leaves_what_is_left(engine: MakeEngine) -> None:
+    made = without_eos(engine(drafter="ngram"))
+    (sample,) = made.generate(request(prompt="ab" * 253, n=1, temperature=0.0)).samples
+    assert (sample.n_tokens, sample.finish_reason) == (6, "length")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("n", 0), ("n", 1025), ("budget_s", 0.0), ("budget_s", float("nan")), ("max_new_tokens", 0), ("prompt", "")],
+)
+def test_a_request_out_of_range_names_its_field(field: str, value: object) -> None:
+    with pytest.raises(RequestError, match=field.removesuffix("_s")):
+        Request(**{"prompt": "x", field: value})  # type: ignore[arg-type]
+
+
+def test_time_passes_for_a_sample_from_the_start_of_the_request(engine: MakeEngine) -> None:
+    started = time.perf_counter()
+    completion = engine().generate(request(n=1))
+    assert 0 < completion.samples[0].finished_s <= time.perf_counter() - started
