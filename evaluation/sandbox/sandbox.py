@@ -78,7 +78,7 @@ class Sandbox:
             if not reasons:
                 return sandbox
             sandbox.close()
-            refused.append(f"{tier.label}: {'; '.join(reasons)}.")
+            refused.append(f"{tier.label}: {'; '.join(reasons).rstrip('.')}.")
         raise SandboxUnavailable(" ".join(["No tier of isolation works here.", *refused]))
 
     @property

