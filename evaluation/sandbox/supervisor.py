@@ -19,7 +19,8 @@ from evaluation.sandbox.inside import codec
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.zygotes import Slot
 
-_CPU_SLACK_S = 0.1
+_SPENT_SHARE = 0.5
+"""The kernel counts ticks for RLIMIT_CPU: a busy machine kills before the exact figure reaches the limit."""
 _VERDICT_BYTES = 2**18
 _OWN_STATUSES = frozenset(
     ("passed", "wrong_answer", "exception", "syntax_error", "memory", "crashed", "forged", "sandbox_error")
@@ -149,7 +150,7 @@ def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limit
         return result("output_limit", f"the program printed more than {limits.output_bytes} bytes")
     if not watch.ended:
         return result("timeout", f"no answer within {limits.wall_s:g} s")
-    spent = limits.cpu_s - _CPU_SLACK_S
+    spent = limits.cpu_s * _SPENT_SHARE
     out_of_time = guest["exit_code"] == -signal.SIGKILL and cpu_s >= spent
     if verdict is None:
         # Once the candidate's code was sent, its values can be what broke the checker: it is charged.

