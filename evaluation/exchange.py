@@ -134,7 +134,8 @@ def _csv(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     columns = [field for field in FIELDS if field not in LONG_TEXTS]
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    for cells in chain([columns], ([_cell(record.get(c)) for c in columns] for record in records)):
+    rows: Iterator[list[object]] = ([_cell(record.get(c)) for c in columns] for record in records)
+    for cells in chain([list[object](columns)], rows):
         writer.writerow(cells)
         yield buffer.getvalue()
         buffer.seek(0)

@@ -25,9 +25,11 @@ from evaluation.source import bound_names, defined_names, parse, parse_open
 
 How = Literal["completion", "fenced", "open_fence", "function", "empty"]
 VERSION = "extraction-1"
-MAX_FENCES = 8
+MAX_FENCES = 6
 """Fence lines looked at; more are nested examples, not answers."""
-MAX_CHARS = 100_000
+MAX_BODIES = 6
+"""Blocks that are tried as a body alone, the dearest reading."""
+MAX_CHARS = 50_000
 """Longest text that is read in more ways than the literal one; the repairs cost more than linear time."""
 
 _FENCE = re.compile(r" {0,3}(?:```+|~~~+)[^`]*")
@@ -70,13 +72,13 @@ def _unix_lines(text: str) -> str:
 
 def _readings(task: Task, text: str, opened: bool) -> Iterator[tuple[How, str]]:
     """Candidate programs, the likeliest first."""
-    blocks = list(_blocks(text, opened))
+    blocks = [(how, code) for how, code in _blocks(text, opened) if code.strip()]
     if not opened and _starts_indented(text, task.entry_point):
         yield "completion", task.prompt + text
     for how, code in blocks:
         if (program := _restated(task, code)) is not None:
             yield how or "function", program
-    for how, code in blocks:
+    for how, code in blocks[:MAX_BODIES]:
         for program in _continued(task, code):
             yield how or "completion", program
 
@@ -110,6 +112,8 @@ def _blocks(text: str, opened: bool) -> Iterator[tuple[How | None, str]]:
 
 def _restated(task: Task, code: str) -> str | None:
     """The program, if the code defines the entry point by itself."""
+    if task.entry_point not in code:
+        return None
     for variant in dict.fromkeys((code, dedent(code))):
         if (own := salvage(variant, task.entry_point)) is not None:
             return _with_preamble(task, own)
@@ -129,7 +133,7 @@ def _continued(task: Task, code: str) -> Iterator[str]:
         lines = variant.strip("\n").split("\n")
         if not lines[0][:1].isspace():
             parts = stretches("\n".join(lines))
-            for end in range(len(parts), max(0, len(parts) - MAX_FENCES), -1):
+            for end in range(len(parts), max(0, len(parts) - MAX_BODIES), -1):
                 whole = indent("\n".join(parts[:end]), margin)
                 if parse(f"def body():\n{whole}\n") is not None:
                     yield f"{prompt}{whole}\n"

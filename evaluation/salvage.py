@@ -14,6 +14,9 @@ from evaluation.source import bound_names, compile_error, is_open, parse
 MAX_JOINED = 12
 """Most unindented stretches tried together as one statement (a string or bracket may reach column 0)."""
 
+MAX_STRETCHES = 400
+"""Most stretches of a text that does not parse as a whole; more are a model repeating itself and are cut."""
+
 _CONTINUES = ("#", ")", "]", "}", "else:", "else ", "elif ", "except:", "except ", "finally:")
 
 
@@ -47,7 +50,7 @@ def stretches(source: str) -> list[str]:
 
 def _parsable(source: str) -> str:
     """The stretches of `source` that parse, alone or, where they stay open, joined with those after them, in order."""
-    parts = stretches(source)
+    parts = stretches(source)[:MAX_STRETCHES]
     kept: list[str] = []
     at = 0
     while at < len(parts):

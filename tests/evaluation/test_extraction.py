@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evaluation import datasets
 from evaluation.datasets import Task
-from evaluation.extraction import VERSION, extract
+from evaluation.extraction import MAX_CHARS, VERSION, extract
 from evaluation.prompting import MODES
 from evaluation.source import compile_error, defined_names, parse
 
@@ -211,8 +211,14 @@ def test_a_prompt_without_open_function_takes_a_whole_program() -> None:
     )
 
 
-def test_a_long_text_is_read_literally_and_in_time() -> None:
+def test_a_long_text_is_read_literally() -> None:
     assert extract(ADD, "a b\n" * 200_000, "chat").how == "open_fence"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("line", ["(\n", '"""\n', "a b\n", "def add(:\n", "x = (\n```\n", "@a\n", "add = x +\n"])
+def test_a_model_that_repeats_itself_costs_seconds_at_most(line: str) -> None:
+    extract(ADD, line * (MAX_CHARS // len(line)), "chat")
 
 
 fragments = st.sampled_from(
