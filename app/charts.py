@@ -137,7 +137,7 @@ def pass_curves(curves: Sequence[Curve], title: str, *, budget: float | None = N
     curves = [_clipped(c, low) for c in curves]
     top = _nice_top(max((max(c.high or c.values, default=0.0) for c in curves), default=0.0))
     drawings = []
-    for drawing in (_frame("wide", 960, 380, label_room), _frame("narrow", 380, 300, min(label_room, 76))):
+    for drawing in (_frame("wide", 1200, 400, label_room), _frame("narrow", 380, 300, min(label_room, 76))):
         _log_ticks(drawing, low, high)
         _share_ticks(drawing, top)
         ends = []
@@ -146,8 +146,12 @@ def pass_curves(curves: Sequence[Curve], title: str, *, budget: float | None = N
             if not xs:
                 continue
             if curve.low is not None and curve.high is not None:
-                area = _steps(drawing, xs, curve.high, top) + " L " + _steps(
-                    drawing, xs, curve.low, top, backwards=True)[2:] + " Z"
+                area = (
+                    _steps(drawing, xs, curve.high, top)
+                    + " L "
+                    + _steps(drawing, xs, curve.low, top, backwards=True)[2:]
+                    + " Z"
+                )
                 drawing.bands.append(Path(area, f"band {curve.css}"))
             drawing.lines.append(Path(_steps(drawing, xs, curve.values, top), f"curve {curve.kind} {curve.css}"))
             y = _y(drawing, curve.values[-1], top)
@@ -162,9 +166,13 @@ def pass_curves(curves: Sequence[Curve], title: str, *, budget: float | None = N
     picks = _table_budgets(low, high)
     return Chart(
         title=title,
-        description=f"{len(curves)} {'curve' if len(curves) == 1 else 'curves'} from {seconds(low)} to {seconds(high)} on a "
-                    "logarithmic axis; the table below holds the values.",
-        x_title="Budget per task", y_title="Share of tasks", drawings=tuple(drawings), low=low, high=high,
+        description=f"{len(curves)} {'curve' if len(curves) == 1 else 'curves'} from {seconds(low)} to {seconds(high)} "
+        "on a logarithmic axis; the table below holds the values.",
+        x_title="Budget per task",
+        y_title="Share of tasks",
+        drawings=tuple(drawings),
+        low=low,
+        high=high,
         table_head=("Budget", *(c.label for c in curves)),
         table=[(seconds(b), *(percent(c.at(b)) for c in curves)) for b in picks],
         keys=[(c.label, c.css) for c in curves],
@@ -177,7 +185,7 @@ def scatter(points: Sequence[Point], title: str, x_title: str) -> Chart:
     top = _nice_top(max((p.y for p in points), default=0.0))
     front = pareto(points)
     drawings = []
-    for drawing in (_frame("wide", 960, 380, 40), _frame("narrow", 380, 300, 16)):
+    for drawing in (_frame("wide", 1200, 400, 40), _frame("narrow", 380, 300, 16)):
         _log_ticks(drawing, low, high)
         _share_ticks(drawing, top)
         if front:
@@ -189,13 +197,19 @@ def scatter(points: Sequence[Point], title: str, x_title: str) -> Chart:
             drawing.dots.append(Label(x, y, p.label, p.css, href=p.href))
             if drawing.name == "wide":
                 anchor = "end" if x > drawing.right - 160 else "start"
-                drawing.labels.append(_shortened(
-                    Label(x + (-11 if anchor == "end" else 11), y, p.label, p.css, anchor, p.href), 26))
+                drawing.labels.append(
+                    _shortened(Label(x + (-11 if anchor == "end" else 11), y, p.label, p.css, anchor, p.href), 26)
+                )
         drawing.labels = _apart(drawing.labels, drawing.top, drawing.bottom)
         drawings.append(drawing)
     return Chart(
-        title=title, description=f"{len(points)} runs; {len(front)} on the front: {', '.join(p.label for p in front)}.",
-        x_title=x_title, y_title="Share of tasks", drawings=tuple(drawings), low=low, high=high,
+        title=title,
+        description=f"{len(points)} runs; {len(front)} on the front: {', '.join(p.label for p in front)}.",
+        x_title=x_title,
+        y_title="Share of tasks",
+        drawings=tuple(drawings),
+        low=low,
+        high=high,
         table_head=("Run", x_title, "Share of tasks"),
         table=[(p.label, seconds(p.x), percent(p.y)) for p in points],
         keys=[(p.label, p.css) for p in points],
@@ -226,8 +240,10 @@ def timeline(lives: Sequence[tuple[str, Any, float, float]], budget: float, wall
     """(label, verdict sign, first token in seconds, end in seconds) of each sample, from the top down."""
     step = 20
     drawings = []
-    for name, width in (("wide", 960.0), ("narrow", 380.0)):
-        d = Drawing(name, width, len(lives) * step + 52, left=52, right=width - 52, top=20, bottom=len(lives) * step + 24)
+    for name, width in (("wide", 1200.0), ("narrow", 380.0)):
+        d = Drawing(
+            name, width, len(lives) * step + 52, left=52, right=width - 52, top=20, bottom=len(lives) * step + 24
+        )
         span = max(wall, budget) if wall > budget * 0.5 else wall * 1.15
 
         def x(value: float, d: Drawing = d, span: float = span) -> float:
@@ -237,8 +253,10 @@ def timeline(lives: Sequence[tuple[str, Any, float, float]], budget: float, wall
         d.x_ticks = [Tick(x(i * mark), seconds(i * mark) if i else "0") for i in range(int(span / mark) + 1)]
         d.cursor = x(budget) if budget <= span else None
         d.labels = [Label(d.cursor, 11, f"budget {seconds(budget)}", "", "end")] if d.cursor else []
-        bars = [Life(label, sign.family, sign.letter, d.top + i * step, x(min(first, end)), x(end), seconds(end))
-                for i, (label, sign, first, end) in enumerate(lives)]
+        bars = [
+            Life(label, sign.family, sign.letter, d.top + i * step, x(min(first, end)), x(end), seconds(end))
+            for i, (label, sign, first, end) in enumerate(lives)
+        ]
         drawings.append((d, bars))
     return Timeline(tuple(drawings))
 
@@ -253,7 +271,7 @@ def pareto(points: Sequence[Point]) -> list[Point]:
 
 
 def seconds(value: float | None) -> str:
-    """A duration as read: `0.35 s`, `12 s`, `2 min 5 s`."""
+    """A duration as read: `22 ms`, `0.35 s`, `12.4 s`, `2 min 5 s`."""
     if value is None:
         return "–"
     if value >= 120:
@@ -261,7 +279,11 @@ def seconds(value: float | None) -> str:
         if minutes >= 120:
             return f"{minutes // 60} h {minutes % 60} min"
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    return f"{value:.3g} s" if value < 10 else f"{value:.0f} s"
+    if value == round(value, 1):  # a chosen value rather than a measured one
+        return f"{value:g} s"
+    if value < 0.1:
+        return f"{1000 * value:.0f} ms"
+    return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
 
 
 def percent(share: float | None, digits: int = 1) -> str:
@@ -284,13 +306,18 @@ def _time_range(times: Sequence[float]) -> tuple[float, float]:
 def _from_first_rise(curve: Curve) -> Sequence[float]:
     """The curve's budgets from just below where it leaves 0: nothing is to be seen earlier."""
     rise = next((i for i, value in enumerate(curve.values) if value > 0), 0)
-    return curve.budgets[max(rise - 3, 0):]
+    return curve.budgets[max(rise - 3, 0) :]
 
 
 def _clipped(curve: Curve, low: float) -> Curve:
     start = next((i for i, b in enumerate(curve.budgets) if b >= low), 0)
-    return replace(curve, budgets=curve.budgets[start:], values=curve.values[start:],
-                   low=curve.low and curve.low[start:], high=curve.high and curve.high[start:])
+    return replace(
+        curve,
+        budgets=curve.budgets[start:],
+        values=curve.values[start:],
+        low=curve.low and curve.low[start:],
+        high=curve.high and curve.high[start:],
+    )
 
 
 def _nice_top(value: float) -> float:
@@ -353,8 +380,9 @@ def _apart(labels: Sequence[Label], top: float, bottom: float, gap: float = 15) 
     for i in range(len(ys) - 1, -1, -1):
         ys[i] = min(ys[i], limit)
         limit = ys[i] - gap
-    return [Label(old.x, round(y, 1), old.text, old.css, old.anchor, old.href)
-            for old, y in zip(ordered, ys, strict=True)]
+    return [
+        Label(old.x, round(y, 1), old.text, old.css, old.anchor, old.href) for old, y in zip(ordered, ys, strict=True)
+    ]
 
 
 def _table_budgets(low: float, high: float) -> list[float]:

@@ -15,7 +15,7 @@ from pygments.token import STANDARD_TYPES
 from app.charts import percent, seconds, series_css
 
 if TYPE_CHECKING:
-    from flask import Flask
+    from flask.sansio.app import App
 
 SHOWN_CHARACTERS = 20_000  # of one text on a page; the whole text has a link of its own
 
@@ -47,7 +47,8 @@ UNFINISHED = VerdictSign("–", "open", "not finished", "still decoding when the
 UNGRADED = VerdictSign("·", "open", "not graded", "finished, but not run in the sandbox yet")
 
 _CONTROL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb]")
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb]"
+)
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
 _LEXER = PythonLexer(stripnl=False, ensurenl=False)
 
@@ -87,6 +88,16 @@ def highlighted(program: str | None) -> Markup:
     return Markup("").join(out) + _rest_note(program)
 
 
+def program_after(program: str, prompt: str) -> Markup:
+    """A program without the prompt it begins with, which stands once at the top of the page."""
+    given = prompt.rstrip()
+    if not given or not program.startswith(given):
+        return highlighted(program)
+    lines = given.count("\n") + 1
+    note = Markup('<span class="given">… {} {} of the prompt</span>').format(lines, "line" if lines == 1 else "lines")
+    return note + "\n" + highlighted(program[len(given) :].lstrip("\n"))
+
+
 def count(value: float | None) -> str:
     """An integer with thin spaces between thousands."""
     return "–" if value is None else f"{value:,.0f}".replace(",", "\u202f")
@@ -117,13 +128,30 @@ def twice(values: Iterable[str]) -> list[tuple[str, str]]:
     return [(value, value) for value in values]
 
 
-def register(app: Flask) -> None:
+def register(app: App) -> None:
     """Make all of this available to templates."""
     app.jinja_env.filters.update(
-        seconds=seconds, percent=percent, count=count, decimal=decimal, milliseconds=milliseconds, when=when,
-        visible=visible, plain=plain, highlighted=highlighted, short_model=short_model, twice=twice, series_css=series_css)
-    app.jinja_env.globals.update(verdict_sign=verdict_sign, VERDICTS=VERDICTS, UNFINISHED=UNFINISHED,
-                                 UNGRADED=UNGRADED, SHOWN_CHARACTERS=SHOWN_CHARACTERS)
+        seconds=seconds,
+        percent=percent,
+        count=count,
+        decimal=decimal,
+        milliseconds=milliseconds,
+        when=when,
+        visible=visible,
+        plain=plain,
+        highlighted=highlighted,
+        program_after=program_after,
+        short_model=short_model,
+        twice=twice,
+        series_css=series_css,
+    )
+    app.jinja_env.globals.update(
+        verdict_sign=verdict_sign,
+        VERDICTS=VERDICTS,
+        UNFINISHED=UNFINISHED,
+        UNGRADED=UNGRADED,
+        SHOWN_CHARACTERS=SHOWN_CHARACTERS,
+    )
 
 
 def _cut(text: str) -> str:
@@ -140,7 +168,7 @@ def _glyphs(text: str) -> Markup:
     for match in _CONTROL.finditer(text):
         code = ord(match.group())
         name = chr(0x2400 + code) if code < 0x20 else f"U+{code:04X}"
-        out += [escape(text[last:match.start()]), Markup('<span class="glyph">{}</span>').format(name)]
+        out += [escape(text[last : match.start()]), Markup('<span class="glyph">{}</span>').format(name)]
         last = match.end()
     return Markup("").join([*out, escape(text[last:])])
 
@@ -148,7 +176,7 @@ def _glyphs(text: str) -> Markup:
 def _shown_whitespace(line: str) -> Markup:
     body = line.removesuffix("\n")
     kept = _TRAILING.sub("", body)
-    blanks = body[len(kept):].replace(" ", "·").replace("\t", "→")
+    blanks = body[len(kept) :].replace(" ", "·").replace("\t", "→")
     mark = Markup('<span class="ws" aria-hidden="true">{}</span>')
     end = mark.format("↵") + "\n" if line.endswith("\n") else Markup("")
     return _glyphs(kept) + (mark.format(blanks) if blanks else Markup("")) + end

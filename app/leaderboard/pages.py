@@ -76,31 +76,94 @@ def index() -> str:
     groups = _groups(rows, budget, sort, view)
     grid = sorted({b for r in rows for b in (r.run.curve.budgets if r.run.curve else ()) if b <= ceiling})
     return render_template(
-        "leaderboard/index.html", groups=groups, budget=budget, grid=grid, ceiling=ceiling, sort=sort, sorts=SORTS,
-        view=view, dataset=dataset, target=target, datasets=names, targets=targets, error=error,
-        min_tasks=MIN_TASKS, counts=_counts, nothing_at_all=not everything)
+        "leaderboard/index.html",
+        groups=groups,
+        budget=budget,
+        grid=grid,
+        ceiling=ceiling,
+        sort=sort,
+        sorts=SORTS,
+        view=view,
+        dataset=dataset,
+        target=target,
+        datasets=names,
+        targets=targets,
+        error=error,
+        min_tasks=MIN_TASKS,
+        counts=_counts,
+        nothing_at_all=not everything,
+    )
 
 
 @bp.get("/leaderboard.csv")
 def csv() -> Response:
     """The rows at `?budget=` as comma-separated values, unranked ones with their label."""
     budget = _budget(request.args.get("budget"))
-    rows = service.rows(session(), budget, dataset=request.args.get("dataset") or None,
-                        target=request.args.get("target") or None)
+    rows = service.rows(
+        session(), budget, dataset=request.args.get("dataset") or None, target=request.args.get("target") or None
+    )
     out = io.StringIO()
     writer = csv_module.writer(out)
-    writer.writerow(["run", "id", "label", "dataset", "tasks", "dataset_tasks", "device", "target", "drafter",
-                     "draft_length", "n", "budget_s", "pass_first", "pass_first_low", "pass_first_high", "pass_all",
-                     "pass_all_low", "pass_all_high", "ranking_loss", "first_finished_p50_s", "first_finished_p95_s",
-                     "ms_per_token", "mean_acceptance_length", "fingerprint"])
+    writer.writerow(
+        [
+            "run",
+            "id",
+            "label",
+            "dataset",
+            "tasks",
+            "dataset_tasks",
+            "device",
+            "target",
+            "drafter",
+            "draft_length",
+            "n",
+            "budget_s",
+            "pass_first",
+            "pass_first_low",
+            "pass_first_high",
+            "pass_all",
+            "pass_all_low",
+            "pass_all_high",
+            "ranking_loss",
+            "first_finished_p50_s",
+            "first_finished_p95_s",
+            "ms_per_token",
+            "mean_acceptance_length",
+            "fingerprint",
+        ]
+    )
     for r in rows:
-        writer.writerow([_cell(r.run.name), r.run.id, r.label or "", _cell(r.run.dataset.name), r.n_tasks,
-                         r.dataset_tasks, _cell(r.device), _cell(r.run.target), _cell(r.run.drafter),
-                         r.run.draft_length, r.run.n, r.budget_s, r.pass_first, *r.pass_first_interval, r.pass_all,
-                         *r.pass_all_interval, r.ranking_loss, r.first_finished_p50_s, r.first_finished_p95_s,
-                         r.ms_per_token, r.mean_acceptance_length, r.fingerprint])
-    return Response(out.getvalue(), content_type="text/csv; charset=utf-8",
-                    headers={"Content-Disposition": "attachment; filename=leaderboard.csv"})
+        writer.writerow(
+            [
+                _cell(r.run.name),
+                r.run.id,
+                r.label or "",
+                _cell(r.run.dataset.name),
+                r.n_tasks,
+                r.dataset_tasks,
+                _cell(r.device),
+                _cell(r.run.target),
+                _cell(r.run.drafter),
+                r.run.draft_length,
+                r.run.n,
+                r.budget_s,
+                r.pass_first,
+                *r.pass_first_interval,
+                r.pass_all,
+                *r.pass_all_interval,
+                r.ranking_loss,
+                r.first_finished_p50_s,
+                r.first_finished_p95_s,
+                r.ms_per_token,
+                r.mean_acceptance_length,
+                r.fingerprint,
+            ]
+        )
+    return Response(
+        out.getvalue(),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": "attachment; filename=leaderboard.csv"},
+    )
 
 
 def _cell(text: str) -> str:
@@ -147,8 +210,11 @@ def _sorted(rows: list[Row], sort: str) -> list[Row]:
 def _chart(group: Group, rows: list[Row], budget: float, view: str) -> Chart:
     where = f"{group.dataset} on {group.device}"
     if view == "scatter":
-        points = [Point(r.run.name, r.first_finished_p50_s, r.pass_first, group.series[r.run.id])
-                  for r in rows if r.first_finished_p50_s]
+        points = [
+            Point(r.run.name, r.first_finished_p50_s, r.pass_first, group.series[r.run.id])
+            for r in rows
+            if r.first_finished_p50_s
+        ]
         return scatter(points, f"Pass@First against latency, {where}", "Median time to the first finished sample")
     curves = []
     for row in rows:

@@ -1,52 +1,57 @@
-"""A run's specification as a web form: every field's fault at once, and nothing the user typed is lost."""
+"""A specification as a web form: every field's fault at once, and nothing the user typed is lost."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from app.runs.models import Run
-from app.runs.schemas import RunSpec, bad_input
+from app.runs.schemas import DecodingSpec, RunSpec, bad_input
 
-OPTIONAL = ("limit", "time_limit_s", "name")  # left empty, they mean their default
-FIELDS = tuple(RunSpec.model_fields)
+VERBATIM = ("prompt", "test")  # sent byte for byte, so blanks at the ends stay
+OPTIONAL = ("limit", "time_limit_s", "suffix")  # left empty, they are not given
+S = TypeVar("S", bound=DecodingSpec)
 
 
-def parse_form(form: Mapping[str, str]) -> tuple[RunSpec | None, dict[str, str]]:
-    """(specification, {}) or (None, a sentence for each field at fault)."""
-    values: dict[str, Any] = {name: form[name].strip() for name in FIELDS if name in form}
-    values["task_ids"] = tuple(re.split(r"[\s,]+", values["task_ids"])) if values.get("task_ids") else ()
-    for name in OPTIONAL:
-        if not values.get(name):
-            values.pop(name, None)
+def parse_form(kind: type[S], form: Mapping[str, str]) -> tuple[S | None, dict[str, str]]:
+    """(specification, {}), or (None, a sentence for each field at fault; "" for what concerns no single field)."""
+    values: dict[str, Any] = {}
+    for name in kind.model_fields:
+        if name in form:
+            # Browsers send line ends of a textarea as CR LF.
+            text = form[name].replace("\r\n", "\n") if name in VERBATIM else form[name].strip()
+            if text or name not in OPTIONAL:
+                values[name] = text
+    if "task_ids" in values:
+        values["task_ids"] = tuple(re.findall(r"[^\s,]+", values["task_ids"]))
     try:
-        return RunSpec.model_validate(values), {}
+        return kind.model_validate(values), {}
     except ValidationError as error:
-        return None, _sentences(error)
+        return None, _sentences(kind, error)
 
 
-def as_form(source: RunSpec | Run | None) -> dict[str, str]:
+def as_form(kind: type[DecodingSpec], run: Run | None = None) -> dict[str, str]:
     """What the form shows at first: the defaults, or an earlier run's configuration."""
-    shown = dict.fromkeys(FIELDS, "")
-    for name, field in RunSpec.model_fields.items():
+    shown = dict.fromkeys(kind.model_fields, "")
+    for name, field in kind.model_fields.items():
         if not field.is_required() and field.default not in (None, ()):
             shown[name] = _text(field.default)
-    if source is not None:
-        for name in FIELDS:
-            value = getattr(source, name, None)
+    if run is not None:
+        for name in kind.model_fields:
+            value = getattr(run, name, None)
             if isinstance(value, str | int | float):
                 shown[name] = _text(value)
-    if isinstance(source, Run):
-        shown["dataset"], shown["name"] = source.dataset.name, ""
-        if source.n_tasks + len(source.excluded) < source.dataset.n_tasks:
-            shown["task_ids"] = " ".join(t.task.task_id for t in source.tasks)
+        if kind is RunSpec:
+            shown["dataset"], shown["name"] = run.dataset.name, ""
+            if run.n_tasks + len(run.excluded) < run.dataset.n_tasks:
+                shown["task_ids"] = " ".join(t.task.task_id for t in run.tasks)
     return shown
 
 
-def _sentences(error: ValidationError) -> dict[str, str]:
+def _sentences(kind: type[DecodingSpec], error: ValidationError) -> dict[str, str]:
     sentences: dict[str, str] = {}
     for fault in error.errors():
         alone = ValidationError.from_exception_data(
@@ -56,7 +61,7 @@ def _sentences(error: ValidationError) -> dict[str, str]:
         sentence = str(bad_input(alone))
         # A fault of the whole configuration (the engine's) names its field in its first word.
         field = str(fault["loc"][0]) if fault["loc"] else sentence.split(" ", 1)[0]
-        sentences.setdefault(field if field in FIELDS else "", sentence)
+        sentences.setdefault(field if field in kind.model_fields else "", sentence)
     return sentences
 
 

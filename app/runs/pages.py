@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from flask import Blueprint, Response, redirect, render_template, request, url_for
@@ -19,7 +20,7 @@ from app.runs import presentation as shown
 from app.runs import repository, service
 from app.runs.forms import as_form, parse_form
 from app.runs.models import Run, RunTask
-from app.runs.schemas import PROMPT_MODES
+from app.runs.schemas import PROMPT_MODES, RunSpec
 from app.states import OPEN_RUN_STATES, RunState, TaskState
 from app.web import context, session
 from decoding.config import ACCEPTANCES, DEVICES, DTYPES
@@ -40,8 +41,15 @@ def index() -> str:
     runs = repository.list_runs(session(), limit=PAGE_SIZE + 1, before=before, states=states, dataset=dataset or None)
     older = runs[PAGE_SIZE - 1].id if len(runs) > PAGE_SIZE else None
     return render_template(
-        "runs/index.html", runs=runs[:PAGE_SIZE], older=older, state=state, states=list(RunState), dataset=dataset,
-        datasets=_dataset_names(), filtered=bool(state or dataset or before))
+        "runs/index.html",
+        runs=runs[:PAGE_SIZE],
+        older=older,
+        state=state,
+        states=list(RunState),
+        dataset=dataset,
+        datasets=_dataset_names(),
+        filtered=bool(state or dataset or before),
+    )
 
 
 @bp.get("/runs/<uuid:run_id>")
@@ -54,18 +62,19 @@ def show(run_id: uuid.UUID) -> str:
     figures = run.figures or measured.figures(run, tasks)
     groups = shown.failures(tasks)
     counts = {"tasks": run.n_tasks, "failures": sum(g.samples for g in groups)}
-    data: dict[str, Any] = {
-        "curve": lambda: _curve(run, tasks, figures),
-        "tasks": lambda: _task_lines(tasks),
-        "failures": lambda: {"groups": groups},
-        "timing": lambda: {"timing": shown.timing(run, tasks, figures)},
-        "config": lambda: {"configuration": shown.configuration(run)},
-    }[tab]()
+    data = _tab(tab, run, tasks, figures, groups)
     return render_template(
-        f"runs/{tab}.html", run=run, run_open=run.state in OPEN_RUN_STATES, progress=repository.progress(session(), run),
-        tab=tab, tabs=[(key, label, counts.get(key)) for key, label in TABS.items()], figures=figures,
-        device=shown.device(run), resumable=run.state not in OPEN_RUN_STATES and any(t.state in UNDONE for t in tasks),
-        **data)
+        f"runs/{tab}.html",
+        run=run,
+        run_open=run.state in OPEN_RUN_STATES,
+        progress=repository.progress(session(), run),
+        tab=tab,
+        tabs=[(key, label, counts.get(key)) for key, label in TABS.items()],
+        figures=figures,
+        device=shown.device(run),
+        resumable=run.state not in OPEN_RUN_STATES and any(t.state in UNDONE for t in tasks),
+        **data,
+    )
 
 
 @bp.get("/runs/<uuid:run_id>/tasks/<path:task_id>")
@@ -75,8 +84,15 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
     row = repository.task_with_samples(session(), run_id, task_id)
     signs = shown.in_finish_order(row.samples)
     return render_template(
-        "runs/task.html", run=run, row=row, samples=signs, timeline=shown.task_timeline(run, row, signs),
-        ledger_parts=shown.ledger(row), before=_neighbour(row, -1), after=_neighbour(row, 1))
+        "runs/task.html",
+        run=run,
+        row=row,
+        samples=signs,
+        timeline=shown.task_timeline(run, row, signs),
+        ledger_parts=shown.ledger(row),
+        before=_neighbour(row, -1),
+        after=_neighbour(row, 1),
+    )
 
 
 @bp.get("/runs/<uuid:run_id>/samples/<int:index>/<path:task_id>")
@@ -93,16 +109,18 @@ def sample_text(run_id: uuid.UUID, index: int, task_id: str) -> Response:
 def new() -> str:
     """The empty form, or with `?like=` a run's id that run's configuration."""
     like = _uuid(request.args.get("like"))
-    values = as_form(repository.get_run(session(), like) if like else None)
-    if not like and request.args.get("dataset"):
-        values["dataset"] = request.args["dataset"]
+    values = as_form(RunSpec, repository.get_run(session(), like) if like else None)
+    if not like:
+        known = models.list_models()
+        values["target"] = known[0].ref if known else ""
+        values["dataset"] = request.args.get("dataset") or values["dataset"]
     return _form(values, {})
 
 
 @bp.post("/runs/new")
 def create() -> AnyResponse | tuple[str, int]:
     """Submits the run and shows it; a form at fault comes back with what was typed and what is wrong."""
-    spec, errors = parse_form(request.form)
+    spec, errors = parse_form(RunSpec, request.form)
     if spec is not None:
         try:
             return redirect(url_for("runs.show", run_id=service.submit(context(), spec)), 303)
@@ -125,29 +143,65 @@ def resume(run_id: uuid.UUID) -> AnyResponse:
     return redirect(url_for("runs.show", run_id=run_id), 303)
 
 
-def _curve(run: Run, tasks: Any, figures: dict[str, Any]) -> dict[str, Any]:
+def _tab(
+    tab: str, run: Run, tasks: Sequence[RunTask], figures: dict[str, Any], groups: list[shown.FailureGroup]
+) -> dict[str, Any]:
+    if tab == "curve":
+        return _curve(run, tasks, figures)
+    if tab == "tasks":
+        return _task_lines(tasks)
+    if tab == "failures":
+        return {"groups": groups}
+    if tab == "timing":
+        return {"timing": shown.timing(run, tasks, figures)}
+    return {"configuration": shown.configuration(run), "downloads": _downloads(run)}
+
+
+def _curve(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> dict[str, Any]:
     stored = run.curve
-    budgets, first, every = (stored.budgets, stored.pass_first, stored.pass_all) if stored else measured.curve(run, tasks)
+    budgets, first, every = (
+        (stored.budgets, stored.pass_first, stored.pass_all) if stored else measured.curve(run, tasks)
+    )
     n_tasks = int(figures.get("tasks") or 0)
     chart = shown.curve_chart(run, budgets, first, every, n_tasks) if budgets else None
-    return {"scores": shown.scores(run, figures, n_tasks), "chart": chart,
-            "chart_note": f"Over {n_tasks} judged tasks; the band is Wilson's 95 % interval of Pass@First."}
+    return {
+        "scores": shown.scores(run, figures, n_tasks),
+        "chart": chart,
+        "chart_note": f"Over {n_tasks} judged tasks; the band is Wilson's 95 % interval of Pass@First.",
+    }
 
 
-def _task_lines(tasks: Any) -> dict[str, Any]:
+def _downloads(run: Run) -> list[tuple[str, str]]:
+    base = f"/api/v1/runs/{run.id}"
+    return [("Run and figures, JSON", base), ("Samples, JSON", f"{base}/samples")]
+
+
+def _task_lines(tasks: Sequence[RunTask]) -> dict[str, Any]:
     groups = shown.line_groups(shown.task_lines(tasks))
     show = request.args.get("show", "all")
     show = show if show in groups else "all"
     rows = groups[show][1]
     used = {s.sign for row in rows for s in row.samples}
-    return {"rows": rows, "show": show, "signs": sorted(used, key=lambda s: s.name),
-            "filters": [(key, label, len(lines)) for key, (label, lines) in groups.items()]}
+    return {
+        "rows": rows,
+        "show": show,
+        "signs": sorted(used, key=lambda s: s.name),
+        "filters": [(key, label, len(lines)) for key, (label, lines) in groups.items()],
+    }
 
 
 def _form(values: dict[str, str], errors: dict[str, str]) -> str:
     return render_template(
-        "runs/new.html", values=values, errors=errors, datasets=sorted({*BUILTIN, *_dataset_names()}),
-        models=models.list_models(), acceptances=ACCEPTANCES, dtypes=DTYPES, devices=DEVICES, modes=PROMPT_MODES)
+        "runs/new.html",
+        values=values,
+        errors=errors,
+        datasets=sorted({*BUILTIN, *_dataset_names()}),
+        models=models.list_models(),
+        acceptances=ACCEPTANCES,
+        dtypes=DTYPES,
+        devices=DEVICES,
+        modes=PROMPT_MODES,
+    )
 
 
 def _dataset_names() -> list[str]:
@@ -155,8 +209,11 @@ def _dataset_names() -> list[str]:
 
 
 def _neighbour(row: RunTask, step: int) -> str | None:
-    return session().scalar(select(Task.task_id).join(RunTask, RunTask.task_pk == Task.id).where(
-        RunTask.run_id == row.run_id, RunTask.position == row.position + step))
+    return session().scalar(
+        select(Task.task_id)
+        .join(RunTask, RunTask.task_pk == Task.id)
+        .where(RunTask.run_id == row.run_id, RunTask.position == row.position + step)
+    )
 
 
 def _uuid(text: str | None) -> uuid.UUID | None:

@@ -8,18 +8,23 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from evaluation.metrics import wilson
-
 from app.charts import Chart, Curve, Timeline, pass_curves, seconds, timeline
 from app.display import UNFINISHED, VerdictSign, count, decimal, milliseconds, verdict_sign
 from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import PASSED
+from evaluation.metrics import wilson
 
 SLOWEST = 10
-STEPS = (("queue", "Queue"), ("prefill", "Prefill"), ("draft", "Draft"), ("verify", "Verify"), ("other", "Other"),
-         ("sandbox", "Sandbox"))
+STEPS = (
+    ("queue", "Queue"),
+    ("prefill", "Prefill"),
+    ("draft", "Draft"),
+    ("verify", "Verify"),
+    ("other", "Other"),
+    ("sandbox", "Sandbox"),
+)
 
 
 @dataclass(frozen=True)
@@ -108,15 +113,24 @@ def task_lines(tasks: Sequence[RunTask]) -> list[TaskLine]:
     for task in tasks:
         finished = [t for s in task.samples if (t := in_budget_s(s)) is not None]
         passed = [t for s in task.samples if (t := in_budget_s(s)) is not None and s.verdict == PASSED]
-        lines.append(TaskLine(
-            task.task.task_id, task.task.entry_point, str(task.state), task.error, in_finish_order(task.samples),
-            min(passed, default=None), min(finished, default=None),
-            sum(s.n_tokens for s in task.samples) if task.samples else None))
+        lines.append(
+            TaskLine(
+                task.task.task_id,
+                task.task.entry_point,
+                str(task.state),
+                task.error,
+                in_finish_order(task.samples),
+                min(passed, default=None),
+                min(finished, default=None),
+                sum(s.n_tokens for s in task.samples) if task.samples else None,
+            )
+        )
     return lines
 
 
 def line_groups(lines: Sequence[TaskLine]) -> dict[str, tuple[str, list[TaskLine]]]:
     """The filters of the Tasks tab: key to (label, lines)."""
+
     def chosen_passes(line: TaskLine) -> bool:
         return any(s.chosen and s.sign.letter == "P" for s in line.samples)
 
@@ -124,7 +138,10 @@ def line_groups(lines: Sequence[TaskLine]) -> dict[str, tuple[str, list[TaskLine
     return {
         "all": ("All", list(lines)),
         "failed": ("No sample passed", [t for t in decoded if t.first_pass_s is None]),
-        "missed": ("Passed, but not chosen", [t for t in decoded if t.first_pass_s is not None and not chosen_passes(t)]),
+        "missed": (
+            "Passed, but not chosen",
+            [t for t in decoded if t.first_pass_s is not None and not chosen_passes(t)],
+        ),
         "passed": ("Chosen sample passed", [t for t in decoded if chosen_passes(t)]),
         "waiting": ("Not decoded", [t for t in lines if not t.samples]),
     }
@@ -150,18 +167,35 @@ def scores(run: Run, figures: dict[str, Any], n_tasks: int) -> list[Score]:
         share = figures.get(key)
         if share is not None and n_tasks:
             low, high = wilson(round(share * n_tasks), n_tasks)
-            cards.append(Score(label, f"{100 * share:.1f}", "%", f"95 % between {100 * low:.1f} and {100 * high:.1f}, "
-                                                                f"{n_tasks} tasks at {seconds(run.budget_s)}"))
+            cards.append(
+                Score(
+                    label,
+                    f"{100 * share:.1f}",
+                    "%",
+                    f"95 % between {100 * low:.1f} and {100 * high:.1f}, {n_tasks} tasks at {seconds(run.budget_s)}",
+                )
+            )
     first, every = figures.get("pass_first"), figures.get("pass_all")
     if first is not None and every is not None:
         cards.append(Score("Ranking loss", f"{100 * (every - first):.1f}", "points", "Pass@All minus Pass@First"))
     if (p50 := figures.get("first_finished_p50_s")) is not None:
-        cards.append(Score("First finished", *_split(seconds(p50)),
-                           note=f"median; p95 {seconds(figures.get('first_finished_p95_s'))}"))
+        cards.append(
+            Score(
+                "First finished",
+                *_split(seconds(p50)),
+                note=f"median; p95 {seconds(figures.get('first_finished_p95_s'))}",
+            )
+        )
     if (speed := figures.get("ms_per_token_all")) is not None:
-        cards.append(Score("Time per token", milliseconds(speed), "ms",
-                           f"first {milliseconds(figures.get('ms_per_token_first'))}, "
-                           f"last {milliseconds(figures.get('ms_per_token_last'))}"))
+        cards.append(
+            Score(
+                "Time per token",
+                milliseconds(speed),
+                "ms",
+                f"first {milliseconds(figures.get('ms_per_token_first'))}, "
+                f"last {milliseconds(figures.get('ms_per_token_last'))}",
+            )
+        )
     if (length := figures.get("mean_acceptance_length")) is not None:
         cards.append(Score("Accepted length", decimal(length), "tokens", "per sample and round"))
     return cards
@@ -175,8 +209,10 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> Timin
     parts = [(css, label, fmean(getattr(t, css + "_s") or 0.0 for t in decoded)) for css, label in STEPS]
     walls = [t.wall_s or 0.0 for t in decoded]
     past = [max(w - run.budget_s, 0.0) for w in walls]
-    cards = [Score("Wall per task", *_split(seconds(fmean(walls))), note=f"slowest {seconds(max(walls))}"),
-             Score("Worst overrun", f"{1000 * max(past):.0f}", "ms", f"past the budget of {seconds(run.budget_s)}")]
+    cards = [
+        Score("Wall per task", *_split(seconds(fmean(walls))), note=f"slowest {seconds(max(walls))}"),
+        Score("Worst overrun", f"{1000 * max(past):.0f}", "ms", f"past the budget of {seconds(run.budget_s)}"),
+    ]
     if (rate := figures.get("tokens_per_s")) is not None:
         cards.append(Score("Throughput", count(rate), "tokens/s", "all samples of a task together"))
     rounds = [t.n_rounds for t in decoded if t.n_rounds is not None]
@@ -188,27 +224,41 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> Timin
     return Timing(len(decoded), parts, cards, sorted(decoded, key=lambda t: -(t.wall_s or 0.0))[:SLOWEST])
 
 
-def curve_chart(run: Run, budgets: Sequence[float], first: Sequence[float], every: Sequence[float],
-                n_tasks: int) -> Chart:
+def curve_chart(
+    run: Run, budgets: Sequence[float], first: Sequence[float], every: Sequence[float], n_tasks: int
+) -> Chart:
     """Pass@First with its interval, and Pass@All, up to the run's own budget."""
     bounds = [wilson(round(share * n_tasks), n_tasks) for share in first]
     return pass_curves(
-        [Curve("Pass@All", budgets, every, 2, "all"),
-         Curve("Pass@First", budgets, first, 0, low=[b[0] for b in bounds], high=[b[1] for b in bounds])],
-        "Pass@First and Pass@All against the budget", budget=run.budget_s)
+        [
+            Curve("Pass@All", budgets, every, 2, "all"),
+            Curve("Pass@First", budgets, first, 0, low=[b[0] for b in bounds], high=[b[1] for b in bounds]),
+        ],
+        "Pass@First and Pass@All against the budget",
+        budget=run.budget_s,
+    )
 
 
 def configuration(run: Run) -> list[tuple[str, object]]:
     """Everything that was chosen, as label and value."""
     limit = seconds(run.time_limit_s) if run.time_limit_s is not None else "none"
     return [
-        ("Target", run.target), ("Drafter", run.drafter), ("Draft length", run.draft_length),
-        ("Acceptance", run.acceptance), ("Samples per task", run.n), ("Budget per task", seconds(run.budget_s)),
-        ("Temperature", f"{run.temperature:g}"), ("Top-p", f"{run.top_p:g}"), ("Seed", run.seed),
+        ("Target", run.target),
+        ("Drafter", run.drafter),
+        ("Draft length", run.draft_length),
+        ("Acceptance", run.acceptance),
+        ("Samples per task", run.n),
+        ("Budget per task", seconds(run.budget_s)),
+        ("Temperature", f"{run.temperature:g}"),
+        ("Top-p", f"{run.top_p:g}"),
+        ("Seed", run.seed),
         ("Tokens per sample at most", run.max_tokens),
         ("Prompt mode", run.prompt_mode + (f" ({run.prompt_mode_used})" if run.prompt_mode_used else "")),
-        ("Number format", run.dtype), ("Device", run.device), ("Time limit of the run", limit),
-        ("Dataset", run.dataset.name), ("Dataset sha256", run.dataset.sha256),
+        ("Number format", run.dtype),
+        ("Device", run.device),
+        ("Time limit of the run", limit),
+        ("Dataset", run.dataset.name),
+        ("Dataset sha256", run.dataset.sha256),
         ("Tasks", f"{run.n_tasks} of {run.dataset.n_tasks}"),
     ]
 

@@ -25,10 +25,26 @@ from app.settings import Settings
 from app.states import RunKind, RunState, TaskState
 from app.workers.models import Worker
 
-FAILS = ("wrong_answer", "wrong_answer", "wrong_answer", "exception", "exception", "syntax_error", "timeout", "empty",
-         "memory", "crashed", "output_limit", "forged")
-DETAILS = {"wrong_answer": "assertion failed", "exception": "IndexError: list index out of range",
-           "syntax_error": "'(' was never closed (line 7)", "timeout": "ran past 3 s"}
+FAILS = (
+    "wrong_answer",
+    "wrong_answer",
+    "wrong_answer",
+    "exception",
+    "exception",
+    "syntax_error",
+    "timeout",
+    "empty",
+    "memory",
+    "crashed",
+    "output_limit",
+    "forged",
+)
+DETAILS = {
+    "wrong_answer": "assertion failed",
+    "exception": "IndexError: list index out of range",
+    "syntax_error": "'(' was never closed (line 7)",
+    "timeout": "ran past 3 s",
+}
 ENDED = (RunState.FINISHED, RunState.INTERRUPTED, RunState.CANCELLED, RunState.FAILED)
 
 
@@ -44,10 +60,23 @@ class World:
         return self.app.test_client()
 
     def add_run(
-        self, name: str, *, state: RunState = RunState.FINISHED, target: str = "smollm2-135m", drafter: str = "sibling",
-        n: int = 4, budget_s: float = 10.0, skill: float = 0.4, pace: float = 2.5, limit: int | None = 12,
-        done: int | None = None, device: str = "NVIDIA H100 80GB HBM3", seed: int = 1, raw: str | None = None,
-        prompt: str | None = None, graded: bool = True,
+        self,
+        name: str,
+        *,
+        state: RunState = RunState.FINISHED,
+        target: str = "smollm2-135m",
+        drafter: str = "sibling",
+        n: int = 4,
+        budget_s: float = 10.0,
+        skill: float = 0.4,
+        pace: float = 2.5,
+        limit: int | None = 12,
+        done: int | None = None,
+        device: str = "NVIDIA H100 80GB HBM3",
+        seed: int = 1,
+        raw: str | None = None,
+        prompt: str | None = None,
+        graded: bool = True,
     ) -> uuid.UUID:
         """A run of which `done` tasks (None: all) have been decoded and judged. `skill` and `pace` shape the dice."""
         dice = random.Random(f"{name}{seed}")
@@ -57,15 +86,34 @@ class World:
         now = utcnow()
         with self.context.database.session() as session:
             run = Run(
-                name=name, kind=RunKind.EVAL, state=state, dataset_id=dataset.id, target=target, drafter=drafter,
-                draft_length="bass", acceptance="coupled", dtype="auto", device="auto", n=n, budget_s=budget_s,
-                temperature=0.2, top_p=0.95, seed=seed, max_tokens=512, prompt_mode="auto",
-                prompt_mode_used="completion", n_tasks=len(tasks), graded=graded,
+                name=name,
+                kind=RunKind.EVAL,
+                state=state,
+                dataset_id=dataset.id,
+                target=target,
+                drafter=drafter,
+                draft_length="bass",
+                acceptance="coupled",
+                dtype="auto",
+                device="auto",
+                n=n,
+                budget_s=budget_s,
+                temperature=0.2,
+                top_p=0.95,
+                seed=seed,
+                max_tokens=512,
+                prompt_mode="auto",
+                prompt_mode_used="completion",
+                n_tasks=len(tasks),
+                graded=graded,
                 command=f"bassline eval --target {target} --drafter {drafter} --n {n} --budget {budget_s:g}",
                 error="no sandbox on this machine: install bubblewrap" if state == RunState.FAILED else None,
-                provenance={"device_name": device, "torch_version": "2.11.0", "target_sha256": "9f2c" * 16} if done else {},
+                provenance={"device_name": device, "torch_version": "2.11.0", "target_sha256": "9f2c" * 16}
+                if done
+                else {},
                 started_at=now - dt.timedelta(minutes=7) if state != RunState.QUEUED else None,
-                finished_at=now if state in ENDED else None)
+                finished_at=now if state in ENDED else None,
+            )
             session.add(run)
             session.flush()
             for position, task in enumerate(tasks):
@@ -81,8 +129,17 @@ class World:
                 figures.record(session, run)
             return run.id
 
-    def _decode(self, run: Run, row: RunTask, task_prompt: str, dice: random.Random, skill: float, pace: float,
-                raw: str | None, prompt: str | None) -> None:
+    def _decode(
+        self,
+        run: Run,
+        row: RunTask,
+        task_prompt: str,
+        dice: random.Random,
+        skill: float,
+        pace: float,
+        raw: str | None,
+        prompt: str | None,
+    ) -> None:
         ability = min(max(dice.gauss(skill, 0.32), 0.0), 1.0)
         tokens = dice.randint(40, 220)
         row.prompt_sent, row.prompt_version, row.n_prompt_tokens = prompt or task_prompt, "completion-1", 154
@@ -94,24 +151,49 @@ class World:
             late = end > run.budget_s
             passes = dice.random() < ability
             verdict = "passed" if passes else dice.choice(FAILS)
-            body = raw if raw is not None else (
-                f"    # attempt {index}\n    result = []\n    for item in range({n_tokens}):\n"
-                f"        if item % {index + 2} == 0:\n            result.append(item)\n    return sorted(result)\n")
+            body = (
+                raw
+                if raw is not None
+                else (
+                    f"    # attempt {index}\n    result = []\n    for item in range({n_tokens}):\n"
+                    f"        if item % {index + 2} == 0:\n            result.append(item)\n    return sorted(result)\n"
+                )
+            )
             ends.append(min(end, run.budget_s + 0.02))
-            row.samples.append(Sample(
-                run_id=run.id, index=index, seed=run.seed, raw=body, n_tokens=n_tokens,
-                mean_logprob=dice.gauss(-0.16 if passes else -0.24, 0.07),
-                finish_reason="deadline" if late else "stop", first_token_s=row.prefill_s * 1.1,
-                finished_s=ends[-1], n_rounds=max(n_tokens // 3, 1), n_drafted=n_tokens, n_accepted=int(n_tokens * 0.62),
-                token_ids=[], logprobs=[], origins="", program=task_prompt + body if run.graded else None,
-                extraction="completion" if run.graded else None, verdict=verdict if run.graded else None,
-                verdict_detail=DETAILS.get(verdict) if run.graded else None,
-                traceback=None if passes or not run.graded else
-                "Traceback (most recent call last):\n  File \"candidate.py\", line 12, in check\nAssertionError",
-                failing_assert="assert candidate([1.0, 2.0, 3.9], 0.3) == True" if verdict == "wrong_answer" else None,
-                got="False" if verdict == "wrong_answer" else None,
-                expected="True" if verdict == "wrong_answer" else None,
-                cpu_s=0.03, sandbox_wall_s=0.05, isolation="bwrap"))
+            row.samples.append(
+                Sample(
+                    run_id=run.id,
+                    index=index,
+                    seed=run.seed,
+                    raw=body,
+                    n_tokens=n_tokens,
+                    mean_logprob=dice.gauss(-0.16 if passes else -0.24, 0.07),
+                    finish_reason="deadline" if late else "stop",
+                    first_token_s=row.prefill_s * 1.1,
+                    finished_s=ends[-1],
+                    n_rounds=max(n_tokens // 3, 1),
+                    n_drafted=n_tokens,
+                    n_accepted=int(n_tokens * 0.62),
+                    token_ids=[],
+                    logprobs=[],
+                    origins="",
+                    program=task_prompt + body if run.graded else None,
+                    extraction="completion" if run.graded else None,
+                    verdict=verdict if run.graded else None,
+                    verdict_detail=DETAILS.get(verdict) if run.graded else None,
+                    traceback=None
+                    if passes or not run.graded
+                    else 'Traceback (most recent call last):\n  File "candidate.py", line 12, in check\nAssertionError',
+                    failing_assert="assert candidate([1.0, 2.0, 3.9], 0.3) == True"
+                    if verdict == "wrong_answer"
+                    else None,
+                    got="False" if verdict == "wrong_answer" else None,
+                    expected="True" if verdict == "wrong_answer" else None,
+                    cpu_s=0.03,
+                    sandbox_wall_s=0.05,
+                    isolation="bwrap",
+                )
+            )
         row.wall_s = max(ends)
         row.draft_s, row.other_s = row.wall_s * 0.14, row.wall_s * 0.06
         row.verify_s = row.wall_s - row.draft_s - row.other_s - row.prefill_s
@@ -120,8 +202,16 @@ class World:
     def add_worker(self, name: str = "gpu-1:4242", *, seen_s_ago: float = 3.0) -> None:
         """A worker last heard of so many seconds ago."""
         with self.context.database.session() as session:
-            session.add(Worker(name=name, host=name.split(":")[0], pid=4242, device="NVIDIA H100 80GB HBM3",
-                               model="qwen2.5-coder-0.5b", last_seen_at=utcnow() - dt.timedelta(seconds=seen_s_ago)))
+            session.add(
+                Worker(
+                    name=name,
+                    host=name.split(":", maxsplit=1)[0],
+                    pid=4242,
+                    device="NVIDIA H100 80GB HBM3",
+                    model="qwen2.5-coder-0.5b",
+                    last_seen_at=utcnow() - dt.timedelta(seconds=seen_s_ago),
+                )
+            )
 
 
 @pytest.fixture
@@ -129,7 +219,9 @@ def make_world(tmp_path: Path) -> Iterator[Callable[[], World]]:
     made: list[World] = []
 
     def make() -> World:
-        ctx = make_context(Settings(data_dir=tmp_path, database_url=f"sqlite:///{tmp_path}/bassline.db", _env_file=None))
+        ctx = make_context(
+            Settings(data_dir=tmp_path, database_url=f"sqlite:///{tmp_path}/bassline.db", _env_file=None)
+        )
         upgrade(ctx.database)
         made.append(World(ctx, create_app(ctx)))
         return made[-1]
