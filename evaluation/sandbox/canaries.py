@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import secrets
+import shutil
 import select
 import socket
 from pathlib import Path
@@ -25,37 +26,43 @@ class Canaries(contextlib.ExitStack):
     """A world-writable folder with a secret, listeners, a secret variable; and what was alive before."""
 
     def __enter__(self) -> Canaries:
-        """Set everything up, one self-test of the machine at a time. Raises OSError where a port is taken."""
+        """Set everything up, one self-test at a time; what is there already is used and left there."""
         super().__enter__()
-        FOLDER.mkdir(exist_ok=True)
-        lock = os.open(FOLDER, os.O_RDONLY | os.O_DIRECTORY)
+        lock = os.open(__file__, os.O_RDONLY)
         self.callback(os.close, lock)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        FOLDER.chmod(0o1777)
         secret = secrets.token_hex(12)
-        (FOLDER / "secret.txt").write_text(f"SECRET {secret}\n")
-        (FOLDER / "secret.txt").chmod(0o644)
+        if not FOLDER.exists():
+            FOLDER.mkdir()
+            self.callback(shutil.rmtree, FOLDER, ignore_errors=True)
+            FOLDER.chmod(0o1777)
+            (FOLDER / "secret.txt").write_text(f"SECRET {secret}\n")
+            (FOLDER / "secret.txt").chmod(0o644)
         self._content = self._files()
         os.environ[VARIABLE] = secret
         self.callback(os.environ.pop, VARIABLE, None)
-        self._listeners = {
-            "TCP": self._listen(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", PORT)),
-            "UDP": self._listen(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", PORT)),
-            "unix": self._listen(socket.AF_UNIX, socket.SOCK_STREAM, ABSTRACT),
-        }
+        self.unwatched: list[str] = []
+        self._listeners: dict[str, socket.socket] = {}
+        self._listen("TCP", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", PORT))
+        self._listen("UDP", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", PORT))
+        self._listen("unix", socket.AF_UNIX, socket.SOCK_STREAM, ABSTRACT)
         for folder in MARKED_FOLDERS:
             with contextlib.suppress(OSError):
                 (Path(folder) / MARKER).unlink()
         self._before = {pid for pid, _, _ in _processes()}
         return self
 
-    def _listen(self, family: int, kind: int, address: tuple[str, int] | str) -> socket.socket:
+    def _listen(self, name: str, family: int, kind: int, address: tuple[str, int] | str) -> None:
         listener = self.enter_context(socket.socket(family, kind))
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+        try:
+            listener.bind(address)
+        except OSError:
+            # Somebody else listens there, so an escape still finds an answer: the program's own verdict shows it.
+            self.unwatched.append(name)
+            return
         if kind == socket.SOCK_STREAM:
             listener.listen()
-        return listener
+        self._listeners[name] = listener
 
     def _files(self) -> dict[str, bytes]:
         return {str(path): path.read_bytes() if path.is_file() else b"" for path in FOLDER.rglob("*")}

@@ -53,23 +53,24 @@ def find() -> Interpreter:
     system = [str(Path(folder) / name) for folder in ("/usr/bin", "/usr/local/bin") for name in ("python3", *names)]
     own = [os.path.realpath(sys.executable), *system, *filter(None, map(shutil.which, ("python3", *names)))]
     tried: list[str] = []
-    for executable in dict.fromkeys(map(os.path.realpath, own)):
-        facts = _ask(executable)
-        if facts is not None and tuple(facts["version"]) >= (3, 9):
+    for executable in dict.fromkeys(os.path.realpath(path) for path in own if Path(path).exists()):
+        try:
+            facts = _ask(executable)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            tried.append(f"{executable}: {error}")
+            continue
+        if tuple(facts["version"]) >= (3, 9):
             return _describe(facts)
-        tried.append(executable)
-    raise RuntimeError(f"no Python 3.9 or later can be started by an unprivileged user (tried {', '.join(tried)})")
+        tried.append(f"{executable}: too old")
+    raise RuntimeError(f"no Python 3.9 or later can be started by an unprivileged user ({'; '.join(tried)})")
 
 
-def _ask(executable: str) -> dict[str, Any] | None:
-    try:
-        done = subprocess.run(
-            [executable, "-S", "-s", "-B", "-c", _ASK],
-            env={}, cwd="/", capture_output=True, timeout=20, check=True, **identity(),
-        )  # fmt: skip
-        facts: dict[str, Any] = json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
+def _ask(executable: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [executable, "-S", "-s", "-B", "-c", _ASK],
+        env={}, cwd="/", capture_output=True, timeout=20, check=True, **identity(),
+    )  # fmt: skip
+    facts: dict[str, Any] = json.loads(done.stdout)
     return facts
 
 

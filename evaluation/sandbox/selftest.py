@@ -118,7 +118,9 @@ def _corpus_rows(sandbox: Sandbox, corpus: Path) -> Iterator[SelftestRow]:
         growth = _memory_mib() - before
         sandbox.close()
         for name, seen in canaries.observe().items():
-            yield SelftestRow(name, "host", "nothing", "; ".join(seen) or "nothing", not seen, 0.0)
+            others = name == "connections" and canaries.unwatched
+            note = f"another process listens on {', '.join(canaries.unwatched)}" if others else ""
+            yield SelftestRow(name, "host", "nothing", "; ".join(seen) or "nothing", not seen, 0.0, note)
     observed = f"{growth:.0f} MiB"
     expected = f"at most {_MEMORY_GROWTH_MIB} MiB"
     yield SelftestRow("judge's memory grew by", "host", expected, observed, growth <= _MEMORY_GROWTH_MIB, 0.0)
