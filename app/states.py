@@ -17,11 +17,15 @@ class RunState(enum.StrEnum):
 
 
 class RunKind(enum.StrEnum):
-    """Why a run exists: an evaluation, one prompt to complete, or the plain-decoding yardstick of another run."""
+    """Why a run exists.
+
+    `baseline` is the plain-decoding yardstick of another run, `imported` holds samples that another tool made.
+    """
 
     EVAL = "eval"
     COMPLETE = "complete"
     BASELINE = "baseline"
+    IMPORTED = "imported"
 
 
 class TaskState(enum.StrEnum):

@@ -18,7 +18,7 @@ def runs_with_curves(session: Session, *, dataset: str | None = None, target: st
         select(Run)
         .join(Run.curve)
         .join(Run.dataset)
-        .where(Run.kind == RunKind.EVAL, RunCurve.n_tasks > 0)
+        .where(Run.kind.in_((RunKind.EVAL, RunKind.IMPORTED)), RunCurve.n_tasks > 0)
         .options(contains_eager(Run.curve), joinedload(Run.dataset))
         .order_by(Run.id.desc())
     )

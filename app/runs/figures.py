@@ -81,6 +81,11 @@ def speedup(run_tasks: Sequence[RunTask], plain_tasks: Sequence[RunTask]) -> flo
     return fast / slow if fast and slow else None
 
 
+def graded_outcomes(tasks: Sequence[RunTask]) -> list[metrics.SampleOutcome]:
+    """The samples of the graded tasks as the metrics see them."""
+    return _outcomes(_graded(tasks))
+
+
 def _shares(run: Run, graded: Sequence[RunTask]) -> dict[str, Any]:
     outcomes = _outcomes(graded) if run.graded else []
     if not outcomes:

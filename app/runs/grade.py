@@ -56,7 +56,7 @@ def _work(ctx: Context, held: Claim) -> None:
         samples = session.scalars(select(Sample).where(Sample.run_task_id == row.id).order_by(Sample.index)).all()
     started = time.monotonic()
     with Lease(ctx, held) as lease:
-        extractions = [extract(task, s.raw, mode) for s in samples]  # type: ignore[arg-type]
+        extractions = [_extracted(task, s, mode) for s in samples]
         verdicts = judge(ctx.make_grader(), [e.program for e in extractions], task, ctx.settings.exec_workers)
     if lease.stop is Stop.FENCED:
         raise LostClaim(str(held.run_task_id))
@@ -66,6 +66,13 @@ def _work(ctx: Context, held: Claim) -> None:
             held.run_id, kinds.GRADED, {"task_id": task.task_id, "index": sample.index, "verdict": verdict.status}
         )
     ctx.bus.publish(held.run_id, kinds.TASK, {"task_id": task.task_id, "state": TaskState.FINISHED})
+
+
+def _extracted(task: PlainTask, sample: Sample, mode: str) -> Extraction:
+    """The program in the model's text. An imported program is taken to the letter: it is what the other tool judged."""
+    if sample.program is not None:
+        return Extraction(sample.program, sample.extraction, sample.extraction_version)  # type: ignore[arg-type]
+    return extract(task, sample.raw, mode)  # type: ignore[arg-type]
 
 
 def judge(grader: Grader, programs: Sequence[str], task: PlainTask, workers: int) -> list[Verdict]:

@@ -6,9 +6,11 @@ import datetime as dt
 from typing import Any
 
 from app.leaderboard.service import Row
+from app.runs.figures import in_budget_s
 from app.runs.models import Run
 from app.runs.schemas import DecodingSpec
 from app.samples.models import Sample
+from evaluation.failures import failure_of
 
 
 def run_document(run: Run) -> dict[str, Any]:
@@ -47,6 +49,7 @@ def sample_document(task_id: str, sample: Sample) -> dict[str, Any]:
         "raw": sample.raw,
         "program": sample.program,
         "extraction": sample.extraction,
+        "extraction_version": sample.extraction_version,
         "finish_reason": sample.finish_reason,
         "n_tokens": sample.n_tokens,
         "mean_logprob": sample.mean_logprob,
@@ -56,7 +59,8 @@ def sample_document(task_id: str, sample: Sample) -> dict[str, Any]:
         "n_drafted": sample.n_drafted,
         "n_accepted": sample.n_accepted,
         "verdict": sample.verdict,
-        "verdict_detail": sample.verdict_detail,
+        "failure": _failure(sample),
+        "detail": sample.verdict_detail,
         "traceback": sample.traceback,
         "cpu_s": sample.cpu_s,
         "isolation": sample.isolation,
@@ -79,6 +83,12 @@ def leaderboard_row(row: Row) -> dict[str, Any]:
         **shown,
         "created_at": _time(run.created_at),
     }
+
+
+def _failure(sample: Sample) -> str | None:
+    if sample.verdict is None:
+        return None
+    return failure_of(sample.verdict, sample.verdict_detail or "", in_budget_s(sample) is not None)
 
 
 def _time(value: dt.datetime | None) -> str | None:

@@ -16,6 +16,8 @@ from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import OPEN_TASK_STATES, PASSED, RunKind, RunState, TaskState
 
+LISTED_KINDS = (RunKind.EVAL, RunKind.BASELINE, RunKind.IMPORTED)
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -53,7 +55,7 @@ def list_runs(
     *,
     limit: int = 50,
     before: uuid.UUID | None = None,
-    kinds: Collection[RunKind] = (RunKind.EVAL, RunKind.BASELINE),
+    kinds: Collection[RunKind] = LISTED_KINDS,
     states: Collection[RunState] = (),
     target: str | None = None,
     dataset: str | None = None,

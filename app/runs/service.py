@@ -7,7 +7,7 @@ import uuid
 
 from app.context import Context
 from app.datasets import service as datasets
-from app.datasets.models import Task
+from app.datasets.models import Dataset, Task
 from app.db import utcnow
 from app.errors import BadInput, Conflict
 from app.models.service import require_model
@@ -27,9 +27,7 @@ def submit(
     Raises BadInput for an unknown model, dataset or task. `command` is how to repeat the run from a shell (made from
     the specification if empty); `pinned_worker` keeps other workers away.
     """
-    require_models(spec)
-    dataset = datasets.require(ctx, spec.dataset)
-    tasks = datasets.select_tasks(dataset, spec.task_ids, spec.limit)
+    dataset, tasks = check(ctx, spec)
     return submit_tasks(
         ctx,
         spec,
@@ -41,6 +39,13 @@ def submit(
         pinned_worker=pinned_worker,
         time_limit_s=spec.time_limit_s,
     )
+
+
+def check(ctx: Context, spec: RunSpec) -> tuple[Dataset, list[Task]]:
+    """The dataset and the tasks meant. Raises BadInput for an unknown model, dataset or task."""
+    require_models(spec)
+    dataset = datasets.require(ctx, spec.dataset)
+    return dataset, datasets.select_tasks(dataset, spec.task_ids, spec.limit)
 
 
 def submit_tasks(

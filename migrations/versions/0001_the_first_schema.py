@@ -73,7 +73,16 @@ def upgrade() -> None:
         sa.Column("name", sa.String(length=200), nullable=False),
         sa.Column(
             "kind",
-            sa.Enum("eval", "complete", "baseline", name="kind", native_enum=False, create_constraint=True, length=20),
+            sa.Enum(
+                "eval",
+                "complete",
+                "baseline",
+                "imported",
+                name="kind",
+                native_enum=False,
+                create_constraint=True,
+                length=20,
+            ),
             nullable=False,
         ),
         sa.Column(

@@ -1,0 +1,100 @@
+"""The command line `bassline`. Exit codes: 0 done, 1 failed, 2 usage. Progress on stderr, results on stdout."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from typing import Any
+
+import click
+import structlog
+
+from app.errors import BasslineError
+
+COMMANDS = {
+    "eval": "app.commands.evaluate:evaluate",
+    "complete": "app.commands.complete:complete",
+    "serve": "app.commands.serve:serve",
+    "web": "app.commands.serve:web",
+    "worker": "app.commands.serve:worker",
+    "beat": "app.commands.serve:beat",
+    "runs": "app.commands.runs:runs",
+    "leaderboard": "app.commands.leaderboard:leaderboard",
+    "datasets": "app.commands.datasets:datasets",
+    "models": "app.commands.models:models",
+    "sandbox": "app.commands.sandbox:sandbox",
+    "bench": "app.commands.bench:bench",
+    "db": "app.commands.admin:db",
+    "tokens": "app.commands.admin:tokens",
+}
+
+
+class Sentence(click.ClickException):
+    """One of our errors as click shows it: a sentence on stderr and the exit code of its kind."""
+
+    def __init__(self, error: BasslineError) -> None:
+        super().__init__(str(error))
+        self.exit_code = error.exit_code  # type: ignore[misc]
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is needed, so that `bassline --help` is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All command names, in the order of the table above."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now; None if there is no such word."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        found = getattr(importlib.import_module(module), attribute)
+        assert isinstance(found, click.Command)
+        return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command; our errors become one sentence."""
+        try:
+            return super().invoke(ctx)
+        except BasslineError as error:
+            raise Sentence(error) from None
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="bassline")
+def cli() -> None:
+    """Evaluate code models against the clock: Pass@First and Pass@All within a wall-clock budget.
+
+    \b
+    Example:
+        bassline eval --target qwen2.5-coder-0.5b --limit 5 --budget 10
+    """
+    _log_to_stderr()
+
+
+def main() -> None:
+    """The console script."""
+    cli.main(prog_name="bassline")
+
+
+def _log_to_stderr() -> None:
+    from app.settings import load_settings  # noqa: PLC0415
+
+    level = logging.getLevelNamesMapping()[load_settings().log_level.upper()]
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.dev.ConsoleRenderer(colors=False),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""What several commands need: shared options, consoles, JSON output, figures as text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from app import migrate, tables
+from app.context import Context, make_context
+from app.errors import BasslineError, Unavailable
+from decoding.config import ACCEPTANCES, DEVICES, DTYPES
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+json_option = click.option("--json", "json_file", metavar="FILE", help="also write the result as JSON; - for stdout")
+
+
+def stdout() -> Console:
+    """Results: never narrower than their table where the output is not a terminal."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+def stderr() -> Console:
+    """Progress."""
+    return Console(stderr=True, highlight=False)
+
+
+def opened_context() -> Context:
+    """A context whose database is at the newest schema. Raises Unavailable or BadInput."""
+    assert tables.metadata.tables
+    ctx = make_context()
+    migrate.ensure(ctx.database)
+    return ctx
+
+
+def write_json(target: str | None, document: Any) -> None:
+    """Writes to FILE or, for `-`, to stdout; nothing for None. Raises Unavailable if the file cannot be written."""
+    if target is None:
+        return
+    text = json.dumps(document, indent=2, default=str) + "\n"
+    if target == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(target).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Unavailable(f"{target} cannot be written: {error.strerror}") from None
+
+
+def result_console(json_file: str | None) -> Console:
+    """Where the table goes: stdout, or stderr when stdout carries the JSON."""
+    return stderr() if json_file == "-" else stdout()
+
+
+def decoding_options(command: F) -> F:
+    """The options that say how samples are decoded, the same for every command that decodes."""
+    from app.runs.schemas import PROMPT_MODES, DecodingSpec  # noqa: PLC0415
+
+    default = {name: field.default for name, field in DecodingSpec.model_fields.items()}
+    options = [
+        click.option(
+            "--drafter",
+            default=default["drafter"],
+            show_default=True,
+            help="none, ngram, sibling, a model, or sibling+MODEL",
+        ),
+        click.option("--n", type=int, default=default["n"], show_default=True, help="samples per task"),
+        click.option(
+            "--budget",
+            type=float,
+            default=default["budget_s"],
+            show_default=True,
+            help="seconds of wall clock per task",
+        ),
+        click.option(
+            "--temperature", type=float, default=default["temperature"], show_default=True, help="0 is greedy"
+        ),
+        click.option("--top-p", type=float, default=default["top_p"], show_default=True),
+        click.option("--seed", type=int, default=default["seed"], show_default=True),
+        click.option(
+            "--max-tokens", type=int, default=default["max_tokens"], show_default=True, help="tokens per sample at most"
+        ),
+        click.option("--draft-length", default=default["draft_length"], show_default=True, help="a policy, or fixed:K"),
+        click.option("--acceptance", type=click.Choice(ACCEPTANCES), default=default["acceptance"], show_default=True),
+        click.option("--dtype", type=click.Choice(DTYPES), default=default["dtype"], show_default=True),
+        click.option("--device", type=click.Choice(DEVICES), default=default["device"], show_default=True),
+        click.option(
+            "--prompt-mode",
+            type=click.Choice(PROMPT_MODES),
+            default=None,
+            help="how a task becomes a prompt; auto: chat if the model has a chat template",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def decoding_values(options: dict[str, Any]) -> dict[str, Any]:
+    """The options as the fields of a specification."""
+    values = {**options, "budget_s": options["budget"]}
+    del values["budget"]
+    if values["prompt_mode"] is None:
+        del values["prompt_mode"]
+    return values
+
+
+def failed(sentence: str) -> BasslineError:
+    """An error for exit code 1."""
+    return BasslineError(sentence)
+
+
+def pairs(title: str, rows: list[tuple[str, str]]) -> Table:
+    """A two-column table without rules."""
+    table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, value in rows:
+        table.add_row(name, value)
+    return table
+
+
+def percent(share: float | None) -> str:
+    """A share as text."""
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def number(value: float | None, unit: str = "", digits: int = 1) -> str:
+    """A figure with its unit, or a dash."""
+    return "–" if value is None else f"{value:.{digits}f}{unit}"
+
+
+def interval(bounds: list[float] | tuple[float, float] | None) -> str:
+    """A 95 % interval of shares as text."""
+    return "" if bounds is None else f"95 % interval {100 * bounds[0]:.1f} to {100 * bounds[1]:.1f} %"

@@ -1,0 +1,80 @@
+"""`bassline datasets`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from app.commands import common
+from app.datasets import repository, service
+
+
+@click.group()
+def datasets() -> None:
+    """List, import and show datasets.
+
+    \b
+    Example:
+        bassline datasets list
+    """
+
+
+@datasets.command("list")
+@common.json_option
+def list_(json_file: str | None) -> None:
+    """All datasets.
+
+    \b
+    Example:
+        bassline datasets list
+    """
+    ctx = common.opened_context()
+    for name in service.BUILTIN:
+        service.require(ctx, name)
+    with ctx.database.read() as session:
+        found = repository.list_datasets(session)
+    common.write_json(
+        json_file, [{"name": d.name, "sha256": d.sha256, "kind": d.kind, "tasks": d.n_tasks} for d in found]
+    )
+    table = Table("name", "tasks", "kind", "sha256", box=None, pad_edge=False)
+    for dataset in found:
+        table.add_row(dataset.name, str(dataset.n_tasks), dataset.kind, dataset.sha256)
+    common.result_console(json_file).print(table)
+
+
+@datasets.command("import")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--name", help="default: the file's name without its ending")
+def import_(file: Path, name: str | None) -> None:
+    """Check a JSONL(.gz) file in HumanEval's or MBPP's form and store it.
+
+    \b
+    Example:
+        bassline datasets import tasks.jsonl --name mine
+    """
+    ctx = common.opened_context()
+    dataset = service.import_file(ctx, file, name)
+    click.echo(f"{dataset.name}: {dataset.n_tasks} tasks, sha256 {dataset.sha256}")
+
+
+@datasets.command()
+@click.argument("name")
+@click.option("--task", "task_id", metavar="ID", help="one task in full")
+def show(name: str, task_id: str | None) -> None:
+    """The tasks of a dataset, or one of them in full.
+
+    \b
+    Example:
+        bassline datasets show humaneval --task HumanEval/0
+    """
+    ctx = common.opened_context()
+    dataset = service.require(ctx, name)
+    if task_id:
+        (task,) = service.select_tasks(dataset, [task_id], None)
+        click.echo(f"# {task.task_id}\n{task.prompt}{task.canonical_solution}{task.suffix or ''}\n{task.test}")
+        return
+    click.echo(f"{dataset.name}: {dataset.n_tasks} tasks, sha256 {dataset.sha256}")
+    for task in dataset.tasks:
+        click.echo(f"{task.task_id}  {task.entry_point}")

@@ -1,0 +1,90 @@
+"""`bassline eval`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Any
+
+import click
+
+from app.commands import common, foreground
+from app.commands.report import run_tables
+from app.context import Context
+from app.errors import BadInput
+from app.runs import figures, service
+from app.runs.models import Run
+from app.runs.render import run_document
+from app.runs.repository import get_run, tasks_with_samples
+from app.runs.schemas import RunSpec, parse_spec
+from app.states import RunKind, RunState, TaskState
+
+
+@click.command("eval")
+@click.option("--target", required=True, help="model: a registry key, hf:owner/name, a folder or a GGUF file")
+@click.option("--dataset", default="humaneval", show_default=True)
+@click.option("--limit", type=int, help="only the first so many tasks")
+@click.option("--task", "task_ids", multiple=True, metavar="ID", help="only this task; may be given again")
+@common.decoding_options
+@click.option(
+    "--time-limit",
+    "time_limit_s",
+    type=float,
+    metavar="SECONDS",
+    help="take up no further task so many seconds after decoding began",
+)
+@click.option(
+    "--compare-plain",
+    type=int,
+    default=0,
+    metavar="K",
+    help="then decode K of the same prompts without drafting, and show the speed-up",
+)
+@click.option("--name", default="", help="how lists call the run")
+@common.json_option
+def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
+    """Create a run and work it to its end in this process.
+
+    \b
+    Example:
+        bassline eval --target qwen2.5-coder-0.5b --limit 5 --n 8 --budget 10
+        bassline eval --target smollm2-135m --task HumanEval/0 --temperature 0 --n 1 --json -
+    """
+    spec = parse_spec(RunSpec, common.decoding_values(options))
+    if spec.task_ids and spec.limit:
+        raise BadInput("task and limit exclude each other: give --task ID or --limit K", "limit")
+    if compare_plain < 0:
+        raise BadInput(f"compare-plain is {compare_plain}: give how many prompts, 0 or more", "compare_plain")
+    ctx = common.opened_context()
+    service.check(ctx, spec)
+    ctx.make_grader()  # refuse before anything is decoded
+    with foreground.workers(ctx, "eval"):
+        command = shlex.join(["bassline", *sys.argv[1:]])
+        run = foreground.work(ctx, service.submit(ctx, spec, pinned_worker=ctx.worker_name, command=command))
+        if compare_plain and run.state is RunState.FINISHED:
+            run = _with_speedup(ctx, run, spec, compare_plain)
+    common.write_json(json_file, run_document(run))
+    run_tables(common.result_console(json_file), run)
+    if run.state is not RunState.FINISHED:
+        raise common.failed(f"the run ended as {run.state}: {run.error or 'see `bassline runs show`'}")
+
+
+def _with_speedup(ctx: Context, run: Run, spec: RunSpec, k: int) -> Run:
+    """Decodes the first k finished prompts again with no drafter, in the same engine, and notes the ratio on the run."""
+    with ctx.database.read() as session:
+        ours = tasks_with_samples(session, run.id)
+    same = tuple(t.task.task_id for t in ours if t.state is TaskState.FINISHED)[:k]
+    changes = {"drafter": "none", "task_ids": same, "limit": None, "time_limit_s": None, "name": f"{run.name} (plain)"}
+    plain_spec = spec.model_copy(update=changes)
+    plain_id = service.submit(ctx, plain_spec, kind=RunKind.BASELINE, pinned_worker=ctx.worker_name)
+    plain = foreground.work(ctx, plain_id)
+    with ctx.database.session() as session:
+        stored = get_run(session, run.id)
+        speedup = figures.speedup(ours, tasks_with_samples(session, plain.id))
+        stored.figures = {
+            **(stored.figures or {}),
+            "speedup_over_plain": speedup,
+            "speedup_tasks": len(same),
+            "plain_run": str(plain.id),
+        }
+        return stored

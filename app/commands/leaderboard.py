@@ -1,0 +1,51 @@
+"""`bassline leaderboard`."""
+
+from __future__ import annotations
+
+import click
+from rich.table import Table
+
+from app.commands import common
+from app.leaderboard import service
+from app.runs.render import leaderboard_row
+
+
+@click.command()
+@click.option("--budget", type=float, help="seconds; default: each run at its own budget")
+@click.option("--dataset", help="only runs over this dataset")
+@click.option("--target", help="only runs of this model")
+@common.json_option
+def leaderboard(budget: float | None, dataset: str | None, target: str | None, json_file: str | None) -> None:
+    """Runs by Pass@First within a budget.
+
+    \b
+    Example:
+        bassline leaderboard --budget 2.5
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        rows = service.rows(session, budget, dataset=dataset, target=target)
+    common.write_json(json_file, [leaderboard_row(row) for row in rows])
+    table = Table(box=None, pad_edge=False)
+    for column in ("rank", "run", "target", "n", "budget", "Pass@First", "Pass@All", "ms/token", "accepted", "tasks"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        capped = "≥ " if row.capped else ""
+        table.add_row(
+            "–" if row.rank is None else str(row.rank),
+            row.run.name,
+            row.run.target,
+            str(row.run.n),
+            f"{row.budget_s:g} s",
+            capped + _share(row.pass_first, row.pass_first_interval),
+            capped + _share(row.pass_all, row.pass_all_interval),
+            common.number(row.ms_per_token),
+            common.number(row.mean_acceptance_length, digits=2),
+            row.label or f"{row.n_tasks} of {row.dataset_tasks}",
+        )
+    console = common.result_console(json_file)
+    console.print(table if rows else "No graded runs yet: make one with `bassline eval`.")
+
+
+def _share(share: float, bounds: tuple[float, float]) -> str:
+    return f"{100 * share:.1f} % [{100 * bounds[0]:.0f}, {100 * bounds[1]:.0f}]"

@@ -1,0 +1,105 @@
+"""`bassline models`."""
+
+from __future__ import annotations
+
+import click
+from rich.table import Table
+
+from app.commands import common
+from app.context import make_context
+from app.errors import BasslineError
+from app.models import service
+
+
+@click.group()
+def models() -> None:
+    """List, download and check models.
+
+    \b
+    Example:
+        bassline models list
+    """
+
+
+@models.command("list")
+@common.json_option
+def list_(json_file: str | None) -> None:
+    """The models known by key; hf:owner/name, folders and GGUF files work too.
+
+    \b
+    Example:
+        bassline models list
+    """
+    from decoding import fetch  # noqa: PLC0415
+
+    make_context()
+    rows = [(entry, fetch.cached(entry.ref) is not None) for entry in service.list_models()]
+    common.write_json(
+        json_file,
+        [
+            {
+                "ref": e.ref,
+                "title": e.title,
+                "licence": e.licence,
+                "bytes": e.bytes,
+                "n_parameters": e.n_parameters,
+                "cached": cached,
+            }
+            for e, cached in rows
+        ],
+    )
+    table = Table("key", "model", "parameters", "download", "licence", "cached", box=None, pad_edge=False)
+    for entry, cached in rows:
+        table.add_row(
+            entry.ref,
+            entry.title,
+            f"{entry.n_parameters / 1e6:.0f} M",
+            f"{entry.bytes / 1e6:.0f} MB",
+            entry.licence,
+            "yes" if cached else "no",
+        )
+    common.result_console(json_file).print(table)
+
+
+@models.command()
+@click.argument("ref", metavar="MODEL")
+def pull(ref: str) -> None:
+    """Download a model, check its hash and place it in the cache.
+
+    \b
+    Example:
+        bassline models pull qwen2.5-coder-0.5b
+    """
+    from decoding import fetch  # noqa: PLC0415
+    from decoding.model_errors import ModelError  # noqa: PLC0415
+
+    make_context()
+    service.require_model(ref, "model")
+    console = common.stderr()
+    try:
+        with console.status("") as status:
+            info = fetch.ensure_info(ref, on_progress=lambda news: status.update(str(news)))
+    except ModelError as error:
+        raise BasslineError(str(error)) from None
+    click.echo(f"{info.name}: {info.folder} (from {info.source}, sha256 {info.sha256})")
+
+
+@models.command()
+@click.argument("ref", metavar="MODEL")
+def check(ref: str) -> None:
+    """Read a cached model's files again and compare their hashes.
+
+    \b
+    Example:
+        bassline models check qwen2.5-coder-0.5b
+    """
+    from decoding import fetch  # noqa: PLC0415
+    from decoding.model_errors import ModelError  # noqa: PLC0415
+
+    make_context()
+    service.require_model(ref, "model")
+    try:
+        info = fetch.verify(ref)
+    except ModelError as error:
+        raise BasslineError(str(error)) from None
+    click.echo(f"{info.name}: intact, sha256 {info.sha256}")

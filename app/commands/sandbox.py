@@ -1,0 +1,89 @@
+"""`bassline sandbox`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from app.commands import common
+from app.errors import BadInput, Unavailable
+
+
+@click.group()
+def sandbox() -> None:
+    """Prove the sandbox on this machine, or run one program in it.
+
+    \b
+    Example:
+        bassline sandbox selftest
+    """
+
+
+@sandbox.command()
+@click.option("--corpus", type=click.Path(path_type=Path), metavar="DIR", help="also run the programs of DIR/INDEX.tsv")
+@common.json_option
+def selftest(corpus: Path | None, json_file: str | None) -> None:
+    """Try to break out of the sandbox in every known way; exit 1 if anything is not as expected.
+
+    \b
+    Example:
+        bassline sandbox selftest --json -
+    """
+    from evaluation.sandbox import SandboxUnavailable  # noqa: PLC0415
+    from evaluation.sandbox.selftest import run_selftest  # noqa: PLC0415
+
+    progress = common.stderr()
+    try:
+        report = run_selftest(corpus, lambda row: progress.print(row.name, style="dim", markup=False))
+    except SandboxUnavailable as error:
+        raise Unavailable(str(error)) from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"corpus {corpus} cannot be used: {error}", "corpus") from None
+    common.write_json(json_file, report.to_json())
+    table = Table("", "kind", "name", "expected", "observed", "seconds", "note", box=None, pad_edge=False)
+    for row in report.rows:
+        table.add_row(
+            "ok" if row.ok else "BAD", row.kind, row.name, row.expected, row.observed, f"{row.wall_s:.2f}", row.note
+        )
+    console = common.result_console(json_file)
+    console.print(table, markup=False)
+    differ = sum(not row.ok for row in report.rows)
+    console.print(f"tier {report.tier}: {len(report.rows)} rows, {differ} not as expected")
+    if not report.ok:
+        raise common.failed(f"{differ} of {len(report.rows)} rows are not as expected: do not grade on this machine")
+
+
+@sandbox.command()
+@click.argument("file", metavar="FILE")
+def run(file: str) -> None:
+    """Run one Python program in the sandbox; exit 1 unless it ends by itself without an exception.
+
+    \b
+    Example:
+        bassline sandbox run candidate.py
+    """
+    from evaluation.datasets import Task  # noqa: PLC0415
+    from evaluation.grading import Grader  # noqa: PLC0415
+    from evaluation.sandbox import Sandbox, SandboxUnavailable  # noqa: PLC0415
+
+    try:
+        source = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{file} cannot be read: {error}", "file") from None
+    try:
+        found = Sandbox.detect()
+    except SandboxUnavailable as error:
+        raise Unavailable(str(error)) from None
+    # The grader judges functions: what the file does when it is loaded is judged by a function that does nothing more.
+    task = Task("file", "", ENTRY, "def check(candidate):\n    candidate()\n", "")
+    verdict = Grader(found).judge(f"{source}\n\ndef {ENTRY}():\n    return None\n", task)
+    status = "done" if verdict.passed else verdict.status
+    click.echo(f"{status} in {verdict.wall_s:.2f} s ({verdict.cpu_s:.2f} s CPU), tier {verdict.isolation}")
+    if not verdict.passed:
+        click.echo(verdict.traceback or verdict.detail, err=True)
+        raise common.failed(f"{file} ended as {verdict.status}")
+
+
+ENTRY = "bassline_loaded"

@@ -1,0 +1,166 @@
+"""`bassline serve`, and the parts of the stack: `web`, `worker`, `beat`."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+
+import click
+
+from app import queues
+from app.celery_app import celery_app, configure, require_broker
+from app.commands import common
+from app.context import Context, install, make_context
+from app.embedded import Embedded
+from app.errors import BadInput, Unavailable
+from app.factory import create_app
+
+HOST, PORT = "127.0.0.1", 8000
+THREADS = 16
+
+host_option = click.option("--host", default=HOST, show_default=True, help="address to listen on")
+port_option = click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
+
+
+@click.command()
+@host_option
+@port_option
+def serve(host: str, port: int) -> None:
+    """Pages, API and workers in one process, over SQLite: nothing else to start.
+
+    \b
+    Example:
+        bassline serve
+        bassline serve --port 9000
+    """
+    from waitress.server import create_server  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    ctx = make_context()
+    _refuse_public(ctx, host)
+    _refuse_taken(host, port)
+    with Embedded(ctx, "serve"):
+        try:
+            server = create_server(create_app(ctx), host=host, port=port, threads=THREADS)
+        except OSError as error:
+            raise _taken(host, port, error) from None
+        click.echo(f"Bassline is at http://{host}:{server.effective_port}  (Ctrl-C stops it)", err=True)
+        try:
+            server.run()
+        finally:
+            server.close()
+            click.echo("stopping: running tasks are put back and continue at the next start", err=True)
+
+
+@click.command()
+@host_option
+@port_option
+@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="gunicorn processes")
+@click.option("--threads", type=click.IntRange(2, 256), default=32, show_default=True, help="threads of each")
+def web(host: str, port: int, workers: int, threads: int) -> None:
+    """Pages and API only (gunicorn), for the stack: needs Redis and a migrated database.
+
+    \b
+    Example:
+        BASSLINE_BROKER_URL=redis://redis:6379/0 bassline web --host 0.0.0.0
+    """
+    from gunicorn.app.wsgiapp import WSGIApplication  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    ctx = common.opened_context()
+    require_broker(ctx.settings, "web")
+    _refuse_public(ctx, host)
+    _refuse_taken(host, port)
+    create_app(ctx)  # a wrong setting stops the program here, not in every worker
+    sys.argv = [
+        "gunicorn",
+        "--bind",
+        f"{host}:{port}",
+        "--workers",
+        str(workers),
+        "--threads",
+        str(threads),
+        "--worker-class",
+        "gthread",
+        "app.wsgi:application",
+    ]
+    WSGIApplication("%(prog)s [OPTIONS]").run()
+
+
+@click.command()
+@click.option(
+    "--queues",
+    "names",
+    default=",".join(queues.ALL),
+    show_default=True,
+    help="queues to consume, the most urgent first",
+)
+@click.option("--name", default="bassline", show_default=True, help="Celery node name; one per process on a host")
+def worker(names: str, name: str) -> None:
+    """A worker process: one for each GPU, and some for the sandbox.
+
+    \b
+    Example:
+        CUDA_VISIBLE_DEVICES=0 bassline worker --queues gpu.interactive,gpu.batch --name gpu0
+        bassline worker --queues exec,control --name exec
+    """
+    unknown = [part for part in names.split(",") if part not in queues.ALL]
+    if unknown:
+        raise BadInput(f"queue {unknown[0]!r} is not known: use some of {', '.join(queues.ALL)}", "queues")
+    ctx = common.opened_context()
+    require_broker(ctx.settings, "worker")
+    configure(ctx.settings)
+    celery_app.worker_main(
+        [
+            "worker",
+            "--queues",
+            names,
+            "--hostname",
+            f"{name}@%h",
+            "--loglevel",
+            ctx.settings.log_level.upper(),
+            "--without-gossip",
+            "--without-mingle",
+        ]
+    )
+
+
+@click.command()
+@click.option("--schedule", default="/tmp/bassline-beat", show_default=True, help="file for beat's own state")
+def beat(schedule: str) -> None:
+    """The timer that looks for lost jobs, for the stack: run exactly one.
+
+    \b
+    Example:
+        BASSLINE_BROKER_URL=redis://redis:6379/0 bassline beat
+    """
+    ctx = common.opened_context()
+    require_broker(ctx.settings, "beat")
+    configure(ctx.settings)
+    install(ctx)
+    celery_app.Beat(schedule=schedule, loglevel=ctx.settings.log_level.upper()).run()
+
+
+def _refuse_public(ctx: Context, host: str) -> None:
+    """Without tokens the service belongs to the user of this machine alone."""
+    loopback = {HOST, "localhost", "::1"}
+    if host not in loopback and not ctx.settings.require_tokens:
+        raise BadInput(
+            f"host {host} can be reached by others: set BASSLINE_REQUIRE_TOKENS=true and make a token with "
+            f"`bassline tokens create`, or stay on {HOST}",
+            "host",
+        )
+
+
+def _refuse_taken(host: str, port: int) -> None:
+    """Before workers start and the database is locked: is the port free?"""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with contextlib.closing(socket.socket(family, socket.SOCK_STREAM)) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise _taken(host, port, error) from None
+
+
+def _taken(host: str, port: int, error: OSError) -> Unavailable:
+    return Unavailable(f"cannot listen on {host}:{port} ({error.strerror}): choose another with --port")

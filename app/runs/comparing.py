@@ -1,0 +1,78 @@
+"""Two runs over the same dataset, compared at one budget over the tasks that both have graded."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from app.errors import BadInput
+from app.runs import figures
+from app.runs.models import Run
+from app.runs.repository import tasks_with_samples
+from app.runs.schemas import DecodingSpec
+from app.runs.service import check_comparable
+from evaluation import statistics
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison:
+    """`other` against `reference` at `budget_s` seconds.
+
+    `first` and `every` compare Pass@First and Pass@All (delta is other - reference, wins are tasks that only `other`
+    solves). `speed` is tokens per second of `other` over `reference` on common tasks, None where the devices differ.
+    `changed` lists settings that differ as name -> (reference's, other's).
+    """
+
+    reference: Run
+    other: Run
+    budget_s: float
+    first: statistics.Comparison
+    every: statistics.Comparison
+    speed: float | None
+    changed: dict[str, tuple[Any, Any]]
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "reference": {"id": str(self.reference.id), "name": self.reference.name},
+            "other": {"id": str(self.other.id), "name": self.other.name},
+            "budget_s": self.budget_s,
+            "pass_first": asdict(self.first),
+            "pass_all": asdict(self.every),
+            "speed": self.speed,
+            "changed": {name: list(values) for name, values in self.changed.items()},
+        }
+
+
+def compare_runs(session: Session, reference: Run, other: Run, budget_s: float | None = None) -> RunComparison:
+    """Raises BadInput if the runs are over different datasets, have no graded task in common, or the budget is longer."""
+    check_comparable(reference, other)
+    longest = min(reference.budget_s, other.budget_s)
+    if budget_s is not None and budget_s > longest:
+        raise BadInput(
+            f"budget is {budget_s:g}: one of the runs stopped at {longest:g} seconds, give at most that", "budget"
+        )
+    budget = budget_s or longest
+    ours, theirs = tasks_with_samples(session, other.id), tasks_with_samples(session, reference.id)
+    a, b = figures.graded_outcomes(ours), figures.graded_outcomes(theirs)
+    if not {o.task_id for o in a} & {o.task_id for o in b}:
+        raise BadInput("the two runs have no graded task in common: finish one of them first", "run")
+    names = [*DecodingSpec.model_fields, "prompt_mode_used"]
+    pairs = {name: (getattr(reference, name), getattr(other, name)) for name in names}
+    return RunComparison(
+        reference,
+        other,
+        budget,
+        statistics.compare(a, b, budget),
+        statistics.compare(a, b, budget, None),
+        figures.speedup(ours, theirs) if same_device(reference, other) else None,
+        {name: values for name, values in pairs.items() if values[0] != values[1]},
+    )
+
+
+def same_device(reference: Run, other: Run) -> bool:
+    """Whether timings of the two may stand side by side."""
+    keys = ("device", "device_name", "dtype", "cpu")
+    return all(reference.provenance.get(key) == other.provenance.get(key) for key in keys)

@@ -1,0 +1,9 @@
+"""What gunicorn serves."""
+
+from app.celery_app import configure
+from app.context import make_context
+from app.factory import create_app
+
+_context = make_context()
+configure(_context.settings)
+application = create_app(_context)
