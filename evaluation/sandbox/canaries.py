@@ -6,8 +6,8 @@ import contextlib
 import fcntl
 import os
 import secrets
-import shutil
 import select
+import shutil
 import socket
 from pathlib import Path
 
