@@ -15,7 +15,7 @@ _PRELOAD = (
     "threading", "time", "traceback", "types", "typing", "unicodedata", "array", "ast", "calendar",
 )  # fmt: skip
 _PRELOAD_ALL = (
-    "argparse", "asyncio", "base64", "binascii", "colorsys", "concurrent.futures", "configparser", "csv",
+    "argparse", "asyncio", "base64", "binascii", "colorsys", "concurrent.futures", "concurrent.futures.thread", "configparser", "csv",
     "difflib", "dis", "errno", "fnmatch", "glob", "graphlib", "gc", "hmac", "html", "inspect", "ipaddress",
     "keyword", "locale", "logging", "pathlib", "pickle", "pprint", "sched", "secrets", "select", "selectors",
     "shlex", "shutil", "signal", "stat", "stringprep", "subprocess", "symtable", "sys", "tempfile", "timeit",
