@@ -181,7 +181,7 @@ def pass_curves(curves: Sequence[Curve], title: str, *, budget: float | None = N
 
 def scatter(points: Sequence[Point], title: str, x_title: str) -> Chart:
     """Quality against latency on a logarithmic axis, with the front of runs that no other beats on both."""
-    low, high = _time_range([p.x for p in points])
+    low, high = _time_range([p.x * margin for p in points for margin in (0.8, 1.25)])
     top = _nice_top(max((p.y for p in points), default=0.0))
     front = pareto(points)
     drawings = []

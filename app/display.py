@@ -46,6 +46,8 @@ VERDICTS: dict[str, VerdictSign] = {
 UNFINISHED = VerdictSign("–", "open", "not finished", "still decoding when the budget was spent")
 UNGRADED = VerdictSign("·", "open", "not graded", "finished, but not run in the sandbox yet")
 
+COLOURED = ("k", "s", "c", "m", "n")  # Pygments' keywords, strings, comments, numbers, special names, in code.css
+
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb]"
 )
@@ -84,7 +86,9 @@ def highlighted(program: str | None) -> Markup:
     for kind, value in _LEXER.get_tokens(_cut(program)):
         css = STANDARD_TYPES.get(kind, "")
         piece = _glyphs(value)
-        out.append(Markup('<span class="{}">{}</span>').format(css, piece) if css and not value.isspace() else piece)
+        out.append(
+            Markup('<span class="{}">{}</span>').format(css, piece) if css[:1] in COLOURED and css != "n" else piece
+        )
     return Markup("").join(out) + _rest_note(program)
 
 
@@ -123,6 +127,11 @@ def short_model(ref: str) -> str:
     return ref.rstrip("/").rsplit("/", 1)[-1] or ref
 
 
+def sentence(text: str) -> str:
+    """The text with a capital first letter; the rest stays as it is."""
+    return text[:1].upper() + text[1:]
+
+
 def twice(values: Iterable[str]) -> list[tuple[str, str]]:
     """Options of a select whose value is also its text."""
     return [(value, value) for value in values]
@@ -142,6 +151,7 @@ def register(app: App) -> None:
         highlighted=highlighted,
         program_after=program_after,
         short_model=short_model,
+        sentence=sentence,
         twice=twice,
         series_css=series_css,
     )

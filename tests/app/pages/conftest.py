@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from flask.testing import FlaskClient
 
 from app.context import Context, make_context
 from app.datasets.service import require
-from app.db import utcnow
+from app.db import Database, utcnow
 from app.factory import create_app
 from app.migrate import upgrade
 from app.runs import figures
@@ -214,15 +215,27 @@ class World:
             )
 
 
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database file at the newest migration, made once and copied."""
+    file = tmp_path_factory.mktemp("migrated") / "bassline.db"
+    database = Database(f"sqlite:///{file}")
+    upgrade(database)
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
+    database.dispose()
+    return file
+
+
 @pytest.fixture
-def make_world(tmp_path: Path) -> Iterator[Callable[[], World]]:
+def make_world(tmp_path: Path, migrated: Path) -> Iterator[Callable[[], World]]:
     made: list[World] = []
 
     def make() -> World:
         ctx = make_context(
             Settings(data_dir=tmp_path, database_url=f"sqlite:///{tmp_path}/bassline.db", _env_file=None)
         )
-        upgrade(ctx.database)
+        shutil.copy(migrated, tmp_path / "bassline.db")
         made.append(World(ctx, create_app(ctx)))
         return made[-1]
 

@@ -1,0 +1,103 @@
+"""Model output is hostile: it is shown as text, breaks no layout, and nothing inline may run."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markupsafe import Markup
+
+from app import display
+
+TEMPLATES = Path(display.__file__).parent / "templates"
+STATIC = Path(display.__file__).parent / "static"
+HOSTILE = (
+    '</pre><script>alert(1)</script><img src=x onerror="alert(2)"><style>*{display:none}</style>\n'
+    "\x1b[31mred\x1b[0m \x1b]0;title\x07 \u202egnirts\u2066 \u200bzero\ufeff {{ 7 * 7 }} \x00 \x85 \ud800"
+)
+PAGES = ("?tab=curve", "?tab=tasks", "?tab=failures", "?tab=config", "/tasks/HumanEval/0")
+
+
+def storable(text: str) -> str:
+    return text.replace("\ud800", "").replace("\x00", "")
+
+
+@pytest.fixture
+def hostile_run(world):
+    text = storable(HOSTILE)
+    return world, world.add_run(text[:190], n=2, limit=3, raw=text, prompt=text, device=text[:190])
+
+
+@pytest.mark.parametrize("part", PAGES)
+def test_hostile_text_stays_text_on_every_page(hostile_run, part):
+    world, run = hostile_run
+    page = world.client.get(f"/runs/{run}{part}").get_data(as_text=True)
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b\ufeff]", page)
+    assert "49" not in re.findall(r"\{\{ (.*?) \}\}", page)
+
+
+def test_hostile_names_stay_text_on_the_leaderboard(hostile_run):
+    world, _ = hostile_run
+    for path in ("/", "/?view=scatter", "/runs", "/compare"):
+        page = world.client.get(path).get_data(as_text=True)
+        assert "<script>alert" not in page
+        assert "\u202e" not in page
+
+
+def test_a_megabyte_on_one_line_is_cut_and_can_be_had_whole(world):
+    raw = "x=" + "(" * 1_000_000
+    run = world.add_run("huge", n=1, limit=1, raw=raw)
+    started = time.monotonic()
+    page = world.client.get(f"/runs/{run}/tasks/HumanEval/0").get_data(as_text=True)
+    assert time.monotonic() - started < 5
+    assert len(page) < 400_000
+    assert "more characters" in page
+    whole = world.client.get(f"/runs/{run}/samples/0/HumanEval/0")
+    assert whole.get_data(as_text=True) == raw
+    assert whole.mimetype == "text/plain"
+    assert whole.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("path", ["/", "/runs", "/runs/new", "/complete", "/about", "/nowhere"])
+def test_the_policy_allows_nothing_inline(world, path):
+    policy = world.client.get(path).headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+
+
+@pytest.mark.parametrize("template", sorted(TEMPLATES.rglob("*.html")), ids=lambda p: p.name)
+def test_templates_hold_no_inline_script_or_style(template):
+    source = template.read_text(encoding="utf-8")
+    assert not re.search(r"\sstyle\s*=", source)
+    assert not re.search(r"<style|\son\w+\s*=|javascript:", source)
+    assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", source))
+    assert "| safe" not in source
+    assert "http://" not in source
+    assert "https://" not in source
+
+
+@pytest.mark.parametrize("script", sorted(STATIC.glob("js/*.js")), ids=lambda p: p.name)
+def test_scripts_make_no_markup_of_strings(script):
+    source = script.read_text(encoding="utf-8")
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", source)
+
+
+@given(st.text(alphabet=st.characters(), max_size=300))
+def test_whatever_is_shown_holds_no_markup_and_no_invisible_control(text):
+    for shown in (display.visible(text), display.visible(text, whitespace=True), display.highlighted(text)):
+        assert isinstance(shown, Markup)
+        bare = re.sub(r'<span class="[a-z0-9]*"(?: aria-hidden="true")?>|</span>', "", shown)
+        assert "<" not in bare
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", bare)
+
+
+def test_line_ends_and_trailing_blanks_of_a_prompt_are_marked():
+    shown = display.visible("a \n\tb\n", whitespace=True)
+    assert shown.count("↵") == 2
+    assert "·" in shown

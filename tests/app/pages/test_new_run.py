@@ -1,0 +1,93 @@
+"""The form for a new run: checked on the server, keeps what was typed, makes the rows the command line makes."""
+
+from __future__ import annotations
+
+import html
+import uuid
+
+import pytest
+
+from app.runs.models import Run
+from app.runs.repository import get_run
+from app.runs.schemas import RunSpec
+from app.runs.service import submit
+
+GOOD = {
+    "target": "smollm2-135m", "dataset": "humaneval", "limit": "2", "task_ids": "", "n": "3", "budget_s": "4",
+    "max_tokens": "64", "temperature": "0.2", "top_p": "0.95", "seed": "7", "drafter": "ngram",
+    "draft_length": "fixed:4", "acceptance": "coupled", "prompt_mode": "auto", "dtype": "auto", "device": "auto", "name": "", "time_limit_s": "",
+}  # fmt: skip
+CONFIGURED = [*RunSpec.model_fields.keys() - {"dataset", "task_ids", "limit"}, "n_tasks", "command", "kind"]
+
+
+@pytest.fixture
+def client(world, monkeypatch):
+    world.app.config["WTF_CSRF_ENABLED"] = False
+    monkeypatch.setattr("app.runs.doorbell.ring_prepare", lambda run_id: None)
+    return world.client
+
+
+def stored(world, run_id: uuid.UUID) -> Run:
+    with world.context.database.read() as session:
+        return get_run(session, run_id)
+
+
+def test_the_form_and_the_command_line_make_the_same_run(world, client):
+    answer = client.post("/runs/new", data=GOOD)
+    assert answer.status_code == 303
+    of_form = stored(world, uuid.UUID(answer.location.rsplit("/", 1)[1]))
+    spec = RunSpec(
+        target="smollm2-135m", limit=2, n=3, budget_s=4, max_tokens=64, seed=7, drafter="ngram", draft_length="fixed:4"
+    )
+    of_service = stored(world, submit(world.context, spec))
+    assert {f: getattr(of_form, f) for f in CONFIGURED} == {f: getattr(of_service, f) for f in CONFIGURED}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("n", "many"), ("n", "0"), ("budget_s", "-1"), ("budget_s", ""), ("target", "no-such-model"), ("target", ""),
+        ("task_ids", "HumanEval/999"), ("draft_length", "fixed:99"), ("drafter", ""), ("top_p", "2"), ("limit", "x"),
+        ("dataset", "nothing"), ("prompt_mode", "loud"), ("seed", "1.5"),
+    ],
+)  # fmt: skip
+def test_a_bad_field_is_named_and_nothing_typed_is_lost(client, field, value):
+    answer = client.post("/runs/new", data={**GOOD, "name": "keep <me>", field: value})
+    page = html.unescape(answer.get_data(as_text=True))
+    assert answer.status_code == 422
+    assert f'id="e-{field}"' in page
+    assert 'value="keep <me>"' in page
+
+
+def test_all_faults_are_told_at_once(client):
+    page = client.post("/runs/new", data={**GOOD, "n": "x", "top_p": "9"}).get_data(as_text=True)
+    assert 'id="e-n"' in page
+    assert 'id="e-top_p"' in page
+
+
+def test_a_form_without_csrf_token_is_refused(world):
+    assert world.client.post("/runs/new", data=GOOD).status_code == 400
+
+
+def test_run_again_starts_from_the_earlier_configuration(world):
+    run = world.add_run("one", target="qwen2.5-coder-0.5b", n=6, limit=3)
+    page = world.client.get(f"/runs/new?like={run}").get_data(as_text=True)
+    assert 'value="qwen2.5-coder-0.5b"' in page
+    assert "HumanEval/0 HumanEval/1 HumanEval/2" in page
+
+
+def test_a_completion_without_prompt_is_sent_back(client):
+    answer = client.post("/complete", data={"prompt": "", "target": "smollm2-135m", "n": "2", "budget_s": "3"})
+    assert answer.status_code == 422
+    assert 'id="e-prompt"' in answer.get_data(as_text=True)
+
+
+def test_a_completion_gets_an_address_and_keeps_its_bytes(client, world):
+    prompt = "def f(x):\r\n    return x  \r\n"
+    answer = client.post("/complete", data={"prompt": prompt, "target": "smollm2-135m", "n": "2", "budget_s": "3"})
+    assert answer.status_code == 303
+    page = client.get(answer.location).get_data(as_text=True)
+    assert page.count("data-lane") == 2
+    with world.context.database.read() as session:
+        run = get_run(session, uuid.UUID(answer.location.rsplit("/", 1)[1]))
+        assert run.dataset.tasks[0].prompt == prompt.replace("\r\n", "\n")

@@ -1,0 +1,213 @@
+"""Every page answers, in every state a run can be in, and says what to do next where there is nothing to show."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from app.states import RunState
+
+PLAIN_PAGES = (
+    "/",
+    "/?view=scatter",
+    "/runs",
+    "/runs/new",
+    "/complete",
+    "/compare",
+    "/datasets",
+    "/models",
+    "/workers",
+    "/about",
+)
+NOWHERE = "01900000-0000-7000-8000-000000000000"
+TABS = ("curve", "tasks", "failures", "timing", "config")
+STATES = {
+    RunState.QUEUED: {"done": 0},
+    RunState.RUNNING: {"done": 5},
+    RunState.FINISHED: {},
+    RunState.INTERRUPTED: {"done": 5},
+    RunState.CANCELLED: {"done": 5},
+    RunState.FAILED: {"done": 0},
+}
+
+
+def text_of(answer) -> str:
+    assert answer.status_code == 200, answer.get_data(as_text=True)[:400]
+    return html.unescape(re.sub(r"<[^>]+>", " ", answer.get_data(as_text=True)))
+
+
+@pytest.mark.parametrize("path", PLAIN_PAGES)
+def test_a_fresh_installation_shows_every_page(world, path):
+    assert "Bassline" in text_of(world.client.get(path))
+
+
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        ("/", "bassline eval --target"),
+        ("/runs", "bassline eval --target"),
+        ("/compare", "bassline eval --target"),
+        ("/workers", "bassline serve"),
+        ("/datasets", "bassline datasets import"),
+    ],
+)
+def test_an_empty_page_gives_the_command_to_fill_it(world, path, advice):
+    assert advice in text_of(world.client.get(path))
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("tab", TABS)
+def test_a_run_shows_every_tab_in_every_state(world, state, tab):
+    run = world.add_run("one", state=state, limit=8, **STATES[state])
+    page = text_of(world.client.get(f"/runs/{run}?tab={tab}")).lower()
+    assert str(state) in page or state == RunState.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("state", "saying"),
+    [
+        (RunState.QUEUED, "Waiting for a worker"),
+        (RunState.RUNNING, "5 of 8 tasks decoded"),
+        (RunState.INTERRUPTED, "Interrupted: 5 of 8 tasks were decoded"),
+        (RunState.CANCELLED, "Cancelled: 5 of 8 tasks were decoded"),
+        (RunState.FAILED, "no sandbox on this machine: install bubblewrap"),
+    ],
+)
+def test_a_run_says_what_became_of_it(world, state, saying):
+    run = world.add_run("one", state=state, limit=8, **STATES[state])
+    assert saying in re.sub(r"\s+", " ", text_of(world.client.get(f"/runs/{run}")))
+
+
+def test_an_open_run_is_followed_live_and_an_ended_one_is_not(world):
+    at_work = world.client.get(f"/runs/{world.add_run('one', state=RunState.RUNNING, done=2)}").get_data(as_text=True)
+    ended = world.client.get(f"/runs/{world.add_run('two')}").get_data(as_text=True)
+    assert "js/live.js" in at_work
+    assert "data-events" in at_work
+    assert "js/live.js" not in ended
+    assert "data-events" not in ended
+
+
+def test_a_run_without_sandbox_says_that_nothing_was_judged(world):
+    run = world.add_run("ungraded", graded=False)
+    assert "Nothing was judged" in text_of(world.client.get(f"/runs/{run}"))
+
+
+def test_a_task_shows_the_prompt_all_samples_and_why_they_failed(world):
+    run = world.add_run("one", n=3, skill=0.0)
+    page = text_of(world.client.get(f"/runs/{run}/tasks/HumanEval/0"))
+    assert "def has_close_elements" in page
+    assert all(f"Sample {i}" in page for i in range(3))
+    assert "Against the clock" in page
+    assert "HumanEval/1" in page
+
+
+def test_every_failure_is_two_clicks_from_the_run(world):
+    run = world.add_run("one", n=2, skill=0.0)
+    page = world.client.get(f"/runs/{run}").get_data(as_text=True)
+    assert f"/runs/{run}?tab=failures" in page
+    failures = world.client.get(f"/runs/{run}?tab=failures").get_data(as_text=True)
+    assert f"/runs/{run}/tasks/HumanEval/0" in failures
+
+
+def test_the_tasks_tab_letters_the_squares_and_marks_the_chosen_sample(world):
+    run = world.add_run("one", n=4)
+    page = world.client.get(f"/runs/{run}?tab=tasks").get_data(as_text=True)
+    assert len(re.findall(r'<ol class="squares">', page)) == 12
+    assert len(re.findall(r'class="sq \w+ chosen" role', page)) == 12
+    assert re.search(r'aria-label="sample \d: passed at [^"]+">P<|title="[^"]+">P<', page)
+
+
+def test_the_leaderboard_ranks_whole_runs_and_sets_the_others_apart(world):
+    world.add_run("whole", limit=None, n=1)
+    world.add_run("part", limit=20, n=1)
+    world.add_run("stopped", limit=None, n=1, state=RunState.INTERRUPTED, done=30)
+    page = world.client.get("/").get_data(as_text=True)
+    ranked, unranked = page.split("Not ranked", 1)
+    assert "whole" in ranked
+    assert "data-rank" in ranked
+    assert "part" in unranked
+    assert "30 of 164" in re.sub(r"\s+", " ", unranked)
+    assert "data-rank" not in unranked
+
+
+def test_runs_on_different_devices_are_not_in_one_ranking(world):
+    world.add_run("fast", limit=None, n=1)
+    world.add_run("slow", limit=None, n=1, device="CPU, 2 cores")
+    page = text_of(world.client.get("/"))
+    assert "humaneval on NVIDIA H100 80GB HBM3" in page
+    assert "humaneval on CPU, 2 cores" in page
+
+
+def test_the_budget_in_the_address_recomputes_the_rows_without_javascript(world):
+    world.add_run("whole", limit=None, n=2, pace=3.0, skill=0.7)
+    shares = [
+        float(re.search(r"data-share>([\d.]+) %", world.client.get(f"/?budget={b}").get_data(as_text=True))[1])
+        for b in (1, 3, 10)
+    ]
+    assert shares == sorted(shares)
+    assert shares[0] < shares[-1]
+
+
+@pytest.mark.parametrize("budget", ["nonsense", "-3", "0", "nan", "1e999"])
+def test_a_budget_that_is_none_gets_a_sentence_and_a_page(world, budget):
+    world.add_run("whole", limit=None, n=1)
+    assert "budget is" in text_of(world.client.get(f"/?budget={budget}"))
+
+
+def test_the_sort_in_the_address_orders_the_rows_and_is_announced(world):
+    world.add_run("quick", limit=None, n=1, pace=0.5, skill=0.1)
+    world.add_run("good", limit=None, n=1, pace=3.0, skill=0.8)
+    page = world.client.get("/?sort=speed").get_data(as_text=True).split('class="cards board"')[1]
+    assert page.index(">quick<") < page.index(">good<")
+    assert 'aria-sort="ascending"' in page
+    by_quality = world.client.get("/").get_data(as_text=True).split('class="cards board"')[1]
+    assert by_quality.index(">good<") < by_quality.index(">quick<")
+
+
+def test_the_csv_has_a_line_per_run_and_no_formula(world):
+    world.add_run("=cmd()", limit=None, n=1)
+    answer = world.client.get("/leaderboard.csv?budget=5")
+    assert answer.mimetype == "text/csv"
+    assert answer.get_data(as_text=True).splitlines()[1].startswith("'=cmd()")
+
+
+def test_runs_are_filtered_by_state(world):
+    world.add_run("done one", n=1)
+    world.add_run("waiting one", state=RunState.QUEUED, done=0, n=1)
+    page = text_of(world.client.get("/runs?state=queued"))
+    assert "waiting one" in page
+    assert "done one" not in page
+    assert "No run matches" in text_of(world.client.get("/runs?state=failed"))
+
+
+def test_two_runs_are_compared_with_the_changed_settings_first(world):
+    a = world.add_run("plain", drafter="none", skill=0.2)
+    b = world.add_run("drafted", skill=0.9)
+    page = text_of(world.client.get(f"/compare?a={a}&b={b}"))
+    assert page.index("What changed") < page.index("Pass@First at")
+    assert "McNemar" in page
+    assert "Drafter" in page
+
+
+def test_a_worker_that_went_silent_is_told_from_one_alive(world):
+    world.add_worker("here:1")
+    world.add_worker("gone:2", seen_s_ago=600)
+    page = text_of(world.client.get("/workers"))
+    assert "alive" in page
+    assert "silent" in page
+
+
+def test_about_defines_every_column_of_the_leaderboard(world):
+    about = text_of(world.client.get("/about")).lower()
+    terms = "pass@first, pass@all, ranking loss, first finished, ms/token, accepted length, fingerprint, wilson"
+    for term in terms.split(", "):
+        assert term in about
+
+
+@pytest.mark.parametrize("path", [f"/runs/{NOWHERE}", f"/complete/{NOWHERE}", f"/datasets/{NOWHERE}", "/nowhere"])
+def test_what_is_not_there_gets_a_page_that_leads_on(world, path):
+    answer = world.client.get(path)
+    assert answer.status_code == 404
+    assert "Leaderboard" in answer.get_data(as_text=True)
