@@ -15,12 +15,13 @@ _PRELOAD = (
     "threading", "time", "traceback", "types", "typing", "unicodedata", "array", "ast", "calendar",
 )  # fmt: skip
 _PRELOAD_ALL = (
-    "argparse", "asyncio", "base64", "binascii", "colorsys", "concurrent.futures", "concurrent.futures.thread", "configparser", "csv",
-    "difflib", "dis", "errno", "fnmatch", "glob", "graphlib", "gc", "hmac", "html", "inspect", "ipaddress",
-    "keyword", "locale", "logging", "pathlib", "pickle", "pprint", "sched", "secrets", "select", "selectors",
-    "shlex", "shutil", "signal", "stat", "stringprep", "subprocess", "symtable", "sys", "tempfile", "timeit",
-    "token", "tokenize", "unittest", "urllib.parse", "uuid", "warnings", "weakref", "zlib", "zoneinfo",
-    "encodings.idna", "encodings.latin_1", "encodings.ascii", "encodings.utf_16", "encodings.utf_32",
+    "argparse", "asyncio", "base64", "binascii", "colorsys", "concurrent.futures", "concurrent.futures.thread",
+    "configparser", "csv", "difflib", "dis", "errno", "fnmatch", "glob", "graphlib", "gc", "hmac", "html",
+    "inspect", "ipaddress", "keyword", "locale", "logging", "pathlib", "pickle", "pprint", "sched", "secrets",
+    "select", "selectors", "shlex", "shutil", "signal", "stat", "stringprep", "subprocess", "symtable", "sys",
+    "tempfile", "timeit", "token", "tokenize", "unittest", "urllib.parse", "uuid", "warnings", "weakref",
+    "zlib", "zoneinfo", "encodings.idna", "encodings.latin_1", "encodings.ascii", "encodings.utf_16",
+    "encodings.utf_32",
 )  # fmt: skip
 """Where no file can be opened later, a module that is not loaded early cannot be imported at all."""
 

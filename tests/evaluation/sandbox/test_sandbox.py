@@ -43,9 +43,7 @@ def test_the_tier_for_gvisor_blocks_every_probe_without_landlock_and_namespaces(
         assert bare.probe(probes.applicable()).status == "passed"
         assert (
             bare.run(
-                job(
-                    "import re, bisect\nfrom concurrent.futures import ThreadPoolExecutor\ndef add(a, b):\n    return a + b\n"
-                ),
+                job("import re\nfrom concurrent.futures import ThreadPoolExecutor\ndef add(a, b):\n    return a + b\n"),
                 LIMITS,
             ).status
             == "passed"
