@@ -61,7 +61,16 @@ class FakeEngine:
                     for s in samples
                 ]
             )
-        rounds = [Round(0.0, 3, (3,) * request.n, (1,) * request.n, 0.01, 0.02, 0.001)]
+        rounds = [
+            Round(
+                started_s=0.0,
+                drafted=(3,) * request.n,
+                accepted=(1,) * request.n,
+                draft_s=0.01,
+                verify_s=0.02,
+                other_s=0.001,
+            )
+        ]
         return Completion(samples, len(request.prompt), rounds, 0.05, 0.1 * request.n)
 
     @staticmethod

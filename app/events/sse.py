@@ -42,8 +42,8 @@ def follow(ctx: Context, run_id: uuid.UUID, after: str = FIRST, beat_s: float = 
         for event in events:
             yield event
             after = event.id
-            if event.type == kinds.STATE and RunState(event.data["state"]) not in OPEN_RUN_STATES:
-                return
+            if _ends(event) and _state(ctx, run_id) not in OPEN_RUN_STATES:
+                return  # of a resumed run the stream still holds the earlier end
         if events:
             continue
         state = _state(ctx, run_id)
@@ -51,6 +51,10 @@ def follow(ctx: Context, run_id: uuid.UUID, after: str = FIRST, beat_s: float = 
             yield Event(after, kinds.STATE, {"state": state})
             return
         yield None
+
+
+def _ends(event: Event) -> bool:
+    return event.type == kinds.STATE and RunState(event.data["state"]) not in OPEN_RUN_STATES
 
 
 def _frames(ctx: Context, run_id: uuid.UUID, after: str) -> Iterator[str]:

@@ -133,9 +133,9 @@ def sample(session: Session, run_id: uuid.UUID, task_id: str, index: int) -> Sam
 def progress(session: Session, run: Run) -> Progress:
     """Counts of the run's tasks and samples, and an estimate of the seconds left."""
     by_state = dict(
-        session.execute(select(RunTask.state, func.count()).where(RunTask.run_id == run.id).group_by(RunTask.state))
-        .tuples()
-        .all()
+        session.execute(
+            select(RunTask.state, func.count()).where(RunTask.run_id == run.id).group_by(RunTask.state)
+        ).all()
     )
     samples, graded, tokens = session.execute(
         select(func.count(), func.count(Sample.verdict), func.coalesce(func.sum(Sample.n_tokens), 0)).where(

@@ -1,0 +1,241 @@
+"""The command line end to end over the fakes: figures out, one sentence and the right exit code for bad input."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import threading
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli import cli
+from app.commands import common
+from app.embedded import Embedded
+from app.errors import Unavailable
+
+
+@pytest.fixture
+def bassline(ctx, monkeypatch):
+    """Runs the command line over the test's context; returns click's result."""
+    for module in ("app.commands.common", "app.commands.serve", "app.commands.models", "app.commands.admin"):
+        monkeypatch.setattr(f"{module}.make_context", lambda: ctx)
+
+    def run(*words: str):
+        ctx.stopping.clear()
+        return CliRunner().invoke(cli, [str(w) for w in words])
+
+    return run
+
+
+EVAL = ("eval", "--target", "smollm2-135m", "--dataset", "additions", "--n", "2", "--budget", "5")
+
+
+def test_eval_prints_the_table_writes_json_and_keeps_the_run(bassline, additions, tmp_path):
+    result = bassline(*EVAL, "--name", "first", "--json", tmp_path / "out.json")
+    assert result.exit_code == 0, result.output
+    assert "Pass@First" in result.stdout
+    assert "95 % interval" in result.stdout
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert {"id", "name", "state", "target", "n", "budget_s", "seed"} <= set(document["run"])
+    assert {
+        "tasks",
+        "samples",
+        "pass_first",
+        "pass_all",
+        "ms_per_token_first",
+        "ms_per_token_last",
+        "ms_per_token_all",
+        "tokens_per_s",
+        "mean_acceptance_length",
+        "budget_overrun_max_s",
+    } <= set(document["figures"])
+    shown = json.loads(bassline("runs", "show", "first", "--json", "-").stdout)
+    assert shown == document
+    assert json.loads(bassline("runs", "list", "--json", "-").stdout)[0]["run"]["id"] == document["run"]["id"]
+    assert "first" in bassline("leaderboard").stdout
+    assert json.loads(bassline("leaderboard", "--budget", "1", "--json", "-").stdout)[0]["pass_first"] == 1.0
+
+
+@pytest.mark.usefixtures("additions")
+def test_compare_plain_decodes_again_without_drafting_and_reports_the_ratio(bassline, engine):
+    result = bassline(*EVAL, "--compare-plain", "2", "--json", "-")
+    figures = json.loads(result.stdout)["figures"]
+    assert figures["speedup_over_plain"] == pytest.approx(1.0)
+    assert figures["speedup_tasks"] == 2
+    assert len(engine.requests) == 3 + 2
+
+
+@pytest.mark.usefixtures("additions")
+def test_export_writes_what_other_tools_and_import_read(bassline, tmp_path):
+    bassline(*EVAL, "--name", "source")
+    rows = [json.loads(line) for line in bassline("runs", "export", "source").stdout.splitlines()]
+    assert {
+        "task_id",
+        "index",
+        "seed",
+        "raw",
+        "program",
+        "extraction",
+        "finish_reason",
+        "n_tokens",
+        "mean_logprob",
+        "finished_s",
+        "verdict",
+    } <= set(rows[0])
+    file = tmp_path / "samples.jsonl"
+    assert bassline("runs", "export", "source", "--output", file).exit_code == 0
+    result = bassline("runs", "import", file, "--target", "elsewhere", "--dataset", "additions", "--name", "copy")
+    assert result.exit_code == 0, result.output
+    figures = [
+        json.loads(bassline("runs", "show", name, "--json", "-").stdout)["figures"] for name in ("source", "copy")
+    ]
+    assert figures[0]["pass_first"] == figures[1]["pass_first"]
+    compared = json.loads(bassline("runs", "compare", "source", "copy", "--json", "-").stdout)
+    assert compared["pass_first"]["delta"] == 0.0
+
+
+def test_delete_removes_an_ended_run(bassline, additions):
+    bassline(*EVAL, "--name", "gone")
+    assert bassline("runs", "delete", "gone").exit_code == 0
+    assert bassline("runs", "show", "gone").exit_code == 2
+
+
+def test_complete_prints_samples_and_verdicts(bassline, tmp_path):
+    prompt, test = tmp_path / "prompt.py", tmp_path / "test.py"
+    prompt.write_text("def add(a, b):\n")
+    test.write_text("assert add(1, 2) == 3\n")
+    result = bassline("complete", prompt, "--target", "smollm2-135m", "--n", "2", "--test", test)
+    assert result.exit_code == 0, result.output
+    assert "return a + b" in result.stdout
+    assert "passed" in result.stdout
+    assert "wrong_answer" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "sentence"),
+    [
+        (["--target", "gpt-9"], 2, "model 'gpt-9' is not known"),
+        (["--drafter", "gpt-9"], 2, "model 'gpt-9' is not known"),
+        (["--dataset", "nothing"], 2, "there is no dataset 'nothing': use one of additions, humaneval"),
+        (["--task", "add/9"], 2, "'add/9' is not in dataset 'additions'"),
+        (["--task", "add/0", "--limit", "1"], 2, "exclude each other"),
+        (["--n", "0"], 2, "n is 0: "),
+        (["--n", "100000"], 2, "n is 100000: "),
+        (["--budget", "0"], 2, "budget_s is 0.0: "),
+        (["--budget", "1e9"], 2, "budget_s is 1000000000.0: "),
+        (["--budget", "nan"], 2, "budget_s is nan: "),
+        (["--temperature", "-1"], 2, "temperature is -1.0: "),
+        (["--draft-length", "fixed:99"], 2, "draft_length is 'fixed:99': "),
+        (["--compare-plain", "-1"], 2, "compare-plain is -1: "),
+        (["--nonsense"], 2, "No such option"),
+    ],
+)
+@pytest.mark.usefixtures("additions")
+def test_bad_input_is_one_sentence_and_nothing_is_stored(bassline, words, exit_code, sentence):
+    result = bassline(*EVAL, *words)
+    assert result.exit_code == exit_code
+    assert sentence in result.stderr
+    assert "Traceback" not in result.output
+    assert json.loads(bassline("runs", "list", "--json", "-").stdout) == []
+
+
+def test_a_prompt_longer_than_the_context_fails_with_the_reason(bassline, tmp_path):
+    (tmp_path / "long.py").write_text("# " + "x" * 5000)
+    result = bassline("complete", tmp_path / "long.py", "--target", "smollm2-135m")
+    assert result.exit_code == 1
+    assert "prompt is 5002 tokens long" in result.stderr
+    assert "shorten it" in result.stderr
+
+
+@pytest.mark.usefixtures("additions")
+def test_without_a_sandbox_nothing_is_decoded(bassline, ctx, engine):
+    def no_sandbox():
+        raise Unavailable("no sandbox on this machine, so no sample can be graded: no bubblewrap")
+
+    ctx.make_grader = no_sandbox
+    result = bassline(*EVAL)
+    assert result.exit_code == 1
+    assert "no sandbox on this machine" in result.stderr
+    assert not engine.requests
+
+
+@pytest.mark.usefixtures("additions")
+def test_a_database_in_use_is_refused(bassline, ctx):
+    with Embedded(ctx, "serve"):
+        result = CliRunner().invoke(cli, list(EVAL))
+    assert result.exit_code == 1
+    assert "is in use by bassline serve" in result.stderr
+
+
+def test_serve_refuses_a_public_address_and_a_taken_port(bassline):
+    public = bassline("serve", "--host", "0.0.0.0")
+    assert public.exit_code == 2
+    assert "BASSLINE_REQUIRE_TOKENS" in public.stderr
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        result = bassline("serve", "--port", taken.getsockname()[1])
+    assert result.exit_code == 1
+    assert "choose another with --port" in result.stderr
+
+
+@pytest.mark.parametrize("part", ["web", "worker", "beat"])
+def test_parts_of_the_stack_refuse_the_broker_in_memory(bassline, part):
+    result = bassline(part)
+    assert result.exit_code == 2
+    assert "BASSLINE_BROKER_URL" in result.stderr
+
+
+@pytest.mark.usefixtures("additions")
+def test_ctrl_c_keeps_finished_samples_and_resume_does_the_rest(bassline, ctx, engine):
+    generate = engine.generate
+
+    def interrupted_in_the_second_task(request, *args):
+        if len(engine.requests) == 1:
+            engine.hold = threading.Event()
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        return generate(request, *args)
+
+    engine.generate = interrupted_in_the_second_task
+    result = bassline(*EVAL, "--name", "halted")
+    assert result.exit_code == 1
+    assert "finished samples are kept; `bassline runs resume " in result.stderr
+    document = json.loads(bassline("runs", "show", "halted", "--json", "-").stdout)
+    assert document["run"]["state"] == "interrupted"
+    assert len(bassline("runs", "export", "halted").stdout.splitlines()) == 2
+    engine.hold, engine.generate = None, generate
+    result = bassline("runs", "resume", "halted")
+    assert result.exit_code == 0, result.output
+    assert len(bassline("runs", "export", "halted").stdout.splitlines()) == 6
+    again = bassline("runs", "resume", "halted")
+    assert again.exit_code == 1
+    assert "nothing is left to resume" in again.stderr
+
+
+def test_a_wrong_setting_names_its_variable(monkeypatch):
+    monkeypatch.setenv("BASSLINE_DATABASE_URL", "mysql://x")
+    result = CliRunner().invoke(cli, ["runs", "list"])
+    assert result.exit_code == 2
+    assert "BASSLINE_DATABASE_URL" in result.stderr
+
+
+def test_tokens_are_made_listed_and_revoked(bassline):
+    token = bassline("tokens", "create", "laptop").stdout.strip()
+    (row,) = json.loads(bassline("tokens", "list", "--json", "-").stdout)
+    assert row["id"] in token
+    assert token not in json.dumps(row)
+    assert bassline("tokens", "revoke", row["id"]).exit_code == 0
+    assert bassline("tokens", "revoke", "nothing").exit_code == 2
+
+
+def test_json_to_a_place_that_cannot_be_written_is_a_sentence(bassline):
+    result = bassline("runs", "list", "--json", "/nowhere/out.json")
+    assert result.exit_code == 1
+    assert "/nowhere/out.json cannot be written" in result.stderr
+
+
+def test_figures_read_the_same_everywhere():
+    assert common.percent(None) == "–"
+    assert common.percent(0.5) == "50.0 %"

@@ -1,0 +1,63 @@
+"""Every command explains itself: --help works and shows an example."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from app.cli import COMMANDS, cli
+
+CONTRACT = {
+    "eval",
+    "complete",
+    "serve",
+    "web",
+    "worker",
+    "beat",
+    "runs list",
+    "runs show",
+    "runs export",
+    "runs import",
+    "runs resume",
+    "runs cancel",
+    "runs delete",
+    "runs compare",
+    "leaderboard",
+    "datasets list",
+    "datasets import",
+    "datasets show",
+    "models list",
+    "models pull",
+    "models check",
+    "sandbox selftest",
+    "sandbox run",
+    "bench",
+    "db upgrade",
+    "tokens create",
+    "tokens list",
+    "tokens revoke",
+}
+
+
+def leaves() -> list[str]:
+    context = click.Context(cli)
+    found = []
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        if isinstance(command, click.Group):
+            found += [f"{name} {sub}" for sub in command.commands]
+        else:
+            found.append(name)
+    return found
+
+
+def test_the_commands_are_those_of_the_contract():
+    assert set(leaves()) == CONTRACT
+
+
+@pytest.mark.parametrize("words", leaves())
+def test_help_has_an_example(words):
+    result = CliRunner().invoke(cli, [*words.split(), "--help"])
+    assert result.exit_code == 0
+    assert f"bassline {words}" in result.output.split("Example:")[1]
