@@ -55,7 +55,7 @@ def to_safetensors(gguf: Path, folder: Path, name: str, on_progress: OnProgress 
     if process.returncode < 0:
         raise ConversionError(
             f"{name}: the conversion was ended by signal {-process.returncode}, most likely for want of memory:"
-            f" it needs about {4 * gguf.stat().st_size / 1e9 + 1:.0f} GB free."
+            f" it needs about {5 * gguf.stat().st_size / 1e9 + 1:.0f} GB free."
         )
     if process.returncode:
         reason = (err.strip().splitlines() or ["no reason given"])[-1]
@@ -85,7 +85,7 @@ def main() -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(
         str(gguf.parent), gguf_file=gguf.name, trust_remote_code=False
     )
-    _mend(tokenizer, _pre_tokenizer_name(gguf))
+    _mend(tokenizer, gguf)
     tokenizer.save_pretrained(folder)
     versions = {
         "transformers": transformers.__version__,
@@ -104,25 +104,32 @@ def _dequantize(filename: str) -> dict[str, Any]:
     return {"quantization_config": transformers.GgufConfig(gguf_file=filename, dequantize=True)}
 
 
-def _pre_tokenizer_name(gguf: Path) -> str:
-    from gguf import GGUFReader  # noqa: PLC0415
+def _mend(tokenizer: Any, gguf: Path) -> None:
+    """Give a tokenizer read from GGUF what the file says, or its family implies, and the reader left out."""
+    from gguf import GGUFReader, TokenType  # noqa: PLC0415
+    from tokenizers import AddedToken, decoders, normalizers, pre_tokenizers  # noqa: PLC0415
 
-    field = GGUFReader(gguf).get_field("tokenizer.ggml.pre")
-    return str(field.contents()) if field else ""
+    reader = GGUFReader(gguf)
 
+    def said(key: str) -> Any:
+        field = reader.get_field(f"tokenizer.ggml.{key}")
+        return field.contents() if field else None
 
-def _mend(tokenizer: Any, family: str) -> None:
-    """Give a tokenizer read from GGUF the steps of its family that the reader left out."""
-    from tokenizers import normalizers, pre_tokenizers  # noqa: PLC0415
-
-    backend = tokenizer.backend_tokenizer
+    for token_id, kind in enumerate(said("token_type") or []):
+        if kind in (TokenType.CONTROL, TokenType.USER_DEFINED) and token_id not in tokenizer.added_tokens_decoder:
+            special = kind == TokenType.CONTROL
+            token = AddedToken(tokenizer.convert_ids_to_tokens(token_id), normalized=False, special=special)
+            tokenizer.add_tokens([token], special_tokens=special)
+    for role, key in (("eos_token", "eos_token_id"), ("pad_token", "padding_token_id")):
+        token_id = said(key)
+        if token_id is not None:
+            setattr(tokenizer, role, tokenizer.convert_ids_to_tokens(token_id))
+    backend, family = tokenizer.backend_tokenizer, said("pre")
+    if said("model") == "gpt2":
+        backend.decoder = decoders.ByteLevel()
     if family in SINGLE_DIGITS:
-        backend.pre_tokenizer = pre_tokenizers.Sequence(
-            [
-                pre_tokenizers.Digits(individual_digits=True),
-                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
-            ]
-        )
+        digits = pre_tokenizers.Digits(individual_digits=True)
+        backend.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
     if family in NFC:
         backend.normalizer = normalizers.NFC()
 

@@ -1,25 +1,42 @@
-"""How many tokens to draft in the next round.
+"""How many tokens to draft in the next round, and how many of these to verify.
 
-A policy knows finished rounds only, which keeps the decoding lossless.
+A policy knows finished rounds and the evidence behind a draft, never a draft token's own outcome; that keeps the
+decoding lossless. `make_policy` gives each request a policy of its own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from decoding.config import MAX_DRAFT_LENGTH, parse_draft_length
+from decoding.drafters.base import Proposal
+from decoding.goodput import AcceptanceModel, best_length, worth_verifying
+from decoding.verify_cost import VerifyCost
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a round came to: per row the draft tokens verified and those that stood, and why they were proposed."""
+
+    evidence: tuple[int, ...]
+    drafted: tuple[int, ...]
+    accepted: tuple[int, ...]
+    draft_s: float
 
 
 class DraftLength(Protocol):
-    """Chooses the draft length k of each round."""
+    """Chooses the draft length of each round."""
 
     def next(self, n_rows: int) -> int:
-        """Return k for a round of `n_rows` rows."""
+        """Return the most tokens any of `n_rows` rows may draft in the next round."""
 
-    def observe(self, accepted: Sequence[int]) -> None:
-        """Take note of the draft tokens that each row accepted in the round just done."""
+    def trim(self, proposal: Proposal) -> list[int]:
+        """Return how many of each row's proposed tokens are worth verifying."""
+
+    def observe(self, outcome: Outcome) -> None:
+        """Take note of the round just done."""
 
 
 class FixedLength:
@@ -32,39 +49,73 @@ class FixedLength:
         """Return k."""
         return self.k
 
-    def observe(self, accepted: Sequence[int]) -> None:
+    def trim(self, proposal: Proposal) -> list[int]:
+        """Return all of each row's tokens."""
+        return [len(tokens) for tokens in proposal.tokens]
+
+    def observe(self, outcome: Outcome) -> None:
         """Nothing to learn."""
 
 
-class BassLength:
+class BassLength(FixedLength):
     """Algorithm 1 of BASS (arXiv 2404.15778): grow when some row took its whole draft, else shrink.
 
-    One length for the whole batch. `l0` = 7, `STEP` = 2, `DIVISOR` = 10 and `LIMIT` = 32 are the paper's constants.
+    One length for the whole batch. l0 = 7, +2, mod 10 and the limit 32 are the paper's constants.
     """
 
     START, STEP, DIVISOR, LIMIT = 7, 2, 10, MAX_DRAFT_LENGTH
 
     def __init__(self) -> None:
-        self.length = self.START
+        super().__init__(self.START)
         self.shrank = 0
 
-    def next(self, n_rows: int) -> int:
-        """Return the current length."""
-        return self.length
-
-    def observe(self, accepted: Sequence[int]) -> None:
+    def observe(self, outcome: Outcome) -> None:
         """Apply the rule to the row that accepted most."""
-        best = max(accepted)
-        if best >= self.length:
-            self.length = min(self.length + self.STEP, self.LIMIT)
+        best = max(outcome.accepted)
+        if best >= self.k:
+            self.k = min(self.k + self.STEP, self.LIMIT)
             self.shrank = 0
         else:
-            shorter = self.length - math.ceil(self.length / self.DIVISOR) - self.shrank
-            self.length = max(1, best, shorter)
+            self.k = max(1, best, self.k - math.ceil(self.k / self.DIVISOR) - self.shrank)
             self.shrank = 1
 
 
-def make_policy(text: str) -> DraftLength:
+class GoodputLength:
+    """Verifies a draft token only if its chance to stand pays for the time it takes; no token at all if none does.
+
+    The goodput of SmartSpec (arXiv 2406.14066), emitted tokens per second, with two refinements that packed rows make
+    possible: each row has a length of its own, and a draft is judged by the evidence behind it (the length of a
+    lookup's match, the draft model's record). `acceptance` and `cost` belong to the engine and outlive the request.
+    """
+
+    def __init__(self, acceptance: AcceptanceModel, cost: VerifyCost, *, drafts_cost_time: bool) -> None:
+        self._acceptance = acceptance
+        self._cost = cost
+        self._drafts_cost_time = drafts_cost_time
+
+    def next(self, n_rows: int) -> int:
+        """Return the best common length where each step costs time, else the longest allowed."""
+        if not self._drafts_cost_time:
+            return MAX_DRAFT_LENGTH
+        return best_length(n_rows, self._acceptance, self._cost)
+
+    def trim(self, proposal: Proposal) -> list[int]:
+        """Return the lengths that make the round's expected tokens per second highest."""
+        return worth_verifying(proposal, self._acceptance, self._cost)
+
+    def observe(self, outcome: Outcome) -> None:
+        """Update the acceptance record of each kind of evidence, and the cost of a draft step."""
+        for evidence, drafted, accepted in zip(outcome.evidence, outcome.drafted, outcome.accepted, strict=True):
+            self._acceptance.observe(evidence, drafted, accepted)
+        if self._drafts_cost_time:
+            self._acceptance.observe_draft_steps(max(outcome.drafted), outcome.draft_s)
+
+
+def make_policy(text: str, acceptance: AcceptanceModel, cost: VerifyCost, *, drafts_cost_time: bool) -> DraftLength:
     """Return the policy a `--draft-length` value names, in its starting state."""
+    if text == "bass":
+        return BassLength()
+    if text == "goodput":
+        return GoodputLength(acceptance, cost, drafts_cost_time=drafts_cost_time)
     k = parse_draft_length(text)
-    return BassLength() if k is None else FixedLength(k)
+    return FixedLength(k or 0)

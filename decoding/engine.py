@@ -12,7 +12,6 @@ A sample finishes the moment it stops, hits its length or runs out of time; its 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 import torch
@@ -25,11 +24,12 @@ from decoding.batch import Batch
 from decoding.clock import Clock
 from decoding.config import MAX_DRAFT_LENGTH, EngineConfig, parse_drafter
 from decoding.device import device_name
-from decoding.draft_length import make_policy
+from decoding.draft_length import DraftLength, Outcome, make_policy
 from decoding.drafters.base import Drafter, NoDrafter, Proposal
 from decoding.drafters.combined import LookupThenModel
 from decoding.drafters.lookup import LookupDrafter
 from decoding.drafters.model import ModelDrafter
+from decoding.goodput import AcceptanceModel
 from decoding.memory import peak_memory_bytes
 from decoding.models import LoadedModel, check_same_tokenizer, load
 from decoding.prepack import prepack
@@ -40,12 +40,14 @@ from decoding.request import (
     Request,
     RequestError,
     Round,
+    SamplingParams,
     ShouldCancel,
     Update,
 )
 from decoding.row import Row
 from decoding.runner import ModelRunner
 from decoding.sampling import raw_logprobs, shape
+from decoding.verify_cost import SIZES, VerifyCost, measure
 
 
 class Engine:
@@ -56,6 +58,8 @@ class Engine:
         self.target = target
         self.draft = draft
         # Costs learnt from earlier requests, so that the first round of the next can be predicted.
+        self._acceptance = AcceptanceModel()
+        self.verify_cost = self._measure_verify()
         self._round_s = 0.0
         self._prefill_s_per_token = 0.0
 
@@ -135,7 +139,7 @@ class Engine:
         limit = self._limit(prompt, request)
         batch = Batch(request, prompt, limit, self.target.tokenizer, self.config.max_batch)
         drafter = self._make_drafter()
-        policy = make_policy(self.config.draft_length)
+        policy = self._make_policy()
         target = self._begin(batch, drafter, clock)
         prefill_s = clock.elapsed
         rounds: list[Round] = []
@@ -147,8 +151,7 @@ class Engine:
             if target is None or not clock.fits(clock.expected_round_s):
                 self._publish(batch.finish_all("deadline", clock.elapsed), (), clock, on_update)
                 break
-            added, done = self._round(batch, target, drafter, policy.next(len(batch.rows)), clock)
-            policy.observe(done.accepted)
+            added, done = self._round(batch, target, drafter, policy, clock)
             rounds.append(done)
             self._publish(batch.rows, added, clock, on_update)
             batch.retire_finished(target, drafter)
@@ -180,14 +183,15 @@ class Engine:
         return target
 
     def _round(
-        self, batch: Batch, target: ModelRunner, drafter: Drafter, k: int, clock: Clock
+        self, batch: Batch, target: ModelRunner, drafter: Drafter, policy: DraftLength, clock: Clock
     ) -> tuple[list[tuple[Origin, ...]], Round]:
         """Draft, verify, accept and commit once; return each row's new origins and what the round cost."""
         rows = batch.rows
         started = clock.elapsed
+        k = policy.next(len(rows))
         # A row never drafts past its length limit: the bonus token is the last it may take.
-        lengths = [min(k, row.limit - row.n_new - 1) for row in rows]
-        proposal = drafter.propose(rows, lengths)
+        proposal = drafter.propose(rows, [min(k, row.limit - row.n_new - 1) for row in rows])
+        proposal = proposal.cut(policy.trim(proposal))
         drafted_at = clock.elapsed
         logits = target.forward([[row.tokens[-1], *draft] for row, draft in zip(rows, proposal.tokens, strict=True)])
         verified_at = clock.elapsed
@@ -202,15 +206,16 @@ class Engine:
             row.sample.n_accepted += n
             added.append(row.extend(new, logprob, n, self.target.eos_token_ids, now))
         drafter.observe(rows, accepted)
-        return added, Round(
+        done = Round(
             started_s=started,
-            draft_length=k,
             drafted=tuple(map(len, proposal.tokens)),
             accepted=tuple(accepted),
             draft_s=drafted_at - started,
             verify_s=verified_at - drafted_at,
             other_s=clock.elapsed - verified_at,
         )
+        policy.observe(Outcome(tuple(proposal.evidence), done.drafted, done.accepted, done.draft_s))
+        return added, done
 
     def _accept(
         self, rows: Sequence[Row], target: ModelRunner, proposal: Proposal, logits: torch.Tensor
@@ -265,6 +270,11 @@ class Engine:
         model = ModelDrafter(self.draft, self.target.vocab_size, coupled=self.config.acceptance == "coupled")
         return LookupThenModel(model, shared=shared) if spec.lookup else model
 
+    def _make_policy(self) -> DraftLength:
+        return make_policy(
+            self.config.draft_length, self._acceptance, self.verify_cost, drafts_cost_time=self.draft is not None
+        )
+
     def _encode(self, text: str) -> list[int]:
         tokenizer = self.target.tokenizer
         # A rendered chat already begins with the beginning-of-sequence token; a bare prompt may need it added.
@@ -283,14 +293,22 @@ class Engine:
             )
         return min(request.max_new_tokens, room)
 
+    @torch.inference_mode()
+    def _measure_verify(self) -> VerifyCost:
+        """Time verifies of growing size; this also pays the costs of first use before any clock runs."""
+        longest = min(SIZES[-1], self.target.context_length - 1)
+        runner = ModelRunner(self.target.model, self.target.vocab_size, 1, 1 + longest)
+        runner.cache.lens = [1]
+        sampling = SamplingParams()
+
+        def verify(n_tokens: int) -> None:
+            shape(runner.forward([[0] * min(n_tokens, longest)]), sampling)
+
+        return measure(verify)
+
     def _warm_up(self) -> None:
-        """Decode a few tokens so that first-use costs fall on no request's clock, and costs are known."""
-        text = "def add(a, b):\n    return a + b\n" * 4
-        started = time.perf_counter()
-        while time.perf_counter() - started < 2.0:
-            self.generate(Request(prompt=text, n=2, max_new_tokens=8))
-            if self._round_s and self._prefill_s_per_token:
-                break
+        """Decode a few tokens, so that the costs of a prefill and of a round are known before they matter."""
+        self.generate(Request(prompt="def add(a, b):\n    return a + b\n" * 4, n=2, max_new_tokens=8))
 
 
 def _load(config: EngineConfig, ref: str, on_progress: Callable[[str], None] | None) -> LoadedModel:

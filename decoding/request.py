@@ -113,7 +113,6 @@ class Round:
     """One draft-verify-accept round of a batch: `accepted[i]` draft tokens of row i stood, out of `drafted[i]`."""
 
     started_s: float
-    draft_length: int
     drafted: tuple[int, ...]
     accepted: tuple[int, ...]
     draft_s: float

@@ -9,17 +9,31 @@ from typing import Protocol
 from decoding.row import Row
 from decoding.sampling import Distribution
 
+MODEL_EVIDENCE = 0
+"""The evidence behind a draft model's tokens; a lookup's is the length of its match, from 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Draft tokens per row (rows may differ in length) and the distributions they were drawn from.
+    """Draft tokens per row (rows may differ in length), what speaks for them, and what they were drawn from.
 
-    `q` holds one distribution per row and step, [R * k, C] in row order with k the longest draft; None says that every
+    `evidence` tells per row why the tokens were proposed: `MODEL_EVIDENCE`, or a match of that many tokens. `q` holds one distribution per row and step, [R * k, C] in row order with k the longest draft; None says that every
     draft is a certainty of its drafter (one-hot), as a lookup's are.
     """
 
     tokens: list[list[int]]
+    evidence: list[int]
     q: Distribution | None = None
+
+    def cut(self, lengths: Sequence[int]) -> Proposal:
+        """Return the first `lengths[r]` tokens of each row."""
+        tokens = [row[:n] for row, n in zip(self.tokens, lengths, strict=True)]
+        q, k, shorter = self.q, max(map(len, self.tokens)), max(lengths)
+        if q is not None and shorter < k:
+            R, C = len(tokens), q.width
+            ids, logp = (t.view(R, k, C)[:, :shorter].reshape(-1, C) for t in (q.ids, q.logp))
+            q = Distribution(ids, logp)
+        return Proposal(tokens, self.evidence, q)
 
 
 class Drafter(Protocol):
@@ -49,7 +63,7 @@ class NoDrafter:
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return no tokens."""
-        return Proposal([[] for _ in rows])
+        return Proposal([[] for _ in rows], [MODEL_EVIDENCE] * len(rows))
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Nothing to learn."""

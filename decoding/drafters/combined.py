@@ -29,12 +29,14 @@ class LookupThenModel:
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return each row's lookup draft, or the model's where the lookup found nothing."""
-        found = self._lookup.propose(rows, lengths).tokens
-        drawn = self._model.propose(rows, [0 if tokens else k for tokens, k in zip(found, lengths, strict=True)])
-        merged = [a or b for a, b in zip(found, drawn.tokens, strict=True)]
-        if drawn.q is None:
-            return Proposal(merged)
-        return Proposal(merged, _with_certainties(drawn.q, found, max(map(len, merged))))
+        looked = self._lookup.propose(rows, lengths)
+        open_rows = [0 if tokens else k for tokens, k in zip(looked.tokens, lengths, strict=True)]
+        drawn = self._model.propose(rows, open_rows)
+        tokens = [a or b for a, b in zip(looked.tokens, drawn.tokens, strict=True)]
+        q = drawn.q
+        if q is not None:
+            q = _with_certainties(q, looked.tokens, max(map(len, tokens)))
+        return Proposal(tokens, looked.evidence, q)
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Keep both in step."""

@@ -34,13 +34,13 @@ class TextIndex:
                 if len(places) > _MOST_PLACES:
                     del places[0]
 
-    def continuation(self, text: list[int], length: int, shortest_match: int) -> list[int]:
-        """Return up to `length` tokens that followed the longest known match of the end of `text`."""
+    def continuation(self, text: list[int], length: int, shortest_match: int) -> tuple[list[int], int]:
+        """Return up to `length` tokens that followed the longest known match of the end of `text`, and its length."""
         for n in range(min(LONGEST_MATCH, len(text)), shortest_match - 1, -1):
             places = [p for p in self._places.get(tuple(text[-n:]), ()) if p[1] < len(p[0])]
             if places:
-                return _consensus(places, length)
-        return []
+                return _consensus(places, length), n
+        return [], 0
 
 
 def _consensus(places: list[Place], length: int) -> list[int]:
@@ -77,10 +77,11 @@ class LookupDrafter:
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return each row's continuation of its longest match, none where nothing matches."""
-        found = zip(self._index, rows, lengths, strict=True)
-        return Proposal(
-            [index.continuation(row.tokens, k, self.shortest_match) if k else [] for index, row, k in found]
-        )
+        found = [
+            index.continuation(row.tokens, k, self.shortest_match) if k else ([], 0)
+            for index, row, k in zip(self._index, rows, lengths, strict=True)
+        ]
+        return Proposal([tokens for tokens, _ in found], [match for _, match in found])
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Index what the rows wrote."""

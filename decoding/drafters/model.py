@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from decoding.drafters.base import Proposal
+from decoding.drafters.base import MODEL_EVIDENCE, Proposal
 from decoding.models import LoadedModel
 from decoding.noise import Role
 from decoding.row import Row
@@ -51,8 +51,9 @@ class ModelDrafter:
         steps: list[tuple[list[int], Distribution]] = []
         keys = torch.tensor([row.key for row in rows], device=runner.device)
         self._base = [len(row.tokens) for row in rows]
+        evidence = [MODEL_EVIDENCE] * len(rows)
         if not any(lengths):
-            return Proposal(drafts)
+            return Proposal(drafts, evidence)
         for step in range(max(lengths)):
             active = [r for r, k in enumerate(lengths) if k > step]
             feed: list[list[int]] = [[] for _ in rows]
@@ -66,7 +67,7 @@ class ModelDrafter:
             for r, token in zip(active, chosen, strict=True):
                 drafts[r].append(token)
             steps.append((active, q))
-        return Proposal(drafts, _stack(steps, drafts, runner.device))
+        return Proposal(drafts, evidence, _stack(steps, drafts, runner.device))
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Forget the rejected drafts: the cache keeps what the row's text confirms."""

@@ -41,7 +41,7 @@ def test_no_drafter_policy_or_batch_size_changes_a_sample(engine: MakeEngine, dr
     wanted = request(temperature=temperature)
     plain = tokens_of(engine(), wanted)
     for max_batch in (1, 3, 8):
-        for draft_length in ("bass", "fixed:3"):
+        for draft_length in ("goodput", "bass", "fixed:3"):
             made = engine(drafter=drafter, draft_length=draft_length, max_batch=max_batch)
             assert tokens_of(made, wanted) == plain, (drafter, draft_length, max_batch)
 
@@ -81,7 +81,9 @@ def test_a_drafter_that_is_always_wrong_changes_nothing(engine: MakeEngine, monk
 
     # Token 255 is not in any of the plain texts, so no draft can be right.
     assert not any(255 in tokens for tokens in plain)
-    monkeypatch.setattr(LookupDrafter, "propose", lambda self, rows, lengths: Proposal([[255] * k for k in lengths]))
+    monkeypatch.setattr(
+        LookupDrafter, "propose", lambda self, rows, lengths: Proposal([[255] * k for k in lengths], [1] * len(rows))
+    )
     completion = made.generate(request())
     assert [s.token_ids for s in completion.samples] == plain
     assert sum(s.n_accepted for s in completion.samples) == 0

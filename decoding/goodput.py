@@ -1,0 +1,108 @@
+"""Expected tokens per second of a round: which draft tokens are worth their place in the verify.
+
+Adding a token with a chance S to stand to a round that emits E tokens in t seconds pays if S / dt > E / t. Survival
+falls along a draft, so taking tokens in the order of S takes a prefix of every row's draft.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+
+from decoding.config import MAX_DRAFT_LENGTH
+from decoding.drafters.base import MODEL_EVIDENCE, Proposal
+from decoding.verify_cost import VerifyCost
+
+# Depths are told apart up to here: the first tokens of a draft differ, later ones hardly do.
+_DEPTHS = 4
+# A prior worth this many draft tokens, so that a few rounds settle the matter.
+_PRIOR_WEIGHT = 4.0
+# The record halves about every 200 draft tokens: text changes, and so does its drafter's luck.
+_FADE = 0.9965
+# Now and then a draft is verified that does not seem to pay, or a poor record could never improve.
+_EXPLORE_EVERY = 12
+
+
+class AcceptanceModel:
+    """How often a draft token stood, given that those before it did, by evidence and depth."""
+
+    def __init__(self) -> None:
+        self._stood: defaultdict[tuple[int, int], float] = defaultdict(float)
+        self._tried: defaultdict[tuple[int, int], float] = defaultdict(float)
+        self.draft_step_s: float | None = None
+        self.rounds_without = 0
+
+    def observe(self, evidence: int, drafted: int, accepted: int) -> None:
+        """Record a row's round: `accepted` of `drafted` tokens stood, and the next one, if any, did not."""
+        for depth in range(min(drafted, accepted + 1)):
+            cell = (evidence, min(depth, _DEPTHS - 1))
+            self._tried[cell] = self._tried[cell] * _FADE + 1
+            self._stood[cell] = self._stood[cell] * _FADE + (depth < accepted)
+
+    def observe_draft_steps(self, n_steps: int, seconds: float) -> None:
+        """Record what drafting `n_steps` tokens with a model took."""
+        if n_steps:
+            step = seconds / n_steps
+            self.draft_step_s = step if self.draft_step_s is None else 0.9 * self.draft_step_s + 0.1 * step
+
+    def chance(self, evidence: int, depth: int) -> float:
+        """Return the chance that a draft's token number `depth` (from 0) stands if those before it do."""
+        cell = (evidence, min(depth, _DEPTHS - 1))
+        # Longer matches are better drafts; a draft model is trusted like a good match.
+        prior = 0.85 if evidence == MODEL_EVIDENCE else min(0.4 + 0.1 * evidence + 0.1 * min(depth, 2), 0.9)
+        return (self._stood[cell] + prior * _PRIOR_WEIGHT) / (self._tried[cell] + _PRIOR_WEIGHT)
+
+
+def worth_verifying(proposal: Proposal, acceptance: AcceptanceModel, cost: VerifyCost) -> list[int]:
+    """Return each row's number of draft tokens for the highest expected tokens per second of this round."""
+    n_rows = len(proposal.tokens)
+    lengths = [0] * n_rows
+    best, best_rate = list(lengths), n_rows / cost(n_rows)
+    expected, n_tokens = float(n_rows), n_rows
+    queue = [
+        (-acceptance.chance(evidence, 0), row)
+        for row, (tokens, evidence) in enumerate(zip(proposal.tokens, proposal.evidence, strict=True))
+        if tokens
+    ]
+    heapq.heapify(queue)
+    if queue and acceptance.rounds_without >= _EXPLORE_EVERY:
+        acceptance.rounds_without = 0
+        best[queue[0][1]] = 1
+        return best
+    while queue:
+        survival, row = heapq.heappop(queue)
+        lengths[row] += 1
+        expected -= survival
+        n_tokens += 1
+        rate = expected / cost(n_tokens)
+        # Costs rise in steps, so a token that does not pay may be followed by some that do: look on a little.
+        if rate > best_rate:
+            best, best_rate = list(lengths), rate
+        elif rate < 0.9 * best_rate:
+            break
+        depth = lengths[row]
+        if depth < len(proposal.tokens[row]):
+            heapq.heappush(queue, (survival * acceptance.chance(proposal.evidence[row], depth), row))
+    acceptance.rounds_without = 0 if any(best) else acceptance.rounds_without + 1
+    return best
+
+
+def best_length(n_rows: int, acceptance: AcceptanceModel, cost: VerifyCost) -> int:
+    """Return the common draft length of a draft model that gives the highest expected tokens per second, 0 allowed."""
+    step = acceptance.draft_step_s
+    if step is None:
+        return 4  # the first round measures what a step costs
+    expected = survival = 1.0
+    best, best_rate = 0, 1 / cost(n_rows)
+    for k in range(1, MAX_DRAFT_LENGTH + 1):
+        survival *= acceptance.chance(MODEL_EVIDENCE, k - 1)
+        expected += survival
+        rate = expected / (k * step + cost(n_rows * (k + 1)))
+        if rate > best_rate:
+            best, best_rate = k, rate
+    if best == 0:
+        acceptance.rounds_without += 1
+        if acceptance.rounds_without >= _EXPLORE_EVERY:
+            acceptance.rounds_without = 0
+            return 1
+    return best
