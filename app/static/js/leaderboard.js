@@ -122,6 +122,12 @@ function start() {
     for (const text of document.querySelectorAll("[data-budget-text]")) text.textContent = `${rounded(budget)} s`;
   }
 
+  let pause = null;
+  function settleSoon(budget) {
+    clearTimeout(pause); // a held arrow key must not write the address at every step
+    pause = setTimeout(() => settle(budget), 200);
+  }
+
   function settle(budget) {
     keepInAddress(budget);
     if (!document.querySelector("[data-cursor]")) form.requestSubmit(); // the scatter is drawn by the server
@@ -136,7 +142,7 @@ function start() {
     field.value = String(rounded(budget));
     show(budget);
   });
-  slider.addEventListener("change", () => settle(grid[slider.value]));
+  slider.addEventListener("change", () => settleSoon(grid[slider.value]));
   field.addEventListener("input", () => {
     const budget = Number(field.value);
     if (!(budget > 0)) return;

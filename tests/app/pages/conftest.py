@@ -221,9 +221,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("migrated") / "bassline.db"
     database = Database(f"sqlite:///{file}")
     upgrade(database)
-    with database.engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
-    database.dispose()
+    database.dispose()  # the last connection to close folds the write-ahead log into the file
     return file
 
 

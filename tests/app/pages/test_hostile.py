@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import re
 import time
 from pathlib import Path
@@ -101,3 +104,14 @@ def test_line_ends_and_trailing_blanks_of_a_prompt_are_marked():
     shown = display.visible("a \n\tb\n", whitespace=True)
     assert shown.count("↵") == 2
     assert "·" in shown
+
+
+def test_vendored_files_are_those_of_the_lock():
+    lock = json.loads((STATIC / "vendor" / "vendor.json").read_text(encoding="utf-8"))
+    found = {p.relative_to(STATIC / "vendor") for p in (STATIC / "vendor").rglob("*") if p.is_file()}
+    locked = {Path(folder) / name for folder, entry in lock.items() for name in entry["files"]}
+    assert found - {Path(folder) / "LICENSE" for folder in lock} - {Path("vendor.json")} == locked
+    for folder, entry in lock.items():
+        for name, digest in entry["files"].items():
+            content = (STATIC / "vendor" / folder / name).read_bytes()
+            assert digest == "sha512-" + base64.b64encode(hashlib.sha512(content).digest()).decode()

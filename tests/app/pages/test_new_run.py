@@ -15,7 +15,8 @@ from app.runs.service import submit
 GOOD = {
     "target": "smollm2-135m", "dataset": "humaneval", "limit": "2", "task_ids": "", "n": "3", "budget_s": "4",
     "max_tokens": "64", "temperature": "0.2", "top_p": "0.95", "seed": "7", "drafter": "ngram",
-    "draft_length": "fixed:4", "acceptance": "coupled", "prompt_mode": "auto", "dtype": "auto", "device": "auto", "name": "", "time_limit_s": "",
+    "draft_length": "fixed:4", "acceptance": "coupled", "prompt_mode": "auto", "dtype": "auto",
+    "device": "auto", "name": "", "time_limit_s": "",
 }  # fmt: skip
 CONFIGURED = [*RunSpec.model_fields.keys() - {"dataset", "task_ids", "limit"}, "n_tasks", "command", "kind"]
 

@@ -1,0 +1,116 @@
+"""Pictures of the pages for README and docs: `python -m app.screenshots [--url URL] [--out FOLDER]`.
+
+They are made from the runs in the database, never from made-up data: run `make demo` (twice, with two drafters, for a
+comparison) before. Without --url the service is started here, for reading only, over the database of the settings.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from app.context import make_context
+from app.db import Database
+from app.errors import BadInput, Unavailable
+from app.runs.models import Run
+from app.runs.repository import list_runs, tasks_with_samples
+from app.states import RunKind
+
+WIDTHS = {"wide": 1440, "narrow": 390}
+FLAGS = ["--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run"]
+
+
+def pages(database: Database) -> dict[str, str]:
+    """Name and path of every picture, over the newest ended runs. Raises BadInput where there is no run to show."""
+    with database.read() as session:
+        ended = [run for run in list_runs(session, limit=200) if run.curve and run.curve.n_tasks]
+        if not ended:
+            raise BadInput("no run in the database has ended: make one with `make demo`")
+        run = max(ended, key=lambda r: r.curve.n_tasks if r.curve else 0)
+        paths = {"leaderboard": "/", "latency": "/?view=scatter", "runs": "/runs", "run": f"/runs/{run.id}"}
+        paths |= {tab: f"/runs/{run.id}?tab={tab}" for tab in ("tasks", "failures", "timing", "config")}
+        lines = tasks_with_samples(session, run.id)
+        task = max(lines, key=lambda t: len({s.verdict for s in t.samples}))
+        paths["task"] = f"/runs/{run.id}/tasks/{quote(task.task.task_id)}"
+        if other := _partner(run, ended):
+            paths["compare"] = f"/compare?a={other.id}&b={run.id}"
+        paths |= {"new-run": "/runs/new", "complete": "/complete", "models": "/models", "about": "/about"}
+        if races := list_runs(session, limit=1, kinds=(RunKind.COMPLETE,)):
+            paths["complete"] = f"/complete/{races[0].id}"
+    return paths
+
+
+def take(url: str, paths: dict[str, str], out: Path) -> list[Path]:
+    """One picture per page: wide in light and dark, narrow in light. Raises Unavailable without a browser."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 (a development dependency)
+
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        raise Unavailable("no Chromium on this machine: install it, for example with apt-get install chromium")
+    flags = [*FLAGS, "--no-sandbox"] if os.geteuid() == 0 else FLAGS
+    out.mkdir(parents=True, exist_ok=True)
+    taken = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=flags)
+        for size, scheme in (("wide", "light"), ("wide", "dark"), ("narrow", "light")):
+            context = browser.new_context(viewport={"width": WIDTHS[size], "height": 900})
+            page = context.new_page()
+            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            for name, path in paths.items():
+                page.goto(url + path, wait_until="load")
+                height = min(int(page.evaluate("document.documentElement.scrollHeight")), 1600)
+                page.set_viewport_size({"width": WIDTHS[size], "height": height})
+                taken.append(out / f"{name}-{size}-{scheme}.png")
+                page.screenshot(path=taken[-1])
+                page.set_viewport_size({"width": WIDTHS[size], "height": 900})
+            context.close()
+        browser.close()
+    return taken
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """The web part alone, on a free port of this machine."""
+    from waitress import create_server  # noqa: PLC0415
+
+    from app.factory import create_app  # noqa: PLC0415
+
+    server = create_server(create_app(make_context()), host="127.0.0.1", port=0, threads=4)
+    threading.Thread(target=server.run, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.effective_port}"
+    finally:
+        server.close()
+
+
+def _partner(run: Run, ended: list[Run]) -> Run | None:
+    same = [r for r in ended if r.id != run.id and r.dataset_id == run.dataset_id]
+    return max(same, key=lambda r: r.curve.n_tasks if r.curve else 0, default=None)
+
+
+@click.command(epilog="Example: python -m app.screenshots --out docs/screenshots")
+@click.option("--url", help="A running service over the same database; default: start one here.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("docs/screenshots"), show_default=True)
+def main(url: str | None, out: Path) -> None:
+    """Make the pictures of the pages from the runs in the database."""
+    try:
+        paths = pages(make_context().database)
+        if url:
+            taken = take(url.rstrip("/"), paths, out)
+        else:
+            with served() as here:
+                taken = take(here, paths, out)
+    except (BadInput, Unavailable) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"{len(taken)} pictures in {out}")
+
+
+if __name__ == "__main__":
+    main()
