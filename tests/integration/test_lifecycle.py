@@ -1,0 +1,180 @@
+"""Jobs under contention and after deaths: one owner at a time, no write from a former owner, and every run ends."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import uuid
+
+import pytest
+from sqlalchemy import select, update
+
+from app.datasets import service as datasets
+from app.db import utcnow
+from app.runs import doorbell, ending, grade, lifecycle, prepare, reaper, service
+from app.runs.decode import decode_task
+from app.runs.lifecycle import Lease, LostClaim, Step, Stop
+from app.runs.models import Run, RunTask
+from app.runs.repository import get_run, tasks_with_samples
+from app.runs.schemas import RunSpec
+from app.states import DatasetKind, RunState, TaskState
+from evaluation.datasets import Dataset, Task
+from tests.fakes import RIGHT
+from tests.integration.conftest import wait_for
+
+N_TASKS = 20
+
+
+@pytest.fixture(autouse=True)
+def bells(monkeypatch) -> list[tuple[str, uuid.UUID]]:
+    """The doorbell, written down instead of rung: these tests call the steps themselves."""
+    rung: list[tuple[str, uuid.UUID]] = []
+    monkeypatch.setattr(doorbell, "_ring", lambda task, ids, queue: rung.extend((task, i) for i in ids))
+    return rung
+
+
+@pytest.fixture
+def run_id(ctx) -> uuid.UUID:
+    """A running run of N_TASKS tasks."""
+    tasks = tuple(
+        Task(f"add/{i}", "def add(a, b):\n", "add", "def check(candidate): ...", RIGHT) for i in range(N_TASKS)
+    )
+    datasets.store(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
+    found = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2))
+    prepare.prepare_run(ctx, found)
+    return found
+
+
+def job_ids(ctx, run_id) -> list[uuid.UUID]:
+    with ctx.database.read() as session:
+        return list(session.scalars(select(RunTask.id).where(RunTask.run_id == run_id).order_by(RunTask.position)))
+
+
+def job(ctx, job_id) -> RunTask:
+    with ctx.database.read() as session:
+        return session.get_one(RunTask, job_id)
+
+
+def expire(ctx, job_id) -> None:
+    with ctx.database.session() as session:
+        session.execute(
+            update(RunTask).where(RunTask.id == job_id).values(lease_until=utcnow() - dt.timedelta(seconds=1))
+        )
+
+
+def test_of_many_claims_exactly_one_wins(ctx, run_id):
+    won: list[uuid.UUID] = []
+
+    def grab():
+        won.extend(i for i in job_ids(ctx, run_id) if lifecycle.claim(ctx, i, Step.DECODE))
+
+    threads = [threading.Thread(target=grab) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(won) == sorted(job_ids(ctx, run_id))
+
+
+def test_a_former_owner_can_write_nothing(ctx, run_id):
+    first_job = job_ids(ctx, run_id)[0]
+    old = lifecycle.claim(ctx, first_job, Step.DECODE)
+    expire(ctx, first_job)
+    reaper.reap(ctx)
+    new = lifecycle.claim(ctx, first_job, Step.DECODE)
+    assert new.attempt == 2
+    with pytest.raises(LostClaim), ctx.database.session() as session:
+        lifecycle.put_down(session, old, TaskState.DECODED)
+    with pytest.raises(LostClaim):
+        lifecycle.give_back(ctx, old)
+    assert job(ctx, first_job).attempt_token == new.token
+
+
+def test_a_job_whose_workers_die_three_times_fails_and_the_run_still_ends(ctx, run_id, bells):
+    jobs = job_ids(ctx, run_id)
+    for _ in range(3):
+        assert lifecycle.claim(ctx, jobs[0], Step.DECODE)
+        expire(ctx, jobs[0])
+        bells.clear()
+        reaper.reap(ctx)
+    assert job(ctx, jobs[0]).state is TaskState.FAILED
+    for job_id in jobs[1:]:
+        decode_task(ctx, job_id)
+        grade.grade_task(ctx, job_id)
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+        assert run.state is RunState.FINISHED
+        assert "worker_lost" in run.error
+        assert (run.figures["tasks"], run.figures["tasks_failed"]) == (N_TASKS - 1, 1)
+
+
+def test_messages_that_come_twice_or_late_change_nothing(ctx, run_id):
+    jobs = job_ids(ctx, run_id)
+    for job_id in (*jobs, *jobs):
+        decode_task(ctx, job_id)
+        grade.grade_task(ctx, job_id)
+    prepare.prepare_run(ctx, run_id)
+    decode_task(ctx, uuid.uuid4())
+    with ctx.database.read() as session:
+        assert get_run(session, run_id).state is RunState.FINISHED
+        assert [len(t.samples) for t in tasks_with_samples(session, run_id)] == [2] * N_TASKS
+
+
+def test_an_unheard_bell_is_rung_again(ctx, run_id, bells):
+    with ctx.database.session() as session:
+        session.execute(update(RunTask).values(rung_at=utcnow() - dt.timedelta(minutes=5)))
+    bells.clear()
+    reaper.reap(ctx)
+    assert {i for _, i in bells} == set(job_ids(ctx, run_id))
+    bells.clear()
+    reaper.reap(ctx)
+    assert bells == []
+
+
+def test_a_run_whose_last_worker_died_before_closing_it_is_closed(ctx, run_id):
+    with ctx.database.session() as session:
+        session.execute(update(RunTask).values(state=TaskState.FINISHED))
+    reaper.reap(ctx)
+    with ctx.database.read() as session:
+        assert get_run(session, run_id).state is RunState.FINISHED
+
+
+def test_two_closers_close_a_run_once(ctx, run_id):
+    with ctx.database.session() as session:
+        session.execute(update(RunTask).values(state=TaskState.FINISHED))
+    threads = [threading.Thread(target=ending.close_if_done, args=(ctx, run_id)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    events = [e for e in ctx.bus.read(run_id, "0-0", 0) if e.data.get("state") == RunState.FINISHED]
+    assert len(events) == 1
+
+
+def test_a_heartbeat_keeps_the_lease_and_notices_cancel_and_loss(ctx, run_id):
+    first_job, second_job = job_ids(ctx, run_id)[:2]
+    held = lifecycle.claim(ctx, first_job, Step.DECODE)
+    before = job(ctx, first_job).lease_until
+    with Lease(ctx, held) as lease:
+        wait_for(lambda: job(ctx, first_job).lease_until > before)
+        assert lease.stop is None
+        service.cancel(ctx, run_id)
+        wait_for(lambda: lease.stop is Stop.CANCELLED)
+    assert job(ctx, second_job).state is TaskState.CANCELLED
+    stolen = lifecycle.Claim(first_job, run_id, uuid.uuid4(), Step.DECODE, 1)
+    with ctx.database.session() as session:
+        session.execute(update(Run).values(cancel_requested_at=None))
+    with Lease(ctx, stolen) as lease:
+        wait_for(lambda: lease.stop is Stop.FENCED)
+
+
+def test_a_pinned_run_is_left_alone_by_others_and_interrupted_when_its_process_is_gone(ctx, run_id):
+    with ctx.database.session() as session:
+        session.execute(update(Run).values(pinned_worker="elsewhere:1"))
+    assert lifecycle.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE) is None
+    reaper.reap(ctx)
+    with ctx.database.read() as session:
+        assert get_run(session, run_id).state is RunState.INTERRUPTED
+    service.resume(ctx, run_id)
+    prepare.prepare_run(ctx, run_id)
+    assert lifecycle.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
