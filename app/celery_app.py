@@ -17,7 +17,7 @@ HARD_LIMIT_S = int(MAX_BUDGET_S) + GRACE_S
 IN_PROCESS = f"{MEMORY_BROKER}localhost"  # kombu warns of a URL without a host
 VISIBILITY_S = 3 * HARD_LIMIT_S  # Redis hands a message out again after this; it must outlast the longest job
 
-celery_app = Celery("bassline", include=["app.runs.tasks"])
+celery_app = Celery("bassline", include=["app.runs.tasks", "app.workers.tasks"])
 celery_app.conf.update(
     task_serializer="json",
     accept_content=["json"],

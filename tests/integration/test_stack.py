@@ -1,0 +1,164 @@
+"""The stack's parts together: PostgreSQL, Redis, a real worker process with the real sandbox, gunicorn, event streams."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+import uuid
+
+import pytest
+import redis
+
+from app import migrate, queues
+from app.celery_app import configure
+from app.context import Context
+from app.datasets import service as datasets
+from app.db import Database
+from app.events.bus import FIRST, MemoryBus, RedisBus
+from app.runs import service
+from app.runs.decode import decode_task
+from app.runs.repository import get_run, tasks_with_samples
+from app.runs.schemas import RunSpec
+from app.settings import Settings
+from app.states import DatasetKind, RunState, TaskState
+from app.workers.service import list_workers
+from evaluation.datasets import Dataset, Task
+from evaluation.sandbox import Sandbox, SandboxUnavailable
+from tests.fakes import RIGHT, FakeEngine
+from tests.integration.conftest import wait_for
+
+
+@pytest.fixture(params=["memory", "redis"])
+def bus(request):
+    return MemoryBus() if request.param == "memory" else RedisBus(request.getfixturevalue("redis_url"))
+
+
+def test_a_reader_gets_every_event_from_any_point_on(bus):
+    run_id = uuid.uuid4()
+    for i in range(5):
+        bus.publish(run_id, "sample", {"index": i})
+    events = bus.read(run_id, FIRST, 0)
+    assert [e.data["index"] for e in events] == [0, 1, 2, 3, 4]
+    assert [e.data["index"] for e in bus.read(run_id, events[2].id, 0)] == [3, 4]
+    assert bus.read(run_id, events[-1].id, 0.05) == []
+    assert bus.read(uuid.uuid4(), FIRST, 0) == []
+
+
+def test_a_waiting_reader_wakes_when_something_happens(bus):
+    run_id = uuid.uuid4()
+    threading.Timer(0.1, bus.publish, (run_id, "state", {"state": "running"})).start()
+    assert [e.type for e in bus.read(run_id, FIRST, 10)] == ["state"]
+
+
+@pytest.fixture
+def stack(postgres_url, redis_url, tmp_path):
+    """(context of this process, environment for the others) over an empty database and Redis as broker."""
+    try:
+        Sandbox.detect()
+    except SandboxUnavailable as error:
+        pytest.skip(f"no sandbox here: {error}")
+    emptied = Database(postgres_url)
+    with emptied.engine.begin() as connection:
+        connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    emptied.dispose()
+    settings = Settings(
+        _env_file=None, data_dir=tmp_path, database_url=postgres_url, broker_url=redis_url, secret_key="test"
+    )
+    engine = FakeEngine()
+    ctx = Context(settings, Database(settings.database), RedisBus(redis_url), load_engine=lambda c, p: engine)
+    migrate.upgrade(ctx.database)
+    configure(settings)
+    environment = {
+        **os.environ,
+        "BASSLINE_DATABASE_URL": postgres_url,
+        "BASSLINE_BROKER_URL": redis_url,
+        "BASSLINE_SECRET_KEY": "test",
+        "BASSLINE_DATA_DIR": str(tmp_path),
+    }
+    yield ctx, environment
+    ctx.database.dispose()
+
+
+@pytest.fixture
+def start(stack, tmp_path):
+    """Starts `bassline ...` as a process of its own; all are ended with the test."""
+    started: list[subprocess.Popen] = []
+
+    def run(*words: str) -> subprocess.Popen:
+        with (tmp_path / f"{words[0]}-{len(started)}.log").open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "app.cli", *words], env=stack[1], stdout=log, stderr=log, start_new_session=True
+            )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            process.terminate()
+    for process in started:
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def submit(ctx) -> uuid.UUID:
+    task = Task("add/0", "def add(a, b):\n", "add", "def check(candidate):\n    assert candidate(1, 2) == 3\n", RIGHT)
+    datasets.store(ctx, Dataset("additions", (task,), "e" * 64), DatasetKind.IMPORTED)
+    return service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2))
+
+
+def bells(redis_url: str, queue: str) -> int:
+    return redis.Redis.from_url(redis_url).llen(f"bassline:{queue}")
+
+
+def test_a_worker_process_prepares_and_grades_what_this_process_decodes(stack, start):
+    ctx, _ = stack
+    run_id = submit(ctx)
+    start("worker", "--queues", "exec,control", "--name", "exec")
+
+    def state():
+        with ctx.database.read() as session:
+            return get_run(session, run_id).state
+
+    wait_for(lambda: state() is RunState.RUNNING, 90)
+    with ctx.database.read() as session:
+        (job,) = tasks_with_samples(session, run_id)
+        (worker,) = list_workers(session)
+        assert worker.pid != os.getpid()
+    assert bells(stack[1]["BASSLINE_BROKER_URL"], queues.GPU_BATCH) == 1  # the worker asked for the decoding
+    decode_task(ctx, job.id)
+    wait_for(lambda: state() is RunState.FINISHED, 60)
+    with ctx.database.read() as session:
+        (job,) = tasks_with_samples(session, run_id)
+        assert job.state is TaskState.FINISHED
+        assert [s.verdict for s in job.samples] == ["passed", "wrong_answer"]
+    kinds = [e.type for e in ctx.bus.read(run_id, FIRST, 0)]
+    assert kinds.count("graded") == 2
+    assert kinds[-1] == "state"
+
+
+def test_gunicorn_serves_pages_and_readiness(stack, start):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    start("web", "--port", str(port), "--workers", "1", "--threads", "4")
+
+    def ready() -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/health/ready", timeout=5) as answer:
+                return json.load(answer)["status"] == "ready"
+        except OSError:
+            return False
+
+    wait_for(ready, 60)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as page:
+        assert page.status == 200
