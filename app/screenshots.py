@@ -78,7 +78,7 @@ def take(url: str, paths: dict[str, str], out: Path) -> list[Path]:
 @contextmanager
 def served() -> Iterator[str]:
     """The web part alone, on a free port of this machine."""
-    from waitress import create_server  # noqa: PLC0415
+    from waitress import create_server  # type: ignore[import-untyped]  # noqa: PLC0415
 
     from app.factory import create_app  # noqa: PLC0415
 
