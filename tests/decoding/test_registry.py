@@ -1,0 +1,84 @@
+"""What a model reference means, and that the registry can be trusted."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from decoding import registry
+from decoding.model_errors import UnknownModelError
+from decoding.registry import HubModel, KnownModel, LocalFolder, LocalGguf, WheelSource
+
+KEYS = ["smollm2-135m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"]
+
+
+def test_the_known_models_are_listed_smallest_first() -> None:
+    assert [entry.ref for entry in registry.entries()] == KEYS
+    assert [entry.bytes for entry in registry.entries()] == sorted(entry.bytes for entry in registry.entries())
+
+
+@pytest.mark.parametrize("entry", registry.entries(), ids=lambda entry: entry.ref)
+def test_the_parts_of_a_wheel_source_add_up_to_the_file(entry: KnownModel) -> None:
+    wheels = [source for source in entry.sources if isinstance(source, WheelSource)]
+    assert wheels
+    assert re.fullmatch(r"[0-9a-f]{64}", entry.sha256)
+    for source in wheels:
+        assert sum(part.bytes for part in source.parts) == entry.bytes
+        assert len({part.sha256 for part in source.parts}) == len(source.parts)
+        assert all(re.fullmatch(r"[a-z0-9-]+==[0-9.]+", part.requirement) for part in source.parts)
+        assert all("{" not in part.member for part in source.parts)
+
+
+def test_a_key_names_its_entry() -> None:
+    entry = registry.resolve("qwen2.5-coder-0.5b")
+    assert isinstance(entry, KnownModel)
+    assert entry.filename.endswith(".gguf")
+
+
+def test_a_hub_reference_may_name_a_revision() -> None:
+    plain, pinned = registry.resolve("hf:Qwen/Qwen3-0.6B"), registry.resolve("hf:Qwen/Qwen3-0.6B@refs/pr/1")
+    assert isinstance(plain, HubModel)
+    assert isinstance(pinned, HubModel)
+    assert (plain.repo, plain.revision) == ("Qwen/Qwen3-0.6B", None)
+    assert pinned.revision == "refs/pr/1"
+    assert plain.slug != pinned.slug  # two revisions are two models in the cache
+
+
+def test_local_files_are_told_apart_by_their_path(tmp_path: Path) -> None:
+    for place in ("a", "b"):
+        (tmp_path / place / "tiny").mkdir(parents=True)
+        (tmp_path / place / "tiny" / "config.json").write_text(json.dumps({}))
+        (tmp_path / place / "x.gguf").write_bytes(b"GGUF")
+    one, other = (registry.resolve(str(tmp_path / place / "tiny")) for place in ("a", "b"))
+    assert isinstance(one, LocalFolder)
+    assert one.name == other.name == "tiny"
+    assert one.slug != other.slug
+    assert isinstance(registry.resolve(str(tmp_path / "a" / "x.gguf")), LocalGguf)
+
+
+@pytest.mark.parametrize(
+    ("ref", "complaint"),
+    [
+        ("qwen", "'qwen' is not known"),
+        ("Qwen/Qwen3-0.6B", "is not known"),
+        ("hf:nothing", "not of the form hf:owner/name"),
+        ("missing.gguf", "does not exist"),
+        ("/", "has no config.json"),
+        (__file__, "is not a .gguf file"),
+    ],
+)
+def test_an_unknown_reference_is_answered_with_everything_that_would_work(ref: str, complaint: str) -> None:
+    with pytest.raises(UnknownModelError) as caught:
+        registry.resolve(ref)
+    assert complaint in str(caught.value)
+    assert all(known in str(caught.value) for known in [*KEYS, "hf:owner/name", ".gguf"])
+
+
+def test_listing_and_fetching_import_no_torch() -> None:
+    program = "import sys; from decoding import fetch, registry; registry.entries(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
