@@ -6,7 +6,6 @@ which does no harm, since every unfinished row is rung for again at the next sta
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import threading
@@ -147,12 +146,20 @@ class Embedded:
     def _stop(self) -> None:
         """Puts running jobs down (within a second), ends the threads and frees the database."""
         self._ctx.stopping.set()
-        for controller, _ in self._controllers:
-            with contextlib.suppress(Exception):
-                controller.stop()
-        for _, thread in self._controllers:
+        # All at once: each waits for its consumer to come round.
+        stops = [threading.Thread(target=_stop, args=(c,), daemon=True) for c, _ in self._controllers]
+        for stop in stops:
+            stop.start()
+        for thread in (*stops, *(t for _, t in self._controllers)):
             thread.join(STOP_S)
         self._heartbeat.stop()
         if self._reaper.is_alive():
             self._reaper.join(STOP_S)
         self._lock.release()
+
+
+def _stop(controller: WorkController) -> None:
+    try:
+        controller.stop()
+    except Exception:
+        log.exception("a worker did not stop cleanly")

@@ -26,6 +26,7 @@ def comparison_tables(console: Console, found: RunComparison) -> None:
 def _difference(found: Comparison) -> str:
     return (
         f"{percent(found.b)} -> {percent(found.a)}, {100 * found.delta:+.1f} points "
-        f"(95 % interval {100 * found.low:+.1f} to {100 * found.high:+.1f}), {len(found.wins)} wins, {len(found.losses)} losses, "
+        f"(95 % interval {100 * found.low:+.1f} to {100 * found.high:+.1f}), "
+        f"{len(found.wins)} wins, {len(found.losses)} losses, "
         f"p {found.p:.3f}; {found.n_tasks} tasks can show {100 * found.detectable:.1f} points"
     )

@@ -70,7 +70,7 @@ def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
 
 
 def _with_speedup(ctx: Context, run: Run, spec: RunSpec, k: int) -> Run:
-    """Decodes the first k finished prompts again with no drafter, in the same engine, and notes the ratio on the run."""
+    """Decodes the first k finished prompts again without a drafter and notes the ratio on the run."""
     with ctx.database.read() as session:
         ours = tasks_with_samples(session, run.id)
     same = tuple(t.task.task_id for t in ours if t.state is TaskState.FINISHED)[:k]

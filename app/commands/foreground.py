@@ -18,7 +18,7 @@ from app.runs.models import Run
 from app.runs.repository import get_run
 
 
-class Interrupted(BasslineError):
+class Interrupted(BasslineError):  # noqa: N818 (reads as what happened)
     """Ctrl-C; what was finished is kept."""
 
 

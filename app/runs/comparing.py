@@ -47,7 +47,7 @@ class RunComparison:
 
 
 def compare_runs(session: Session, reference: Run, other: Run, budget_s: float | None = None) -> RunComparison:
-    """Raises BadInput if the runs are over different datasets, have no graded task in common, or the budget is longer."""
+    """Raises BadInput for different datasets, no graded task in common, or a budget longer than a run's own."""
     check_comparable(reference, other)
     longest = min(reference.budget_s, other.budget_s)
     if budget_s is not None and budget_s > longest:

@@ -82,20 +82,20 @@ def get_run(session: Session, run_id: uuid.UUID) -> Run:
 
 
 def find_run(session: Session, reference: str) -> Run:
-    """The run meant by an id, the unique beginning of an id, or a unique name. Raises NotFound or BadInput."""
+    """The run meant by an id, the beginning of one, or a name (the newest). Raises NotFound or BadInput."""
     try:
         return get_run(session, uuid.UUID(reference))
     except ValueError:
         pass
-    ids = [
-        run_id
-        for run_id, name in session.execute(select(Run.id, Run.name))
-        if name == reference or (len(reference) >= 4 and str(run_id).startswith(reference.lower()))
+    rows = session.execute(select(Run.id, Run.name).order_by(Run.id.desc())).all()
+    named = [run_id for run_id, name in rows if name == reference]
+    ids = named[:1] or [
+        run_id for run_id, _ in rows if len(reference) >= 4 and str(run_id).startswith(reference.lower())
     ]
     if not ids:
         raise NotFound(f"there is no run {reference!r}: `bassline runs list` shows those there are")
     if len(ids) > 1:
-        raise BadInput(f"{reference!r} means {len(ids)} runs: give more of the id", "run")
+        raise BadInput(f"{reference!r} is the beginning of {len(ids)} ids: give more of it", "run")
     return get_run(session, ids[0])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery.signals import worker_process_init
 
 
-@worker_process_init.connect  # type: ignore[misc]
+@worker_process_init.connect
 def _report(**_: object) -> None:
     from app.celery_app import configure  # noqa: PLC0415
     from app.context import current  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The stack's parts together: PostgreSQL, Redis, a real worker process with the real sandbox, gunicorn, event streams."""
+"""The stack's parts together: PostgreSQL, Redis, a real worker process and sandbox, gunicorn, event streams."""
 
 from __future__ import annotations
 
