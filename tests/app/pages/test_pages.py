@@ -38,9 +38,9 @@ def text_of(answer) -> str:
     return html.unescape(re.sub(r"<[^>]+>", " ", answer.get_data(as_text=True)))
 
 
-@pytest.mark.parametrize("path", PLAIN_PAGES)
-def test_a_fresh_installation_shows_every_page(world, path):
-    assert "Bassline" in text_of(world.client.get(path))
+def test_a_fresh_installation_shows_every_page(world):
+    for path in PLAIN_PAGES:
+        assert "Bassline" in text_of(world.client.get(path))
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ def test_an_empty_page_gives_the_command_to_fill_it(world, path, advice):
 
 
 @pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("tab", TABS)
-def test_a_run_shows_every_tab_in_every_state(world, state, tab):
+def test_a_run_shows_every_tab_in_every_state(world, state):
     run = world.add_run("one", state=state, limit=8, **STATES[state])
-    page = text_of(world.client.get(f"/runs/{run}?tab={tab}")).lower()
-    assert str(state) in page or state == RunState.FINISHED
+    for tab in TABS:
+        page = text_of(world.client.get(f"/runs/{run}?tab={tab}")).lower()
+        assert str(state) in page or state == RunState.FINISHED
 
 
 @pytest.mark.parametrize(
