@@ -45,8 +45,8 @@ def ensure(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgres
     """The folder of the model `ref`, ready to be loaded: safetensors, tokenizer, configuration.
 
     Returns within milliseconds and without a network if the model is in the cache. Otherwise brings it there, telling
-    `on_progress` (now and then from another thread, never from two at once); an interrupted call is taken up where it
-    stopped, and of several processes one works while the others wait. Raises `ModelError`.
+    `on_progress` (at times from a second thread while this one waits; it must not raise). An interrupted call is
+    taken up where it stopped, and of several processes one works while the others wait. Raises `ModelError`.
     """
     return ensure_info(ref, cache_dir, on_progress).folder
 

@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from gguf import GGUFWriter, TokenType
 from safetensors.numpy import save_file
 from tokenizers import pre_tokenizers
 
-from decoding import convert, fetch, registry, sources
+from decoding import convert, fetch, progress, registry, sources
 from decoding.model_errors import (
     ConversionError,
     DamagedModelError,
@@ -515,7 +516,7 @@ def test_a_hub_switched_off_is_not_asked(model: KnownModel, monkeypatch: pytest.
 
 def test_progress_reads_as_a_line_with_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter([100.0, 102.0])
-    monkeypatch.setattr(time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(now)))
     news: list[Progress] = []
     meter = Meter("download", "tiny: downloading", 500_000_000, news.append)
     meter.at(0)
