@@ -36,7 +36,8 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> dict[str, Any]:
     run's budget, selector mean_logprob, with Wilson's 95 % intervals. ms_per_token_first, _last and _all are means
     over tasks, over the finished samples (metrics.Latency). tokens_per_s is all tokens over
     all decoding time. mean_acceptance_length counts the token that every round adds besides the accepted ones.
-    first_finished_* are quantiles over tasks of the time to the first finished sample. Tasks with a sandbox fault are left out and counted in tasks_sandbox_error.
+    first_finished_* are quantiles over tasks of the time to the first finished sample. Tasks with a sandbox fault are
+    left out and counted in tasks_sandbox_error.
     """
     decoded = [t for t in tasks if t.state == TaskState.FINISHED]
     graded = _graded(tasks) if run.graded else decoded
