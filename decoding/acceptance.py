@@ -1,6 +1,6 @@
-"""The two lossless acceptance rules, vectorized over the rows of a ragged batch.
+"""The two lossless acceptance rules, vectorized over the samples of a ragged batch.
 
-Both take a proposal per row and the target's distributions at its k + 1 positions, and return how many draft tokens
+Both take a proposal per sample and the target's distributions at its k + 1 positions, and return how many draft tokens
 stand and the tokens that the round emits. With either rule every sample follows the target's distribution, whatever
 was proposed (Leviathan et al., arXiv 2211.17192; Chen et al., arXiv 2302.01318).
 """
@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import torch
 
-from decoding.layout import Layout
 from decoding.noise import Role, uniform
 from decoding.sampling import Distribution
 
@@ -19,58 +18,69 @@ NO_TOKEN = -1
 
 
 class Verdict(NamedTuple):
-    """`accepted` int64 [R]: draft tokens that stand; `emitted` int64 [R, T]: valid up to index `accepted`."""
+    """`accepted` int64 [S]: draft tokens that stand; `emitted` int64 [S, T]: valid up to index `accepted`."""
 
     accepted: torch.Tensor
     emitted: torch.Tensor
 
 
-def coupled(target: Distribution, layout: Layout, draft: torch.Tensor, keys: torch.Tensor) -> Verdict:
+class Positions(NamedTuple):
+    """Where S samples draw their tokens: `at` int64 [S, T], each position's distribution; `position` int64 [S, T].
+
+    `position` is absolute, that of the token to be drawn. Samples of one row share its distributions; a row that
+    brought fewer than T tokens repeats its last.
+    """
+
+    at: torch.Tensor
+    position: torch.Tensor
+
+
+def coupled(target: Distribution, where: Positions, draft: torch.Tensor, keys: torch.Tensor) -> Verdict:
     """Gumbel-coupled acceptance (arXiv 2408.07978): a draft stands if the target, with the same noise, says the same.
 
-    `target` holds the N packed positions of `layout`, whose row r brought its pending token and its draft; `draft`
-    int64 [R, T - 1] is NO_TOKEN where nothing was proposed; `keys` int64 [R] are the rows' random streams. The emitted
-    tokens are the target's own at every position, so the text does not depend on the drafts at all.
+    `draft` int64 [S, T - 1] is NO_TOKEN where nothing was proposed; `keys` int64 [S] are the samples' random streams.
+    The emitted tokens are the target's own at every position, so the text does not depend on the drafts at all.
     """
-    tokens = target.sample(keys[layout.row], layout.position + 1, Role.SAMPLE)
-    emitted = tokens[layout.gather]
+    S, T = where.at.shape
+    tokens = target.rows(where.at.flatten()).sample(keys.repeat_interleave(T), where.position.flatten(), Role.SAMPLE)
+    emitted = tokens.view(S, T)
     stands = (draft == emitted[:, :-1]).long()
     return Verdict(stands.cumprod(dim=1).sum(dim=1), emitted)
 
 
 def maximal(
-    target: Distribution, layout: Layout, draft: torch.Tensor, keys: torch.Tensor, q: Distribution | None
+    target: Distribution, where: Positions, draft: torch.Tensor, keys: torch.Tensor, q: Distribution | None
 ) -> Verdict:
     """Speculative sampling: accept d with probability min(1, p(d) / q(d)), else draw from the residual (p - q)+.
 
-    Shapes as in `coupled`; `q` holds R * (T - 1) rows, the distributions the drafts were drawn from, or is None where
-    each draft is a certainty (lookup). After full acceptance the bonus token is drawn from the target.
+    Shapes as in `coupled`; `q` holds S * (T - 1) rows, the distributions the drafts were drawn from, or is None where
+    each draft is a certainty (lookup). After full acceptance the bonus token is drawn from the target. Samples stay
+    independent of each other only if each has a draft of its own or the drafts are certainties.
     """
-    R, T = layout.gather.shape
+    S, T = where.at.shape
     k = T - 1
-    positions = layout.position[layout.gather] + 1  # [R, T], of the tokens to be emitted
-    accepted = torch.zeros(R, dtype=torch.int64, device=draft.device)
+    accepted = torch.zeros(S, dtype=torch.int64, device=draft.device)
     if k:
         token = draft.clamp(min=0).reshape(-1, 1)
         if q is None:
             q = Distribution(token, torch.zeros_like(token, dtype=torch.float32))
-        p_d = target.rows(layout.gather[:, :-1].flatten()).prob_of(token).view(R, k)
-        q_d = q.prob_of(token).view(R, k)
-        u = uniform(keys.repeat_interleave(k), positions[:, :-1].flatten(), Role.ACCEPT).view(R, k)
+        p_d = target.rows(where.at[:, :-1].flatten()).prob_of(token).view(S, k)
+        q_d = q.prob_of(token).view(S, k)
+        u = uniform(keys.repeat_interleave(k), where.position[:, :-1].flatten(), Role.ACCEPT).view(S, k)
         # u < p / q, without dividing by a q that rounded to zero
         stands = ((draft != NO_TOKEN) & (u * q_d < p_d)).long()
         accepted = stands.cumprod(dim=1).sum(dim=1)
 
-    # One more token per row, at its first position that did not stand.
+    # One more token per sample, at its first position that did not stand.
     here = accepted[:, None]
-    last = target.rows(layout.gather.gather(1, here)[:, 0])
+    last = target.rows(where.at.gather(1, here)[:, 0])
     if k and q is not None:
-        at = here.clamp(max=k - 1)
-        refused = (accepted < k) & (draft.gather(1, at)[:, 0] != NO_TOKEN)
-        row = torch.arange(R, device=draft.device)
-        last = _residual(last, q.rows(row * k + at[:, 0]), refused)
-    extra = last.sample(keys, positions.gather(1, here)[:, 0], Role.RESIDUAL)
-    emitted = torch.cat([draft, draft.new_full((R, 1), NO_TOKEN)], dim=1)
+        step = here.clamp(max=k - 1)
+        refused = (accepted < k) & (draft.gather(1, step)[:, 0] != NO_TOKEN)
+        sample = torch.arange(S, device=draft.device)
+        last = _residual(last, q.rows(sample * k + step[:, 0]), refused)
+    extra = last.sample(keys, where.position.gather(1, here)[:, 0], Role.RESIDUAL)
+    emitted = torch.cat([draft, draft.new_full((S, 1), NO_TOKEN)], dim=1)
     return Verdict(accepted, emitted.scatter(1, here, extra[:, None]))
 
 

@@ -97,17 +97,27 @@ class RaggedCache(Cache):
                 layer.values[1:n, :, :length] = layer.values[0, :, :length]
         self.lens = [length] * n
 
+    def fork(self, row: int) -> None:
+        """Give a new last row a copy of `row`: what is committed and what the last forward wrote behind it."""
+        twin = len(self.lens)
+        length = self.lens[row] + self.layout.counts[row]
+        self._copy(row, twin, length)
+        self.lens.append(self.lens[row])
+
     def drop(self, row: int) -> None:
         """Forget a row: the last one moves into its place (one row's copy), and the batch shrinks by one."""
         last = len(self.lens) - 1
         length = self.lens[last]
         if row != last:
-            for layer in self.layers:
-                if layer.is_initialized:
-                    layer.keys[row, :, :length] = layer.keys[last, :, :length]
-                    layer.values[row, :, :length] = layer.values[last, :, :length]
+            self._copy(last, row, length)
             self.lens[row] = length
         self.lens.pop()
+
+    def _copy(self, source: int, target: int, length: int) -> None:
+        for layer in self.layers:
+            if layer.is_initialized:
+                layer.keys[target, :, :length] = layer.keys[source, :, :length]
+                layer.values[target, :, :length] = layer.values[source, :, :length]
 
     def rewind(self, row: int, length: int) -> None:
         """Cut a row back to its first `length` tokens, so that a waiting sample can start from its prompt."""

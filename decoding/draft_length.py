@@ -7,6 +7,7 @@ decoding lossless. `make_policy` gives each request a policy of its own.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,7 +19,7 @@ from decoding.verify_cost import VerifyCost
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a round came to: per row the draft tokens verified and those that stood, and why they were proposed."""
+    """What a round came to: per sample the draft tokens verified and those that stood, and why they were proposed."""
 
     evidence: tuple[int, ...]
     drafted: tuple[int, ...]
@@ -32,8 +33,8 @@ class DraftLength(Protocol):
     def next(self, n_rows: int) -> int:
         """Return the most tokens any of `n_rows` rows may draft in the next round."""
 
-    def trim(self, proposal: Proposal) -> list[int]:
-        """Return how many of each row's proposed tokens are worth verifying."""
+    def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
+        """Return how many of each row's proposed tokens are worth verifying for its `n_samples[r]` samples."""
 
     def observe(self, outcome: Outcome) -> None:
         """Take note of the round just done."""
@@ -49,7 +50,7 @@ class FixedLength:
         """Return k."""
         return self.k
 
-    def trim(self, proposal: Proposal) -> list[int]:
+    def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return all of each row's tokens."""
         return [len(tokens) for tokens in proposal.tokens]
 
@@ -70,7 +71,7 @@ class BassLength(FixedLength):
         self.shrank = 0
 
     def observe(self, outcome: Outcome) -> None:
-        """Apply the rule to the row that accepted most."""
+        """Apply the rule to the sample that accepted most."""
         best = max(outcome.accepted)
         if best >= self.k:
             self.k = min(self.k + self.STEP, self.LIMIT)
@@ -99,9 +100,9 @@ class GoodputLength:
             return MAX_DRAFT_LENGTH
         return best_length(n_rows, self._acceptance, self._cost)
 
-    def trim(self, proposal: Proposal) -> list[int]:
+    def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return the lengths that make the round's expected tokens per second highest."""
-        return worth_verifying(proposal, self._acceptance, self._cost)
+        return worth_verifying(proposal, n_samples, self._acceptance, self._cost)
 
     def observe(self, outcome: Outcome) -> None:
         """Update the acceptance record of each kind of evidence, and the cost of a draft step."""

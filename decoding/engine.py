@@ -13,12 +13,14 @@ A sample finishes the moment it stops, hits its length or runs out of time; its 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import NamedTuple
 
 import torch
 import transformers
 
 from decoding import acceptance
-from decoding.acceptance import NO_TOKEN
+from decoding.acceptance import NO_TOKEN, Positions
 from decoding.attention import ATTENTION_NAME
 from decoding.batch import Batch
 from decoding.clock import Clock
@@ -40,6 +42,7 @@ from decoding.request import (
     Request,
     RequestError,
     Round,
+    Sample,
     SamplingParams,
     ShouldCancel,
     Update,
@@ -48,6 +51,14 @@ from decoding.row import Row
 from decoding.runner import ModelRunner
 from decoding.sampling import raw_logprobs, shape
 from decoding.verify_cost import SIZES, VerifyCost, measure
+
+
+class Draw(NamedTuple):
+    """What one sample takes from a round: `n_accepted` draft tokens and one more, with their log-probabilities."""
+
+    n_accepted: int
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
 
 
 class Engine:
@@ -136,8 +147,7 @@ class Engine:
         """
         clock = Clock(request.budget_s, self._round_s)
         prompt = self._encode(request.prompt)
-        limit = self._limit(prompt, request)
-        batch = Batch(request, prompt, limit, self.target.tokenizer, self.config.max_batch)
+        batch = self._batch(request, prompt)
         drafter = self._make_drafter()
         policy = self._make_policy()
         target = self._begin(batch, drafter, clock)
@@ -146,19 +156,23 @@ class Engine:
 
         while batch.rows:
             if should_cancel is not None and should_cancel():
-                self._publish(batch.finish_all("cancelled", clock.elapsed), (), clock, on_update)
+                self._publish(batch.finish_all("cancelled", clock.elapsed), clock, on_update)
                 break
             if target is None or not clock.fits(clock.expected_round_s):
-                self._publish(batch.finish_all("deadline", clock.elapsed), (), clock, on_update)
+                self._publish(batch.finish_all("deadline", clock.elapsed), clock, on_update)
                 break
             added, done = self._round(batch, target, drafter, policy, clock)
             rounds.append(done)
-            self._publish(batch.rows, added, clock, on_update)
+            self._publish(batch.rows, clock, on_update, added)
             batch.retire_finished(target, drafter)
             clock.observe_round(clock.elapsed - done.started_s)
 
         if rounds:
             self._round_s = max(r.draft_s + r.verify_s + r.other_s for r in rounds[-4:])
+        else:
+            # Believed too dear to begin: doubt the belief, or one bad measurement would refuse for ever.
+            self._round_s /= 2
+            self._prefill_s_per_token /= 2
         return Completion(
             samples=batch.samples,
             n_prompt_tokens=len(prompt),
@@ -175,91 +189,137 @@ class Engine:
             return None
         started = clock.elapsed
         capacity = len(batch.prompt) + batch.limit + MAX_DRAFT_LENGTH + 1
-        target = ModelRunner(self.target.model, self.target.vocab_size, len(batch.rows), capacity)
+        target = ModelRunner(self.target.model, self.target.vocab_size, batch.max_samples, capacity)
         target.prefill(batch.prompt[:-1], len(batch.rows))
-        drafter.begin(batch.rows, capacity)
+        drafter.begin(batch.rows, batch.max_samples, capacity)
         if n_prefill >= 16:
-            self._prefill_s_per_token = (clock.elapsed - started) / n_prefill
+            seen = (clock.elapsed - started) / n_prefill
+            self._prefill_s_per_token = min(self._prefill_s_per_token or seen, seen)
         return target
 
     def _round(
         self, batch: Batch, target: ModelRunner, drafter: Drafter, policy: DraftLength, clock: Clock
     ) -> tuple[list[tuple[Origin, ...]], Round]:
         """Draft, verify, accept and commit once; return each row's new origins and what the round cost."""
-        rows = batch.rows
+        rows = list(batch.rows)
         started = clock.elapsed
         k = policy.next(len(rows))
         # A row never drafts past its length limit: the bonus token is the last it may take.
         proposal = drafter.propose(rows, [min(k, row.limit - row.n_new - 1) for row in rows])
-        proposal = proposal.cut(policy.trim(proposal))
+        proposal = proposal.cut(policy.trim(proposal, [len(row.samples) for row in rows]))
         drafted_at = clock.elapsed
         logits = target.forward([[row.tokens[-1], *draft] for row, draft in zip(rows, proposal.tokens, strict=True)])
         verified_at = clock.elapsed
 
-        accepted, tokens, logprobs = self._accept(rows, target, proposal, logits)
-        target.cache.commit([n + 1 for n in accepted])
+        draws = self._accept(rows, target, proposal, logits)
         now = clock.elapsed
-        added = []
-        for row, draft, n, new, logprob in zip(rows, proposal.tokens, accepted, tokens, logprobs, strict=True):
-            row.sample.n_rounds += 1
-            row.sample.n_drafted += len(draft)
-            row.sample.n_accepted += n
-            added.append(row.extend(new, logprob, n, self.target.eos_token_ids, now))
-        drafter.observe(rows, accepted)
-        done = Round(
-            started_s=started,
-            drafted=tuple(map(len, proposal.tokens)),
-            accepted=tuple(accepted),
+        # Samples that drew the same tokens stay together; the first part keeps the slot, forks come after all slots.
+        stay: list[Draw] = []
+        part: list[Draw] = []
+        for slot, row in enumerate(rows):
+            groups = _group(row.samples, draws[slot])
+            batch.fork(slot, [samples for samples, _ in groups], target, drafter)
+            stay.append(groups[0][1])
+            part += [draw for _, draw in groups[1:]]
+        taken = stay + part
+        target.cache.commit([draw.n_accepted + 1 for draw in taken])
+        eos = self.target.eos_token_ids
+        added = [
+            row.extend(draw.tokens, draw.logprobs, draw.n_accepted, eos, now)
+            for row, draw in zip(batch.rows, taken, strict=True)
+        ]
+        drafter.observe(batch.rows, [draw.n_accepted for draw in taken])
+
+        outcome = Outcome(
+            evidence=tuple(e for e, of_row in zip(proposal.evidence, draws, strict=True) for _ in of_row),
+            drafted=tuple(len(d) for d, of_row in zip(proposal.tokens, draws, strict=True) for _ in of_row),
+            accepted=tuple(draw.n_accepted for of_row in draws for draw in of_row),
             draft_s=drafted_at - started,
+        )
+        policy.observe(outcome)
+        return added, Round(
+            started_s=started,
+            n_rows=len(rows),
+            n_verified=len(logits),
+            n_emitted=sum(len(new) * len(row.samples) for new, row in zip(added, batch.rows, strict=True)),
+            drafted=outcome.drafted,
+            accepted=outcome.accepted,
+            draft_s=outcome.draft_s,
             verify_s=verified_at - drafted_at,
             other_s=clock.elapsed - verified_at,
         )
-        policy.observe(Outcome(tuple(proposal.evidence), done.drafted, done.accepted, done.draft_s))
-        return added, done
 
     def _accept(
         self, rows: Sequence[Row], target: ModelRunner, proposal: Proposal, logits: torch.Tensor
-    ) -> tuple[list[int], list[list[int]], list[list[float]]]:
-        """Return per row the number of draft tokens that stand, the tokens to take, and their log-probabilities."""
+    ) -> list[list[Draw]]:
+        """Return per row and sample how many draft tokens stand, and the tokens to take."""
         layout, device = target.cache.layout, target.device
-        p = shape(logits, rows[0].request.sampling)
-        keys = torch.tensor([row.key for row in rows], device=device)
-        k = layout.gather.shape[1] - 1
+        n_samples = [len(row.samples) for row in rows]
+        row_of = torch.tensor([r for r, n in enumerate(n_samples) for _ in range(n)], device=device)
+        keys = torch.tensor([key for row in rows for key in row.keys], device=device)
+        at = layout.gather[row_of]
+        where = Positions(at, layout.position[at] + 1)
+        k = at.shape[1] - 1
         padded = [d + [NO_TOKEN] * (k - len(d)) for d in proposal.tokens]
-        draft = torch.tensor(padded, dtype=torch.int64, device=device)
+        draft = torch.tensor(padded, dtype=torch.int64, device=device)[row_of]
+
+        p = shape(logits, rows[0].request.sampling)
         if self.config.acceptance == "coupled":
-            verdict = acceptance.coupled(p, layout, draft, keys)
+            verdict = acceptance.coupled(p, where, draft, keys)
         else:
-            verdict = acceptance.maximal(p, layout, draft, keys, proposal.q)
+            verdict = acceptance.maximal(p, where, draft, keys, proposal.q)
         kept = torch.arange(k + 1, device=device) <= verdict.accepted[:, None]
-        logprobs = raw_logprobs(logits[layout.gather[kept]], verdict.emitted[kept]).tolist()
-        accepted = verdict.accepted.tolist()
-        flat = verdict.emitted[kept].tolist()
-        return accepted, _split(flat, accepted), _split(logprobs, accepted)
+        tokens = verdict.emitted[kept]
+        logprobs = raw_logprobs(logits, at[kept], tokens)
+        flat = zip(tokens.tolist(), logprobs.tolist(), strict=True)
+        draws = []
+        for n_accepted in verdict.accepted.tolist():
+            pairs = list(islice(flat, n_accepted + 1))
+            draws.append(Draw(n_accepted, tuple(t for t, _ in pairs), tuple(x for _, x in pairs)))
+        remaining = iter(draws)
+        for sample, draw in zip((s for row in rows for s in row.samples), draws, strict=True):
+            sample.n_rounds += 1
+            sample.n_accepted += draw.n_accepted
+        for row, drafted in zip(rows, proposal.tokens, strict=True):
+            for sample in row.samples:
+                sample.n_drafted += len(drafted)
+        return [list(islice(remaining, n)) for n in n_samples]
 
     @staticmethod
     def _publish(
         rows: Sequence[Row],
-        added: Sequence[tuple[Origin, ...]],
         clock: Clock,
         on_update: OnUpdate | None,
+        added: Sequence[tuple[Origin, ...]] | None = None,
     ) -> None:
         if on_update is None:
             return
         now = clock.elapsed
-        on_update(
-            [
-                Update(
-                    index=row.sample.index,
-                    text=row.stream.text,
-                    n_tokens=row.sample.n_tokens,
-                    origins=added[r] if added else (),
-                    mean_logprob=row.sample.mean_logprob,
-                    elapsed_s=now,
-                    finish_reason=row.sample.finish_reason,
-                )
-                for r, row in enumerate(rows)
-            ]
+        updates = [
+            Update(
+                index=sample.index,
+                text=row.stream.text,
+                n_tokens=sample.n_tokens,
+                origins=added[slot] if added else (),
+                mean_logprob=sample.mean_logprob,
+                elapsed_s=now,
+                finish_reason=sample.finish_reason,
+            )
+            for slot, row in enumerate(rows)
+            for sample in row.samples
+        ]
+        on_update(updates)
+
+    def _batch(self, request: Request, prompt: list[int]) -> Batch:
+        # Under the maximal rule a draft drawn once for several samples would make these depend on each other.
+        shared = self.config.acceptance == "coupled" or self.draft is None
+        return Batch(
+            request,
+            prompt,
+            self._limit(prompt, request),
+            self.target.tokenizer,
+            max_samples=self.config.max_batch,
+            shared=shared,
         )
 
     def _make_drafter(self) -> Drafter:
@@ -318,10 +378,9 @@ def _load(config: EngineConfig, ref: str, on_progress: Callable[[str], None] | N
     return loaded
 
 
-def _split(flat: list, accepted: list[int]) -> list[list]:  # type: ignore[type-arg]
-    """Cut a flat list into rows of accepted + 1 items."""
-    rows, at = [], 0
-    for n in accepted:
-        rows.append(flat[at : at + n + 1])
-        at += n + 1
-    return rows
+def _group(samples: Sequence[Sample], draws: Sequence[Draw]) -> list[tuple[list[Sample], Draw]]:
+    """Put samples that drew the same tokens together, largest group first."""
+    groups: dict[tuple[int, ...], tuple[list[Sample], Draw]] = {}
+    for sample, draw in zip(samples, draws, strict=True):
+        groups.setdefault(draw.tokens, ([], draw))[0].append(sample)
+    return sorted(groups.values(), key=lambda group: -len(group[0]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
+from collections.abc import Sequence
 
 from decoding.config import MAX_DRAFT_LENGTH
 from decoding.drafters.base import MODEL_EVIDENCE, Proposal
@@ -53,14 +54,19 @@ class AcceptanceModel:
         return (self._stood[cell] + prior * _PRIOR_WEIGHT) / (self._tried[cell] + _PRIOR_WEIGHT)
 
 
-def worth_verifying(proposal: Proposal, acceptance: AcceptanceModel, cost: VerifyCost) -> list[int]:
-    """Return each row's number of draft tokens for the highest expected tokens per second of this round."""
+def worth_verifying(
+    proposal: Proposal, n_samples: Sequence[int], acceptance: AcceptanceModel, cost: VerifyCost
+) -> list[int]:
+    """Return each row's number of draft tokens for the highest expected tokens per second of this round.
+
+    A token that stands is worth as many as the `n_samples[r]` samples that share its row.
+    """
     n_rows = len(proposal.tokens)
     lengths = [0] * n_rows
-    best, best_rate = list(lengths), n_rows / cost(n_rows)
-    expected, n_tokens = float(n_rows), n_rows
+    expected, n_tokens = float(sum(n_samples)), n_rows
+    best, best_rate = list(lengths), expected / cost(n_rows)
     queue = [
-        (-acceptance.chance(evidence, 0), row)
+        (-n_samples[row] * acceptance.chance(evidence, 0), row)
         for row, (tokens, evidence) in enumerate(zip(proposal.tokens, proposal.evidence, strict=True))
         if tokens
     ]
@@ -70,9 +76,9 @@ def worth_verifying(proposal: Proposal, acceptance: AcceptanceModel, cost: Verif
         best[queue[0][1]] = 1
         return best
     while queue:
-        survival, row = heapq.heappop(queue)
+        worth, row = heapq.heappop(queue)
         lengths[row] += 1
-        expected -= survival
+        expected -= worth
         n_tokens += 1
         rate = expected / cost(n_tokens)
         # Costs rise in steps, so a token that does not pay may be followed by some that do: look on a little.
@@ -82,13 +88,13 @@ def worth_verifying(proposal: Proposal, acceptance: AcceptanceModel, cost: Verif
             break
         depth = lengths[row]
         if depth < len(proposal.tokens[row]):
-            heapq.heappush(queue, (survival * acceptance.chance(proposal.evidence[row], depth), row))
+            heapq.heappush(queue, (worth * acceptance.chance(proposal.evidence[row], depth), row))
     acceptance.rounds_without = 0 if any(best) else acceptance.rounds_without + 1
     return best
 
 
 def best_length(n_rows: int, acceptance: AcceptanceModel, cost: VerifyCost) -> int:
-    """Return the common draft length of a draft model that gives the highest expected tokens per second, 0 allowed."""
+    """Return the common draft length of a draft model for the highest expected tokens per second, 0 allowed."""
     step = acceptance.draft_step_s
     if step is None:
         return 4  # the first round measures what a step costs

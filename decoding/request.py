@@ -110,9 +110,16 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One draft-verify-accept round of a batch: `accepted[i]` draft tokens of row i stood, out of `drafted[i]`."""
+    """One draft-verify-accept round: of the `drafted[i]` draft tokens of the i-th sample `accepted[i]` stood.
+
+    `n_rows` rows carried the samples, `n_verified` tokens went through the target for them, and `n_emitted` tokens
+    were taken over all samples; the rest of the fields are seconds.
+    """
 
     started_s: float
+    n_rows: int
+    n_verified: int
+    n_emitted: int
     drafted: tuple[int, ...]
     accepted: tuple[int, ...]
     draft_s: float

@@ -1,9 +1,14 @@
-"""One row of a batch: a sample on its way, from its prompt to its finish."""
+"""One row of a batch: the samples that have written the same text so far, in one slot of the cache.
+
+n samples of a prompt begin as one row. They draw their tokens from the same distributions with noise of their own, so
+as long as they agree the model need not be run for each of them; when they part, the row forks, and each part goes on
+with a copy of the cache. At the low temperatures of an assistant samples agree for long.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from decoding.noise import row_key
 from decoding.request import FinishReason, Origin, Request, Sample
@@ -12,60 +17,79 @@ from decoding.text import TextStream
 
 @dataclass(slots=True, eq=False)
 class Row:
-    """A sample in a slot of the batch. `tokens` are prompt and output; the last one is not yet in the cache.
+    """`tokens` are prompt and output of all its `samples`; the last one is not yet in the cache.
 
     That pending token is the first input of the next round: after the prompt the prompt's last token, later the
     correction or bonus token of the round before. So every round has the same shape, the first one included.
+    `limit` is the most tokens a sample may have.
     """
 
-    sample: Sample
+    samples: list[Sample]
     request: Request
     tokens: list[int]
     n_prompt: int
     limit: int
     stream: TextStream
-    key: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.key = row_key(self.request.seed, self.sample.index)
 
     @property
     def n_new(self) -> int:
         """Tokens generated so far."""
         return len(self.tokens) - self.n_prompt
 
+    @property
+    def keys(self) -> list[int]:
+        """The samples' random streams."""
+        return [row_key(self.request.seed, sample.index) for sample in self.samples]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether its samples have ended; they share a text, so they end together."""
+        return self.samples[0].finish_reason is not None
+
+    def fork(self, samples: Sequence[Sample]) -> Row:
+        """Part with some of the samples; return the row that they go on in, with the same text so far."""
+        leaving = {sample.index for sample in samples}
+        self.samples = [sample for sample in self.samples if sample.index not in leaving]
+        return Row(list(samples), self.request, list(self.tokens), self.n_prompt, self.limit, self.stream.fork())
+
     def extend(
-        self, tokens: list[int], logprobs: list[float], n_accepted: int, eos: Collection[int], now: float
+        self, tokens: Sequence[int], logprobs: Sequence[float], n_accepted: int, eos: Collection[int], now: float
     ) -> tuple[Origin, ...]:
         """Take a round's tokens up to the first reason to end; return the origins of those taken.
 
         Order of reasons within a block: end-of-sequence token or stop string, then the length limit. `now` is
         seconds since the request was taken up.
         """
-        sample = self.sample
-        n_before = sample.n_tokens
-        for i, (token, logprob) in enumerate(zip(tokens, logprobs, strict=True)):
+        taken = 0
+        reason: FinishReason | None = None
+        for token in tokens:
             if token in eos:
-                self.finish("stop", now)
+                reason = "stop"
                 break
             self.tokens.append(token)
-            sample.token_ids.append(token)
-            sample.logprobs.append(logprob)
-            sample.origins.append("draft" if i < n_accepted else "target")
+            taken += 1
             if self.stream.push(token):
-                self.finish("stop", now)
+                reason = "stop"
                 break
             if self.n_new >= self.limit:
-                self.finish("length", now)
+                reason = "length"
                 break
-        if sample.first_token_s is None and sample.n_tokens:
-            sample.first_token_s = now
-        sample.text = self.stream.text
-        return tuple(sample.origins[n_before:])
+        origins: tuple[Origin, ...] = tuple("draft" if i < n_accepted else "target" for i in range(taken))
+        for sample in self.samples:
+            sample.token_ids += tokens[:taken]
+            sample.logprobs += logprobs[:taken]
+            sample.origins += origins
+            sample.text = self.stream.text
+            if sample.first_token_s is None and taken:
+                sample.first_token_s = now
+        if reason is not None:
+            self.finish(reason, now)
+        return origins
 
     def finish(self, reason: FinishReason, now: float) -> None:
-        """End the sample for `reason` at `now` seconds."""
+        """End the samples for `reason` at `now` seconds."""
         self.stream.close()
-        self.sample.text = self.stream.text
-        self.sample.finish_reason = reason
-        self.sample.finished_s = now
+        for sample in self.samples:
+            sample.text = self.stream.text
+            sample.finish_reason = reason
+            sample.finished_s = now

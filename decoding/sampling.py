@@ -141,9 +141,13 @@ def _merge(narrow: Distribution, rows: torch.Tensor, wide: Distribution) -> Dist
     return Distribution(ids, logp)
 
 
-def raw_logprobs(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Return the model's own log-probability (temperature 1, unfiltered) of `tokens` [N] under `logits` [N, V]."""
-    return (logits.gather(1, tokens[:, None]).float() - _log_mass(logits, 1.0))[:, 0]
+def raw_logprobs(logits: torch.Tensor, at: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Return the model's own log-probability (temperature 1, unfiltered) of `tokens` [M], float32 [M].
+
+    `at` [M] names each token's row of `logits` [N, V]; rows that several samples share are summed up once.
+    """
+    used, which = torch.unique(at, return_inverse=True)
+    return logits[at, tokens].float() - _log_mass(logits[used], 1.0)[which, 0]
 
 
 def _log_mass(logits: torch.Tensor, temperature: float) -> torch.Tensor:

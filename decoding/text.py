@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 
@@ -22,6 +23,12 @@ class TextStream:
         self._shown = self._decode()
         self._text = ""
         self._held = 0
+
+    def fork(self) -> TextStream:
+        """Return a stream that goes on from here on its own."""
+        twin = copy(self)
+        twin._window = list(self._window)
+        return twin
 
     def push(self, token: int) -> bool:
         """Take one token; return True when it completed a stop string (text then ends before that string)."""

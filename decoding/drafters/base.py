@@ -17,8 +17,9 @@ MODEL_EVIDENCE = 0
 class Proposal:
     """Draft tokens per row (rows may differ in length), what speaks for them, and what they were drawn from.
 
-    `evidence` tells per row why the tokens were proposed: `MODEL_EVIDENCE`, or a match of that many tokens. `q` holds one distribution per row and step, [R * k, C] in row order with k the longest draft; None says that every
-    draft is a certainty of its drafter (one-hot), as a lookup's are.
+    `evidence` tells per row why the tokens were proposed: `MODEL_EVIDENCE`, or a match of that many tokens. `q` holds
+    one distribution per row and step, [R * k, C] in row order with k the longest draft; None says that every draft is
+    a certainty of its drafter (one-hot), as a lookup's are.
     """
 
     tokens: list[list[int]]
@@ -39,14 +40,17 @@ class Proposal:
 class Drafter(Protocol):
     """Proposes up to k tokens per row; keeps whatever state it needs in step with the batch's slots."""
 
-    def begin(self, rows: Sequence[Row], capacity: int) -> None:
-        """Start on a batch whose rows hold the prompt only; no row will pass `capacity` tokens."""
+    def begin(self, rows: Sequence[Row], max_rows: int, capacity: int) -> None:
+        """Start on a batch whose rows hold the prompt only; at most `max_rows`, none longer than `capacity` tokens."""
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return at most `lengths[r]` draft tokens for each row."""
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Learn how many draft tokens stood; the rows' tokens are already extended."""
+
+    def fork(self, slot: int, row: Row) -> None:
+        """Some samples of the slot's row part from it; `row` takes them on, in a new last slot, with the same text."""
 
     def drop(self, slot: int) -> None:
         """A row left the batch and the last one took its slot."""
@@ -58,7 +62,7 @@ class Drafter(Protocol):
 class NoDrafter:
     """Proposes nothing: plain decoding, through the same loop."""
 
-    def begin(self, rows: Sequence[Row], capacity: int) -> None:
+    def begin(self, rows: Sequence[Row], max_rows: int, capacity: int) -> None:
         """Nothing to prepare."""
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
@@ -67,6 +71,9 @@ class NoDrafter:
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Nothing to learn."""
+
+    def fork(self, slot: int, row: Row) -> None:
+        """Nothing to copy."""
 
     def drop(self, slot: int) -> None:
         """Nothing to move."""

@@ -22,10 +22,10 @@ class LookupThenModel:
         self._lookup = LookupDrafter(shared=shared, shortest_match=LONG_MATCH)
         self._model = model
 
-    def begin(self, rows: Sequence[Row], capacity: int) -> None:
+    def begin(self, rows: Sequence[Row], max_rows: int, capacity: int) -> None:
         """Start both."""
-        self._lookup.begin(rows, capacity)
-        self._model.begin(rows, capacity)
+        self._lookup.begin(rows, max_rows, capacity)
+        self._model.begin(rows, max_rows, capacity)
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return each row's lookup draft, or the model's where the lookup found nothing."""
@@ -42,6 +42,11 @@ class LookupThenModel:
         """Keep both in step."""
         self._lookup.observe(rows, accepted)
         self._model.observe(rows, accepted)
+
+    def fork(self, slot: int, row: Row) -> None:
+        """Copy the slot in both."""
+        self._lookup.fork(slot, row)
+        self._model.fork(slot, row)
 
     def drop(self, slot: int) -> None:
         """Move the last row in both."""

@@ -66,7 +66,7 @@ class LookupDrafter:
         self._index: list[TextIndex] = []
         self._indexed: list[int] = []
 
-    def begin(self, rows: Sequence[Row], capacity: int) -> None:
+    def begin(self, rows: Sequence[Row], max_rows: int, capacity: int) -> None:
         """Index the prompt."""
         self._indexed = [len(row.tokens) for row in rows]
         common = TextIndex()
@@ -88,6 +88,12 @@ class LookupDrafter:
         for slot, row in enumerate(rows):
             self._index[slot].add(row.tokens, self._indexed[slot])
             self._indexed[slot] = len(row.tokens)
+
+    def fork(self, slot: int, row: Row) -> None:
+        """Index the new row from here on; what came before is indexed with its parent."""
+        self._indexed.append(self._indexed[slot])
+        # Without sharing a row must not see its parent's future, which the parent's index will hold.
+        self._index.append(self._index[slot] if self.shared else self._own_index(row))
 
     def drop(self, slot: int) -> None:
         """Move the last row's state; a finished sibling's text stays in the common index."""

@@ -35,9 +35,9 @@ class ModelDrafter:
             raise RuntimeError("propose before begin")
         return self._runner
 
-    def begin(self, rows: Sequence[Row], capacity: int) -> None:
+    def begin(self, rows: Sequence[Row], max_rows: int, capacity: int) -> None:
         """Prefill the prompt, but for its pending last token."""
-        self._runner = ModelRunner(self._draft.model, self._vocab_size, len(rows), capacity)
+        self._runner = ModelRunner(self._draft.model, self._vocab_size, max_rows, capacity)
         self._runner.prefill(rows[0].tokens[:-1], len(rows))
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
@@ -49,7 +49,8 @@ class ModelDrafter:
         runner, cache = self.runner, self.runner.cache
         drafts: list[list[int]] = [[] for _ in rows]
         steps: list[tuple[list[int], Distribution]] = []
-        keys = torch.tensor([row.key for row in rows], device=runner.device)
+        # A row's samples share its draft, which is drawn with the noise of the first.
+        keys = torch.tensor([row.keys[0] for row in rows], device=runner.device)
         self._base = [len(row.tokens) for row in rows]
         evidence = [MODEL_EVIDENCE] * len(rows)
         if not any(lengths):
@@ -74,6 +75,11 @@ class ModelDrafter:
         cache = self.runner.cache
         for slot, (base, n) in enumerate(zip(self._base, accepted, strict=True)):
             cache.rewind(slot, base + n)
+
+    def fork(self, slot: int, row: Row) -> None:
+        """Copy the slot's cache."""
+        self.runner.cache.fork(slot)
+        self._base.append(self._base[slot])
 
     def drop(self, slot: int) -> None:
         """Move the last row's cache into the slot."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from decoding import acceptance
-from decoding.acceptance import NO_TOKEN
+from decoding.acceptance import NO_TOKEN, Positions
 from decoding.layout import Layout
 from decoding.noise import Role, row_key
 from decoding.sampling import Distribution
@@ -30,6 +30,11 @@ def distribution(p: torch.Tensor) -> Distribution:
     return Distribution(torch.arange(V).expand(p.shape).contiguous(), p.log())
 
 
+def where(layout: Layout) -> Positions:
+    """One sample per row."""
+    return Positions(layout.gather, layout.position[layout.gather] + 1)
+
+
 def one_round(rule: str, keys: torch.Tensor, start: torch.Tensor, at: int, k: int) -> acceptance.Verdict:
     """Draft k tokens from state `start` and verify; rows alternate between full drafts and drafts of one."""
     role = Role.SAMPLE if rule == "coupled" else Role.DRAFT
@@ -46,9 +51,9 @@ def one_round(rule: str, keys: torch.Tensor, start: torch.Tensor, at: int, k: in
     packed_states = torch.cat([torch.cat([start[r : r + 1], draft[r, : counts[r] - 1]]) for r in range(R)])
     target = distribution(TARGET[packed_states])
     if rule == "coupled":
-        return acceptance.coupled(target, layout, draft, keys)
+        return acceptance.coupled(target, where(layout), draft, keys)
     q = distribution(torch.stack(laws, dim=1).flatten(0, 1))
-    verdict = acceptance.maximal(target, layout, draft, keys, q)
+    verdict = acceptance.maximal(target, where(layout), draft, keys, q)
     if rule == "wrong":  # the positive control: plain p instead of the residual after a refusal
         at_refusal = layout.gather.gather(1, verdict.accepted[:, None])[:, 0]
         plain = target.rows(at_refusal).sample(keys, torch.full((R,), at + 77), Role.RESIDUAL)
@@ -101,9 +106,9 @@ def test_a_draft_that_equals_the_target_is_always_accepted(rule: str) -> None:
     layout = Layout.build([0] * R, [k + 1] * R, torch.device("cpu"))
     p, q = distribution(law.flatten(0, 1)), distribution(law[:, :k].flatten(0, 1))
     if rule == "coupled":
-        verdict = acceptance.coupled(p, layout, draft, keys)
+        verdict = acceptance.coupled(p, where(layout), draft, keys)
     else:
-        verdict = acceptance.maximal(p, layout, draft, keys, q)
+        verdict = acceptance.maximal(p, where(layout), draft, keys, q)
     assert verdict.accepted.tolist() == [k] * R
 
 
@@ -115,7 +120,7 @@ def test_a_draft_outside_the_targets_support_is_never_accepted(rule: str) -> Non
     layout = Layout.build([0] * R, [2] * R, torch.device("cpu"))
     draft = torch.full((R, 1), 3)
     rule_of = {"coupled": acceptance.coupled, "maximal": lambda *a: acceptance.maximal(*a, q=None)}
-    verdict = rule_of[rule](distribution(p), layout, draft, keys)
+    verdict = rule_of[rule](distribution(p), where(layout), draft, keys)
     assert verdict.accepted.tolist() == [0] * R
     assert set(verdict.emitted[:, 0].tolist()) == {0, 1}
 
@@ -126,8 +131,8 @@ def test_a_certain_draft_is_accepted_with_the_targets_probability() -> None:
     layout = Layout.build([0] * R, [2] * R, torch.device("cpu"))
     p = torch.tensor([0.1, 0.6, 0.2, 0.1]).expand(R * 2, V)
     for verdict in (
-        acceptance.maximal(distribution(p), layout, torch.ones(R, 1, dtype=torch.int64), keys, None),
-        acceptance.coupled(distribution(p), layout, torch.ones(R, 1, dtype=torch.int64), keys),
+        acceptance.maximal(distribution(p), where(layout), torch.ones(R, 1, dtype=torch.int64), keys, None),
+        acceptance.coupled(distribution(p), where(layout), torch.ones(R, 1, dtype=torch.int64), keys),
     ):
         assert abs(verdict.accepted.double().mean() - 0.6) < 0.015
         share = torch.bincount(verdict.emitted[:, 0], minlength=V) / R

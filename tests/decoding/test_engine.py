@@ -66,7 +66,7 @@ def test_greedy_is_what_transformers_generates(engine: MakeEngine, target: Loade
 def test_a_perfect_drafter_is_always_accepted(loaded: Callable, engine: MakeEngine, target: LoadedModel) -> None:
     made = engine(drafter="draft", draft_length="fixed:4")
     made.draft = target
-    completion = made.generate(request(max_new_tokens=40))
+    completion = made.generate(request(n=1, max_new_tokens=40))
     assert all(n == d for r in completion.rounds for n, d in zip(r.accepted, r.drafted, strict=True))
     assert all(len(s.token_ids) <= 5 * s.n_rounds for s in completion.samples)
     longest = max(completion.samples, key=lambda s: s.n_tokens)

@@ -78,4 +78,4 @@ def test_raw_logprobs_ignore_temperature_and_filters() -> None:
     logits = torch.randn(3, 50)
     tokens = torch.tensor([3, 7, 9])
     expected = logits.log_softmax(1)[torch.arange(3), tokens]
-    assert torch.allclose(raw_logprobs(logits, tokens), expected, atol=1e-6)
+    assert torch.allclose(raw_logprobs(logits, torch.arange(3), tokens), expected, atol=1e-6)
