@@ -12,6 +12,7 @@ A sample finishes the moment it stops, hits its length or runs out of time; its 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -36,6 +37,7 @@ from decoding.memory import peak_memory_bytes
 from decoding.models import LoadedModel, check_same_tokenizer, load
 from decoding.prepack import prepack
 from decoding.request import (
+    BrokenModelError,
     Completion,
     OnUpdate,
     Origin,
@@ -143,7 +145,8 @@ class Engine:
         """Return n samples of a prompt, finished or cut off by the deadline, each with its own clock.
 
         `on_update` is called after each round with what the round added; `should_cancel` is asked before each.
-        Raises RequestError when the prompt does not leave room for one token.
+        Raises RequestError when the prompt does not leave room for one token, BrokenModelError when the logits are
+        not numbers.
         """
         clock = Clock(request.budget_s, self._round_s)
         prompt = self._encode(request.prompt)
@@ -270,8 +273,11 @@ class Engine:
             verdict = acceptance.maximal(p, where, draft, keys, proposal.q)
         kept = torch.arange(k + 1, device=device) <= verdict.accepted[:, None]
         tokens = verdict.emitted[kept]
-        logprobs = raw_logprobs(logits, at[kept], tokens)
-        flat = zip(tokens.tolist(), logprobs.tolist(), strict=True)
+        logprobs = raw_logprobs(logits, at[kept], tokens).tolist()
+        # One NaN or infinity anywhere in a position's logits makes its log-probabilities NaN.
+        if any(math.isnan(logprob) for logprob in logprobs):
+            raise BrokenModelError(f"{self.target.name} computed logits that are not numbers: its weights are broken")
+        flat = zip(tokens.tolist(), logprobs, strict=True)
         draws = []
         for n_accepted in verdict.accepted.tolist():
             pairs = list(islice(flat, n_accepted + 1))

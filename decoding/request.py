@@ -19,6 +19,10 @@ class RequestError(ValueError):
     """A request that cannot be honoured; the message names the field and the remedy."""
 
 
+class BrokenModelError(RuntimeError):
+    """The model's output is no distribution; the request fails, the engine goes on."""
+
+
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
     """How the next token's distribution is shaped before it is sampled, for target and draft alike.

@@ -11,7 +11,7 @@ import torch
 
 from decoding.engine import Engine
 from decoding.models import LoadedModel
-from decoding.request import Request, RequestError, SamplingParams, Update
+from decoding.request import BrokenModelError, Request, RequestError, SamplingParams, Update
 
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add(a, b):"
 DRAFTERS = ["ngram", "sibling", "draft", "ngram+draft", "sibling+draft"]
@@ -213,3 +213,47 @@ def test_time_passes_for_a_sample_from_the_start_of_the_request(engine: MakeEngi
     started = time.perf_counter()
     completion = engine().generate(request(n=1))
     assert 0 < completion.samples[0].finished_s <= time.perf_counter() - started
+
+
+def test_over_100_budgets_no_request_overruns_by_more_than_a_round(engine: MakeEngine) -> None:
+    made = without_eos(engine(drafter="sibling"))
+    made.generate(request())
+    for i in range(100):
+        budget = 0.004 + 0.0006 * i
+        completion = made.generate(request(n=1 + i % 9, max_new_tokens=400, budget_s=budget, temperature=1.0))
+        assert all(s.finish_reason in ("deadline", "length") for s in completion.samples)
+        assert all(s.finished_s is not None for s in completion.samples)
+        rounds = completion.rounds
+        dearest = max((r.draft_s + r.verify_s + r.other_s for r in rounds), default=0.0)
+        assert completion.wall_s <= budget + max(dearest, completion.prefill_s) + 0.01
+
+
+def test_a_model_whose_logits_are_not_numbers_fails_the_request_only(engine: MakeEngine, target: LoadedModel) -> None:
+    made = engine()
+    head = target.model.get_output_embeddings()
+    hook = head.register_forward_hook(lambda module, inputs, out: out.fill_(float("nan")))
+    try:
+        with pytest.raises(BrokenModelError, match="tiny computed logits that are not numbers"):
+            made.generate(request())
+    finally:
+        hook.remove()
+    assert made.generate(request(n=1)).samples[0].text
+
+
+def test_a_stop_string_that_never_comes_ends_at_the_length(engine: MakeEngine) -> None:
+    made = without_eos(engine(drafter="ngram"))
+    assert {s.finish_reason for s in made.generate(request(stop=("never to be seen",))).samples} == {"length"}
+
+
+def test_samples_that_agree_are_computed_once(engine: MakeEngine) -> None:
+    made = without_eos(engine())
+    greedy = made.generate(request(n=8, temperature=0.0))
+    assert {r.n_rows for r in greedy.rounds} == {1}
+    assert sum(r.n_emitted for r in greedy.rounds) == sum(s.n_tokens for s in greedy.samples) == 8 * 48
+    warm = made.generate(request(n=8, temperature=1.0))
+    assert max(r.n_rows for r in warm.rounds) > 1
+
+
+def test_samples_with_a_draft_model_under_the_maximal_rule_have_rows_of_their_own(engine: MakeEngine) -> None:
+    completion = without_eos(engine(drafter="draft", acceptance="maximal")).generate(request(n=4))
+    assert completion.rounds[0].n_rows == 4

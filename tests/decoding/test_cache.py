@@ -1,0 +1,79 @@
+"""Every row of the cache has its own length, and what is not committed is as if it had never been."""
+
+import pytest
+import torch
+
+from decoding.cache import RaggedCache
+
+CPU = torch.device("cpu")
+
+
+def write(cache: RaggedCache, values: list[list[float]]) -> None:
+    """Append one number per token to each row, as keys and values of one head of width 1."""
+    cache.begin([len(row) for row in values], CPU)
+    flat = torch.tensor([x for row in values for x in row]).view(1, 1, -1, 1)
+    cache.update(flat, -flat, 0)
+
+
+def row(cache: RaggedCache, r: int) -> list[float]:
+    keys, values = cache.layers[0].keys, cache.layers[0].values
+    assert torch.equal(keys, -values)
+    return keys[r, 0, : cache.lens[r], 0].tolist()
+
+
+def prefilled(n_rows: int, capacity: int = 16) -> RaggedCache:
+    cache = RaggedCache(1, n_rows, capacity)
+    cache.lens = [0]
+    write(cache, [[1, 2, 3]])
+    cache.commit([3])
+    cache.expand(n_rows)
+    return cache
+
+
+def test_rows_advance_by_their_own_number_of_tokens() -> None:
+    cache = prefilled(3)
+    write(cache, [[4, 5, 6], [4], [4, 5]])
+    cache.commit([2, 1, 0])
+    assert [row(cache, r) for r in range(3)] == [[1, 2, 3, 4, 5], [1, 2, 3, 4], [1, 2, 3]]
+
+
+def test_the_next_round_overwrites_what_was_rejected() -> None:
+    cache = prefilled(2)
+    write(cache, [[9, 9, 9], [9, 9, 9]])
+    cache.commit([0, 1])
+    write(cache, [[4], [5]])
+    cache.commit([1, 1])
+    assert [row(cache, r) for r in range(2)] == [[1, 2, 3, 4], [1, 2, 3, 9, 5]]
+
+
+def test_a_dropped_row_is_replaced_by_the_last() -> None:
+    cache = prefilled(3)
+    write(cache, [[4], [5], [6, 7]])
+    cache.commit([1, 1, 2])
+    cache.drop(0)
+    assert [row(cache, r) for r in range(2)] == [[1, 2, 3, 6, 7], [1, 2, 3, 5]]
+    cache.drop(1)
+    assert [row(cache, r) for r in range(1)] == [[1, 2, 3, 6, 7]]
+
+
+def test_a_fork_takes_along_what_the_last_forward_wrote() -> None:
+    cache = RaggedCache(1, 2, 16)
+    cache.lens = [0]
+    write(cache, [[1, 2, 3]])
+    cache.fork(0)
+    cache.commit([1, 3])
+    assert [row(cache, r) for r in range(2)] == [[1], [1, 2, 3]]
+
+
+def test_a_rewound_row_starts_again_from_its_prompt() -> None:
+    cache = prefilled(1)
+    write(cache, [[4, 5]])
+    cache.commit([2])
+    cache.rewind(0, 3)
+    assert row(cache, 0) == [1, 2, 3]
+
+
+def test_a_full_cache_refuses_rather_than_overwrites() -> None:
+    cache = prefilled(1, capacity=4)
+    with pytest.raises(RuntimeError, match="cache overflow: 5 tokens, capacity 4"):
+        write(cache, [[4, 5]])

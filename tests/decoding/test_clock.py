@@ -1,0 +1,28 @@
+"""Before a round the clock says whether it still fits."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decoding.clock import Clock
+
+
+def test_no_budget_never_ends() -> None:
+    assert Clock(None).fits(1e9)
+
+
+def test_what_does_not_fit_does_not_begin() -> None:
+    clock = Clock(1000.0)
+    assert clock.fits(999.0)
+    assert not clock.fits(1001.0)
+
+
+@given(st.lists(st.floats(0.001, 10), min_size=4, max_size=9))
+def test_the_next_round_is_expected_to_cost_more_than_any_recent_one(rounds: list[float]) -> None:
+    clock = Clock(1.0)
+    for seconds in rounds:
+        clock.observe_round(seconds)
+    assert clock.expected_round_s > max(rounds[-4:])
+
+
+def test_the_first_round_is_expected_to_cost_what_rounds_did_before() -> None:
+    assert Clock(1.0, expected_round_s=2.0).expected_round_s >= 2.0
