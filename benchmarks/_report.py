@@ -1,0 +1,54 @@
+"""The form that every benchmark reports in: a table for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class Report:
+    """What was measured, on what and how. `figures` are flat names with numbers, `rows` the lines of the table."""
+
+    bench: str
+    device: str
+    settings: dict[str, Any]
+    figures: dict[str, float] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def write(self, file: str | None) -> None:
+        """Write the report as JSON to `file` (`-` is standard output), if one is named."""
+        if file is None:
+            return
+        text = json.dumps(asdict(self), indent=1) + "\n"
+        if file == "-":
+            sys.stdout.write(text)
+        else:
+            Path(file).write_text(text)
+
+
+def spread(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return (first quartile, median, third quartile); with fewer than two values all are the same."""
+    if len(values) < 2:
+        return values[0], values[0], values[0]
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, middle, high
+
+
+def print_table(rows: Sequence[dict[str, Any]]) -> None:
+    """Print the rows in columns named by their keys."""
+    if not rows:
+        return
+    lines = [[*rows[0]], *[[_cell(value) for value in row.values()] for row in rows]]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
