@@ -51,8 +51,10 @@ class Batch:
         for slot in range(len(self.rows) - 1, -1, -1):
             if not self.rows[slot].is_finished:
                 continue
-            if self._waiting:
-                self._restart(slot, target, drafter)
+            if group := self._next_group():
+                self.rows[slot] = self._start(group)
+                target.cache.rewind(slot, len(self.prompt) - 1)
+                drafter.restart(slot, self.rows[slot])
                 continue
             last = self.rows.pop()
             if slot < len(self.rows):
@@ -71,13 +73,11 @@ class Batch:
         self._waiting.clear()
         return ended
 
-    def _restart(self, slot: int, target: ModelRunner, drafter: Drafter) -> None:
+    def _next_group(self) -> list[Sample]:
+        """Take the waiting samples that there is room for in one row; none if others took the room already."""
         n_active = sum(len(row.samples) for row in self.rows if not row.is_finished)
         n_places = self.max_samples - n_active if self.shared else 1
-        group = [self._waiting.popleft() for _ in range(min(n_places, len(self._waiting)))]
-        self.rows[slot] = self._start(group)
-        target.cache.rewind(slot, len(self.prompt) - 1)
-        drafter.restart(slot, self.rows[slot])
+        return [self._waiting.popleft() for _ in range(min(n_places, len(self._waiting)))]
 
     def _start(self, samples: list[Sample]) -> Row:
         stream = TextStream(self._tokenizer, self.prompt, self.request.stop)

@@ -93,6 +93,18 @@ def test_a_sample_does_not_depend_on_how_many_there_are(engine: MakeEngine) -> N
     assert many[:2] == few
 
 
+@pytest.mark.parametrize("max_batch", [1, 2, 4, 7])
+@pytest.mark.parametrize("drafter", ["none", "sibling", "ngram+draft"])
+def test_waiting_samples_take_the_places_of_finished_ones(engine: MakeEngine, drafter: str, max_batch: int) -> None:
+    # Short limits and a stop end rows in the same round and in different ones.
+    for stop in ((), ("e",), ("a", "e", "i", "o", "u")):
+        wanted = request(n=13, max_new_tokens=9, temperature=1.0, stop=stop)
+        plain = [s.text for s in engine().generate(wanted).samples]
+        completion = engine(drafter=drafter, max_batch=max_batch).generate(wanted)
+        assert [s.text for s in completion.samples] == plain
+        assert max(r.n_rows for r in completion.rounds) <= max_batch
+
+
 def test_seeds_and_samples_differ(engine: MakeEngine) -> None:
     texts = [tuple(t) for seed in (1, 2) for t in tokens_of(engine(), request(seed=seed, n=3))]
     assert len(set(texts)) == len(texts)

@@ -1,0 +1,62 @@
+"""On real weights in float32 a sample is the same text whoever drafts, however long, and in whatever batch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from decoding import models
+from decoding.attention import ATTENTION_NAME
+from decoding.config import EngineConfig
+from decoding.engine import Engine
+from decoding.models import LoadedModel
+from decoding.request import Request, SamplingParams
+
+pytestmark = [pytest.mark.slow, pytest.mark.model]
+
+MODEL = "smollm2-135m"
+PROMPT = 'def fibonacci(n):\n    """Return the n-th Fibonacci number."""\n    a, b = 0, 1\n'
+
+
+@pytest.fixture(scope="module")
+def target() -> LoadedModel:
+    return models.load(MODEL, "float32", "cpu", attention=ATTENTION_NAME)
+
+
+@pytest.fixture(scope="module")
+def draft() -> LoadedModel:
+    """The same model rounded to bfloat16: a draft model that is nearly always right."""
+    return models.load(MODEL, "bfloat16", "cpu", attention=ATTENTION_NAME)
+
+
+def texts(target: LoadedModel, draft: LoadedModel, drafter: str, length: str, n: int, temperature: float) -> list[str]:
+    config = EngineConfig(target=MODEL, drafter=drafter, draft_length=length, max_batch=5)
+    engine = Engine(config, target, draft if "model" in drafter else None)
+    sampling = SamplingParams(temperature=temperature, top_p=0.95)
+    completion = engine.generate(Request(PROMPT, n=n, sampling=sampling, seed=7, max_new_tokens=16))
+    return [sample.text for sample in completion.samples]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.2, 0.8, 1.0])
+def test_a_sample_is_the_same_text_for_every_drafter_length_and_batch(
+    target: LoadedModel, draft: LoadedModel, temperature: float
+) -> None:
+    plain = texts(target, draft, "none", "fixed:0", 8, temperature)
+    for drafter, length, n in (
+        ("sibling", "goodput", 8),
+        ("ngram", "bass", 3),
+        ("model", "fixed:3", 3),
+        ("sibling+model", "goodput", 1),
+    ):
+        assert texts(target, draft, drafter, length, n, temperature) == plain[:n], (drafter, length, n)
+
+
+def test_greedy_is_what_transformers_generates(target: LoadedModel, draft: LoadedModel) -> None:
+    ids = target.tokenizer(PROMPT, return_tensors="pt")["input_ids"]
+    target.model.set_attn_implementation("eager")
+    try:
+        theirs = target.model.generate(ids, max_new_tokens=16, do_sample=False, attention_mask=torch.ones_like(ids))
+    finally:
+        target.model.set_attn_implementation(ATTENTION_NAME)
+    text = target.tokenizer.decode(theirs[0, ids.shape[1] :], skip_special_tokens=True)
+    assert texts(target, draft, "sibling", "goodput", 1, 0.0) == [text]
