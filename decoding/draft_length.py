@@ -7,7 +7,7 @@ decoding lossless. `make_policy` gives each request a policy of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -112,11 +112,13 @@ class GoodputLength:
             self._acceptance.observe_draft_steps(max(outcome.drafted), outcome.draft_s)
 
 
-def make_policy(text: str, acceptance: AcceptanceModel, cost: VerifyCost, *, drafts_cost_time: bool) -> DraftLength:
-    """Return the policy a `--draft-length` value names, in its starting state."""
+def make_policy(
+    text: str, acceptance: AcceptanceModel, cost: Callable[[], VerifyCost], *, drafts_cost_time: bool
+) -> DraftLength:
+    """Return the policy a `--draft-length` value names, in its starting state; `cost` is asked only if it counts."""
     if text == "bass":
         return BassLength()
     if text == "goodput":
-        return GoodputLength(acceptance, cost, drafts_cost_time=drafts_cost_time)
+        return GoodputLength(acceptance, cost(), drafts_cost_time=drafts_cost_time)
     k = parse_draft_length(text)
     return FixedLength(k or 0)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -72,7 +73,6 @@ class Engine:
         self.draft = draft
         # Costs learnt from earlier requests, so that the first round of the next can be predicted.
         self._acceptance = AcceptanceModel()
-        self.verify_cost = self._measure_verify()
         self._round_s = 0.0
         self._prefill_s_per_token = 0.0
 
@@ -338,7 +338,10 @@ class Engine:
 
     def _make_policy(self) -> DraftLength:
         return make_policy(
-            self.config.draft_length, self._acceptance, self.verify_cost, drafts_cost_time=self.draft is not None
+            self.config.draft_length,
+            self._acceptance,
+            lambda: self.verify_cost,
+            drafts_cost_time=self.draft is not None,
         )
 
     def _encode(self, text: str) -> list[int]:
@@ -359,9 +362,10 @@ class Engine:
             )
         return min(request.max_new_tokens, room)
 
+    @cached_property
     @torch.inference_mode()
-    def _measure_verify(self) -> VerifyCost:
-        """Time verifies of growing size; this also pays the costs of first use before any clock runs."""
+    def verify_cost(self) -> VerifyCost:
+        """What a verify costs here by its number of tokens; measured once, when the engine is loaded or first asked."""
         longest = min(SIZES[-1], self.target.context_length - 1)
         runner = ModelRunner(self.target.model, self.target.vocab_size, 1, 1 + longest)
         runner.cache.lens = [1]

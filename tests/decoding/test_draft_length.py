@@ -13,7 +13,7 @@ def outcome(*accepted: int) -> Outcome:
 
 
 def make(text: str) -> DraftLength:
-    return make_policy(text, AcceptanceModel(), VerifyCost((1,), (1.0,)), drafts_cost_time=False)
+    return make_policy(text, AcceptanceModel(), lambda: VerifyCost((1,), (1.0,)), drafts_cost_time=False)
 
 
 def lengths(*best: int) -> list[int]:
