@@ -13,7 +13,7 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEVICES = ("auto", "cpu", "cuda")
 ACCEPTANCES = ("coupled", "maximal")
 MAX_DRAFT_LENGTH = 32
-NAMED_LENGTHS = ("goodput", "bass")
+NAMED_LENGTHS = ("goodput", "bass", "table")
 LOOKUP_DRAFTERS = ("ngram", "sibling")
 
 
@@ -30,7 +30,8 @@ class EngineConfig:
     """Everything that decides what an engine is; two equal configurations may share one loaded engine.
 
     `drafter` is `none`, `ngram` (looks up the row's own text), `sibling` (looks up the text of all samples of the
-    task), a model reference, or `sibling+MODEL` / `ngram+MODEL`. `draft_length` is `goodput`, `bass` or `fixed:K`.
+    task), a model reference, or `sibling+MODEL` / `ngram+MODEL`. `draft_length` is `goodput`, `bass`,
+    `table` (needs a profile, see `bassline bench profile`) or `fixed:K`.
     Raises RequestError on a value that no engine can honour.
     """
 
@@ -73,7 +74,9 @@ def parse_draft_length(text: str) -> int | None:
     kind, _, length = text.partition(":")
     if kind == "fixed" and length.isdecimal() and 0 <= int(length) <= MAX_DRAFT_LENGTH:
         return int(length)
-    raise RequestError(f"draft_length is {text!r}: use goodput, bass or fixed:K with K from 0 to {MAX_DRAFT_LENGTH}")
+    raise RequestError(
+        f"draft_length is {text!r}: use goodput, bass, table or fixed:K with K from 0 to {MAX_DRAFT_LENGTH}"
+    )
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -1,19 +1,20 @@
 """How many tokens to draft in the next round, and how many of these to verify.
 
 A policy knows finished rounds and the evidence behind a draft, never a draft token's own outcome; that keeps the
-decoding lossless. `make_policy` gives each request a policy of its own.
+decoding lossless. Each request has a policy of its own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from decoding.config import MAX_DRAFT_LENGTH, parse_draft_length
+from decoding.config import MAX_DRAFT_LENGTH
 from decoding.drafters.base import Proposal
 from decoding.goodput import AcceptanceModel, best_length, worth_verifying
+from decoding.profile import Profile
 from decoding.verify_cost import VerifyCost
 
 
@@ -30,8 +31,8 @@ class Outcome:
 class DraftLength(Protocol):
     """Chooses the draft length of each round."""
 
-    def next(self, n_rows: int) -> int:
-        """Return the most tokens any of `n_rows` rows may draft in the next round."""
+    def next(self, n_rows: int, n_samples: int) -> int:
+        """Return the most tokens any of `n_rows` rows, with `n_samples` samples in all, may draft next."""
 
     def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return how many of each row's proposed tokens are worth verifying for its `n_samples[r]` samples."""
@@ -46,7 +47,7 @@ class FixedLength:
     def __init__(self, k: int) -> None:
         self.k = k
 
-    def next(self, n_rows: int) -> int:
+    def next(self, n_rows: int, n_samples: int) -> int:
         """Return k."""
         return self.k
 
@@ -81,6 +82,18 @@ class BassLength(FixedLength):
             self.shrank = 1
 
 
+class TableLength(FixedLength):
+    """The length that a stored profile found best for the batch size (Su et al., arXiv 2310.18813)."""
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(0)
+        self._profile = profile
+
+    def next(self, n_rows: int, n_samples: int) -> int:
+        """Return the entry of the profiled batch size nearest to the samples still being decoded."""
+        return self._profile.best(n_samples)
+
+
 class GoodputLength:
     """Verifies a draft token only if its chance to stand pays for the time it takes; no token at all if none does.
 
@@ -94,7 +107,7 @@ class GoodputLength:
         self._cost = cost
         self._drafts_cost_time = drafts_cost_time
 
-    def next(self, n_rows: int) -> int:
+    def next(self, n_rows: int, n_samples: int) -> int:
         """Return the best common length where each step costs time, else the longest allowed."""
         if not self._drafts_cost_time:
             return MAX_DRAFT_LENGTH
@@ -110,15 +123,3 @@ class GoodputLength:
             self._acceptance.observe(evidence, drafted, accepted)
         if self._drafts_cost_time:
             self._acceptance.observe_draft_steps(max(outcome.drafted), outcome.draft_s)
-
-
-def make_policy(
-    text: str, acceptance: AcceptanceModel, cost: Callable[[], VerifyCost], *, drafts_cost_time: bool
-) -> DraftLength:
-    """Return the policy a `--draft-length` value names, in its starting state; `cost` is asked only if it counts."""
-    if text == "bass":
-        return BassLength()
-    if text == "goodput":
-        return GoodputLength(acceptance, cost(), drafts_cost_time=drafts_cost_time)
-    k = parse_draft_length(text)
-    return FixedLength(k or 0)

@@ -12,24 +12,19 @@ A sample finishes the moment it stops, hits its length or runs out of time; its 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import islice
-from typing import NamedTuple
 
 import torch
 import transformers
 
-from decoding import acceptance
-from decoding.acceptance import NO_TOKEN, Positions
 from decoding.attention import ATTENTION_NAME
 from decoding.batch import Batch
 from decoding.clock import Clock
-from decoding.config import MAX_DRAFT_LENGTH, EngineConfig, parse_drafter
+from decoding.config import MAX_DRAFT_LENGTH, EngineConfig, parse_draft_length, parse_drafter
 from decoding.device import device_name
-from decoding.draft_length import DraftLength, Outcome, make_policy
-from decoding.drafters.base import Drafter, NoDrafter, Proposal
+from decoding.draft_length import BassLength, DraftLength, FixedLength, GoodputLength, TableLength
+from decoding.drafters.base import Drafter, NoDrafter
 from decoding.drafters.combined import LookupThenModel
 from decoding.drafters.lookup import LookupDrafter
 from decoding.drafters.model import ModelDrafter
@@ -37,31 +32,23 @@ from decoding.goodput import AcceptanceModel
 from decoding.memory import peak_memory_bytes
 from decoding.models import LoadedModel, check_same_tokenizer, load
 from decoding.prepack import prepack
+from decoding.profile import Profile, find
 from decoding.request import (
-    BrokenModelError,
     Completion,
     OnUpdate,
     Origin,
     Request,
     RequestError,
     Round,
-    Sample,
     SamplingParams,
     ShouldCancel,
     Update,
 )
+from decoding.round import Decoding
 from decoding.row import Row
 from decoding.runner import ModelRunner
-from decoding.sampling import raw_logprobs, shape
+from decoding.sampling import shape
 from decoding.verify_cost import SIZES, VerifyCost, measure
-
-
-class Draw(NamedTuple):
-    """What one sample takes from a round: `n_accepted` draft tokens and one more, with their log-probabilities."""
-
-    n_accepted: int
-    tokens: tuple[int, ...]
-    logprobs: tuple[float, ...]
 
 
 class Engine:
@@ -151,9 +138,7 @@ class Engine:
         clock = Clock(request.budget_s, self._round_s)
         prompt = self._encode(request.prompt)
         batch = self._batch(request, prompt)
-        drafter = self._make_drafter()
-        policy = self._make_policy()
-        target = self._begin(batch, drafter, clock)
+        work = self._begin(batch, clock)
         prefill_s = clock.elapsed
         rounds: list[Round] = []
 
@@ -161,13 +146,13 @@ class Engine:
             if should_cancel is not None and should_cancel():
                 self._publish(batch.finish_all("cancelled", clock.elapsed), clock, on_update)
                 break
-            if target is None or not clock.fits(clock.expected_round_s):
+            if work is None or not clock.fits(clock.expected_round_s):
                 self._publish(batch.finish_all("deadline", clock.elapsed), clock, on_update)
                 break
-            added, done = self._round(batch, target, drafter, policy, clock)
+            added, done = work.round(clock)
             rounds.append(done)
             self._publish(batch.rows, clock, on_update, added)
-            batch.retire_finished(target, drafter)
+            batch.retire_finished(work.target, work.drafter)
             clock.observe_round(clock.elapsed - done.started_s)
 
         if rounds:
@@ -185,11 +170,12 @@ class Engine:
             peak_memory_bytes=peak_memory_bytes(self.target.device),
         )
 
-    def _begin(self, batch: Batch, drafter: Drafter, clock: Clock) -> ModelRunner | None:
+    def _begin(self, batch: Batch, clock: Clock) -> Decoding | None:
         """Prefill target and drafter; None when that alone would miss the deadline."""
         n_prefill = len(batch.prompt) - 1
         if not clock.fits(self._prefill_s_per_token * n_prefill):
             return None
+        policy, drafter = self._make_policy(), self._make_drafter()
         started = clock.elapsed
         capacity = len(batch.prompt) + batch.limit + MAX_DRAFT_LENGTH + 1
         target = ModelRunner(self.target.model, self.target.vocab_size, batch.max_samples, capacity)
@@ -198,98 +184,7 @@ class Engine:
         if n_prefill >= 16:
             seen = (clock.elapsed - started) / n_prefill
             self._prefill_s_per_token = min(self._prefill_s_per_token or seen, seen)
-        return target
-
-    def _round(
-        self, batch: Batch, target: ModelRunner, drafter: Drafter, policy: DraftLength, clock: Clock
-    ) -> tuple[list[tuple[Origin, ...]], Round]:
-        """Draft, verify, accept and commit once; return each row's new origins and what the round cost."""
-        rows = list(batch.rows)
-        started = clock.elapsed
-        k = policy.next(len(rows))
-        # A row never drafts past its length limit: the bonus token is the last it may take.
-        proposal = drafter.propose(rows, [min(k, row.limit - row.n_new - 1) for row in rows])
-        proposal = proposal.cut(policy.trim(proposal, [len(row.samples) for row in rows]))
-        drafted_at = clock.elapsed
-        logits = target.forward([[row.tokens[-1], *draft] for row, draft in zip(rows, proposal.tokens, strict=True)])
-        verified_at = clock.elapsed
-
-        draws = self._accept(rows, target, proposal, logits)
-        now = clock.elapsed
-        # Samples that drew the same tokens stay together; the first part keeps the slot, forks come after all slots.
-        stay: list[Draw] = []
-        part: list[Draw] = []
-        for slot, row in enumerate(rows):
-            groups = _group(row.samples, draws[slot])
-            batch.fork(slot, [samples for samples, _ in groups], target, drafter)
-            stay.append(groups[0][1])
-            part += [draw for _, draw in groups[1:]]
-        taken = stay + part
-        target.cache.commit([draw.n_accepted + 1 for draw in taken])
-        eos = self.target.eos_token_ids
-        added = [
-            row.extend(draw.tokens, draw.logprobs, draw.n_accepted, eos, now)
-            for row, draw in zip(batch.rows, taken, strict=True)
-        ]
-        drafter.observe(batch.rows, [draw.n_accepted for draw in taken])
-
-        outcome = Outcome(
-            evidence=tuple(e for e, of_row in zip(proposal.evidence, draws, strict=True) for _ in of_row),
-            drafted=tuple(len(d) for d, of_row in zip(proposal.tokens, draws, strict=True) for _ in of_row),
-            accepted=tuple(draw.n_accepted for of_row in draws for draw in of_row),
-            draft_s=drafted_at - started,
-        )
-        policy.observe(outcome)
-        return added, Round(
-            started_s=started,
-            n_rows=len(rows),
-            n_verified=len(logits),
-            n_emitted=sum(len(new) * len(row.samples) for new, row in zip(added, batch.rows, strict=True)),
-            drafted=outcome.drafted,
-            accepted=outcome.accepted,
-            draft_s=outcome.draft_s,
-            verify_s=verified_at - drafted_at,
-            other_s=clock.elapsed - verified_at,
-        )
-
-    def _accept(
-        self, rows: Sequence[Row], target: ModelRunner, proposal: Proposal, logits: torch.Tensor
-    ) -> list[list[Draw]]:
-        """Return per row and sample how many draft tokens stand, and the tokens to take."""
-        layout, device = target.cache.layout, target.device
-        n_samples = [len(row.samples) for row in rows]
-        row_of = torch.tensor([r for r, n in enumerate(n_samples) for _ in range(n)], device=device)
-        keys = torch.tensor([key for row in rows for key in row.keys], device=device)
-        at = layout.gather[row_of]
-        where = Positions(at, layout.position[at] + 1)
-        k = at.shape[1] - 1
-        padded = [d + [NO_TOKEN] * (k - len(d)) for d in proposal.tokens]
-        draft = torch.tensor(padded, dtype=torch.int64, device=device)[row_of]
-
-        p = shape(logits, rows[0].request.sampling)
-        if self.config.acceptance == "coupled":
-            verdict = acceptance.coupled(p, where, draft, keys)
-        else:
-            verdict = acceptance.maximal(p, where, draft, keys, proposal.q)
-        kept = torch.arange(k + 1, device=device) <= verdict.accepted[:, None]
-        tokens = verdict.emitted[kept]
-        logprobs = raw_logprobs(logits, at[kept], tokens).tolist()
-        # One NaN or infinity anywhere in a position's logits makes its log-probabilities NaN.
-        if any(math.isnan(logprob) for logprob in logprobs):
-            raise BrokenModelError(f"{self.target.name} computed logits that are not numbers: its weights are broken")
-        flat = zip(tokens.tolist(), logprobs, strict=True)
-        draws = []
-        for n_accepted in verdict.accepted.tolist():
-            pairs = list(islice(flat, n_accepted + 1))
-            draws.append(Draw(n_accepted, tuple(t for t, _ in pairs), tuple(x for _, x in pairs)))
-        remaining = iter(draws)
-        for sample, draw in zip((s for row in rows for s in row.samples), draws, strict=True):
-            sample.n_rounds += 1
-            sample.n_accepted += draw.n_accepted
-        for row, drafted in zip(rows, proposal.tokens, strict=True):
-            for sample in row.samples:
-                sample.n_drafted += len(drafted)
-        return [list(islice(remaining, n)) for n in n_samples]
+        return Decoding(batch, self.target, target, drafter, policy, self.config.acceptance)
 
     @staticmethod
     def _publish(
@@ -337,12 +232,37 @@ class Engine:
         return LookupThenModel(model, shared=shared) if spec.lookup else model
 
     def _make_policy(self) -> DraftLength:
-        return make_policy(
-            self.config.draft_length,
-            self._acceptance,
-            lambda: self.verify_cost,
-            drafts_cost_time=self.draft is not None,
-        )
+        """Return the policy that the configuration names, in its starting state."""
+        match self.config.draft_length:
+            case "goodput":
+                return GoodputLength(self._acceptance, self.verify_cost, drafts_cost_time=self.draft is not None)
+            case "bass":
+                return BassLength()
+            case "table":
+                return TableLength(self._profile)
+            case fixed:
+                return FixedLength(parse_draft_length(fixed) or 0)
+
+    @cached_property
+    def _profile(self) -> Profile:
+        profile = find(self.profile_key)
+        if profile is None:
+            raise RequestError(
+                "draft_length is 'table' and there is no profile of this target, drafter and device: make one with "
+                f"`bassline bench profile --target {self.config.target} --drafter {self.config.drafter}`"
+            )
+        return profile
+
+    @property
+    def profile_key(self) -> dict[str, str]:
+        """What a draft-length profile depends on."""
+        facts = self.provenance()
+        names = ("target", "target_sha256", "draft_sha256", "device", "threads", "dtype", "torch")
+        return {
+            "drafter": self.config.drafter,
+            "acceptance": self.config.acceptance,
+            **{name: str(facts[name]) for name in names},
+        }
 
     def _encode(self, text: str) -> list[int]:
         tokenizer = self.target.tokenizer
@@ -386,11 +306,3 @@ def _load(config: EngineConfig, ref: str, on_progress: Callable[[str], None] | N
     loaded = load(ref, config.dtype, config.device, on_progress, attention=ATTENTION_NAME)
     prepack(loaded.model)
     return loaded
-
-
-def _group(samples: Sequence[Sample], draws: Sequence[Draw]) -> list[tuple[list[Sample], Draw]]:
-    """Put samples that drew the same tokens together, largest group first."""
-    groups: dict[tuple[int, ...], tuple[list[Sample], Draw]] = {}
-    for sample, draw in zip(samples, draws, strict=True):
-        groups.setdefault(draw.tokens, ([], draw))[0].append(sample)
-    return sorted(groups.values(), key=lambda group: -len(group[0]))

@@ -2,26 +2,21 @@
 
 import pytest
 
-from decoding.draft_length import BassLength, DraftLength, Outcome, make_policy
-from decoding.goodput import AcceptanceModel
+from decoding.config import EngineConfig
+from decoding.draft_length import BassLength, FixedLength, Outcome
 from decoding.request import RequestError
-from decoding.verify_cost import VerifyCost
 
 
 def outcome(*accepted: int) -> Outcome:
     return Outcome((1,) * len(accepted), (32,) * len(accepted), accepted, 0.0)
 
 
-def make(text: str) -> DraftLength:
-    return make_policy(text, AcceptanceModel(), lambda: VerifyCost((1,), (1.0,)), drafts_cost_time=False)
-
-
 def lengths(*best: int) -> list[int]:
     policy = BassLength()
-    seen = [policy.next(8)]
+    seen = [policy.next(8, 8)]
     for accepted in best:
         policy.observe(outcome(0, accepted, 0))
-        seen.append(policy.next(8))
+        seen.append(policy.next(8, 8))
     return seen
 
 
@@ -32,8 +27,8 @@ def test_grows_by_two_while_some_row_takes_its_whole_draft() -> None:
 def test_never_passes_32() -> None:
     policy = BassLength()
     for _ in range(40):
-        policy.observe(outcome(policy.next(1)))
-    assert policy.next(1) == 32
+        policy.observe(outcome(policy.next(1, 1)))
+    assert policy.next(1, 1) == 32
 
 
 def test_shrinks_faster_while_shrinking_repeatedly() -> None:
@@ -54,16 +49,16 @@ def test_from_20_on_the_tenth_counts_more() -> None:
     policy = BassLength()
     policy.k = 21
     policy.observe(outcome(0))
-    assert policy.next(1) == 18
+    assert policy.next(1, 1) == 18
 
 
 def test_fixed_is_fixed() -> None:
-    policy = make("fixed:4")
+    policy = FixedLength(4)
     policy.observe(outcome(0, 0))
-    assert [policy.next(1), policy.next(8)] == [4, 4]
+    assert [policy.next(1, 1), policy.next(8, 8)] == [4, 4]
 
 
 @pytest.mark.parametrize("text", ["fixed:", "fixed:33", "fixed:-1", "fixed:x", "magic", ""])
 def test_an_unknown_length_is_refused_with_what_is_allowed(text: str) -> None:
-    with pytest.raises(RequestError, match="goodput, bass or fixed:K"):
-        make(text)
+    with pytest.raises(RequestError, match="goodput, bass, table or fixed:K"):
+        EngineConfig(target="x", draft_length=text)
