@@ -23,6 +23,7 @@ from app.web import context, session
 bp = Blueprint("complete", __name__)
 
 EXAMPLE = {
+    "target": "qwen2.5-coder-0.5b",
     "prompt": 'def is_palindrome(text: str) -> bool:\n    """Whether text reads the same backwards."""\n',
     "temperature": "0.6",
     "max_tokens": "256",
@@ -32,8 +33,7 @@ EXAMPLE = {
 @bp.get("/complete")
 def index() -> str:
     """The form with an example."""
-    known = models.list_models()
-    return _page({**as_form(CompleteSpec), **EXAMPLE, "target": known[0].ref if known else ""})
+    return _page({**as_form(CompleteSpec), **EXAMPLE})
 
 
 @bp.post("/complete")
