@@ -14,9 +14,11 @@ from typing import Any
 from sqlalchemy import JSON, Connection, DateTime, Dialect, Engine, Enum, MetaData, Uuid, create_engine, event
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 from sqlalchemy.types import TypeDecorator
 
+from app.errors import Unavailable
 from app.ids import new_id
 
 NAMING = {
@@ -110,15 +112,29 @@ class Database:
 
     @property
     def engine(self) -> Engine:
-        """The engine; connects lazily, so creating a Database before a fork or spawn is safe."""
+        """The engine; connects lazily, so creating a Database before a fork or spawn is safe.
+
+        Raises Unavailable if the folder of a SQLite file cannot be made.
+        """
         if self._engine is None:
             if self.file:
-                self.file.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(self.file.parent)
             self._engine = create_engine(self.url, pool_pre_ping=not self.is_sqlite)
             if self.is_sqlite:
                 event.listen(self._engine, "connect", _configure_sqlite)
                 event.listen(self._engine, "begin", _begin_sqlite)
         return self._engine
+
+    def connect(self) -> Connection:
+        """A connection outside of any session. Raises Unavailable, naming the database, if it cannot be opened."""
+        try:
+            return self.engine.connect()
+        except DBAPIError as error:
+            reason = " ".join(str(error.orig).split())
+            raise Unavailable(
+                f"the database {make_url(self.url).render_as_string()} cannot be opened: {reason}; "
+                "check BASSLINE_DATABASE_URL"
+            ) from None
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -145,6 +161,17 @@ class Database:
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
+
+
+def make_folder(folder: Path) -> None:
+    """Makes the folder of a SQLite database. Raises Unavailable."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(
+            f"the database's folder {folder} cannot be made ({error.strerror}): set BASSLINE_DATABASE_URL or "
+            "BASSLINE_DATA_DIR to a place that may be written"
+        ) from None
 
 
 def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:

@@ -32,6 +32,7 @@ class DatabaseLock:
     """The right to work jobs of a SQLite database, held for the life of a process. A server database needs none."""
 
     def __init__(self, database_file: Path | None, purpose: str) -> None:
+        self._database = database_file
         self._path = database_file.with_suffix(".lock") if database_file else None
         self._purpose = purpose
         self._file: IO[str] | None = None
@@ -49,7 +50,7 @@ class DatabaseLock:
             owner = file.read().strip() or "another process"
             file.close()
             raise Unavailable(
-                f"{self._path.with_suffix('.db')} is in use by {owner}: stop that first, or set "
+                f"{self._database} is in use by {owner}: stop that first, or set "
                 "BASSLINE_DATABASE_URL to another database"
             ) from None
         file.truncate(0)

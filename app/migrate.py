@@ -13,7 +13,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
-from app.db import Database
+from app.db import Database, make_folder
 from app.errors import Unavailable
 
 MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
@@ -40,13 +40,16 @@ def head() -> str:
 
 
 def current(database: Database) -> str | None:
-    """The revision the database is at; None for an empty one."""
-    with database.engine.connect() as connection:
+    """The revision the database is at; None for an empty one. Raises Unavailable if it cannot be opened."""
+    with database.connect() as connection:
         return MigrationContext.configure(connection).get_current_revision()
 
 
 def ensure(database: Database) -> None:
-    """SQLite is upgraded on the spot. Raises Unavailable for a server database that is not at the newest revision."""
+    """SQLite is upgraded on the spot.
+
+    Raises Unavailable for a database that cannot be opened, and for a server's that is not at the newest revision.
+    """
     if current(database) == head():
         return
     if not database.is_sqlite:
@@ -64,11 +67,11 @@ def _config(connection: Connection | None) -> Config:
 @contextmanager
 def _locked(database: Database) -> Iterator[Connection]:
     if database.is_sqlite:
-        with _file_lock(database.file), database.engine.connect() as connection:
+        with _file_lock(database.file), database.connect() as connection:
             yield connection
             connection.commit()
         return
-    with database.engine.connect() as connection:
+    with database.connect() as connection:
         connection.execute(text("SET lock_timeout = '30s'"))
         connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": ADVISORY_LOCK})
         connection.commit()
@@ -86,7 +89,7 @@ def _file_lock(file: Path | None) -> Iterator[None]:
     if file is None:
         yield
         return
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(file.parent)
     with file.with_suffix(".migrate.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
 
 from app.errors import BadInput
 
@@ -41,6 +43,12 @@ class Settings(BaseSettings):
     def _known_database(cls, value: str) -> str:
         if value and not value.startswith(("sqlite://", "postgresql+psycopg://", "postgresql://")):
             raise ValueError("use sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/NAME")
+        try:
+            name = make_url(value).database if value else "any"
+        except ArgumentError:
+            raise ValueError("use sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/NAME") from None
+        if value.startswith("sqlite") and name in (None, "", ":memory:"):
+            raise ValueError("a database in memory is lost at once: name a file, as in sqlite:///FILE")
         return value.replace("postgresql://", "postgresql+psycopg://", 1)
 
     @field_validator("broker_url", "events_url")
@@ -49,6 +57,12 @@ class Settings(BaseSettings):
         if value and not value.startswith((MEMORY_BROKER, "redis://", "rediss://", "unix://", "redis+socket://")):
             raise ValueError("use memory:// or redis://HOST:6379/0")
         return value
+
+    @model_validator(mode="after")
+    def _beats_within_a_lease(self) -> Self:
+        if self.heartbeat_s >= self.lease_s:
+            raise ValueError(f"a heartbeat of {self.heartbeat_s:g} s never comes within a lease of {self.lease_s:g} s")
+        return self
 
     @property
     def database(self) -> str:
@@ -72,5 +86,5 @@ def load_settings() -> Settings:
         return Settings()
     except ValidationError as error:
         first = error.errors()[0]
-        name = "BASSLINE_" + "_".join(str(part) for part in first["loc"]).upper()
+        name = "BASSLINE_" + "_".join(str(part) for part in first["loc"] or ("heartbeat_s",)).upper()
         raise BadInput(f"{name} is not usable: {first['msg'].removeprefix('Value error, ')}", name) from None

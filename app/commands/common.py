@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.console import Console
@@ -14,12 +15,31 @@ from rich.table import Table
 
 from app import migrate, tables
 from app.context import Context, make_context
-from app.errors import BasslineError, Unavailable
-from decoding.config import ACCEPTANCES, DEVICES, DTYPES
+from app.errors import BadInput, BasslineError, Unavailable
+from decoding.config import ACCEPTANCES, DEVICES, DTYPES, NAMED_LENGTHS
+
+if TYPE_CHECKING:
+    from app.runs.schemas import DecodingSpec
 
 F = TypeVar("F", bound=Callable[..., Any])
+S = TypeVar("S", bound="DecodingSpec")
 
-json_option = click.option("--json", "json_file", metavar="FILE", help="also write the result as JSON; - for stdout")
+
+def _writable(_ctx: click.Context, _option: click.Parameter, target: str | None) -> str | None:
+    """Refuses a file that cannot be written before the work of hours is done."""
+    if target in (None, "-"):
+        return target
+    folder = Path(target).parent
+    if not folder.is_dir():
+        raise BadInput(f"--json {target} cannot be written: there is no folder {folder}", "json")
+    if Path(target).is_dir() or not os.access(target if Path(target).exists() else folder, os.W_OK):
+        raise BadInput(f"--json {target} cannot be written: give a file that may be written, or - for stdout", "json")
+    return target
+
+
+json_option = click.option(
+    "--json", "json_file", metavar="FILE", callback=_writable, help="also write the result as JSON; - for stdout"
+)
 
 
 def stdout() -> Console:
@@ -29,7 +49,7 @@ def stdout() -> Console:
 
 def stderr() -> Console:
     """Progress."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 120)
 
 
 def opened_context() -> Context:
@@ -87,7 +107,12 @@ def decoding_options(command: F) -> F:
         click.option(
             "--max-tokens", type=int, default=default["max_tokens"], show_default=True, help="tokens per sample at most"
         ),
-        click.option("--draft-length", default=default["draft_length"], show_default=True, help="a policy, or fixed:K"),
+        click.option(
+            "--draft-length",
+            default=default["draft_length"],
+            show_default=True,
+            help=f"{', '.join(NAMED_LENGTHS)} or fixed:K",
+        ),
         click.option("--acceptance", type=click.Choice(ACCEPTANCES), default=default["acceptance"], show_default=True),
         click.option("--dtype", type=click.Choice(DTYPES), default=default["dtype"], show_default=True),
         click.option("--device", type=click.Choice(DEVICES), default=default["device"], show_default=True),
@@ -103,13 +128,23 @@ def decoding_options(command: F) -> F:
     return command
 
 
-def decoding_values(options: dict[str, Any]) -> dict[str, Any]:
-    """The options as the fields of a specification."""
+def parse_options(kind: type[S], options: dict[str, Any]) -> S:
+    """The options as a checked specification. Raises BadInput that names the option as it was typed."""
+    from app.runs.schemas import parse_spec  # noqa: PLC0415
+
     values = {**options, "budget_s": options["budget"]}
     del values["budget"]
     if values["prompt_mode"] is None:
         del values["prompt_mode"]
-    return values
+    try:
+        return parse_spec(kind, values)
+    except BadInput as error:
+        # The sentence of a specification begins with the name of its field.
+        field, _, rest = str(error).partition(" ")
+        if field not in kind.model_fields or field == "prompt":
+            raise
+        option = "--" + field.removesuffix("_s").replace("_", "-")
+        raise BadInput(f"{option} {rest}", error.field) from None
 
 
 def failed(sentence: str) -> BasslineError:

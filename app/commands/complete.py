@@ -20,7 +20,6 @@ from app.runs import ending
 from app.runs.models import RunTask
 from app.runs.render import run_document, sample_document
 from app.runs.repository import get_run, tasks_with_samples
-from app.runs.schemas import parse_spec
 from app.samples.models import Sample
 from app.states import RunState
 
@@ -42,8 +41,8 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
         echo 'def add(a, b):' | bassline complete - --n 4 --budget 5
         bassline complete prompt.py --target smollm2-135m --test test_prompt.py
     """
-    values = {**common.decoding_values(options), "prompt": _read(file), "test": _read(test_file) if test_file else ""}
-    spec = parse_spec(CompleteSpec, values)
+    texts = {"prompt": _read(file), "test": _read(test_file) if test_file else ""}
+    spec = common.parse_options(CompleteSpec, {**options, **texts})
     ctx = common.opened_context()
     if spec.test.strip():
         ctx.make_grader()  # refuse before anything is decoded

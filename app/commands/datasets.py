@@ -57,6 +57,13 @@ def import_(file: Path, name: str | None) -> None:
     ctx = common.opened_context()
     dataset = service.import_file(ctx, file, name)
     click.echo(f"{dataset.name}: {dataset.n_tasks} tasks, sha256 {dataset.sha256}")
+    newest = service.require(ctx, dataset.name)
+    if newest.id != dataset.id:
+        click.echo(
+            f"this content was imported before; {dataset.name} means the newer {newest.sha256[:8]}: "
+            "import this one under another --name to use it",
+            err=True,
+        )
 
 
 @datasets.command()

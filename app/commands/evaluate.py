@@ -16,7 +16,7 @@ from app.runs import figures, service
 from app.runs.models import Run
 from app.runs.render import run_document
 from app.runs.repository import get_run, tasks_with_samples
-from app.runs.schemas import RunSpec, parse_spec
+from app.runs.schemas import RunSpec
 from app.states import RunKind, RunState, TaskState
 
 
@@ -50,7 +50,7 @@ def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
         bassline eval --target qwen2.5-coder-0.5b --limit 5 --n 8 --budget 10
         bassline eval --target smollm2-135m --task HumanEval/0 --temperature 0 --n 1 --json -
     """
-    spec = parse_spec(RunSpec, common.decoding_values(options))
+    spec = common.parse_options(RunSpec, options)
     if spec.task_ids and spec.limit:
         raise BadInput("task and limit exclude each other: give --task ID or --limit K", "limit")
     if compare_plain < 0:
@@ -58,33 +58,43 @@ def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
     ctx = common.opened_context()
     service.check(ctx, spec)
     ctx.make_grader()  # refuse before anything is decoded
+    cut: foreground.Interrupted | None = None
     with foreground.workers(ctx, "eval"):
         command = shlex.join(["bassline", *sys.argv[1:]])
         run = foreground.work(ctx, service.submit(ctx, spec, pinned_worker=ctx.worker_name, command=command))
         if compare_plain and run.state is RunState.FINISHED:
-            run = _with_speedup(ctx, run, spec, compare_plain)
+            try:
+                run = _with_speedup(ctx, run, spec, compare_plain)
+            except foreground.Interrupted:
+                cut = foreground.Interrupted("interrupted while decoding without drafting: the run itself is finished")
     common.write_json(json_file, run_document(run))
     run_tables(common.result_console(json_file), run)
     if run.state is not RunState.FINISHED:
         raise common.failed(f"the run ended as {run.state}: {run.error or 'see `bassline runs show`'}")
+    if cut is not None:
+        raise cut
 
 
 def _with_speedup(ctx: Context, run: Run, spec: RunSpec, k: int) -> Run:
-    """Decodes the first k finished prompts again without a drafter and notes the ratio on the run."""
+    """Decodes the first k finished prompts again without a drafter and notes the ratio on the run.
+
+    Raises Interrupted; the run itself stays as it is then.
+    """
     with ctx.database.read() as session:
         ours = tasks_with_samples(session, run.id)
     same = tuple(t.task.task_id for t in ours if t.state is TaskState.FINISHED)[:k]
     changes = {"drafter": "none", "task_ids": same, "limit": None, "time_limit_s": None, "name": f"{run.name} (plain)"}
     plain_spec = spec.model_copy(update=changes)
     plain_id = service.submit(ctx, plain_spec, kind=RunKind.BASELINE, pinned_worker=ctx.worker_name)
+    with ctx.database.session() as session:
+        _note(get_run(session, run.id), plain_run=str(plain_id))
     plain = foreground.work(ctx, plain_id)
     with ctx.database.session() as session:
         stored = get_run(session, run.id)
         speedup = figures.speedup(ours, tasks_with_samples(session, plain.id))
-        stored.figures = {
-            **(stored.figures or {}),
-            "speedup_over_plain": speedup,
-            "speedup_tasks": len(same),
-            "plain_run": str(plain.id),
-        }
+        _note(stored, speedup_over_plain=speedup, speedup_tasks=len(same))
         return stored
+
+
+def _note(run: Run, **figures: Any) -> None:
+    run.figures = {**(run.figures or {}), **figures}

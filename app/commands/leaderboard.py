@@ -7,6 +7,7 @@ from rich.table import Table
 
 from app.commands import common
 from app.leaderboard import service
+from app.leaderboard.service import Row
 from app.runs.render import leaderboard_row
 
 
@@ -26,7 +27,22 @@ def leaderboard(budget: float | None, dataset: str | None, target: str | None, j
     with ctx.database.read() as session:
         rows = service.rows(session, budget, dataset=dataset, target=target)
     common.write_json(json_file, [leaderboard_row(row) for row in rows])
-    table = Table(box=None, pad_edge=False)
+    console = common.result_console(json_file)
+    if not rows:
+        console.print("No graded runs yet: make one with `bassline eval`.")
+    groups: dict[tuple[str, str, bool], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.run.dataset.sha256, row.device, row.label is None), []).append(row)
+    for members in groups.values():
+        console.print(_table(members))
+        console.print()
+
+
+def _table(rows: list[Row]) -> Table:
+    """Rows of one dataset and device, ranked or not: only these may be compared."""
+    dataset = rows[0].run.dataset
+    title = f"{'' if rows[0].label is None else 'Not ranked: '}{dataset.name} {dataset.sha256[:8]} on {rows[0].device}"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for column in ("rank", "run", "target", "n", "budget", "Pass@First", "Pass@All", "ms/token", "accepted", "tasks"):
         table.add_column(column, overflow="fold")
     for row in rows:
@@ -43,8 +59,7 @@ def leaderboard(budget: float | None, dataset: str | None, target: str | None, j
             common.number(row.mean_acceptance_length, digits=2),
             row.label or f"{row.n_tasks} of {row.dataset_tasks}",
         )
-    console = common.result_console(json_file)
-    console.print(table if rows else "No graded runs yet: make one with `bassline eval`.")
+    return table
 
 
 def _share(share: float, bounds: tuple[float, float]) -> str:

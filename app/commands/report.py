@@ -15,7 +15,8 @@ def run_tables(console: Console, run: Run) -> None:
     """Prints configuration and figures."""
     console.print(pairs(f"{run.name}  ({run.state})", configuration(run)))
     console.print()
-    console.print(pairs("Figures", figures(run)) if run.figures else "No figures yet: no task has been finished.")
+    measured = run.figures is not None and run.figures["samples"] > 0
+    console.print(pairs("Figures", figures(run)) if measured else "No figures: no task has been finished.")
 
 
 def configuration(run: Run) -> list[tuple[str, str]]:

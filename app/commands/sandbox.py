@@ -71,7 +71,8 @@ def run(file: str) -> None:
     try:
         source = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{file} cannot be read: {error}", "file") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise BadInput(f"{file} cannot be read: {reason}", "file") from None
     try:
         found = Sandbox.detect()
     except SandboxUnavailable as error:

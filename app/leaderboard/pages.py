@@ -50,7 +50,6 @@ class Group:
     device: str
     ranked: bool
     rows: list[Row]
-    ranks: dict[Any, int] = field(default_factory=dict)
     series: dict[Any, int] = field(default_factory=dict)
     chart: Chart | None = None
 
@@ -192,9 +191,6 @@ def _groups(rows: list[Row], budget: float, sort: str, view: str) -> list[Group]
     ordered = [groups[key] for key in sorted(groups, key=lambda k: (k[0], -len(groups[k].rows)))]
     for group in ordered:
         best = sorted(group.rows, key=SORTS["first"].key, reverse=True)
-        for place, row in enumerate(best, start=1):
-            tied = place > 1 and SORTS["first"].key(row) == SORTS["first"].key(best[place - 2])
-            group.ranks[row.run.id] = group.ranks[best[place - 2].run.id] if tied else place
         group.series = {row.run.id: i for i, row in enumerate(best[:CURVES_SHOWN])}
         group.rows = _sorted(group.rows, sort)
         group.chart = _chart(group, best[:CURVES_SHOWN], budget, view)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -65,23 +65,25 @@ class Row:
 def rows(
     session: Session, budget_s: float | None = None, *, dataset: str | None = None, target: str | None = None
 ) -> list[Row]:
-    """The board at `budget_s` seconds (None: each run at its own budget), best Pass@First first, ties sharing a rank.
+    """The board at `budget_s` seconds (None: each run at its own budget), best Pass@First first.
 
-    Ranked are finished runs over a whole dataset; the others follow in the order of their figures with a label.
-    Raises BadInput for a budget that is not above 0.
+    Ranked are finished runs over a whole dataset, among those of the same dataset content and device, ties sharing a
+    rank; the others follow in the order of their figures with a label. Raises BadInput for a budget not above 0.
     """
     if budget_s is not None and not budget_s > 0:
         raise BadInput(f"budget is {budget_s:g}: it must be above 0 seconds", "budget")
     unranked = [_row(run, budget_s) for run in repository.runs_with_curves(session, dataset=dataset, target=target)]
     unranked.sort(key=lambda row: (row.label is not None, -row.pass_first, -row.pass_all))
     board: list[Row] = []
-    for position, row in enumerate(unranked, start=1):
+    placed: dict[tuple[str, str], list[Row]] = {}
+    for row in unranked:
         if row.label is not None:
             board.append(row)
             continue
-        tied = board and (board[-1].pass_first, board[-1].pass_all) == (row.pass_first, row.pass_all)
-        rank = board[-1].rank if tied else position
-        board.append(_with_rank(row, rank))
+        above = placed.setdefault((row.run.dataset.sha256, row.device), [])
+        tied = above and (above[-1].pass_first, above[-1].pass_all) == (row.pass_first, row.pass_all)
+        above.append(replace(row, rank=above[-1].rank if tied else len(above) + 1))
+        board.append(above[-1])
     return board
 
 
@@ -127,10 +129,6 @@ def _row(run: Run, budget_s: float | None) -> Row:
         device=str(run.provenance.get("device_name") or run.provenance.get("device") or run.device),
         fingerprint=fingerprint(run),
     )
-
-
-def _with_rank(row: Row, rank: int | None) -> Row:
-    return Row(**{**{name: getattr(row, name) for name in Row.__slots__}, "rank": rank})
 
 
 def _label(run: Run) -> str | None:

@@ -55,6 +55,10 @@ def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
     except (ModelError, RequestError) as error:
         ending.fail_run(ctx, run.id, str(error))
         return
+    except Exception as error:
+        log.exception("loading failed", run=str(run.id))
+        ending.fail_run(ctx, run.id, f"{run.target} cannot be loaded: {type(error).__name__}: {error}")
+        return
     held = lifecycle.claim(ctx, run_task_id, Step.DECODE)
     if held is None:
         return

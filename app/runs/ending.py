@@ -127,7 +127,9 @@ def _verdict(session: Session, run: Run) -> tuple[RunState, str | None]:
     states = session.execute(
         select(RunTask.state, RunTask.error).where(RunTask.run_id == run.id).order_by(RunTask.position)
     ).all()
+    if not states:
+        return RunState.FAILED, "no task is left to decode: the canonical solutions of all of them fail in this sandbox"
     failed = [error for state, error in states if state == TaskState.FAILED]
     if failed and not any(state == TaskState.FINISHED for state, _ in states):
         return RunState.FAILED, failed[0]
-    return RunState.FINISHED, f"{len(failed)} tasks failed; the first: {failed[0]}" if failed else None
+    return RunState.FINISHED, f"{len(failed)} of {len(states)} tasks failed; the first: {failed[0]}" if failed else None

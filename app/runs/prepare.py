@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 
+import structlog
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
@@ -19,6 +20,7 @@ from app.runs.models import Run, RunTask
 from app.states import RunState, TaskState
 
 CANONICAL_FAILS = "its canonical solution fails in this sandbox"
+log = structlog.get_logger(__name__)
 
 
 def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
@@ -31,6 +33,10 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
         failing = failing_canonical(ctx, run.dataset_id, ctx.make_grader()) if run.graded else []
     except BasslineError as error:
         ending.fail_run(ctx, run_id, str(error))
+        return
+    except Exception as error:
+        log.exception("preparing failed", run=str(run_id))
+        ending.fail_run(ctx, run_id, f"the dataset cannot be checked: {type(error).__name__}: {error}")
         return
     with ctx.database.session() as session:
         if not changed(

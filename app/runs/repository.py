@@ -16,7 +16,7 @@ from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import OPEN_TASK_STATES, PASSED, RunKind, RunState, TaskState
 
-LISTED_KINDS = (RunKind.EVAL, RunKind.BASELINE, RunKind.IMPORTED)
+LISTED_KINDS = (RunKind.EVAL, RunKind.IMPORTED)  # a baseline is part of the run it was made for
 
 
 @dataclass(frozen=True, slots=True)

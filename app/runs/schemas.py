@@ -7,12 +7,14 @@ from typing import Any, Literal, Self, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from app.errors import BadInput
-from decoding.config import EngineConfig
+from decoding.config import NAMED_LENGTHS, EngineConfig
 from decoding.request import RequestError, SamplingParams
 
 MAX_BUDGET_S = 600.0
 MAX_N = 256
 MAX_TOKENS = 8192
+MAX_TIME_LIMIT_S = 30 * 24 * 3600.0
+LONGEST_ECHO = 60
 PromptMode = Literal["auto", "chat", "completion", "infill"]
 PROMPT_MODES: tuple[PromptMode, ...] = get_args(PromptMode)
 _DEFAULTS = EngineConfig(target="any")
@@ -34,7 +36,7 @@ class DecodingSpec(BaseModel):
     top_p: float = Field(0.95, gt=0, le=1)
     seed: int = Field(0, ge=0, le=2**63 - 1)
     max_tokens: int = Field(512, ge=1, le=MAX_TOKENS, description="tokens per sample at most")
-    draft_length: str = _DEFAULTS.draft_length
+    draft_length: str = Field(_DEFAULTS.draft_length, description=f"{', '.join(NAMED_LENGTHS)} or fixed:K")
     acceptance: str = _DEFAULTS.acceptance
     dtype: str = "auto"
     device: str = "auto"
@@ -67,7 +69,9 @@ class RunSpec(DecodingSpec):
     dataset: str = Field("humaneval", description="name of a dataset")
     task_ids: tuple[str, ...] = Field((), description="only these tasks; empty: all")
     limit: int | None = Field(None, ge=1, description="only the first so many tasks")
-    time_limit_s: float | None = Field(None, gt=0, description="take up no further task after so many seconds")
+    time_limit_s: float | None = Field(
+        None, gt=0, le=MAX_TIME_LIMIT_S, description="take up no further task after so many seconds"
+    )
     name: str = Field("", max_length=200)
 
 
@@ -90,4 +94,6 @@ def bad_input(error: ValidationError) -> BadInput:
         return BadInput(f"{field} is not a known field: remove it", field)
     if fault["type"] == "missing":
         return BadInput(f"{field} is missing: give one", field)
-    return BadInput(f"{field} is {fault['input']!r}: {message[0].lower() + message[1:]}", field)
+    given = repr(fault["input"])
+    given = given if len(given) <= LONGEST_ECHO else f"{given[:LONGEST_ECHO]}... ({len(given)} characters)"
+    return BadInput(f"{field} is {given}: {message[0].lower() + message[1:]}", field)

@@ -102,12 +102,18 @@ def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None) ->
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:
-    """Removes an ended run with its tasks and samples. Raises NotFound, or Conflict while it is open."""
+    """Removes an ended run with its tasks, its samples and the baseline made for it.
+
+    Raises NotFound, or Conflict while it is open.
+    """
     with ctx.database.session() as session:
         run = get_run(session, run_id)
         if run.state in OPEN_RUN_STATES:
             raise Conflict(f"the run is {run.state}: cancel it before you delete it")
-        session.delete(run)
+        baseline = (run.figures or {}).get("plain_run")
+        for found in (run, session.get(Run, uuid.UUID(baseline)) if baseline else None):
+            if found is not None:
+                session.delete(found)
 
 
 def default_name(spec: DecodingSpec) -> str:

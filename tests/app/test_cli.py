@@ -65,6 +65,29 @@ def test_compare_plain_decodes_again_without_drafting_and_reports_the_ratio(bass
     assert figures["speedup_over_plain"] == pytest.approx(1.0)
     assert figures["speedup_tasks"] == 2
     assert len(engine.requests) == 3 + 2
+    (listed,) = json.loads(bassline("runs", "list", "--json", "-").stdout)  # the baseline is part of its run
+    assert len(json.loads(bassline("leaderboard", "--json", "-").stdout)) == 1
+    plain = figures["plain_run"]
+    assert json.loads(bassline("runs", "show", plain, "--json", "-").stdout)["run"]["kind"] == "baseline"
+    assert bassline("runs", "delete", listed["run"]["id"]).exit_code == 0
+    assert bassline("runs", "show", plain).exit_code == 2
+
+
+@pytest.mark.usefixtures("additions")
+def test_ctrl_c_in_the_comparison_keeps_the_run_and_shows_it(bassline, engine):
+    generate = engine.generate
+
+    def interrupted_in_the_comparison(request, *args):
+        if len(engine.requests) == 3:
+            engine.hold = threading.Event()
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        return generate(request, *args)
+
+    engine.generate = interrupted_in_the_comparison
+    result = bassline(*EVAL, "--compare-plain", "2", "--json", "-")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["run"]["state"] == "finished"
+    assert "interrupted while decoding without drafting" in result.stderr
 
 
 @pytest.mark.usefixtures("additions")
@@ -121,13 +144,16 @@ def test_complete_prints_samples_and_verdicts(bassline, tmp_path):
         (["--dataset", "nothing"], 2, "there is no dataset 'nothing': use one of additions, humaneval"),
         (["--task", "add/9"], 2, "'add/9' is not in dataset 'additions'"),
         (["--task", "add/0", "--limit", "1"], 2, "exclude each other"),
-        (["--n", "0"], 2, "n is 0: "),
-        (["--n", "100000"], 2, "n is 100000: "),
-        (["--budget", "0"], 2, "budget_s is 0.0: "),
-        (["--budget", "1e9"], 2, "budget_s is 1000000000.0: "),
-        (["--budget", "nan"], 2, "budget_s is nan: "),
-        (["--temperature", "-1"], 2, "temperature is -1.0: "),
-        (["--draft-length", "fixed:99"], 2, "draft_length is 'fixed:99': "),
+        (["--n", "0"], 2, "--n is 0: "),
+        (["--n", "100000"], 2, "--n is 100000: "),
+        (["--budget", "0"], 2, "--budget is 0.0: "),
+        (["--budget", "1e9"], 2, "--budget is 1000000000.0: "),
+        (["--budget", "nan"], 2, "--budget is nan: "),
+        (["--temperature", "-1"], 2, "--temperature is -1.0: "),
+        (["--draft-length", "fixed:99"], 2, "--draft-length is 'fixed:99': "),
+        (["--draft-length", "magic"], 2, "--draft-length is 'magic': use "),
+        (["--time-limit", "inf"], 2, "--time-limit is inf: "),
+        (["--json", "/no/such/folder/out.json"], 2, "--json /no/such/folder/out.json cannot be written"),
         (["--compare-plain", "-1"], 2, "compare-plain is -1: "),
         (["--nonsense"], 2, "No such option"),
     ],
@@ -147,6 +173,49 @@ def test_a_prompt_longer_than_the_context_fails_with_the_reason(bassline, tmp_pa
     assert result.exit_code == 1
     assert "prompt is 5002 tokens long" in result.stderr
     assert "shorten it" in result.stderr
+
+
+def test_what_was_typed_is_not_echoed_at_length(bassline, tmp_path):
+    (tmp_path / "long.py").write_text("x" * 300_000)
+    result = bassline("complete", tmp_path / "long.py", "--target", "smollm2-135m")
+    assert result.exit_code == 2
+    assert "prompt is 'xxx" in result.stderr
+    assert len(result.stderr) < 300
+
+
+@pytest.mark.parametrize("fault", [OSError("No such file"), RuntimeError("out of memory")])
+@pytest.mark.usefixtures("additions")
+def test_a_model_that_cannot_be_loaded_fails_the_run_with_the_reason(bassline, ctx, fault):
+    def broken(config, on_progress):
+        raise fault
+
+    ctx.load_engine = broken
+    result = bassline(*EVAL)
+    assert result.exit_code == 1
+    assert f"smollm2-135m cannot be loaded: {type(fault).__name__}: {fault}" in result.stderr
+
+
+def test_a_dataset_of_which_no_task_can_be_passed_fails_the_run(bassline, ctx, tmp_path):
+    row = {"task_id": "x/0", "prompt": "def f():\n", "entry_point": "f", "test": "def check(candidate): ...\n"}
+    file = tmp_path / "hopeless.jsonl"
+    file.write_text(json.dumps({**row, "canonical_solution": "    return 'broken'\n"}))
+    assert bassline("datasets", "import", file).exit_code == 0
+    result = bassline("eval", "--target", "smollm2-135m", "--dataset", "hopeless")
+    assert result.exit_code == 1
+    assert "no task is left to decode" in result.stderr
+
+
+def test_importing_earlier_content_again_says_which_one_the_name_means(bassline, tmp_path):
+    row = {"entry_point": "f", "test": "def check(candidate): ...\n", "canonical_solution": "    return 1\n"}
+    old, new = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
+    old.write_text(json.dumps({**row, "task_id": "x/0", "prompt": "def f():\n"}))
+    new.write_text(json.dumps({**row, "task_id": "x/1", "prompt": "def f():\n"}))
+    for file in (old, new):
+        assert bassline("datasets", "import", file, "--name", "mine").stderr == ""
+    assert (
+        "this content was imported before; mine means the newer"
+        in bassline("datasets", "import", old, "--name", "mine").stderr
+    )
 
 
 @pytest.mark.usefixtures("additions")
@@ -214,11 +283,24 @@ def test_ctrl_c_keeps_finished_samples_and_resume_does_the_rest(bassline, ctx, e
     assert "nothing is left to resume" in again.stderr
 
 
-def test_a_wrong_setting_names_its_variable(monkeypatch):
-    monkeypatch.setenv("BASSLINE_DATABASE_URL", "mysql://x")
+@pytest.mark.parametrize(
+    ("name", "value", "exit_code"),
+    [
+        ("DATABASE_URL", "mysql://x", 2),
+        ("DATABASE_URL", "sqlite:///:memory:", 2),
+        ("DATABASE_URL", "sqlite:////dev/null/x.db", 1),
+        ("DATABASE_URL", "postgresql://nobody:secret@127.0.0.1:1/x", 1),
+        ("HEARTBEAT_S", "31", 2),
+        ("EXEC_WORKERS", "0", 2),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence_that_names_its_variable(monkeypatch, name, value, exit_code):
+    monkeypatch.setenv(f"BASSLINE_{name}", value)
     result = CliRunner().invoke(cli, ["runs", "list"])
-    assert result.exit_code == 2
-    assert "BASSLINE_DATABASE_URL" in result.stderr
+    assert result.exit_code == exit_code
+    assert f"BASSLINE_{name}" in result.stderr
+    assert result.stderr.startswith("Error: ")
+    assert "secret" not in result.stderr
 
 
 def test_tokens_are_made_listed_and_revoked(bassline):
@@ -232,7 +314,7 @@ def test_tokens_are_made_listed_and_revoked(bassline):
 
 def test_json_to_a_place_that_cannot_be_written_is_a_sentence(bassline):
     result = bassline("runs", "list", "--json", "/nowhere/out.json")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "/nowhere/out.json cannot be written" in result.stderr
 
 
