@@ -54,14 +54,15 @@ class MemoryBus:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._streams: OrderedDict[uuid.UUID, deque[tuple[int, Event]]] = OrderedDict()
-        self._count = time.time_ns() // 1_000_000  # a reader may resume with an id from before a restart
+        self._last = 0
 
     def publish(self, run_id: uuid.UUID, kind: str, data: Mapping[str, Any]) -> None:
         """See EventBus."""
         with self._changed:
-            self._count += 1
+            # The clock, so that a reader may resume with an id from before a restart.
+            self._last = max(self._last + 1, time.time_ns() // 1000)
             stream = self._streams.setdefault(run_id, deque(maxlen=MAX_EVENTS))
-            stream.append((self._count, Event(f"{self._count}-0", kind, dict(data))))
+            stream.append((self._last, Event(f"{self._last}-0", kind, dict(data))))
             self._streams.move_to_end(run_id)
             while len(self._streams) > MAX_STREAMS:
                 self._streams.popitem(last=False)
