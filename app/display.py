@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from markupsafe import Markup, escape
 from pygments.lexers.python import PythonLexer
 from pygments.token import STANDARD_TYPES
 
-from app.charts import percent, seconds, series_css
+from app.charts.parts import series_css
+from app.units import count, decimal, milliseconds, percent, points, seconds, when
 
 if TYPE_CHECKING:
     from flask.sansio.app import App
@@ -102,26 +102,6 @@ def program_after(program: str, prompt: str) -> Markup:
     return note + "\n" + highlighted(program[len(given) :].lstrip("\n"))
 
 
-def count(value: float | None) -> str:
-    """An integer with thin spaces between thousands."""
-    return "–" if value is None else f"{value:,.0f}".replace(",", "\u202f")
-
-
-def decimal(value: float | None, digits: int = 2) -> str:
-    """A number with a fixed number of decimals, or a dash."""
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
-def milliseconds(value: float | None) -> str:
-    """Milliseconds with three significant digits below a hundred."""
-    return "–" if value is None else (f"{value:.0f}" if value >= 100 else f"{value:.3g}")
-
-
-def when(value: dt.datetime | None) -> str:
-    """A time as `2026-11-21 10:49 UTC`."""
-    return "–" if value is None else value.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
 def short_model(ref: str) -> str:
     """A model reference without its source and folders: `hf:org/name` becomes `name`."""
     return ref.rstrip("/").rsplit("/", 1)[-1] or ref
@@ -142,6 +122,7 @@ def register(app: App) -> None:
     app.jinja_env.filters.update(
         seconds=seconds,
         percent=percent,
+        points=points,
         count=count,
         decimal=decimal,
         milliseconds=milliseconds,
