@@ -40,7 +40,7 @@ def count(value: float | None) -> str:
 
 def decimal(value: float | None, digits: int = 2) -> str:
     """A number with a fixed number of decimals."""
-    return UNKNOWN if value is None else f"{value:.{digits}f}"
+    return UNKNOWN if value is None else f"{value:.{digits}f}".replace("-", "−")
 
 
 def milliseconds(value: float | None) -> str:

@@ -10,7 +10,7 @@ from app.charts.parts import Drawing, Tick
 from app.units import seconds
 
 _TICKS = tuple(m * 10.0**e for e in range(-4, 6) for m in (1, 2, 5))
-_SHARES = (0.05, 0.1, 0.2, 0.4, 0.5, 0.8, 1.0)
+_SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Axes:
 
     def draw_shares(self) -> None:
         """Ticks along y, from 0 up."""
-        steps = 5 if self.top in (0.1, 0.5, 1.0) else 4
+        steps = {0.05: 5, 0.1: 5, 0.6: 3, 1.0: 5}.get(self.top, 4)
         self.drawing.y_ticks += [
             Tick(self.y(self.top * i / steps), f"{100 * self.top * i / steps:g} %") for i in range(steps + 1)
         ]

@@ -44,9 +44,9 @@ class Share:
         """The crossover as read, and what goes with it."""
         found = self.crossing
         if found.budget_s is None:
-            return "never", f"at no budget up to {seconds(self.result.budget_s)} does B come out ahead"
+            return "never", "B does not lead at the longest budget that both have"
         low, high = (seconds(at) if at < math.inf else "never" for at in (found.low, found.high))
-        return seconds(found.budget_s), f"B stays at or above A from there on; 95 % between {low} and {high}"
+        return seconds(found.budget_s), f"B leads from there on; 95 % between {low} and {high}"
 
 
 @dataclass(frozen=True)

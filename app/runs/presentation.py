@@ -11,7 +11,8 @@ from typing import Any
 
 from app.charts.curves import Curve, pass_curves
 from app.charts.parts import Chart
-from app.charts.timeline import Life, Timeline, timeline
+from app.charts.timeline import Life, Segment, Timeline, timeline
+from app.charts.timeline import ledger as lay_out
 from app.display import UNFINISHED, VerdictSign, verdict_sign
 from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
@@ -21,8 +22,9 @@ from app.units import count, decimal, milliseconds, seconds
 from evaluation.metrics import wilson
 
 SLOWEST = 10
+QUEUE = "queue"
 STEPS = (
-    ("queue", "Queue"),
+    (QUEUE, "Queue"),
     ("prefill", "Prefill"),
     ("draft", "Draft"),
     ("verify", "Verify"),
@@ -79,7 +81,7 @@ class Timing:
     """Mean seconds per decoded task by step, and what goes with them."""
 
     tasks: int
-    parts: list[tuple[str, str, float]]
+    parts: list[Segment]
     scores: list[Score]
     slowest: list[RunTask]
 
@@ -216,7 +218,9 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> Timin
     decoded = [t for t in tasks if t.wall_s is not None]
     if not decoded:
         return None
-    parts = [(css, label, fmean(getattr(t, css + "_s") or 0.0 for t in decoded)) for css, label in STEPS]
+    parts = lay_out(
+        [(css, label, fmean(getattr(t, css + "_s") or 0.0 for t in decoded)) for css, label in STEPS], QUEUE
+    )
     walls = [t.wall_s or 0.0 for t in decoded]
     past = [max(w - run.budget_s, 0.0) for w in walls]
     cards = [
@@ -273,11 +277,11 @@ def configuration(run: Run) -> list[tuple[str, object]]:
     ]
 
 
-def ledger(row: RunTask) -> list[tuple[str, str, float]]:
-    """(class, label, seconds) of each step of one task, in the order they happen; empty before it was decoded."""
+def ledger(row: RunTask) -> list[Segment]:
+    """Each step of one task in the order they happen; empty before it was decoded."""
     if row.wall_s is None:
         return []
-    return [(css, label, getattr(row, css + "_s") or 0.0) for css, label in STEPS]
+    return lay_out([(css, label, getattr(row, css + "_s") or 0.0) for css, label in STEPS], QUEUE)
 
 
 def task_timeline(run: Run, row: RunTask, signs: Sequence[SampleSign]) -> Timeline | None:
