@@ -205,6 +205,7 @@ class Engine:
                 mean_logprob=sample.mean_logprob,
                 elapsed_s=now,
                 finish_reason=sample.finish_reason,
+                ends=tuple(sample.ends[-len(added[slot]) :]) if added and added[slot] else (),
             )
             for slot, row in enumerate(rows)
             for sample in row.samples
