@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import case, func, select
-from sqlalchemy.orm import Session, joinedload, selectinload
+from sqlalchemy.orm import Session, joinedload, selectinload, undefer
 
 from app.datasets.models import Dataset, Task
 from app.db import utcnow
@@ -109,13 +109,13 @@ def find_run(session: Session, reference: str) -> Run:
     return get_run(session, ids[0])
 
 
-def tasks_with_samples(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
-    """All tasks of the run in dataset order, samples in index order."""
+def tasks_with_samples(session: Session, run_id: uuid.UUID, *, origins: bool = False) -> Sequence[RunTask]:
+    """All tasks of the run in dataset order, samples in index order; with `origins`, where their tokens came from."""
+    samples = selectinload(RunTask.samples)
+    if origins:
+        samples = samples.options(undefer(Sample.origins), undefer(Sample.ends))
     return session.scalars(
-        select(RunTask)
-        .where(RunTask.run_id == run_id)
-        .order_by(RunTask.position)
-        .options(selectinload(RunTask.samples))
+        select(RunTask).where(RunTask.run_id == run_id).order_by(RunTask.position).options(samples)
     ).all()
 
 
