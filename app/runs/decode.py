@@ -24,6 +24,7 @@ from app.runs.lease import Lease, Stop
 from app.runs.lifecycle import Claim, LostClaim, Step
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
+from app.samples.origins import pieces
 from app.states import RunKind, RunState, TaskState
 from decoding.config import EngineConfig
 from decoding.model_errors import ModelError
@@ -206,6 +207,7 @@ def _store(
                 token_ids=s.token_ids,
                 logprobs=[round(x, 5) for x in s.logprobs],
                 origins=_letters(s.origins),
+                ends=s.ends,
             )
             for s in completion.samples
         )
@@ -248,6 +250,7 @@ class _Narrator:
         self._every_s = TEXT_EVERY_S if self._texts else TOKENS_EVERY_S
         self._latest: dict[int, Update] = {}
         self._origins: dict[int, str] = {}
+        self._ends: dict[int, list[int]] = {}
         self._changed: set[int] = set()
         self._said = 0.0
 
@@ -255,6 +258,7 @@ class _Narrator:
         for u in updates:
             self._latest[u.index] = u
             self._origins[u.index] = self._origins.get(u.index, "") + _letters(u.origins)
+            self._ends.setdefault(u.index, []).extend(u.ends)
             self._changed.add(u.index)
         now = time.monotonic()
         ended = any(u.finish_reason for u in updates)
@@ -272,6 +276,7 @@ class _Narrator:
                         "index": u.index,
                         "text": u.text,
                         "origins": self._origins[u.index],
+                        "pieces": pieces(u.text, self._ends[u.index], self._origins[u.index]),
                         "n_tokens": u.n_tokens,
                         "mean_logprob": u.mean_logprob,
                         "elapsed_s": u.elapsed_s,

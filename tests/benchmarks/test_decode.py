@@ -8,9 +8,7 @@ def speeds(**rates: list[float]) -> dict[str, list[Speed]]:
     return {arm.replace("__", "/").replace("_k", ":"): [Speed(int(r), 1.0) for r in of] for arm, of in rates.items()}
 
 
-MEASURED = speeds(
-    generate=[10, 20, 40], none=[20, 40, 80], ngram__goodput=[40, 60, 80], sibling__goodput=[60, 80, 240]
-)
+MEASURED = speeds(generate=[10, 20, 40], none=[20, 40, 80], ngram__goodput=[40, 60, 80], sibling__goodput=[60, 80, 240])
 
 
 def test_the_best_arm_counts_by_the_median_of_its_ratios() -> None:
