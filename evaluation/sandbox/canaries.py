@@ -9,6 +9,7 @@ import secrets
 import select
 import shutil
 import socket
+import time
 from pathlib import Path
 
 from evaluation.sandbox.interpreter import NOBODY
@@ -19,6 +20,8 @@ PORT = 47813
 ABSTRACT = "\0bassline-canary"
 VARIABLE = "BASSLINE_CANARY_SECRET"
 MARKER = "bassline_persist_marker"
+DYING_S = 5.0
+"""Killed processes may take this long to leave a busy machine; a survivor stays."""
 MARKED_FOLDERS = ("/tmp", "/dev/shm", "/var/tmp", "/run")
 
 
@@ -81,6 +84,12 @@ class Canaries(contextlib.ExitStack):
         }
 
     def _survivors(self) -> list[str]:
+        deadline = time.monotonic() + DYING_S
+        while (found := self._strays()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return found
+
+    def _strays(self) -> list[str]:
         found = []
         for pid, uid, command in _processes():
             stray = os.geteuid() == 0 and uid == NOBODY and command and MARK not in command

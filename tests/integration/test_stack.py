@@ -134,7 +134,8 @@ def test_a_worker_process_prepares_and_grades_what_this_process_decodes(stack, s
         (job,) = tasks_with_samples(session, run_id)
         (worker,) = list_workers(session)
         assert worker.pid != os.getpid()
-    assert bells(stack[1]["BASSLINE_BROKER_URL"], queues.GPU_BATCH) == 1  # the worker asked for the decoding
+    # The worker asks for the decoding once the run's state is stored.
+    wait_for(lambda: bells(stack[1]["BASSLINE_BROKER_URL"], queues.GPU_BATCH) == 1, 20)
     decode_task(ctx, job.id)
     wait_for(lambda: state() is RunState.FINISHED, 60)
     with ctx.database.read() as session:
