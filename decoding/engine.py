@@ -20,11 +20,11 @@ import torch
 import transformers
 
 from decoding.active import ActiveRequest, encode
-from decoding.attention import ATTENTION_NAME
+from decoding.attention_variants import NAMES, chosen, pick_attention
 from decoding.batch import Batch
 from decoding.clock import RoundTimer
 from decoding.config import EngineConfig, parse_draft_length, parse_drafter
-from decoding.device import device_name
+from decoding.device import device_name, pick_device
 from decoding.draft_length import BassLength, DraftLength, FixedLength, GoodputLength, TableLength
 from decoding.drafters.base import Drafter, NoDrafter
 from decoding.drafters.combined import LookupThenModel
@@ -109,7 +109,7 @@ class Engine:
             "device": device_name(self.target.device),
             "threads": torch.get_num_threads() if self.target.device.type == "cpu" else None,
             "dtype": str(self.target.dtype).removeprefix("torch."),
-            "attention": ATTENTION_NAME,
+            "attention": chosen(self.target.model),
             "torch": torch.__version__,
             "transformers": transformers.__version__,
         }
@@ -321,6 +321,7 @@ def _publish(
 
 def _load(config: EngineConfig, ref: str, on_progress: Callable[[str], None] | None) -> LoadedModel:
     """Load a model with our attention and, on a CPU, reordered weights."""
-    loaded = load(ref, config.dtype, config.device, on_progress, attention=ATTENTION_NAME)
+    attention = NAMES[pick_attention(config.attention, pick_device(config.device))]
+    loaded = load(ref, config.dtype, config.device, on_progress, attention=attention)
     prepack(loaded.model)
     return loaded

@@ -9,6 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from decoding.attention import MaskStore
+from decoding.attention_variants import chosen, rows_of
 from decoding.cache import RaggedCache
 
 # A prompt is prefilled in pieces of this many tokens, to bound the mask (piece x length) and the logits.
@@ -23,7 +24,10 @@ class ModelRunner:
         self.vocab_size = vocab_size
         self.device = model.device
         config = model.config.get_text_config()
-        self.cache = RaggedCache(config.num_hidden_layers, max_rows)
+        self.attention = chosen(model)
+        self.cache = RaggedCache(
+            config.num_hidden_layers, max_rows, uses_kernel=self.attention in ("ragged", "pad", "split")
+        )
 
     @torch.inference_mode()
     def start(self, row: int, tokens: Sequence[int], capacity: int, source: int | None = None) -> None:
@@ -60,6 +64,7 @@ class ModelRunner:
             logits_to_keep=keep,
             layout=layout,
             masks=MaskStore(),
+            rows=None if self.attention == "sdpa" else rows_of(layout),
         ).logits[0]
         # Ids past the tokenizer's are padding of the embedding matrix and never to be sampled.
         return logits[:, : self.vocab_size]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from kernels._triton import jit, next_power_of_two, require, tl
+from kernels.availability import jit, next_power_of_two, require, tl
 from kernels.noise import gumbel_of, role_offset, state_at, uniform_of
 
 NO_TOKEN = -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from kernels._triton import jit, next_power_of_two, require, tl
+from kernels.availability import jit, next_power_of_two, require, tl
 
 
 def kv_scatter(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from kernels._triton import jit, tl
+from kernels.availability import jit, tl
 
 _POSITION = 0xD1342543DE82EF95
 _ROLE = 0xA0761D6478BD642F

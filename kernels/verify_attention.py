@@ -19,7 +19,7 @@ import math
 
 import torch
 
-from kernels._triton import INTERPRETED, jit, n_multiprocessors, next_power_of_two, require, tl
+from kernels.availability import INTERPRETED, jit, n_multiprocessors, next_power_of_two, require, tl
 from kernels.rows import Prefix, RaggedRows
 
 _LOG2E = 1.4426950408889634

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kernels import _triton
+from kernels import availability
 
 
 @pytest.fixture(scope="session")
@@ -14,5 +14,5 @@ def device() -> torch.device:
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
-    if _triton.triton is None:
+    if availability.triton is None:
         pytest.skip("Triton is not installed")

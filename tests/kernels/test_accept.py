@@ -10,7 +10,7 @@ from decoding.acceptance import NO_TOKEN, Positions
 from decoding.noise import Role, row_key
 from decoding.sampling import Distribution
 from kernels import accept, reference
-from kernels._triton import jit, tl
+from kernels.availability import jit, tl
 from kernels.noise import gumbel_of, role_offset, state_at, uniform, uniform_of
 
 
