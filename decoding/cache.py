@@ -101,6 +101,10 @@ class RaggedCache(Cache):
         self._layout = layout
         return layout
 
+    def use(self, layout: Layout) -> None:
+        """Write the next forward where `layout` says, for one whose lengths are on the device."""
+        self._layout = layout
+
     def commit(self, counts: Sequence[int], first: int = 0) -> None:
         """Advance each row from `first` on by the tokens that stay; the rest of the last forward is forgotten."""
         for row, n in enumerate(counts, start=first):

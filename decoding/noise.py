@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 
 import torch
 
@@ -20,6 +21,7 @@ class Role(IntEnum):
     RESIDUAL = 3
 
 
+@lru_cache(maxsize=4096)
 def row_key(seed: int, sample: int) -> int:
     """Return the 64-bit key of a sample's stream, as a signed integer."""
     return int(mix(mix(torch.tensor(signed(seed))) + signed(sample * 0x9E3779B97F4A7C15 + 1)))

@@ -19,8 +19,11 @@ PREFILL_PIECE = 512
 class ModelRunner:
     """Runs a causal LM over a `RaggedCache` that it owns for the length of one batch."""
 
-    def __init__(self, model: PreTrainedModel, vocab_size: int, max_rows: int) -> None:
+    def __init__(self, model: PreTrainedModel, vocab_size: int, max_rows: int, *, capacity_step: int = 1) -> None:
+        """`capacity_step` rounds the cache's capacity up, so that a cache that stays in use seldom has to move."""
         self.model = model
+        self.name = model.config.name_or_path or type(model).__name__
+        self._capacity_step = capacity_step
         self.vocab_size = vocab_size
         self.device = model.device
         config = model.config.get_text_config()
@@ -32,7 +35,7 @@ class ModelRunner:
     @torch.inference_mode()
     def start(self, row: int, tokens: Sequence[int], capacity: int, source: int | None = None) -> None:
         """Begin a row of up to `capacity` tokens with `tokens`, copied from row `source` if that has them."""
-        self.cache.reserve(capacity)
+        self.cache.reserve(-(-capacity // self._capacity_step) * self._capacity_step)
         if source is not None:
             self.cache.start(row, len(tokens), source)
             return
