@@ -23,7 +23,7 @@ from decoding.active import ActiveRequest, encode
 from decoding.attention_variants import NAMES, chosen, pick_attention
 from decoding.batch import Batch
 from decoding.clock import RoundTimer
-from decoding.config import EngineConfig, parse_draft_length, parse_drafter
+from decoding.config import MAX_DRAFT_LENGTH, EngineConfig, parse_draft_length, parse_drafter
 from decoding.device import device_name, pick_device
 from decoding.draft_length import BassLength, DraftLength, FixedLength, GoodputLength, TableLength
 from decoding.drafters.base import Drafter, NoDrafter
@@ -314,6 +314,9 @@ class Engine:
 
     def _warm_up(self) -> None:
         """Decode a few tokens, so that the costs of a prefill and of a round are known before they matter."""
+        if self._graphs is not None:
+            fixed = parse_draft_length(self.config.draft_length)
+            self._graphs.prepare(0 if self.config.drafter == "none" else MAX_DRAFT_LENGTH if fixed is None else fixed)
         self.generate(Request(prompt="def add(a, b):\n    return a + b\n" * 4, n=2, max_new_tokens=8))
 
 

@@ -11,7 +11,7 @@ from decoding.request import SamplingParams
 from decoding.runner import ModelRunner
 
 # Slots by which a cache grows. When it moves, its graphs have to be captured anew.
-_CAPACITY_STEP = 1024
+_CAPACITY_STEP = 2048
 
 
 class GraphedModels:
@@ -21,6 +21,7 @@ class GraphedModels:
         rows = bucket_rows(config.max_batch)
         coupled = config.acceptance == "coupled"
         self._target = target
+        self._max_batch = config.max_batch
         self._runners = {
             id(model): ModelRunner(
                 model.model, min(target.vocab_size, model.vocab_size), rows, capacity_step=_CAPACITY_STEP
@@ -32,6 +33,12 @@ class GraphedModels:
         self.draft = None
         if draft is not None:
             self.draft = DraftGraphs(self._runners[id(draft)], Role.SAMPLE if coupled else Role.DRAFT)
+
+    def prepare(self, longest_draft: int) -> None:
+        """Capture the target's graphs; a request's clock should not pay for that."""
+        runner = self.runner(self._target)
+        runner.cache.reserve(_CAPACITY_STEP)
+        self.verify.prepare(self._max_batch, longest_draft)
 
     def verify_of(self, n_tokens: int) -> None:
         """Verify that many tokens of made-up rows, eight a row if there is room, and wait for the outcome."""

@@ -6,8 +6,8 @@ to buckets. Rows beyond the batch and tokens beyond a row's draft compute on tok
 they write is garbage past a length, which the ragged cache never reads (cache.py).
 
 Two kinds of graph, both over buffers that stay in place: `DraftGraphs` runs all k steps of the draft model, each
-feeding the next, and `VerifyGraphs` the target's forward and the acceptance. Drafts go from one to the other on the
-device. A replay reads lengths from its input buffer, so it stays valid while rows grow.
+feeding the next, and `VerifyGraphs` the target's forward, with the acceptance behind it. Drafts go from one to the
+other on the device. A replay reads lengths from its input buffer, so it stays valid while rows grow.
 
 Where a graph cannot be captured, one line is logged and rounds run without graphs from then on.
 """
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn import functional as F
 
 from decoding.acceptance import NO_TOKEN
 from decoding.attention import MaskStore
@@ -155,11 +156,21 @@ class Verified:
 
 
 class VerifyGraphs(Graphs):
-    """The target's forward over all rows' proposals and the acceptance, in one graph; one sample to a row."""
+    """The target's forward over all rows' proposals as a graph, the acceptance behind it; one sample to a row.
+
+    The acceptance is a few dozen kernels, which the host hands over while the forward runs. Outside the graph it may
+    depend on the request's sampling parameters, and graphs serve every request.
+    """
 
     def __init__(self, runner: ModelRunner, *, coupled: bool) -> None:
         super().__init__(runner)
         self._coupled = coupled
+
+    def prepare(self, max_rows: int, longest: int) -> None:
+        """Capture the shapes of up to `max_rows` rows and drafts of up to `longest` tokens, before a clock runs."""
+        for R in sorted({bucket_rows(n) for n in range(1, max_rows + 1)}, reverse=True):
+            for T in sorted({bucket_tokens(n) for n in range(1, longest + 2)}, reverse=True):
+                self._forward(R, T, {})
 
     def verify(
         self, last: Sequence[int], keys: Sequence[int], proposal: Proposal, sampling: SamplingParams
@@ -182,67 +193,60 @@ class VerifyGraphs(Graphs):
         }
         if proposal.pending is not None:
             values["pending"] = proposal.pending[:n, :k]
-        # The distributions of drafts that are certainties need no place.
-        q = None if self._coupled or not k else proposal.q
-        key = (R, T, sampling, None if q is None else q.width)
-        if q is not None:
-            values["q_ids"], values["q_logp"] = q.ids.view(n, k, -1), q.logp.view(n, k, -1)
-        out = self.replay(key, lambda: self._work(R, T, sampling, None if q is None else q.width), values)
+        out = self._forward(R, T, values)
         if out is None:
             return None
-        outcome, logits, ids, position = out
-        rows = outcome[:n].tolist()
+        # The distributions of drafts that are certainties take no place, nor have they any with the coupled rule.
+        q = None if self._coupled or not k or proposal.q is None else _padded(proposal.q, n, k, R, T - 1)
+        p, found = narrow(out[0], sampling)
+        rows = self._decide(p, found, q, *out)[:n].tolist()
         if not all(row[1] for row in rows):
             # Some nucleus was wider than the search: decide again, on the same logits, with all it takes.
-            work = self._works[key]
-            rows = self._decide(logits, shape(logits, sampling), None, ids, position, work.inputs)[:n].tolist()
+            rows = self._decide(shape(out[0], sampling), torch.ones_like(found), q, *out)[:n].tolist()
         return Verified(
             accepted=[int(row[0]) for row in rows],
             tokens=[[int(t) for t in row[2 : 3 + int(row[0])]] for row in rows],
             logprobs=[row[2 + T : 3 + T + int(row[0])] for row in rows],
         )
 
-    def _work(self, R: int, T: int, sampling: SamplingParams, q_width: int | None) -> Work:
-        inputs = self.buffers(ids=(R, T), length=(R,), keys=(R,), drafted=(R,), pending=(R, max(T - 1, 1)))
-        if q_width is not None:
-            inputs |= self.buffers(q_ids=(R, T - 1, q_width))
-            inputs["q_logp"] = torch.full((R, T - 1, q_width), float("-inf"), device=self.runner.device)
+    def _forward(self, R: int, T: int, values: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
+        """Return logits [R * T, V], the tokens [R, T] they follow, and `length`, `keys` and `drafted` [R]."""
 
-        def run() -> tuple[torch.Tensor, ...]:
-            ids = inputs["ids"].clone()
-            ids[:, 1:] = torch.where(ids[:, 1:] == PENDING, inputs["pending"][:, : T - 1], ids[:, 1:])
-            position = inputs["length"][:, None] + torch.arange(T, device=ids.device) + 1
-            logits = self.forward(ids, inputs["length"])
-            p, found = narrow(logits, sampling)
-            return self._decide(logits, p, found, ids, position, inputs), logits, ids, position
+        def make() -> Work:
+            inputs = self.buffers(ids=(R, T), length=(R,), keys=(R,), drafted=(R,), pending=(R, max(T - 1, 1)))
 
-        return Work(inputs, run)
+            def run() -> tuple[torch.Tensor, ...]:
+                ids = inputs["ids"].clone()
+                ids[:, 1:] = torch.where(ids[:, 1:] == PENDING, inputs["pending"][:, : T - 1], ids[:, 1:])
+                logits = self.forward(ids, inputs["length"])
+                return logits, ids, inputs["length"], inputs["keys"], inputs["drafted"]
+
+            return Work(inputs, run)
+
+        return self.replay((R, T), make, values)
 
     def _decide(
         self,
-        logits: torch.Tensor,  # [R * T, V]
         p: Distribution,
-        found: torch.Tensor | None,  # bool [R * T]; None: everywhere
+        found: torch.Tensor,  # bool [R * T], where p is complete
+        q: tuple[torch.Tensor, torch.Tensor] | None,
+        logits: torch.Tensor,  # [R * T, V]
         ids: torch.Tensor,  # [R, T], the pending token and the draft
-        position: torch.Tensor,  # [R, T], of the token to be drawn
-        inputs: dict[str, torch.Tensor],
+        length: torch.Tensor,  # [R]
+        keys: torch.Tensor,  # [R]
+        drafted: torch.Tensor,  # [R]
     ) -> torch.Tensor:
         """Return float64 [R, 2 + 2 T]: tokens accepted, whether p was complete there, tokens, log-probabilities."""
         R, T = ids.shape
         step = torch.arange(T, device=ids.device)
         at = torch.arange(R * T, device=ids.device).view(R, T)
-        draft = ids[:, 1:].masked_fill(step[1:] > inputs["drafted"][:, None], NO_TOKEN)
+        position = length[:, None] + step + 1
+        draft = ids[:, 1:].masked_fill(step[1:] > drafted[:, None], NO_TOKEN)
         if self._coupled:
-            accepted, emitted = accept.coupled(p.ids, p.logp, at, position, draft, inputs["keys"], Role.SAMPLE)
+            accepted, emitted = accept.coupled(p.ids, p.logp, at, position, draft, keys, Role.SAMPLE)
         else:
-            q = None
-            if "q_ids" in inputs:
-                q = (inputs["q_ids"].flatten(0, 1), inputs["q_logp"].flatten(0, 1))
-            accepted, emitted = accept.maximal(
-                p.ids, p.logp, at, position, draft, inputs["keys"], q, Role.ACCEPT, Role.RESIDUAL
-            )
-        taken = step <= accepted[:, None]
-        complete = (taken <= found.view(R, T)).all(dim=1) if found is not None else torch.ones_like(accepted)
+            accepted, emitted = accept.maximal(p.ids, p.logp, at, position, draft, keys, q, Role.ACCEPT, Role.RESIDUAL)
+        complete = (found.view(R, T) | (step > accepted[:, None])).all(dim=1)
         chosen = logits.view(R, T, -1).gather(2, emitted.clamp(min=0)[..., None])[..., 0].float()
         logprobs = chosen - logits.float().logsumexp(dim=1).view(R, T)
         # Token ids are exact in float64, so that everything leaves the device in one read.
@@ -306,6 +310,13 @@ class DraftGraphs(Graphs):
             return drafts, torch.stack([law.ids for law in laws], dim=1), torch.stack([law.logp for law in laws], dim=1)
 
         return Work(inputs, run)
+
+
+def _padded(q: Distribution, n: int, k: int, R: int, steps: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return ids and logp of `q` [n * k, C] for R rows of `steps` steps, without mass where there was no draft."""
+    space = (0, 0, 0, steps - k, 0, R - n)
+    ids, logp = q.ids.view(n, k, -1), q.logp.view(n, k, -1)
+    return F.pad(ids, space, value=-1).flatten(0, 1), F.pad(logp, space, value=float("-inf")).flatten(0, 1)
 
 
 def _fill(work: Work, values: dict[str, Any]) -> None:

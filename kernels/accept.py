@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from kernels.availability import jit, next_power_of_two, require, tl
+from kernels.availability import jit, jit_for_any, next_power_of_two, require, tl
 from kernels.noise import gumbel_of, role_offset, state_at, uniform_of
 
 NO_TOKEN = -1
@@ -111,7 +111,7 @@ def _launch(
     return accepted, emitted
 
 
-@jit
+@jit_for_any("T", "C", "Cq", "ids_stride", "logp_stride")
 def _accept(
     accepted,  # int64 [S]
     emitted,  # int64 [S, T]

@@ -14,7 +14,17 @@ try:
 except ImportError:  # Triton has no wheels for this platform
     triton = tl = None
 
-__all__ = ["INTERPRETED", "KernelError", "jit", "n_multiprocessors", "next_power_of_two", "require", "tl", "triton"]
+__all__ = [
+    "INTERPRETED",
+    "KernelError",
+    "jit",
+    "jit_for_any",
+    "n_multiprocessors",
+    "next_power_of_two",
+    "require",
+    "tl",
+    "triton",
+]
 
 # Decides on import how kernels are made, as Triton does: compiled for a GPU, or run by the interpreter on a CPU.
 INTERPRETED: bool = triton is not None and bool(triton.knobs.runtime.interpret)
@@ -24,9 +34,21 @@ class KernelError(RuntimeError):
     """A kernel cannot run here; the message says what to do instead."""
 
 
-def jit(function: Callable[..., None]) -> Any:
+def jit(function: Callable[..., Any]) -> Any:
     """Return `function` as a Triton kernel, or unchanged where there is no Triton to launch it."""
     return function if triton is None else triton.jit(function)
+
+
+def jit_for_any(*arguments: str) -> Callable[[Callable[..., Any]], Any]:
+    """Do the same without compiling anew for each new kind of value of `arguments` (1, multiples of 16, others).
+
+    For what changes from round to round: a compilation takes longer than a hundred rounds.
+    """
+
+    def make(function: Callable[..., Any]) -> Any:
+        return function if triton is None else triton.jit(function, do_not_specialize=arguments)
+
+    return make
 
 
 def require(device: torch.device) -> None:

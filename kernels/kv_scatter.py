@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from kernels.availability import jit, next_power_of_two, require, tl
+from kernels.availability import jit_for_any, next_power_of_two, require, tl
 
 
 def kv_scatter(
@@ -45,7 +45,7 @@ def kv_scatter(
     )
 
 
-@jit
+@jit_for_any("n_slots")
 def _scatter(
     keys,  # [B, Hkv, S, D]
     values,  # [B, Hkv, S, D]

@@ -19,7 +19,7 @@ import math
 
 import torch
 
-from kernels.availability import INTERPRETED, jit, n_multiprocessors, next_power_of_two, require, tl
+from kernels.availability import INTERPRETED, jit_for_any, n_multiprocessors, next_power_of_two, require, tl
 from kernels.rows import Prefix, RaggedRows
 
 _LOG2E = 1.4426950408889634
@@ -208,7 +208,7 @@ class _Parts:
         return merged.to(self.like.dtype)
 
 
-@jit
+@jit_for_any("first", "count", "length", "n_tokens", "offset", "window", "longest", "n_splits", "first_part")
 def _attend(  # noqa: PLR0915 (one tile from load to store)
     out,  # [n_parts, N, Hq, D], float32, or the queries' dtype where there is one part
     lse,  # float32 [n_parts, N, Hq], base 2
@@ -331,7 +331,7 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     )
 
 
-@jit
+@jit_for_any("n_queries", "n_parts")
 def _merge(
     merged,  # [N, Hq, D]
     out,  # float32 [n_parts, N, Hq, D]

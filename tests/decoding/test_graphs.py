@@ -109,3 +109,13 @@ def test_the_search_without_a_host_read_finds_the_same_distribution(sampling: Sa
     tokens = torch.arange(20_000).expand(6, -1)
     assert found.any()
     assert torch.allclose(p.rows(found).prob_of(tokens[found]), whole.rows(found).prob_of(tokens[found]), atol=1e-6)
+
+
+def test_graphs_of_the_target_are_captured_before_the_first_request(target, monkeypatch) -> None:
+    captured = []
+    monkeypatch.setattr(Graphs, "_capture", lambda self, work: captured.append(work) or work)
+    engine = Engine(EngineConfig(target="tiny", draft_length="fixed:2", max_batch=3), target, None, graphs=True)
+    engine._warm_up()
+    n_captured = len(captured)
+    engine.generate(Request(PROMPT, n=3, sampling=SamplingParams(0.5), max_new_tokens=6))
+    assert len(captured) == n_captured == 3 * 3  # 1, 2 and 4 rows of 1, 2 and 3 tokens
