@@ -15,6 +15,7 @@ from app.errors import BadInput
 DOMAINS = (
     "leaderboard",
     "complete",
+    "openai",
     "runs",
     "samples",
     "datasets",

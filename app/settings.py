@@ -32,6 +32,9 @@ class Settings(BaseSettings):
     cache_dir: Path | None = Field(None, description="folder of the model cache; empty: the fetcher's default")
     secret_key: str = Field("", description="signs cookies; empty: made at start (embedded only)")
     require_tokens: bool = Field(False, description="the API asks for a token; needed to bind a public address")
+    max_streams: int = Field(
+        8, ge=1, le=256, description="live streams and waiting completions of a web process; keep below its threads"
+    )
     exec_workers: int = Field(2, ge=1, le=64, description="sandboxed programs graded at the same time")
     reap_interval_s: float = Field(15.0, gt=0, description="seconds between looks for lost jobs")
     lease_s: float = Field(30.0, gt=0, description="seconds a worker owns a job without a heartbeat")

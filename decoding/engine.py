@@ -336,6 +336,7 @@ def _publish(
                 mean_logprob=sample.mean_logprob,
                 elapsed_s=row.active.clock.elapsed,
                 finish_reason=sample.finish_reason,
+                ends=tuple(sample.ends[-len(added[slot]) :]) if added and added[slot] else (),
             )
             for sample in row.samples
         )
