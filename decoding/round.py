@@ -106,7 +106,7 @@ class Decoding:
     def _verify_in_graph(
         self, graphs: VerifyGraphs, rows: Sequence[Row], proposal: Proposal
     ) -> list[list[Draw]] | None:
-        """Verify and accept in one CUDA graph, read once; None when graphs do not work here."""
+        """Verify by a CUDA graph and accept behind it, read once; None when graphs do not work here."""
         assert all(len(row.samples) == 1 for row in rows)
         outcome = graphs.verify(
             [row.tokens[-1] for row in rows],
