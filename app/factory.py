@@ -16,6 +16,7 @@ from app.idempotency import service as idempotency
 DOMAINS = (
     "leaderboard",
     "complete",
+    "openai",
     "runs",
     "samples",
     "datasets",

@@ -33,6 +33,9 @@ class Settings(BaseSettings):
     cache_dir: Path | None = Field(None, description="folder of the model cache; empty: the fetcher's default")
     secret_key: str = Field("", description="signs cookies; empty: made at start (embedded only)")
     require_tokens: bool = Field(False, description="the API asks for a token; needed to bind a public address")
+    max_streams: int = Field(
+        8, ge=1, le=256, description="live streams and waiting completions of a web process; keep below its threads"
+    )
     rate_limit: str = Field("1200/minute", description="API requests of one caller; empty: no limit")
     proxies: int = Field(0, ge=0, le=5, description="reverse proxies in front whose X-Forwarded headers are believed")
     exec_workers: int = Field(2, ge=1, le=64, description="sandboxed programs graded at the same time")

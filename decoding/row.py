@@ -64,6 +64,7 @@ class Row:
         """
         now = self.active.clock.elapsed
         taken = 0
+        ends = []
         reason: FinishReason | None = None
         for token in tokens:
             if token in eos:
@@ -71,7 +72,9 @@ class Row:
                 break
             self.tokens.append(token)
             taken += 1
-            if self.stream.push(token):
+            stopped = self.stream.push(token)
+            ends.append(len(self.stream.text))
+            if stopped:
                 reason = "stop"
                 break
             if self.n_left <= 0:
@@ -82,6 +85,7 @@ class Row:
             sample.token_ids += tokens[:taken]
             sample.logprobs += logprobs[:taken]
             sample.origins += origins
+            sample.ends += ends
             sample.text = self.stream.text
             if sample.first_token_s is None and taken:
                 sample.first_token_s = now

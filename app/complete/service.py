@@ -11,7 +11,9 @@ import uuid
 from app.complete.schemas import CompleteSpec
 from app.context import Context
 from app.datasets import service as datasets
+from app.datasets.models import Task
 from app.errors import BadInput
+from app.runs.schemas import DecodingSpec
 from app.runs.service import require_models, submit_tasks
 from app.states import DatasetKind, RunKind
 from evaluation import datasets as files
@@ -24,20 +26,36 @@ _DEF = re.compile(r"^(?:async\s+)?def\s+([A-Za-z_]\w*)", re.MULTILINE)
 
 def submit(ctx: Context, spec: CompleteSpec, *, pinned_worker: str | None = None) -> uuid.UUID:
     """Stores the completion and rings for it. Returns the id of its run. Raises BadInput."""
+    graded = bool(spec.test.strip())
+    return submit_prompts(ctx, spec, (_task(spec),), name=_name(spec), graded=graded, pinned_worker=pinned_worker)
+
+
+def submit_prompts(
+    ctx: Context,
+    spec: DecodingSpec,
+    tasks: tuple[files.Task, ...],
+    *,
+    name: str,
+    graded: bool = False,
+    pinned_worker: str | None = None,
+) -> uuid.UUID:
+    """Stores a completion of several prompts, one after the other, each with the whole budget. See submit."""
     require_models(spec)
-    dataset = datasets.store(ctx, _dataset(spec), DatasetKind.PROMPT)
+    content = json.dumps([[t.prompt, t.entry_point, t.test, t.suffix, t.stop] for t in tasks])
+    plain = files.Dataset(NAME, tasks, hashlib.sha256(content.encode()).hexdigest())
+    dataset = datasets.store(ctx, plain, DatasetKind.PROMPT)
     with ctx.database.read() as session:
-        tasks = list(session.merge(dataset, load=True).tasks)
+        stored = list(session.merge(dataset, load=True).tasks)
     return submit_tasks(
         ctx,
         spec,
         dataset.id,
-        tasks,
-        name=_name(spec),
+        stored,
+        name=name,
         command="",
         kind=RunKind.COMPLETE,
         pinned_worker=pinned_worker,
-        graded=bool(spec.test.strip()),
+        graded=graded,
     )
 
 
@@ -46,7 +64,13 @@ def entry_point_of(spec: CompleteSpec) -> str:
     return spec.entry_point or (_DEF.findall(spec.prompt) or [""])[-1]
 
 
-def _dataset(spec: CompleteSpec) -> files.Dataset:
+def typed_test(task: Task) -> str:
+    """The test without what was wrapped around plain asserts."""
+    head = _head(task.entry_point)
+    return textwrap.dedent(task.test.removeprefix(head)).removesuffix("\n") if task.test.startswith(head) else task.test
+
+
+def _task(spec: CompleteSpec) -> files.Task:
     entry_point = entry_point_of(spec)
     if spec.test.strip() and not entry_point.isidentifier():
         raise BadInput(
@@ -55,7 +79,7 @@ def _dataset(spec: CompleteSpec) -> files.Dataset:
         )
     if len(entry_point) > LONGEST_NAME:
         raise BadInput(f"entry_point has {len(entry_point)} characters: give a function's name", "entry_point")
-    task = files.Task(
+    return files.Task(
         task_id=TASK_ID,
         prompt=spec.prompt,
         entry_point=entry_point,
@@ -63,15 +87,17 @@ def _dataset(spec: CompleteSpec) -> files.Dataset:
         canonical_solution="",
         suffix=spec.suffix,
     )
-    content = json.dumps([task.prompt, task.entry_point, task.test, task.suffix])
-    return files.Dataset(NAME, (task,), hashlib.sha256(content.encode()).hexdigest())
+
+
+def _head(entry_point: str) -> str:
+    return f"def check(candidate):\n    {entry_point} = candidate\n"
 
 
 def _as_check(test: str, entry_point: str) -> str:
     """Plain asserts wrapped into check(candidate), where they call the candidate by the function's name."""
     if not test.strip() or re.search(r"^def\s+check\s*\(", test, re.MULTILINE):
         return test
-    return f"def check(candidate):\n    {entry_point} = candidate\n{textwrap.indent(textwrap.dedent(test), '    ')}\n"
+    return _head(entry_point) + textwrap.indent(textwrap.dedent(test), "    ") + "\n"
 
 
 def _name(spec: CompleteSpec) -> str:

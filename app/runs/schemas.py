@@ -14,7 +14,7 @@ MAX_BUDGET_S = 600.0
 MAX_N = 256
 MAX_TOKENS = 8192
 MAX_TIME_LIMIT_S = 30 * 24 * 3600.0
-PromptMode = Literal["auto", "chat", "completion", "infill"]
+PromptMode = Literal["auto", "chat", "completion", "infill", "raw"]
 PROMPT_MODES: tuple[PromptMode, ...] = get_args(PromptMode)
 _DEFAULTS = EngineConfig(target="any")
 S = TypeVar("S", bound="DecodingSpec")

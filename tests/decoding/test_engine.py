@@ -190,6 +190,10 @@ def test_updates_tell_each_sample_as_it_grows(engine: MakeEngine) -> None:
         assert updates[-1].text == sample.text
         assert updates[-1].finish_reason == sample.finish_reason
         assert [o for u in updates for o in u.origins] == sample.origins
+        assert [end for u in updates for end in u.ends] == sample.ends
+        assert all(u.ends[-1] <= len(u.text) for u in updates if u.ends)
+        assert sample.ends == sorted(sample.ends)
+        assert len(sample.ends) == sample.n_tokens
         assert [u.n_tokens for u in updates] == sorted(u.n_tokens for u in updates)
         assert sample.origins.count("draft") <= sample.n_accepted
 

@@ -6,8 +6,8 @@ from alembic import op
 UTC = sa.DateTime(timezone=True)
 SCOPES = ("read", "submit", "admin")
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 branch_labels = None
 depends_on = None
 
