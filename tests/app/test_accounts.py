@@ -6,6 +6,7 @@ import dataclasses
 import re
 
 import pytest
+from argon2 import PasswordHasher
 from click.testing import CliRunner
 from sqlalchemy import select
 
@@ -21,6 +22,14 @@ from app.states import Scope
 
 PASSWORD = "correct horse battery"
 BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
+
+
+@pytest.fixture(autouse=True)
+def quick_hashes(monkeypatch):
+    """argon2 with little memory: its strength is not what is tested here, and its cost would be most of the time."""
+    quick = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+    monkeypatch.setattr(users, "_hasher", quick)
+    monkeypatch.setattr(users, "_NOBODY", quick.hash("nobody"))
 
 
 @pytest.fixture

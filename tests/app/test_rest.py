@@ -224,6 +224,15 @@ def test_callers_are_limited_each_on_their_own(ctx):
     assert client.get("/api/v1/health/live").status_code == 200
 
 
+def test_a_database_that_is_away_is_said_to_be_so(ctx):
+    app = create_app(ctx)
+    ctx.database.dispose()
+    ctx.database.file.rename(ctx.database.file.with_suffix(".away"))
+    answer = app.test_client().get("/api/v1/runs")
+    assert (answer.status_code, answer.content_type) == (503, "application/problem+json")
+    assert int(answer.headers["Retry-After"]) > 0
+
+
 def metric(client) -> dict[tuple[str, str], float]:
     text = client.get("/api/v1/metrics").get_data(as_text=True)
     return {
