@@ -62,6 +62,7 @@ class Engine:
         self._acceptance = AcceptanceModel()
         self._round_s = 0.0
         self._prefill_s_per_token = 0.0
+        self._token_texts: dict[int, str] = {}
 
     @classmethod
     def load(cls, config: EngineConfig, on_progress: Callable[[str], None] | None = None) -> Engine:
@@ -114,6 +115,13 @@ class Engine:
     def count_tokens(self, text: str) -> int:
         """Return how many tokens a prompt has."""
         return len(self._encode(text))
+
+    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
+        """Return each token as text on its own; one that is only a part of a character shows as U+FFFD."""
+        decode = self.target.tokenizer.decode
+        for token in set(token_ids) - self._token_texts.keys():
+            self._token_texts[token] = decode([token], clean_up_tokenization_spaces=False)
+        return [self._token_texts[token] for token in token_ids]
 
     def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
         """Return the prompt text of a conversation with the reply already begun by `reply_prefix`."""

@@ -32,6 +32,9 @@ class FakeEngine:
     def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
         return "\n".join(m["content"] for m in messages) + reply_prefix
 
+    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
+        return [f"<{token}>" for token in token_ids]
+
     def provenance(self) -> dict[str, str | int | float | None]:
         return {"target_sha256": "0" * 64, "device": "fake"}
 

@@ -7,7 +7,7 @@ import datetime as dt
 import math
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -16,7 +16,7 @@ from sqlalchemy import delete, update
 from app import engines
 from app.context import Context
 from app.datasets.service import as_plain
-from app.db import reason, utcnow
+from app.db import reason, storable, utcnow
 from app.events import kinds
 from app.provenance import of_this_process
 from app.runs import doorbell, ending, lifecycle
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 TOKENS_EVERY_S = 0.25
 TEXT_EVERY_S = 0.1
+FAULT = "decoding failed: "
 log = structlog.get_logger(__name__)
 
 
@@ -70,7 +71,7 @@ def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
         _tell(ctx, held, task, TaskState.FAILED, str(error))
     except Exception as error:
         log.exception("decoding failed", run_task=str(run_task_id))
-        if lifecycle.retry_or_fail(ctx, held, f"decoding failed: {reason(error)}"):
+        if lifecycle.retry_or_fail(ctx, held, f"{FAULT}{reason(error)}"):
             doorbell.ring_decode([run_task_id], doorbell.gpu_queue(run.kind))
     ending.close_if_done(ctx, run.id)
 
@@ -135,7 +136,8 @@ def _work(ctx: Context, run: Run, task: PlainTask, held: Claim, lease: Lease) ->
     state = (
         TaskState.CANCELLED if lease.stop is Stop.CANCELLED else TaskState.DECODED if run.graded else TaskState.FINISHED
     )
-    lease.store(lambda: _store(ctx, held, state, completion, text, prompt.version, taken_up))
+    texts = engine.token_texts if run.kind is RunKind.COMPLETE else None
+    lease.store(lambda: _store(ctx, held, state, completion, text, prompt.version, taken_up, texts))
     for sample in completion.samples:
         ctx.bus.publish(
             run.id,
@@ -162,6 +164,7 @@ def _store(
     text: str,
     version: str,
     taken_up: dt.datetime,
+    token_texts: Callable[[Sequence[int]], list[str]] | None,
 ) -> None:
     rounds, now = completion.rounds, utcnow()
     with ctx.database.session() as session:
@@ -206,6 +209,7 @@ def _store(
                 token_ids=s.token_ids,
                 logprobs=[round(x, 5) for x in s.logprobs],
                 origins=_letters(s.origins),
+                token_texts=[storable(t) for t in token_texts(s.token_ids)] if token_texts else None,
             )
             for s in completion.samples
         )

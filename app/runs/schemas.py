@@ -7,6 +7,7 @@ from typing import Any, Literal, Self, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from app.errors import BadInput
+from app.remote.target import is_remote
 from decoding.config import NAMED_LENGTHS, EngineConfig
 from decoding.request import RequestError, SamplingParams
 
@@ -27,7 +28,9 @@ class DecodingSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     target: str = Field(
-        min_length=1, max_length=500, description="a registry key, hf:owner/name, a folder or a GGUF file"
+        min_length=1,
+        max_length=500,
+        description="a registry key, hf:owner/name, a folder, a GGUF file, or openai:MODEL@URL",
     )
     drafter: str = Field(_DEFAULTS.drafter, description="none, ngram, sibling, a model, or sibling+MODEL")
     n: int = Field(8, ge=1, le=MAX_N, description="samples per task")
@@ -41,6 +44,15 @@ class DecodingSpec(BaseModel):
     dtype: str = "auto"
     device: str = "auto"
     prompt_mode: PromptMode = "auto"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_remote_target_drafts_by_itself(cls, values: Any) -> Any:
+        if isinstance(values, dict) and is_remote(str(values.get("target"))):
+            if values.get("drafter", _DEFAULTS.drafter) not in (_DEFAULTS.drafter, "none"):
+                raise ValueError(f"drafter is {values['drafter']!r}: a remote target drafts as it likes, leave it out")
+            return {**values, "drafter": "none"}
+        return values
 
     @model_validator(mode="after")
     def _engine_can_honour_it(self) -> Self:
