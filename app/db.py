@@ -57,14 +57,14 @@ class UtcDateTime(TypeDecorator[dt.datetime]):
 
 
 class OutputText(TypeDecorator[str]):
-    """What a model or its program wrote, made storable."""
+    """What a model or its program wrote. PostgreSQL cannot hold U+0000: the symbol U+2400 stands in its place."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """Storable going in."""
-        return storable(value) if value else value
+        return value.replace("\0", "\N{SYMBOL FOR NULL}") if value else value
 
 
 class Base(DeclarativeBase):
@@ -174,11 +174,6 @@ class Database:
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
-
-
-def storable(text: str) -> str:
-    """The text without what PostgreSQL cannot hold: U+2400 in place of U+0000."""
-    return text.replace("\0", "\N{SYMBOL FOR NULL}")
 
 
 def reason(error: BaseException) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,9 @@ from markupsafe import Markup, escape
 from pygments.lexers.python import PythonLexer
 from pygments.token import STANDARD_TYPES
 
-from app.charts import percent, seconds, series_css
+from app.charts.parts import series_css
+from app.samples.origins import Piece, pieces
+from app.units import count, decimal, milliseconds, percent, points, seconds, when
 
 if TYPE_CHECKING:
     from flask.sansio.app import App
@@ -79,16 +80,21 @@ def plain(text: str | None) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text or "")
 
 
-def highlighted(program: str | None) -> Markup:
-    """Python source as HTML with Pygments' classes; otherwise as `visible`."""
+def highlighted(program: str | None, origins: Sequence[Piece] = ()) -> Markup:
+    """Python source as HTML with Pygments' classes; otherwise as `visible`.
+
+    With `origins`, the pieces of the same text by where they came from, each part has the class of its piece too.
+    """
     program = program or ""
+    left = [(letter, len(text)) for letter, text in reversed(origins)]
     out = []
     for kind, value in _LEXER.get_tokens(_cut(program)):
         css = STANDARD_TYPES.get(kind, "")
-        piece = _glyphs(value)
-        out.append(
-            Markup('<span class="{}">{}</span>').format(css, piece) if css[:1] in COLOURED and css != "n" else piece
-        )
+        colour = css if css[:1] in COLOURED and css != "n" else ""
+        for letter, part in _split(value, left):
+            names = f"{colour} from-{letter}".strip() if letter else colour
+            piece = _glyphs(part)
+            out.append(Markup('<span class="{}">{}</span>').format(names, piece) if names else piece)
     return Markup("").join(out) + _rest_note(program)
 
 
@@ -100,26 +106,6 @@ def program_after(program: str, prompt: str) -> Markup:
     lines = given.count("\n") + 1
     note = Markup('<span class="given">… {} {} of the prompt</span>').format(lines, "line" if lines == 1 else "lines")
     return note + "\n" + highlighted(program[len(given) :].lstrip("\n"))
-
-
-def count(value: float | None) -> str:
-    """An integer with thin spaces between thousands."""
-    return "–" if value is None else f"{value:,.0f}".replace(",", "\u202f")
-
-
-def decimal(value: float | None, digits: int = 2) -> str:
-    """A number with a fixed number of decimals, or a dash."""
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
-def milliseconds(value: float | None) -> str:
-    """Milliseconds with three significant digits below a hundred."""
-    return "–" if value is None else (f"{value:.0f}" if value >= 100 else f"{value:.3g}")
-
-
-def when(value: dt.datetime | None) -> str:
-    """A time as `2026-11-21 10:49 UTC`."""
-    return "–" if value is None else value.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def short_model(ref: str) -> str:
@@ -142,6 +128,7 @@ def register(app: App) -> None:
     app.jinja_env.filters.update(
         seconds=seconds,
         percent=percent,
+        points=points,
         count=count,
         decimal=decimal,
         milliseconds=milliseconds,
@@ -149,6 +136,7 @@ def register(app: App) -> None:
         visible=visible,
         plain=plain,
         highlighted=highlighted,
+        pieces=pieces,
         program_after=program_after,
         short_model=short_model,
         sentence=sentence,
@@ -162,6 +150,16 @@ def register(app: App) -> None:
         UNGRADED=UNGRADED,
         SHOWN_CHARACTERS=SHOWN_CHARACTERS,
     )
+
+
+def _split(text: str, left: list[tuple[str, int]]) -> Iterator[tuple[str, str]]:
+    """`text` by the pieces it covers, taken off the end of `left`; without a letter where there are none."""
+    while text:
+        letter, length = left.pop() if left else ("", len(text))
+        if length > len(text):
+            left.append((letter, length - len(text)))
+        yield letter, text[:length]
+        text = text[length:]
 
 
 def _cut(text: str) -> str:

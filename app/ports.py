@@ -36,9 +36,6 @@ class Engine(Protocol):
     def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
         """The messages in the target's chat template with the reply opened by `reply_prefix`."""
 
-    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
-        """Each token as text on its own."""
-
     def provenance(self) -> Mapping[str, str | int | float | None]:
         """What the figures were measured with: hashes, versions, device."""
 

@@ -78,7 +78,8 @@ class Sample:
 
     Times are seconds since the engine took the request up. `logprobs` are the target's own log-probabilities (before
     temperature and filtering) of `token_ids`; `mean_logprob` is their mean, None while there are none. `origins` says
-    for each token whether the drafter proposed it or the target supplied it (first, correction and bonus tokens).
+    for each token whether the drafter proposed it or the target supplied it (first, correction and bonus tokens),
+    `ends` how many characters of `text` there were once it was taken.
     """
 
     index: int
@@ -87,6 +88,7 @@ class Sample:
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     first_token_s: float | None = None
     finished_s: float | None = None
@@ -147,7 +149,8 @@ class Completion:
 class Update:
     """What one round added to one sample; a sequence of these is what a live view needs.
 
-    `text` is the sample's whole text so far, `origins` those of its tokens that this round added.
+    `text` is the sample's whole text so far; `origins` are those of its tokens that this round added, and `ends` where
+    in `text` each of these ends.
     """
 
     index: int
@@ -157,9 +160,12 @@ class Update:
     mean_logprob: float | None
     elapsed_s: float
     finish_reason: FinishReason | None
+    ends: tuple[int, ...] = ()
 
 
 OnUpdate = Callable[[Sequence[Update]], None]
+OnUpdateOf = Callable[[int, Sequence[Update]], None]
+"""With the position of the request among those decoded together."""
 ShouldCancel = Callable[[], bool]
 
 

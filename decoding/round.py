@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,13 +14,11 @@ import torch
 from decoding import acceptance
 from decoding.acceptance import NO_TOKEN, Positions
 from decoding.batch import Batch
-from decoding.clock import Clock
 from decoding.draft_length import DraftLength, Outcome
-from decoding.drafters.base import Drafter, Proposal
+from decoding.drafters.base import Proposal
 from decoding.models import LoadedModel
 from decoding.request import BrokenModelError, Origin, Round, Sample
 from decoding.row import Row
-from decoding.runner import ModelRunner
 from decoding.sampling import raw_logprobs, shape
 
 
@@ -33,70 +32,70 @@ class Draw(NamedTuple):
 
 @dataclass(slots=True)
 class Decoding:
-    """A request under way: its batch, the target and drafter over their caches, the policy and the acceptance rule."""
+    """What rounds are made of: the batch with its model and drafter, the policy and the acceptance rule."""
 
     batch: Batch
     model: LoadedModel
-    target: ModelRunner
-    drafter: Drafter
     policy: DraftLength
     acceptance: str
 
-    def round(self, clock: Clock) -> tuple[list[tuple[Origin, ...]], Round]:
-        """Draft, verify, accept and commit once; return each row's new origins and what the round cost."""
-        rows = list(self.batch.rows)
-        started = clock.elapsed
-        k = self.policy.next(len(rows), sum(len(row.samples) for row in rows))
+    def round(self) -> list[tuple[Origin, ...]]:
+        """Draft, verify, accept and commit once, noted in each request; return each row's new origins."""
+        batch, target, drafter = self.batch, self.batch.target, self.batch.drafter
+        rows = list(batch.rows)
+        n_samples = [len(row.samples) for row in rows]
+        started = time.perf_counter()
+        k = self.policy.next(len(rows), sum(n_samples))
         # A row never drafts past its length limit: the bonus token is the last it may take.
-        proposal = self.drafter.propose(rows, [min(k, row.limit - row.n_new - 1) for row in rows])
-        proposal = proposal.cut(self.policy.trim(proposal, [len(row.samples) for row in rows]))
-        drafted_at = clock.elapsed
-        logits = self.target.forward(
-            [[row.tokens[-1], *draft] for row, draft in zip(rows, proposal.tokens, strict=True)]
-        )
-        verified_at = clock.elapsed
+        proposal = drafter.propose(rows, [min(k, row.n_left - 1) for row in rows])
+        proposal = proposal.cut(self.policy.trim(proposal, n_samples))
+        drafted = time.perf_counter()
+        logits = target.forward([[row.tokens[-1], *draft] for row, draft in zip(rows, proposal.tokens, strict=True)])
+        verified = time.perf_counter()
 
         draws = self._accept(rows, proposal, logits)
-        now = clock.elapsed
         # Samples that drew the same tokens stay together; the first part keeps the slot, forks come after all slots.
         stay: list[Draw] = []
         part: list[Draw] = []
         for slot, row in enumerate(rows):
             groups = _group(row.samples, draws[slot])
-            self.batch.fork(slot, [samples for samples, _ in groups], self.target, self.drafter)
+            batch.fork(slot, [samples for samples, _ in groups])
             stay.append(groups[0][1])
             part += [draw for _, draw in groups[1:]]
         taken = stay + part
-        self.target.cache.commit([draw.n_accepted + 1 for draw in taken])
-        eos = self.model.eos_token_ids
+        target.cache.commit([draw.n_accepted + 1 for draw in taken])
         added = [
-            row.extend(draw.tokens, draw.logprobs, draw.n_accepted, eos, now)
-            for row, draw in zip(self.batch.rows, taken, strict=True)
+            row.extend(draw.tokens, draw.logprobs, draw.n_accepted, self.model.eos_token_ids)
+            for row, draw in zip(batch.rows, taken, strict=True)
         ]
-        self.drafter.observe(self.batch.rows, [draw.n_accepted for draw in taken])
-
-        outcome = Outcome(
-            evidence=tuple(e for e, of_row in zip(proposal.evidence, draws, strict=True) for _ in of_row),
-            drafted=tuple(len(d) for d, of_row in zip(proposal.tokens, draws, strict=True) for _ in of_row),
-            accepted=tuple(draw.n_accepted for of_row in draws for draw in of_row),
-            draft_s=drafted_at - started,
-        )
-        self.policy.observe(outcome)
-        return added, Round(
-            started_s=started,
-            n_rows=len(rows),
-            n_verified=len(logits),
-            n_emitted=sum(len(new) * len(row.samples) for new, row in zip(added, self.batch.rows, strict=True)),
-            drafted=outcome.drafted,
-            accepted=outcome.accepted,
-            draft_s=outcome.draft_s,
-            verify_s=verified_at - drafted_at,
-            other_s=clock.elapsed - verified_at,
-        )
+        drafter.observe(batch.rows, [draw.n_accepted for draw in taken])
+        self.policy.observe(_outcome(range(len(rows)), proposal, draws, drafted - started))
+        ended = time.perf_counter()
+        for active in batch.active:
+            mine = [r for r, row in enumerate(rows) if row.active is active]
+            outcome = _outcome(mine, proposal, draws, drafted - started)
+            active.rounds.append(
+                Round(
+                    started_s=active.clock.elapsed - (ended - started),
+                    n_rows=len(mine),
+                    n_verified=sum(1 + len(proposal.tokens[r]) for r in mine),
+                    n_emitted=sum(
+                        len(new) * len(row.samples)
+                        for new, row in zip(added, batch.rows, strict=True)
+                        if row.active is active
+                    ),
+                    drafted=outcome.drafted,
+                    accepted=outcome.accepted,
+                    draft_s=outcome.draft_s,
+                    verify_s=verified - drafted,
+                    other_s=ended - verified,
+                )
+            )
+        return added
 
     def _accept(self, rows: Sequence[Row], proposal: Proposal, logits: torch.Tensor) -> list[list[Draw]]:
         """Return per row and sample how many draft tokens stand, and the tokens to take."""
-        layout, device = self.target.cache.layout, self.target.device
+        layout, device = self.batch.target.cache.layout, self.batch.target.device
         n_samples = [len(row.samples) for row in rows]
         row_of = torch.tensor([r for r, n in enumerate(n_samples) for _ in range(n)], device=device)
         keys = torch.tensor([key for row in rows for key in row.keys], device=device)
@@ -106,7 +105,7 @@ class Decoding:
         padded = [d + [NO_TOKEN] * (k - len(d)) for d in proposal.tokens]
         draft = torch.tensor(padded, dtype=torch.int64, device=device)[row_of]
 
-        p = shape(logits, rows[0].request.sampling)
+        p = shape(logits, rows[0].active.request.sampling)
         if self.acceptance == "coupled":
             verdict = acceptance.coupled(p, where, draft, keys)
         else:
@@ -138,3 +137,13 @@ def _group(samples: Sequence[Sample], draws: Sequence[Draw]) -> list[tuple[list[
     for sample, draw in zip(samples, draws, strict=True):
         groups.setdefault(draw.tokens, ([], draw))[0].append(sample)
     return sorted(groups.values(), key=lambda group: -len(group[0]))
+
+
+def _outcome(of: Sequence[int], proposal: Proposal, draws: Sequence[Sequence[Draw]], draft_s: float) -> Outcome:
+    """Sum up, sample by sample, what became of the drafts of the rows in `of`."""
+    return Outcome(
+        evidence=tuple(proposal.evidence[r] for r in of for _ in draws[r]),
+        drafted=tuple(len(proposal.tokens[r]) for r in of for _ in draws[r]),
+        accepted=tuple(draw.n_accepted for r in of for draw in draws[r]),
+        draft_s=draft_s,
+    )

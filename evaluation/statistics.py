@@ -57,7 +57,8 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Crossover:
-    """The smallest budget (seconds) from which A stays at or above B up to the last budget, None if it never does.
+    """The smallest budget (seconds) at which A leads B and is not behind again up to the last budget, None if it
+    never does.
 
     `low` and `high` bound it by bootstrap over tasks; infinity means that A does not come out on top in those
     resamples. `share` is how often it does.
@@ -165,7 +166,10 @@ def crossover(
     truncate: bool = False,
     seed: int = 0,
 ) -> Crossover:
-    """From which budget on A is at least as good as B and, at the last budget, better; with its 95 % interval."""
+    """From which budget on A leads B without falling behind again, and still leads at the last; with its 95 % interval.
+
+    While both have solved nothing, neither leads: a tie at the start is no crossover.
+    """
     _, of_a, of_b = _paired(a, b, budgets, selector, truncate)
     difference = of_a.astype(np.float64) - of_b
     grid = np.asarray(budgets, dtype=np.float64)
@@ -216,8 +220,10 @@ def _resample(difference: Floats, seed: int) -> Floats:
 
 
 def _crossings(deltas: Floats, grid: Floats) -> Floats:
-    """Per row of `deltas` `[R, K]`, the budget from which it stays non-negative, infinite unless it ends above 0."""
+    """Per row of `deltas` `[R, K]`, the budget of its first lead after it was last behind, infinite unless it ends
+    above 0."""
     behind = deltas < -1e-12  # means of resampled ties are not exactly zero
+    ahead = deltas > 1e-12
     last_behind = np.where(behind.any(axis=1), deltas.shape[1] - 1 - behind[:, ::-1].argmax(axis=1), -1)
-    start = np.append(grid, math.inf)[last_behind + 1]
-    return np.where(deltas[:, -1] > 1e-12, start, math.inf)
+    leads = ahead & (np.arange(deltas.shape[1]) > last_behind[:, None])
+    return np.where(ahead[:, -1], grid[leads.argmax(axis=1)], math.inf)

@@ -32,9 +32,6 @@ class FakeEngine:
     def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
         return "\n".join(m["content"] for m in messages) + reply_prefix
 
-    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
-        return [f"<{token}>" for token in token_ids]
-
     def provenance(self) -> dict[str, str | int | float | None]:
         return {"target_sha256": "0" * 64, "device": "fake"}
 
@@ -77,6 +74,7 @@ class FakeEngine:
             token_ids=[1, 2, 3, 4],
             logprobs=[-0.1 * (i + 1)] * 4,
             origins=["draft", "target"] * 2,
+            ends=[4, 10, 12, 17],
             finish_reason="cancelled" if cancelled else "stop",
             first_token_s=0.05,
             finished_s=0.1 * (i + 1),

@@ -8,6 +8,7 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from app.complete import service
+from app.complete.repeat import curl
 from app.complete.schemas import CompleteSpec
 from app.display import VERDICTS
 from app.errors import BadInput, NotFound
@@ -52,7 +53,7 @@ def start() -> Response | tuple[str, int]:
 def show(run_id: uuid.UUID) -> str:
     """A race, running or over. Raises NotFound."""
     run = repository.get_run(session(), run_id)
-    rows = repository.tasks_with_samples(session(), run_id)
+    rows = repository.tasks_with_samples(session(), run_id, origins=True)
     if run.kind is not RunKind.COMPLETE or not rows:
         raise NotFound(f"run {run_id} is no completion: open it under Runs")
     return _page(_values(run, rows[0]), run=run, row=rows[0])
@@ -73,6 +74,7 @@ def _page(
         samples=signs,
         ranks=shown.ranks(signs),
         finished=sum(in_budget_s(s.row) is not None for s in signs),
+        curl=curl(run, row.task, request.host_url, tokens=context().settings.require_tokens) if run and row else None,
         verdicts={key: (v.letter, v.family, v.name) for key, v in VERDICTS.items()},
     )
 
@@ -81,6 +83,6 @@ def _values(run: Run, row: RunTask) -> dict[str, str]:
     return {
         **as_form(CompleteSpec, run),
         "prompt": row.task.prompt,
-        "test": row.task.test,
+        "test": service.typed_test(row.task),
         "entry_point": row.task.entry_point,
     }

@@ -11,6 +11,7 @@ import uuid
 from app.complete.schemas import CompleteSpec
 from app.context import Context
 from app.datasets import service as datasets
+from app.datasets.models import Task
 from app.errors import BadInput
 from app.runs.schemas import DecodingSpec
 from app.runs.service import require_models, submit_tasks
@@ -62,6 +63,12 @@ def entry_point_of(spec: CompleteSpec) -> str:
     return spec.entry_point or (_DEF.findall(spec.prompt) or [""])[-1]
 
 
+def typed_test(task: Task) -> str:
+    """The test without what was wrapped around plain asserts."""
+    head = _head(task.entry_point)
+    return textwrap.dedent(task.test.removeprefix(head)).removesuffix("\n") if task.test.startswith(head) else task.test
+
+
 def _task(spec: CompleteSpec) -> files.Task:
     entry_point = entry_point_of(spec)
     if spec.test.strip() and not entry_point.isidentifier():
@@ -79,11 +86,15 @@ def _task(spec: CompleteSpec) -> files.Task:
     )
 
 
+def _head(entry_point: str) -> str:
+    return f"def check(candidate):\n    {entry_point} = candidate\n"
+
+
 def _as_check(test: str, entry_point: str) -> str:
     """Plain asserts wrapped into check(candidate), where they call the candidate by the function's name."""
     if not test.strip() or re.search(r"^def\s+check\s*\(", test, re.MULTILINE):
         return test
-    return f"def check(candidate):\n    {entry_point} = candidate\n{textwrap.indent(textwrap.dedent(test), '    ')}\n"
+    return _head(entry_point) + textwrap.indent(textwrap.dedent(test), "    ") + "\n"
 
 
 def _name(spec: CompleteSpec) -> str:

@@ -126,7 +126,7 @@ def _ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
         select(RunTask)
         .where(RunTask.run_id == run_id)
         .order_by(RunTask.position)
-        .options(selectinload(RunTask.samples).options(undefer(Sample.logprobs), undefer(Sample.token_texts)))
+        .options(selectinload(RunTask.samples).options(undefer(Sample.logprobs), undefer(Sample.ends)))
     )
     with ctx.database.read() as session:
         run, tasks = get_run(session, run_id), list(session.scalars(wanted))
@@ -167,16 +167,18 @@ def _choice(
 
 
 def _logprobs(sample: Sample) -> dict[str, Any]:
-    """Of the chosen tokens, under the target at temperature 1; the alternatives are not kept."""
-    tokens = sample.token_texts or []
-    offsets = [0]
-    for token in tokens[:-1]:
-        offsets.append(offsets[-1] + len(token))
+    """Of the chosen tokens, under the target at temperature 1; the alternatives are not kept.
+
+    A token is the part of the text that came with it, nothing for one that only begins a character.
+    """
+    # What was held back as the possible beginning of a stop string belongs to the last token.
+    ends = [*(sample.ends or [])[:-1], len(sample.raw)] if sample.ends else []
+    starts = [0, *ends[:-1]] if ends else []
     return {
-        "tokens": tokens,
+        "tokens": [sample.raw[start:end] for start, end in zip(starts, ends, strict=True)],
         "token_logprobs": sample.logprobs,
         "top_logprobs": None,
-        "text_offset": offsets[: len(tokens)],
+        "text_offset": starts,
     }
 
 

@@ -71,10 +71,6 @@ class RemoteEngine:
         """Raises RequestError: the template is the server's."""
         raise RequestError("prompt_mode is 'chat': a remote target takes plain prompts, use completion")
 
-    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
-        """No ids, no texts."""
-        return []
-
     def provenance(self) -> Mapping[str, str | int | float | None]:
         """What is known of the other side."""
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from app.runs.repository import tasks_with_samples
 from app.runs.schemas import DecodingSpec
 from app.runs.service import check_comparable
 from evaluation import statistics
+from evaluation.metrics import SampleOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,8 @@ class RunComparison:
 
     `first` and `every` compare Pass@First and Pass@All (delta is other - reference, wins are tasks that only `other`
     solves). `speed` is tokens per second of `other` over `reference` on common tasks, None where the devices differ.
-    `changed` lists settings that differ as name -> (reference's, other's).
+    `changed` lists settings that differ as name -> (reference's, other's). `outcomes` are the graded samples of
+    `other` and of `reference`, for what else may be computed from them.
     """
 
     reference: Run
@@ -32,6 +35,7 @@ class RunComparison:
     every: statistics.Comparison
     speed: float | None
     changed: dict[str, tuple[Any, Any]]
+    outcomes: tuple[Sequence[SampleOutcome], Sequence[SampleOutcome]]
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -69,6 +73,7 @@ def compare_runs(session: Session, reference: Run, other: Run, budget_s: float |
         statistics.compare(a, b, budget, None),
         figures.speedup(ours, theirs) if same_device(reference, other) else None,
         {name: values for name, values in pairs.items() if values[0] != values[1]},
+        (a, b),
     )
 
 

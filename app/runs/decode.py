@@ -7,7 +7,7 @@ import datetime as dt
 import math
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -16,7 +16,7 @@ from sqlalchemy import delete, update
 from app import engines
 from app.context import Context
 from app.datasets.service import as_plain
-from app.db import reason, storable, utcnow
+from app.db import reason, utcnow
 from app.events import kinds
 from app.provenance import of_this_process
 from app.runs import doorbell, ending, lifecycle
@@ -24,6 +24,7 @@ from app.runs.lease import Lease, Stop
 from app.runs.lifecycle import Claim, LostClaim, Step
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
+from app.samples.origins import pieces
 from app.states import RunKind, RunState, TaskState
 from decoding.config import EngineConfig
 from decoding.model_errors import ModelError
@@ -136,8 +137,7 @@ def _work(ctx: Context, run: Run, task: PlainTask, held: Claim, lease: Lease) ->
     state = (
         TaskState.CANCELLED if lease.stop is Stop.CANCELLED else TaskState.DECODED if run.graded else TaskState.FINISHED
     )
-    texts = engine.token_texts if run.kind is RunKind.COMPLETE else None
-    lease.store(lambda: _store(ctx, held, state, completion, text, prompt.version, taken_up, texts))
+    lease.store(lambda: _store(ctx, held, state, completion, text, prompt.version, taken_up))
     for sample in completion.samples:
         ctx.bus.publish(
             run.id,
@@ -164,7 +164,6 @@ def _store(
     text: str,
     version: str,
     taken_up: dt.datetime,
-    token_texts: Callable[[Sequence[int]], list[str]] | None,
 ) -> None:
     rounds, now = completion.rounds, utcnow()
     with ctx.database.session() as session:
@@ -209,7 +208,7 @@ def _store(
                 token_ids=s.token_ids,
                 logprobs=[round(x, 5) for x in s.logprobs],
                 origins=_letters(s.origins),
-                token_texts=[storable(t) for t in token_texts(s.token_ids)] if token_texts else None,
+                ends=s.ends,
             )
             for s in completion.samples
         )
@@ -252,6 +251,7 @@ class _Narrator:
         self._every_s = TEXT_EVERY_S if self._texts else TOKENS_EVERY_S
         self._latest: dict[int, Update] = {}
         self._origins: dict[int, str] = {}
+        self._ends: dict[int, list[int]] = {}
         self._changed: set[int] = set()
         self._said = 0.0
 
@@ -259,6 +259,7 @@ class _Narrator:
         for u in updates:
             self._latest[u.index] = u
             self._origins[u.index] = self._origins.get(u.index, "") + _letters(u.origins)
+            self._ends.setdefault(u.index, []).extend(u.ends)
             self._changed.add(u.index)
         now = time.monotonic()
         ended = any(u.finish_reason for u in updates)
@@ -276,6 +277,7 @@ class _Narrator:
                         "index": u.index,
                         "text": u.text,
                         "origins": self._origins[u.index],
+                        "pieces": pieces(u.text, self._ends[u.index], self._origins[u.index]),
                         "n_tokens": u.n_tokens,
                         "mean_logprob": u.mean_logprob,
                         "elapsed_s": u.elapsed_s,

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from app.charts import Chart, Curve, Timeline, pass_curves, seconds, timeline
-from app.display import UNFINISHED, VerdictSign, count, decimal, milliseconds, verdict_sign
+from app.charts.curves import Curve, pass_curves
+from app.charts.parts import Chart
+from app.charts.timeline import Life, Segment, Timeline, timeline
+from app.charts.timeline import ledger as lay_out
+from app.display import UNFINISHED, VerdictSign, verdict_sign
 from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import PASSED
+from app.units import count, decimal, milliseconds, seconds
 from evaluation.metrics import wilson
 
 SLOWEST = 10
+QUEUE = "queue"
 STEPS = (
-    ("queue", "Queue"),
+    (QUEUE, "Queue"),
     ("prefill", "Prefill"),
     ("draft", "Draft"),
     ("verify", "Verify"),
@@ -75,27 +81,33 @@ class Timing:
     """Mean seconds per decoded task by step, and what goes with them."""
 
     tasks: int
-    parts: list[tuple[str, str, float]]
+    parts: list[Segment]
     scores: list[Score]
     slowest: list[RunTask]
 
 
-def chosen(samples: Sequence[Sample]) -> Sample | None:
+def finish_s(sample: Sample, budget_s: float = math.inf) -> float | None:
+    """When the sample finished; None if that was not within its run's budget and `budget_s` seconds."""
+    end = in_budget_s(sample)
+    return end if end is not None and end <= budget_s else None
+
+
+def chosen(samples: Sequence[Sample], budget_s: float = math.inf) -> Sample | None:
     """The finished sample with the best mean log-probability, the one Pass@First is about; None if none finished."""
-    finished = [s for s in samples if in_budget_s(s) is not None and s.mean_logprob is not None]
+    finished = [s for s in samples if finish_s(s, budget_s) is not None and s.mean_logprob is not None]
     return max(finished, key=lambda s: (s.mean_logprob or 0.0, -s.index), default=None)
 
 
-def in_finish_order(samples: Sequence[Sample]) -> list[SampleSign]:
-    """Samples as squares, first finished first; those that did not finish at the end."""
-    best = chosen(samples)
-    ordered = sorted(samples, key=lambda s: (in_budget_s(s) is None, s.finished_s or 0.0, s.index))
+def in_finish_order(samples: Sequence[Sample], budget_s: float = math.inf) -> list[SampleSign]:
+    """Samples as squares, first finished first; those that did not finish within `budget_s` at the end."""
+    best = chosen(samples, budget_s)
     signs = []
-    for sample in ordered:
-        sign = verdict_sign(sample.verdict, in_budget_s(sample))
+    for sample in sorted(samples, key=lambda s: (finish_s(s, budget_s) is None, s.finished_s or 0.0, s.index)):
+        end = finish_s(sample, budget_s)
+        sign = verdict_sign(sample.verdict, end)
         label = f"sample {sample.index}: {sign.name}"
-        if in_budget_s(sample) is not None:
-            label += f" at {seconds(sample.finished_s)}"
+        if end is not None:
+            label += f" at {seconds(end)}"
         signs.append(SampleSign(sample, sign, sample is best, label + (", chosen" if sample is best else "")))
     return signs
 
@@ -206,7 +218,9 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> Timin
     decoded = [t for t in tasks if t.wall_s is not None]
     if not decoded:
         return None
-    parts = [(css, label, fmean(getattr(t, css + "_s") or 0.0 for t in decoded)) for css, label in STEPS]
+    parts = lay_out(
+        [(css, label, fmean(getattr(t, css + "_s") or 0.0 for t in decoded)) for css, label in STEPS], QUEUE
+    )
     walls = [t.wall_s or 0.0 for t in decoded]
     past = [max(w - run.budget_s, 0.0) for w in walls]
     cards = [
@@ -263,19 +277,21 @@ def configuration(run: Run) -> list[tuple[str, object]]:
     ]
 
 
-def ledger(row: RunTask) -> list[tuple[str, str, float]]:
-    """(class, label, seconds) of each step of one task, in the order they happen; empty before it was decoded."""
+def ledger(row: RunTask) -> list[Segment]:
+    """Each step of one task in the order they happen; empty before it was decoded."""
     if row.wall_s is None:
         return []
-    return [(css, label, getattr(row, css + "_s") or 0.0) for css, label in STEPS]
+    return lay_out([(css, label, getattr(row, css + "_s") or 0.0) for css, label in STEPS], QUEUE)
 
 
 def task_timeline(run: Run, row: RunTask, signs: Sequence[SampleSign]) -> Timeline | None:
     """Each sample's life on the task's clock, in finish order; None before the task was decoded."""
     if not signs or row.wall_s is None:
         return None
-    lives = [(f"{s.row.index}", s.sign, s.row.first_token_s or 0.0, in_budget_s(s.row) or row.wall_s) for s in signs]
-    return timeline(lives, run.budget_s, max(row.wall_s, *(end for *_, end in lives)))
+    lives = [
+        Life(f"{s.row.index}", s.sign, s.row.first_token_s or 0.0, in_budget_s(s.row) or row.wall_s) for s in signs
+    ]
+    return timeline(lives, run.budget_s, max(row.wall_s, *(life.end for life in lives)))
 
 
 def device(run: Run) -> str:

@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session, joinedload, selectinload
+from sqlalchemy import case, func, select
+from sqlalchemy.orm import Session, joinedload, selectinload, undefer
 
 from app.datasets.models import Dataset, Task
 from app.db import utcnow
@@ -21,7 +21,10 @@ LISTED_KINDS = (RunKind.EVAL, RunKind.IMPORTED)  # a baseline is part of the run
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is. `remaining_s` is None until the first task has been decoded."""
+    """How far a run is. `remaining_s` is None until the first task has been decoded.
+
+    `overruns` tasks came back past their budget, the worst by `overrun_max_s` seconds.
+    """
 
     state: RunState
     n_tasks: int
@@ -33,6 +36,8 @@ class Progress:
     decode_s: float
     elapsed_s: float | None
     remaining_s: float | None
+    overruns: int
+    overrun_max_s: float
 
     @property
     def decoded(self) -> int:
@@ -48,6 +53,11 @@ class Progress:
     def tokens_per_s(self) -> float | None:
         """Tokens generated per second of decoding; None before the first task."""
         return self.tokens / self.decode_s if self.decode_s > 0 else None
+
+    @property
+    def samples_per_minute(self) -> float | None:
+        """Samples decoded per minute since the run began; None before the first."""
+        return 60 * self.samples / self.elapsed_s if self.samples and self.elapsed_s else None
 
 
 def list_runs(
@@ -99,13 +109,13 @@ def find_run(session: Session, reference: str) -> Run:
     return get_run(session, ids[0])
 
 
-def tasks_with_samples(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
-    """All tasks of the run in dataset order, samples in index order."""
+def tasks_with_samples(session: Session, run_id: uuid.UUID, *, origins: bool = False) -> Sequence[RunTask]:
+    """All tasks of the run in dataset order, samples in index order; with `origins`, where their tokens came from."""
+    samples = selectinload(RunTask.samples)
+    if origins:
+        samples = samples.options(undefer(Sample.origins), undefer(Sample.ends))
     return session.scalars(
-        select(RunTask)
-        .where(RunTask.run_id == run_id)
-        .order_by(RunTask.position)
-        .options(selectinload(RunTask.samples))
+        select(RunTask).where(RunTask.run_id == run_id).order_by(RunTask.position).options(samples)
     ).all()
 
 
@@ -143,9 +153,14 @@ def progress(session: Session, run: Run) -> Progress:
         )
     ).one()
     passed = session.scalar(select(func.count()).where(Sample.run_id == run.id, Sample.verdict == PASSED)) or 0
-    decode_s = (
-        session.scalar(select(func.coalesce(func.sum(RunTask.wall_s), 0.0)).where(RunTask.run_id == run.id)) or 0.0
-    )
+    past = RunTask.wall_s - run.budget_s
+    decode_s, overruns, overrun_max = session.execute(
+        select(
+            func.coalesce(func.sum(RunTask.wall_s), 0.0),
+            func.coalesce(func.sum(case((past > 0, 1), else_=0)), 0),
+            func.coalesce(func.max(past), 0.0),
+        ).where(RunTask.run_id == run.id)
+    ).one()
     elapsed = ((run.finished_at or utcnow()) - run.started_at).total_seconds() if run.started_at else None
     done = samples and sum(by_state.get(s, 0) for s in (TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED))
     waiting = by_state.get(TaskState.QUEUED, 0) + by_state.get(TaskState.DECODING, 0)
@@ -153,5 +168,16 @@ def progress(session: Session, run: Run) -> Progress:
     if remaining is not None and run.time_limit_s is not None and elapsed is not None:
         remaining = min(remaining, max(run.time_limit_s - elapsed, 0.0))
     return Progress(
-        run.state, run.n_tasks, by_state, samples, graded, passed, int(tokens), decode_s, elapsed, remaining
+        state=run.state,
+        n_tasks=run.n_tasks,
+        by_state=by_state,
+        samples=samples,
+        graded=graded,
+        passed=passed,
+        tokens=int(tokens),
+        decode_s=decode_s,
+        elapsed_s=elapsed,
+        remaining_s=remaining,
+        overruns=int(overruns),
+        overrun_max_s=max(overrun_max, 0.0),
     )

@@ -16,8 +16,8 @@ class Sample(Identified, Base):
     """One of the n completions of a task. Times are seconds since the engine took the task up.
 
     `raw` is the model's text, `program` what was run, `extraction` how the one became the other. `origins` has one
-    letter per token: `d` the drafter proposed it, `t` the target supplied it. `token_texts` has each token as text, of
-    completions only. `verdict` is None until graded.
+    letter per token: `d` the drafter proposed it, `t` the target supplied it; `ends` says how many characters of `raw`
+    there were after each token, None where that was not kept. `verdict` is None until graded.
     """
 
     __tablename__ = "samples"
@@ -43,7 +43,7 @@ class Sample(Identified, Base):
     token_ids: Mapped[list[int]] = mapped_column(deferred=True)
     logprobs: Mapped[list[float]] = mapped_column(deferred=True)
     origins: Mapped[str] = mapped_column(Text, deferred=True)
-    token_texts: Mapped[list[str] | None] = mapped_column(deferred=True)
+    ends: Mapped[list[int] | None] = mapped_column(deferred=True)
 
     program: Mapped[str | None] = mapped_column(OutputText)
     extraction: Mapped[str | None] = mapped_column(String(20))

@@ -40,8 +40,8 @@ class Proposal:
 class Drafter(Protocol):
     """Proposes up to k tokens per row; keeps whatever state it needs in step with the batch's slots."""
 
-    def begin(self, rows: Sequence[Row], max_rows: int, capacity: int) -> None:
-        """Start on a batch whose rows hold the prompt only; at most `max_rows`, none longer than `capacity` tokens."""
+    def start(self, slot: int, row: Row, source: int | None) -> None:
+        """A row that holds its prompt only begins in the slot; `source` is a slot of its request, if there is one."""
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return at most `lengths[r]` draft tokens for each row."""
@@ -55,14 +55,11 @@ class Drafter(Protocol):
     def drop(self, slot: int) -> None:
         """A row left the batch and the last one took its slot."""
 
-    def restart(self, slot: int, row: Row) -> None:
-        """A waiting sample took over the slot, starting from the same prompt."""
-
 
 class NoDrafter:
     """Proposes nothing: plain decoding, through the same loop."""
 
-    def begin(self, rows: Sequence[Row], max_rows: int, capacity: int) -> None:
+    def start(self, slot: int, row: Row, source: int | None) -> None:
         """Nothing to prepare."""
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
@@ -76,7 +73,4 @@ class NoDrafter:
         """Nothing to copy."""
 
     def drop(self, slot: int) -> None:
-        """Nothing to move."""
-
-    def restart(self, slot: int, row: Row) -> None:
         """Nothing to move."""

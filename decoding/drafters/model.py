@@ -21,24 +21,14 @@ class ModelDrafter:
     stream of its own.
     """
 
-    def __init__(self, draft: LoadedModel, vocab_size: int, *, coupled: bool) -> None:
-        self._draft = draft
-        self._vocab_size = min(vocab_size, draft.vocab_size)
+    def __init__(self, draft: LoadedModel, vocab_size: int, max_rows: int, *, coupled: bool) -> None:
+        self._runner = ModelRunner(draft.model, min(vocab_size, draft.vocab_size), max_rows)
         self._role = Role.SAMPLE if coupled else Role.DRAFT
-        self._runner: ModelRunner | None = None
         self._base: list[int] = []
 
-    @property
-    def runner(self) -> ModelRunner:
-        """The draft model over its cache."""
-        if self._runner is None:
-            raise RuntimeError("propose before begin")
-        return self._runner
-
-    def begin(self, rows: Sequence[Row], max_rows: int, capacity: int) -> None:
+    def start(self, slot: int, row: Row, source: int | None) -> None:
         """Prefill the prompt, but for its pending last token."""
-        self._runner = ModelRunner(self._draft.model, self._vocab_size, max_rows, capacity)
-        self._runner.prefill(rows[0].tokens[:-1], len(rows))
+        self._runner.start(slot, row.tokens[:-1], row.active.capacity, source)
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Draw up to `lengths[r]` tokens per row, one step of the draft model for each.
@@ -46,7 +36,7 @@ class ModelDrafter:
         The first step also feeds what the draft model has not seen: the pending token, and after full acceptance its
         own last draft too; after rounds in which others drafted, all of these rounds' tokens.
         """
-        runner, cache = self.runner, self.runner.cache
+        runner, cache = self._runner, self._runner.cache
         drafts: list[list[int]] = [[] for _ in rows]
         steps: list[tuple[list[int], Distribution]] = []
         # A row's samples share its draft, which is drawn with the noise of the first.
@@ -62,7 +52,7 @@ class ModelDrafter:
                 feed[r] = rows[r].tokens[cache.lens[r] :] + drafts[r][-1:]
             logits = runner.forward(feed, last_only=True)[active]
             cache.commit([len(tokens) for tokens in feed])
-            q = shape(logits, rows[0].request.sampling)
+            q = shape(logits, rows[0].active.request.sampling)
             positions = torch.tensor([cache.lens[r] for r in active], device=runner.device)
             chosen = q.sample(keys[active], positions, self._role).tolist()
             for r, token in zip(active, chosen, strict=True):
@@ -72,22 +62,18 @@ class ModelDrafter:
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Forget the rejected drafts: the cache keeps what the row's text confirms."""
-        cache = self.runner.cache
+        cache = self._runner.cache
         for slot, (base, n) in enumerate(zip(self._base, accepted, strict=True)):
             cache.rewind(slot, base + n)
 
     def fork(self, slot: int, row: Row) -> None:
         """Copy the slot's cache."""
-        self.runner.cache.fork(slot)
+        self._runner.cache.fork(slot)
         self._base.append(self._base[slot])
 
     def drop(self, slot: int) -> None:
         """Move the last row's cache into the slot."""
-        self.runner.cache.drop(slot)
-
-    def restart(self, slot: int, row: Row) -> None:
-        """Cut the slot's cache back to the prompt, which the waiting sample shares."""
-        self.runner.cache.rewind(slot, row.n_prompt - 1)
+        self._runner.cache.drop(slot)
 
 
 def _stack(steps: list[tuple[list[int], Distribution]], drafts: list[list[int]], device: torch.device) -> Distribution:

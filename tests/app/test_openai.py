@@ -70,9 +70,9 @@ def test_the_engine_is_asked_for_what_the_client_said(client, engine):
 
 def test_logprobs_are_those_of_the_chosen_tokens(client):
     (choice,) = client.completions.create(model=MODEL, prompt=PROMPT, logprobs=1).choices
-    assert choice.logprobs.tokens == ["<1>", "<2>", "<3>", "<4>"]
+    assert choice.logprobs.tokens == ["    ", "return", " a", " + b\n"]
     assert choice.logprobs.token_logprobs == [-0.1] * 4
-    assert choice.logprobs.text_offset == [0, 3, 6, 9]
+    assert choice.logprobs.text_offset == [0, 4, 10, 12]
 
 
 def test_a_stream_adds_up_to_the_answer(client):

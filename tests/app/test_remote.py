@@ -14,7 +14,7 @@ from app import ports
 from app.errors import BadInput
 from app.remote.engine import RemoteEngine
 from app.remote.target import KEY, RemoteTarget, parse, require_allowed
-from app.runs import doorbell, grade, prepare, service
+from app.runs import grade, prepare, service
 from app.runs.decode import decode_task
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec, parse_spec
@@ -157,9 +157,7 @@ def test_an_endpoint_that_is_not_there_is_said_before_anything_is_decoded():
         RemoteEngine.load(RemoteTarget("m", "http://127.0.0.1:9/v1"))
 
 
-def test_a_run_is_decoded_there_and_graded_here(ctx, spec, target, far_engine, monkeypatch):
-    rung = []
-    monkeypatch.setattr(doorbell, "ring", lambda bells, queue: rung.extend(bells))
+def test_a_run_is_decoded_there_and_graded_here(ctx, spec, target, far_engine):
     ctx.load_engine = ports.load_engine
     chosen = spec(target=f"openai:{target.model}@{target.base_url}")
     run_id = service.submit(ctx, chosen, pinned_worker=ctx.worker_name)

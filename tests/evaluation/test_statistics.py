@@ -143,6 +143,12 @@ def test_the_crossover_is_where_the_slower_better_run_takes_over() -> None:
     assert (never.high, never.share) == (math.inf, 0.0)
 
 
+def test_a_run_that_is_never_behind_crosses_where_it_first_leads_not_at_a_tie_before() -> None:
+    a, b = run([True] * 9, finished_s=1.5), run([False] * 9, finished_s=1.5)
+    crossing = statistics.crossover(a, b, (0.5, 1.0, 2.0, 4.0))
+    assert (crossing.budget_s, crossing.low, crossing.high) == (2.0, 2.0, 2.0)
+
+
 def test_an_uncertain_crossover_says_so() -> None:
     a = run([True] * 6 + [False] * 4, 4.0)
     b = run([False] * 3 + [True] * 2 + [False] * 5, 1.0)

@@ -21,6 +21,25 @@ function laneOf(li) {
   };
 }
 
+function number(logprob) {
+  return logprob === null ? "–" : logprob.toFixed(3).replace("-", "−");
+}
+
+/** The text as spans by origin, at most SHOWN_CHARACTERS of it. */
+function coloured(pieces) {
+  const spans = [];
+  let room = SHOWN_CHARACTERS;
+  for (const [letter, text] of pieces) {
+    if (room <= 0) break;
+    const span = document.createElement("span");
+    span.className = `from-${letter}`;
+    span.textContent = text.slice(0, room);
+    room -= text.length;
+    spans.push(span);
+  }
+  return spans;
+}
+
 function start() {
   const budget = Number(race.dataset.budget);
   const verdicts = JSON.parse(race.dataset.verdicts);
@@ -51,10 +70,10 @@ function start() {
     const drafted = sample.origins.split("d").length - 1;
     lane.logprob = sample.mean_logprob;
     lane.bar.setAttribute("width", Math.min(100, (100 * sample.elapsed_s) / budget).toFixed(2));
-    lane.text.textContent = sample.text.slice(0, SHOWN_CHARACTERS);
+    lane.text.replaceChildren(...coloured(sample.pieces));
     lane.text.scrollTop = lane.text.scrollHeight;
     const share = sample.n_tokens ? Math.round((100 * drafted) / sample.n_tokens) : 0;
-    lane.facts.textContent = `${sample.elapsed_s.toFixed(2)} s · ${sample.n_tokens} tokens, ${share} % drafted`;
+    lane.facts.textContent = `${sample.elapsed_s.toFixed(2)} s · ${sample.n_tokens} tokens, ${share} % drafted · logprob ${number(sample.mean_logprob)}`;
     if (sample.finish_reason) finish(lane, sample.finish_reason);
   }
 

@@ -1,4 +1,6 @@
-// The budget slider: recomputes every row from its stored curve, without a request.
+// The budget slider: recomputes every row and both plots from the stored curves, without a request.
+
+import { showScatter } from "./scatter.js";
 
 const form = document.getElementById("board-form");
 
@@ -28,14 +30,18 @@ function numbers(text) {
   return text.trim() ? text.trim().split(" ").map(Number) : [];
 }
 
-function readRow(tr) {
+function readRow(tr, standard) {
+  const cap = Number(tr.dataset.cap);
   return {
     tr,
+    run: tr.dataset.run,
     n: Number(tr.dataset.n),
-    cap: Number(tr.dataset.cap),
-    grid: numbers(tr.dataset.grid),
+    x: Number(tr.dataset.x),
+    cap,
+    grid: tr.dataset.grid ? numbers(tr.dataset.grid) : [...standard.filter((b) => b < cap), cap],
     first: numbers(tr.dataset.first),
     all: numbers(tr.dataset.all),
+    name: tr.querySelector(".name").textContent,
     measures: tr.querySelectorAll(".measure"),
     loss: tr.querySelector("[data-loss]"),
     rank: tr.querySelector("[data-rank]"),
@@ -92,34 +98,46 @@ function moveCursors(budget) {
   }
 }
 
-function keepInAddress(budget) {
-  const value = String(rounded(budget));
-  const here = new URL(location.href);
-  here.searchParams.set("budget", value);
-  history.replaceState(null, "", here);
-  for (const link of document.querySelectorAll("a[data-keep-budget]")) {
-    const url = new URL(link.href);
-    url.searchParams.set("budget", value);
-    link.href = url;
-  }
+/** Puts a parameter, given as a list of values, into the address and into every link that keeps the page's state. */
+function remember(name, values) {
+  const changed = (address) => {
+    const url = new URL(address);
+    url.searchParams.delete(name);
+    for (const value of values) url.searchParams.append(name, value);
+    return url;
+  };
+  history.replaceState(null, "", changed(location.href));
+  for (const link of document.querySelectorAll("a[data-keep]")) link.href = changed(link.href);
+}
+
+/** The boxes ticked, as the address says it: nothing for the usual columns, else an empty value and the keys. */
+function columns() {
+  const ticked = [...form.querySelectorAll("[name=columns]:checked")].map((box) => box.value);
+  return [...ticked].sort().join(" ") === form.getAttribute("data-usual") ? [] : ["", ...ticked];
 }
 
 function start() {
   // Not form.dataset: the field named "dataset" hides it.
-  const grid = numbers(form.getAttribute("data-grid"));
+  const data = (name) => form.getAttribute(`data-${name}`);
+  const grid = numbers(data("grid"));
   const slider = document.getElementById("slider");
   const field = document.getElementById("budget");
   const boards = [...document.querySelectorAll("table.board")].map((table) => ({
     sort: table.dataset.sort,
     body: table.tBodies[0],
-    rows: [...table.tBodies[0].rows].map(readRow),
+    rows: [...table.tBodies[0].rows].map((tr) => readRow(tr, numbers(data("standard")))),
+    figure: table.closest("section").querySelector("[data-chart]"),
   }));
 
   function show(budget) {
-    boards.forEach((board) => showBoard(board, budget));
+    const shown = `${rounded(budget)} s`;
+    for (const board of boards) {
+      showBoard(board, budget);
+      showScatter(board.figure, board.rows, shown);
+    }
     moveCursors(budget);
     slider.setAttribute("aria-valuetext", `${rounded(budget)} seconds`);
-    for (const text of document.querySelectorAll("[data-budget-text]")) text.textContent = `${rounded(budget)} s`;
+    for (const text of document.querySelectorAll("[data-budget-text]")) text.textContent = shown;
   }
 
   let pause = null;
@@ -129,8 +147,7 @@ function start() {
   }
 
   function settle(budget) {
-    keepInAddress(budget);
-    if (!document.querySelector("[data-cursor]")) form.requestSubmit(); // the scatter is drawn by the server
+    remember("budget", [String(rounded(budget))]);
     document.getElementById("board-status").textContent = `Shown at ${rounded(budget)} seconds.`;
   }
 
@@ -151,6 +168,15 @@ function start() {
   });
   field.addEventListener("change", () => {
     if (Number(field.value) > 0) settle(Number(field.value));
+  });
+  for (const box of form.querySelectorAll("[name=columns]")) {
+    box.addEventListener("change", () => remember("columns", columns()));
+  }
+  form.addEventListener("formdata", (event) => {
+    const chosen = columns();
+    event.formData.delete("columns");
+    for (const key of chosen) event.formData.append("columns", key);
+    for (const name of ["dataset", "target"]) if (!event.formData.get(name)) event.formData.delete(name);
   });
 }
 

@@ -1,0 +1,91 @@
+// Python editors in the place of the textareas marked data-editor, which stay and are what the form sends.
+// Inside a shadow root CodeMirror keeps its styles in constructed sheets; style elements our policy would refuse.
+
+import {
+  EditorState,
+  EditorView,
+  HighlightStyle,
+  bracketMatching,
+  closeBrackets,
+  closeBracketsKeymap,
+  defaultKeymap,
+  drawSelection,
+  highlightSpecialChars,
+  history,
+  historyKeymap,
+  indentOnInput,
+  indentUnit,
+  indentWithTab,
+  keymap,
+  lineNumbers,
+  python,
+  syntaxHighlighting,
+  tags,
+} from "../vendor/codemirror-6.43.15/codemirror.js";
+
+const LINE_EM = 1.55;
+
+const colours = HighlightStyle.define([
+  { tag: [tags.keyword, tags.bool, tags.null, tags.operatorKeyword], color: "var(--code-keyword)" },
+  { tag: [tags.string, tags.special(tags.string)], color: "var(--code-string)" },
+  { tag: tags.comment, color: "var(--code-comment)" },
+  { tag: tags.number, color: "var(--code-number)" },
+  { tag: [tags.function(tags.definition(tags.variableName)), tags.className], color: "var(--code-name)" },
+  { tag: tags.standard(tags.variableName), color: "var(--code-builtin)" },
+  { tag: tags.meta, color: "var(--code-decorator)" },
+]);
+
+function look(rows) {
+  return EditorView.theme({
+    "&": { color: "var(--ink)", backgroundColor: "var(--surface)", fontSize: "0.8125rem" },
+    "&.cm-focused": { outline: "none" },
+    ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: String(LINE_EM), maxHeight: "32rem" },
+    ".cm-content, .cm-gutter": { minHeight: `${rows * LINE_EM}em` },
+    ".cm-content": { caretColor: "var(--ink)" },
+    ".cm-cursor": { borderLeftColor: "var(--ink)" },
+    ".cm-gutters": { color: "var(--muted)", backgroundColor: "var(--sunken)", borderRight: "1px solid var(--line)" },
+    "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
+      backgroundColor: "var(--drafted)",
+    },
+    "&.cm-focused .cm-matchingBracket": { backgroundColor: "var(--accent-soft)", outline: "1px solid var(--line-strong)" },
+  });
+}
+
+function replace(area) {
+  const label = document.querySelector(`label[for="${area.id}"]`);
+  const host = document.createElement("div");
+  host.className = area.getAttribute("aria-invalid") ? "editor invalid" : "editor";
+  const root = host.attachShadow({ mode: "open" });
+  const view = new EditorView({
+    parent: root,
+    root,
+    state: EditorState.create({
+      doc: area.value,
+      extensions: [
+        lineNumbers(),
+        EditorView.lineWrapping,
+        highlightSpecialChars(),
+        history(),
+        drawSelection(),
+        indentUnit.of("    "),
+        indentOnInput(),
+        bracketMatching(),
+        closeBrackets(),
+        python(),
+        syntaxHighlighting(colours),
+        keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, indentWithTab]),
+        EditorView.contentAttributes.of({ "aria-label": label.textContent, spellcheck: "false", autocapitalize: "off" }),
+        EditorView.updateListener.of((update) => {
+          if (update.docChanged) area.value = update.state.doc.toString();
+        }),
+        look(area.rows),
+      ],
+    }),
+  });
+  area.before(host);
+  area.hidden = true;
+  label.removeAttribute("for"); // the editor carries the name now
+  label.addEventListener("click", () => view.focus());
+}
+
+document.querySelectorAll("textarea[data-editor]").forEach(replace);

@@ -1,0 +1,53 @@
+"""Numbers as read: durations, shares, counts, dates. A dash stands for what is not known."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+UNKNOWN = "–"
+
+
+def seconds(value: float | None) -> str:
+    """A duration as read: `22 ms`, `0.35 s`, `12.4 s`, `2 min 5 s`."""
+    if value is None:
+        return UNKNOWN
+    if value >= 120:
+        minutes, rest = divmod(round(value), 60)
+        if minutes >= 120:
+            return f"{minutes // 60} h {minutes % 60} min"
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    if value == round(value, 1):  # a chosen value rather than a measured one
+        return f"{value:g} s"
+    if value < 0.1:
+        return f"{1000 * value:.0f} ms"
+    return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """A share as per cent: `43.2 %`."""
+    return UNKNOWN if share is None else f"{100 * share:.{digits}f} %"
+
+
+def points(share: float) -> str:
+    """A difference of shares in percentage points, with its sign: `+2.4`, `−0.6`."""
+    return f"{100 * share:+.1f}".replace("-", "−")
+
+
+def count(value: float | None) -> str:
+    """An integer with thin spaces between thousands."""
+    return UNKNOWN if value is None else f"{value:,.0f}".replace(",", "\u202f")
+
+
+def decimal(value: float | None, digits: int = 2) -> str:
+    """A number with a fixed number of decimals."""
+    return UNKNOWN if value is None else f"{value:.{digits}f}".replace("-", "−")
+
+
+def milliseconds(value: float | None) -> str:
+    """Milliseconds with three significant digits below a hundred."""
+    return UNKNOWN if value is None else (f"{value:.0f}" if value >= 100 else f"{value:.3g}")
+
+
+def when(value: dt.datetime | None) -> str:
+    """A time as `2026-11-21 10:49 UTC`."""
+    return UNKNOWN if value is None else value.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
