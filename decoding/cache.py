@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from decoding.layout import Layout
+from kernels.kv_scatter import kv_scatter
 
 
 class RaggedLayer(CacheLayerMixin):
@@ -42,8 +43,12 @@ class RaggedLayer(CacheLayerMixin):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         layout = self.cache.layout
-        self.keys[layout.slot, :, layout.position] = key_states[0].transpose(0, 1)
-        self.values[layout.slot, :, layout.position] = value_states[0].transpose(0, 1)
+        keys, values = key_states[0].transpose(0, 1), value_states[0].transpose(0, 1)
+        if self.cache.uses_kernel:
+            kv_scatter(self.keys, self.values, keys, values, layout.slot, layout.position)
+        else:
+            self.keys[layout.slot, :, layout.position] = keys
+            self.values[layout.slot, :, layout.position] = values
         rows = slice(layout.first, layout.first + layout.n_rows)
         return self.keys[rows], self.values[rows]
 
@@ -67,10 +72,14 @@ class RaggedLayer(CacheLayerMixin):
 
 
 class RaggedCache(Cache):
-    """All layers' buffers for up to `max_rows` rows of up to `capacity` tokens, and the rows' committed lengths."""
+    """All layers' buffers for up to `max_rows` rows of up to `capacity` tokens, and the rows' committed lengths.
 
-    def __init__(self, n_layers: int, max_rows: int, capacity: int = 0) -> None:
+    `uses_kernel` writes keys and values in one launch of the Triton kernel instead of PyTorch's two.
+    """
+
+    def __init__(self, n_layers: int, max_rows: int, capacity: int = 0, *, uses_kernel: bool = False) -> None:
         self.max_rows = max_rows
+        self.uses_kernel = uses_kernel
         self.capacity = capacity
         self.lens: list[int] = []
         self._layout: Layout | None = None
@@ -91,6 +100,10 @@ class RaggedCache(Cache):
             raise RuntimeError(f"cache overflow: {layout.longest} tokens, capacity {self.capacity}")
         self._layout = layout
         return layout
+
+    def use(self, layout: Layout) -> None:
+        """Write the next forward where `layout` says, for one whose lengths are on the device."""
+        self._layout = layout
 
     def commit(self, counts: Sequence[int], first: int = 0) -> None:
         """Advance each row from `first` on by the tokens that stay; the rest of the last forward is forgotten."""

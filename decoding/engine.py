@@ -20,17 +20,18 @@ import torch
 import transformers
 
 from decoding.active import ActiveRequest, encode
-from decoding.attention import ATTENTION_NAME
+from decoding.attention_variants import NAMES, chosen, pick_attention
 from decoding.batch import Batch
 from decoding.clock import RoundTimer
-from decoding.config import EngineConfig, parse_draft_length, parse_drafter
-from decoding.device import device_name
+from decoding.config import MAX_DRAFT_LENGTH, EngineConfig, parse_draft_length, parse_drafter
+from decoding.device import device_name, pick_device
 from decoding.draft_length import BassLength, DraftLength, FixedLength, GoodputLength, TableLength
 from decoding.drafters.base import Drafter, NoDrafter
 from decoding.drafters.combined import LookupThenModel
 from decoding.drafters.lookup import LookupDrafter
 from decoding.drafters.model import ModelDrafter
 from decoding.goodput import AcceptanceModel
+from decoding.graphed_models import GraphedModels
 from decoding.models import LoadedModel, check_same_tokenizer, load
 from decoding.prepack import prepack
 from decoding.profile import Profile, find
@@ -58,7 +59,13 @@ _FEWEST_TO_TIME = 16
 class Engine:
     """A target, a drafter and the rules between them; decodes one request at a time, or many in one batch."""
 
-    def __init__(self, config: EngineConfig, target: LoadedModel, draft: LoadedModel | None) -> None:
+    def __init__(
+        self, config: EngineConfig, target: LoadedModel, draft: LoadedModel | None, *, graphs: bool | None = None
+    ) -> None:
+        """`graphs` runs rounds as CUDA graphs; by default on a GPU with the attention that can be captured.
+
+        On a CPU, where tests ask for it, a graph is replayed by running its work again.
+        """
         self.config = config
         self.target = target
         self.draft = draft
@@ -66,6 +73,9 @@ class Engine:
         self._acceptance = AcceptanceModel()
         self._rounds = RoundTimer()
         self._prefill_s_per_token = 0.0
+        if graphs is None:
+            graphs = target.device.type == "cuda" and chosen(target.model) == "ragged"
+        self._graphs = GraphedModels(target, draft, config) if graphs else None
 
     @classmethod
     def load(cls, config: EngineConfig, on_progress: Callable[[str], None] | None = None) -> Engine:
@@ -109,7 +119,7 @@ class Engine:
             "device": device_name(self.target.device),
             "threads": torch.get_num_threads() if self.target.device.type == "cpu" else None,
             "dtype": str(self.target.dtype).removeprefix("torch."),
-            "attention": ATTENTION_NAME,
+            "attention": chosen(self.target.model),
             "torch": torch.__version__,
             "transformers": transformers.__version__,
         }
@@ -199,11 +209,19 @@ class Engine:
                 yield active.position, self._complete(active)
 
     def _begin(self, max_samples: int) -> Decoding:
-        target = ModelRunner(self.target.model, self.target.vocab_size, max_samples)
+        target = self._runner(self.target, max_samples)
         # Under the maximal rule a draft drawn once for several samples would make these depend on each other.
-        shared = self.config.acceptance == "coupled" or self.draft is None
+        # In a graph each sample has its row: a GPU verifies many rows as fast as one, and shapes stay the same.
+        shared = self._graphs is None and (self.config.acceptance == "coupled" or self.draft is None)
         batch = Batch(self.target, target, self._make_drafter(max_samples), max_samples=max_samples, shared=shared)
-        return Decoding(batch, self.target, self._make_policy(), self.config.acceptance)
+        graphs = self._graphs.verify if self._graphs else None
+        return Decoding(batch, self.target, self._make_policy(), self.config.acceptance, graphs)
+
+    def _runner(self, model: LoadedModel, max_rows: int) -> ModelRunner:
+        """Return a runner with an empty cache: a new one, or the one whose buffers the graphs were captured over."""
+        if self._graphs is not None:
+            return self._graphs.runner(model)
+        return ModelRunner(model.model, min(self.target.vocab_size, model.vocab_size), max_rows)
 
     def _has_room(self, batch: Batch) -> bool:
         """Whether there is a place for another sample, and time for its prefill before the others' deadlines."""
@@ -241,7 +259,8 @@ class Engine:
         shared = spec.lookup == "sibling"
         if self.draft is None:
             return LookupDrafter(shared=shared) if spec.lookup else NoDrafter()
-        model = ModelDrafter(self.draft, self.target.vocab_size, max_rows, coupled=self.config.acceptance == "coupled")
+        graphs = self._graphs.draft if self._graphs else None
+        model = ModelDrafter(self._runner(self.draft, max_rows), graphs, coupled=self.config.acceptance == "coupled")
         return LookupThenModel(model, shared=shared) if spec.lookup else model
 
     def _make_policy(self) -> DraftLength:
@@ -281,6 +300,8 @@ class Engine:
     @torch.inference_mode()
     def verify_cost(self) -> VerifyCost:
         """What a verify costs here by its number of tokens; measured once, when the engine is loaded or first asked."""
+        if self._graphs is not None:
+            return measure(self._graphs.verify_of)
         longest = min(SIZES[-1], self.target.context_length - 1)
         runner = ModelRunner(self.target.model, self.target.vocab_size, 1)
         runner.start(0, [0], 1 + longest)
@@ -293,6 +314,9 @@ class Engine:
 
     def _warm_up(self) -> None:
         """Decode a few tokens, so that the costs of a prefill and of a round are known before they matter."""
+        if self._graphs is not None:
+            fixed = parse_draft_length(self.config.draft_length)
+            self._graphs.prepare(0 if self.config.drafter == "none" else MAX_DRAFT_LENGTH if fixed is None else fixed)
         self.generate(Request(prompt="def add(a, b):\n    return a + b\n" * 4, n=2, max_new_tokens=8))
 
 
@@ -322,6 +346,7 @@ def _publish(
 
 def _load(config: EngineConfig, ref: str, on_progress: Callable[[str], None] | None) -> LoadedModel:
     """Load a model with our attention and, on a CPU, reordered weights."""
-    loaded = load(ref, config.dtype, config.device, on_progress, attention=ATTENTION_NAME)
+    attention = NAMES[pick_attention(config.attention, pick_device(config.device))]
+    loaded = load(ref, config.dtype, config.device, on_progress, attention=attention)
     prepack(loaded.model)
     return loaded

@@ -16,10 +16,12 @@ from decoding.acceptance import NO_TOKEN, Positions
 from decoding.batch import Batch
 from decoding.draft_length import DraftLength, Outcome
 from decoding.drafters.base import Proposal
+from decoding.graphs import VerifyGraphs
 from decoding.models import LoadedModel
 from decoding.request import BrokenModelError, Origin, Round, Sample
 from decoding.row import Row
 from decoding.sampling import raw_logprobs, shape
+from decoding.stopwatch import Stopwatch
 
 
 class Draw(NamedTuple):
@@ -38,6 +40,7 @@ class Decoding:
     model: LoadedModel
     policy: DraftLength
     acceptance: str
+    graphs: VerifyGraphs | None = None
 
     def round(self) -> list[tuple[Origin, ...]]:
         """Draft, verify, accept and commit once, noted in each request; return each row's new origins."""
@@ -45,15 +48,22 @@ class Decoding:
         rows = list(batch.rows)
         n_samples = [len(row.samples) for row in rows]
         started = time.perf_counter()
+        watch = Stopwatch(target.device)
+        watch.mark()
         k = self.policy.next(len(rows), sum(n_samples))
         # A row never drafts past its length limit: the bonus token is the last it may take.
         proposal = drafter.propose(rows, [min(k, row.n_left - 1) for row in rows])
         proposal = proposal.cut(self.policy.trim(proposal, n_samples))
-        drafted = time.perf_counter()
-        logits = target.forward([[row.tokens[-1], *draft] for row, draft in zip(rows, proposal.tokens, strict=True)])
-        verified = time.perf_counter()
-
-        draws = self._accept(rows, proposal, logits)
+        watch.mark()
+        draws = None if self.graphs is None else self._verify_in_graph(self.graphs, rows, proposal)
+        if draws is None:
+            proposal = proposal.settled()
+            logits = target.forward([[r.tokens[-1], *draft] for r, draft in zip(rows, proposal.tokens, strict=True)])
+            watch.mark()
+            draws = self._accept(rows, proposal, logits)
+        else:
+            watch.mark()
+        draft_s, verify_s = watch.seconds()
         # Samples that drew the same tokens stay together; the first part keeps the slot, forks come after all slots.
         stay: list[Draw] = []
         part: list[Draw] = []
@@ -69,11 +79,11 @@ class Decoding:
             for row, draw in zip(batch.rows, taken, strict=True)
         ]
         drafter.observe(batch.rows, [draw.n_accepted for draw in taken])
-        self.policy.observe(_outcome(range(len(rows)), proposal, draws, drafted - started))
+        self.policy.observe(_outcome(range(len(rows)), proposal, draws, draft_s))
         ended = time.perf_counter()
         for active in batch.active:
             mine = [r for r, row in enumerate(rows) if row.active is active]
-            outcome = _outcome(mine, proposal, draws, drafted - started)
+            outcome = _outcome(mine, proposal, draws, draft_s)
             active.rounds.append(
                 Round(
                     started_s=active.clock.elapsed - (ended - started),
@@ -87,11 +97,31 @@ class Decoding:
                     drafted=outcome.drafted,
                     accepted=outcome.accepted,
                     draft_s=outcome.draft_s,
-                    verify_s=verified - drafted,
-                    other_s=ended - verified,
+                    verify_s=verify_s,
+                    other_s=ended - started - draft_s - verify_s,
                 )
             )
         return added
+
+    def _verify_in_graph(
+        self, graphs: VerifyGraphs, rows: Sequence[Row], proposal: Proposal
+    ) -> list[list[Draw]] | None:
+        """Verify by a CUDA graph and accept behind it, read once; None when graphs do not work here."""
+        assert all(len(row.samples) == 1 for row in rows)
+        outcome = graphs.verify(
+            [row.tokens[-1] for row in rows],
+            [row.keys[0] for row in rows],
+            proposal,
+            rows[0].active.request.sampling,
+        )
+        if outcome is None:
+            return None
+        draws = [
+            Draw(n, tuple(tokens), tuple(logprobs))
+            for n, tokens, logprobs in zip(outcome.accepted, outcome.tokens, outcome.logprobs, strict=True)
+        ]
+        self._note(rows, proposal, draws)
+        return [[draw] for draw in draws]
 
     def _accept(self, rows: Sequence[Row], proposal: Proposal, logits: torch.Tensor) -> list[list[Draw]]:
         """Return per row and sample how many draft tokens stand, and the tokens to take."""
@@ -113,22 +143,26 @@ class Decoding:
         kept = torch.arange(k + 1, device=device) <= verdict.accepted[:, None]
         tokens = verdict.emitted[kept]
         logprobs = raw_logprobs(logits, at[kept], tokens).tolist()
-        # One NaN or infinity anywhere in a position's logits makes its log-probabilities NaN.
-        if any(math.isnan(logprob) for logprob in logprobs):
-            raise BrokenModelError(f"{self.model.name} computed logits that are not numbers: its weights are broken")
         flat = zip(tokens.tolist(), logprobs, strict=True)
         draws = []
         for n_accepted in verdict.accepted.tolist():
             pairs = list(islice(flat, n_accepted + 1))
             draws.append(Draw(n_accepted, tuple(t for t, _ in pairs), tuple(x for _, x in pairs)))
+        self._note(rows, proposal, draws)
         remaining = iter(draws)
+        return [list(islice(remaining, n)) for n in n_samples]
+
+    def _note(self, rows: Sequence[Row], proposal: Proposal, draws: Sequence[Draw]) -> None:
+        """Count each sample's round. Raises BrokenModelError when the target's logits are no numbers."""
+        # One NaN or infinity anywhere in a position's logits makes its log-probabilities NaN.
+        if any(math.isnan(logprob) for draw in draws for logprob in draw.logprobs):
+            raise BrokenModelError(f"{self.model.name} computed logits that are not numbers: its weights are broken")
         for sample, draw in zip((s for row in rows for s in row.samples), draws, strict=True):
             sample.n_rounds += 1
             sample.n_accepted += draw.n_accepted
         for row, drafted in zip(rows, proposal.tokens, strict=True):
             for sample in row.samples:
                 sample.n_drafted += len(drafted)
-        return [list(islice(remaining, n)) for n in n_samples]
 
 
 def _group(samples: Sequence[Sample], draws: Sequence[Draw]) -> list[tuple[list[Sample], Draw]]:

@@ -9,6 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from decoding.attention import MaskStore
+from decoding.attention_variants import chosen, rows_of
 from decoding.cache import RaggedCache
 
 # A prompt is prefilled in pieces of this many tokens, to bound the mask (piece x length) and the logits.
@@ -18,17 +19,23 @@ PREFILL_PIECE = 512
 class ModelRunner:
     """Runs a causal LM over a `RaggedCache` that it owns for the length of one batch."""
 
-    def __init__(self, model: PreTrainedModel, vocab_size: int, max_rows: int) -> None:
+    def __init__(self, model: PreTrainedModel, vocab_size: int, max_rows: int, *, capacity_step: int = 1) -> None:
+        """`capacity_step` rounds the cache's capacity up, so that a cache that stays in use seldom has to move."""
         self.model = model
+        self.name = model.config.name_or_path or type(model).__name__
+        self._capacity_step = capacity_step
         self.vocab_size = vocab_size
         self.device = model.device
         config = model.config.get_text_config()
-        self.cache = RaggedCache(config.num_hidden_layers, max_rows)
+        self.attention = chosen(model)
+        self.cache = RaggedCache(
+            config.num_hidden_layers, max_rows, uses_kernel=self.attention in ("ragged", "pad", "split")
+        )
 
     @torch.inference_mode()
     def start(self, row: int, tokens: Sequence[int], capacity: int, source: int | None = None) -> None:
         """Begin a row of up to `capacity` tokens with `tokens`, copied from row `source` if that has them."""
-        self.cache.reserve(capacity)
+        self.cache.reserve(-(-capacity // self._capacity_step) * self._capacity_step)
         if source is not None:
             self.cache.start(row, len(tokens), source)
             return
@@ -60,6 +67,7 @@ class ModelRunner:
             logits_to_keep=keep,
             layout=layout,
             masks=MaskStore(),
+            rows=None if self.attention == "sdpa" else rows_of(layout),
         ).logits[0]
         # Ids past the tokenizer's are padding of the embedding matrix and never to be sampled.
         return logits[:, : self.vocab_size]

@@ -20,6 +20,7 @@ from evaluation import datasets as files
 
 TASK_ID = "prompt"
 NAME = "prompt"
+LONGEST_NAME = 200
 _DEF = re.compile(r"^(?:async\s+)?def\s+([A-Za-z_]\w*)", re.MULTILINE)
 
 
@@ -76,6 +77,8 @@ def _task(spec: CompleteSpec) -> files.Task:
             "entry_point is empty and the prompt defines no function: name the function that the test calls",
             "entry_point",
         )
+    if len(entry_point) > LONGEST_NAME:
+        raise BadInput(f"entry_point has {len(entry_point)} characters: give a function's name", "entry_point")
     return files.Task(
         task_id=TASK_ID,
         prompt=spec.prompt,

@@ -14,7 +14,7 @@ from app.events import sse
 from app.models import service as models
 from app.openai import service
 from app.openai.schemas import CompletionRequest
-from app.runs.schemas import bad_input
+from app.schemas import bad_input
 from app.web import context
 
 bp = Blueprint("openai_api", __name__, url_prefix="/v1")

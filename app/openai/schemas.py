@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from app.complete.schemas import MAX_CHARACTERS
 from app.runs.schemas import MAX_BUDGET_S, MAX_N, MAX_TOKENS, DecodingSpec
+from app.schemas import Text
 from evaluation.datasets import Task
 
 MAX_PROMPTS = 128
@@ -23,7 +24,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 }
 
 
-OneOrMore = Annotated[tuple[str, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)]
+OneOrMore = Annotated[tuple[Text, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)]
 
 
 class StreamOptions(BaseModel):
@@ -43,9 +44,9 @@ class CompletionRequest(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    model: str = Field(min_length=1, max_length=500)
+    model: Text = Field(min_length=1, max_length=500)
     prompt: OneOrMore
-    suffix: str | None = Field(None, max_length=MAX_CHARACTERS)
+    suffix: Text | None = Field(None, max_length=MAX_CHARACTERS)
     n: int = Field(1, ge=1, le=MAX_N)
     max_tokens: int = Field(16, ge=1, le=MAX_TOKENS)
     temperature: float = Field(1.0, ge=0, le=2)

@@ -25,8 +25,8 @@ from app.runs.decode import FAULT
 from app.runs.models import Run, RunTask
 from app.runs.reaper import LOST
 from app.runs.repository import get_run
-from app.runs.schemas import bad_input
 from app.samples.models import Sample
+from app.schemas import bad_input
 from app.states import RunState, TaskState
 
 TAKE_UP_S = 120.0

@@ -19,6 +19,7 @@ from app.db import reason, utcnow
 from app.workers.models import Worker
 
 HEARTBEATS = 2  # of a job go by between two reports of its worker
+ALIVE_S = 60.0  # a worker reports itself several times within this
 FORGET_AFTER = dt.timedelta(days=1)
 log = structlog.get_logger(__name__)
 
@@ -30,6 +31,11 @@ def list_workers(session: Session) -> Sequence[Worker]:
     ).all()
 
 
+def is_alive(worker: Worker, now: dt.datetime) -> bool:
+    """Heard of lately."""
+    return (now - worker.last_seen_at).total_seconds() <= ALIVE_S
+
+
 def report(ctx: Context) -> None:
     """Writes that this process lives, and which model it holds."""
     with ctx.database.session() as session:
@@ -37,6 +43,7 @@ def report(ctx: Context) -> None:
             name=ctx.worker_name, host=socket.gethostname(), pid=os.getpid()
         )
         row.last_seen_at, row.model, row.device = utcnow(), engines.loaded_model(), engines.loaded_device()
+        row.loading = engines.loading_model()
         session.add(row)
 
 

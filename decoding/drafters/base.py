@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
+
+import torch
 
 from decoding.row import Row
 from decoding.sampling import Distribution
+
+PENDING = -2
+"""In the place of a draft token that is still on the device."""
 
 MODEL_EVIDENCE = 0
 """The evidence behind a draft model's tokens; a lookup's is the length of its match, from 1."""
@@ -19,12 +24,14 @@ class Proposal:
 
     `evidence` tells per row why the tokens were proposed: `MODEL_EVIDENCE`, or a match of that many tokens. `q` holds
     one distribution per row and step, [R * k, C] in row order with k the longest draft; None says that every draft is
-    a certainty of its drafter (one-hot), as a lookup's are.
+    a certainty of its drafter (one-hot), as a lookup's are. `pending` int64 [R, k] holds on the device the tokens that
+    `tokens` only marks as PENDING: a draft that a CUDA graph has made and nobody has read.
     """
 
     tokens: list[list[int]]
     evidence: list[int]
     q: Distribution | None = None
+    pending: torch.Tensor | None = None
 
     def cut(self, lengths: Sequence[int]) -> Proposal:
         """Return the first `lengths[r]` tokens of each row."""
@@ -34,7 +41,18 @@ class Proposal:
             R, C = len(tokens), q.width
             ids, logp = (t.view(R, k, C)[:, :shorter].reshape(-1, C) for t in (q.ids, q.logp))
             q = Distribution(ids, logp)
-        return Proposal(tokens, self.evidence, q)
+        return replace(self, tokens=tokens, q=q)
+
+    def settled(self) -> Proposal:
+        """Return the proposal with all tokens read from the device."""
+        if self.pending is None:
+            return self
+        drawn = self.pending.tolist()
+        tokens = [
+            [drawn[r][i] if token == PENDING else token for i, token in enumerate(row)]
+            for r, row in enumerate(self.tokens)
+        ]
+        return replace(self, tokens=tokens, pending=None)
 
 
 class Drafter(Protocol):

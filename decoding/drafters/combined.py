@@ -36,7 +36,7 @@ class LookupThenModel:
         q = drawn.q
         if q is not None:
             q = _with_certainties(q, looked.tokens, max(map(len, tokens)))
-        return Proposal(tokens, looked.evidence, q)
+        return Proposal(tokens, looked.evidence, q, drawn.pending)
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Keep both in step."""

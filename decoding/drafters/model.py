@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from decoding.drafters.base import MODEL_EVIDENCE, Proposal
-from decoding.models import LoadedModel
+from decoding.drafters.base import MODEL_EVIDENCE, PENDING, Proposal
+from decoding.graphs import FIRST_FEED, DraftGraphs
 from decoding.noise import Role
 from decoding.row import Row
 from decoding.runner import ModelRunner
@@ -21,8 +21,9 @@ class ModelDrafter:
     stream of its own.
     """
 
-    def __init__(self, draft: LoadedModel, vocab_size: int, max_rows: int, *, coupled: bool) -> None:
-        self._runner = ModelRunner(draft.model, min(vocab_size, draft.vocab_size), max_rows)
+    def __init__(self, runner: ModelRunner, graphs: DraftGraphs | None = None, *, coupled: bool) -> None:
+        self._runner = runner
+        self._graphs = graphs
         self._role = Role.SAMPLE if coupled else Role.DRAFT
         self._base: list[int] = []
 
@@ -45,6 +46,8 @@ class ModelDrafter:
         evidence = [MODEL_EVIDENCE] * len(rows)
         if not any(lengths):
             return Proposal(drafts, evidence)
+        if self._graphs is not None and (drawn := self._draw_in_graph(self._graphs, rows, lengths)) is not None:
+            return drawn
         for step in range(max(lengths)):
             active = [r for r, k in enumerate(lengths) if k > step]
             feed: list[list[int]] = [[] for _ in rows]
@@ -59,6 +62,26 @@ class ModelDrafter:
                 drafts[r].append(token)
             steps.append((active, q))
         return Proposal(drafts, evidence, _stack(steps, drafts, runner.device))
+
+    def _draw_in_graph(self, graphs: DraftGraphs, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal | None:
+        """Draw the same in one CUDA graph, and leave the tokens on the device; None when graphs do not work here."""
+        runner, cache = self._runner, self._runner.cache
+        unseen = [row.tokens[length:] for row, length in zip(rows, cache.lens, strict=True)]
+        # What a graph does not take in, after rounds in which others drafted, is fed before it.
+        behind = [u[:-1] if k and len(u) > FIRST_FEED else [] for u, k in zip(unseen, lengths, strict=True)]
+        if any(behind):
+            runner.forward(behind, last_only=True)
+            cache.commit([len(tokens) for tokens in behind])
+        # A row that does not draft takes part with a token that is never committed.
+        feed = [u[len(b) :] if k else [0] for u, b, k in zip(unseen, behind, lengths, strict=True)]
+        k = max(lengths)
+        keys = [row.keys[0] for row in rows]
+        drawn = graphs.draft(feed, keys, k, rows[0].active.request.sampling)
+        if drawn is None:
+            return None
+        cache.commit([len(tokens) + k - 1 if wanted else 0 for tokens, wanted in zip(feed, lengths, strict=True)])
+        tokens = [[PENDING] * wanted for wanted in lengths]
+        return Proposal(tokens, [MODEL_EVIDENCE] * len(rows), drawn[1], drawn[0])
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Forget the rejected drafts: the cache keeps what the row's text confirms."""
