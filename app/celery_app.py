@@ -32,11 +32,13 @@ celery_app.conf.update(
     worker_concurrency=1,
     worker_pool_start_method="spawn",  # CUDA does not survive a fork
     worker_proc_alive_timeout=120,  # a child that imports torch needs longer than the default of 4 s
-    worker_cancel_long_running_tasks_on_connection_loss=True,
+    # The message may then come twice, which the row's lease makes harmless; cancelling would kill a loaded model.
+    worker_cancel_long_running_tasks_on_connection_loss=False,
     worker_soft_shutdown_timeout=30,
     worker_enable_soft_shutdown_on_idle=True,
     worker_hijack_root_logger=False,
     broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,  # a broker that is away for an hour is no reason to stop
     task_publish_retry=True,
     task_time_limit=HARD_LIMIT_S,
     task_queues=[Queue(name, routing_key=name) for name in queues.ALL],

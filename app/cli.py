@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import logging
-import sys
 from typing import Any
 
 import click
-import structlog
 
 from app.errors import BasslineError
 
@@ -27,6 +24,7 @@ COMMANDS = {
     "bench": "app.commands.bench:bench",
     "db": "app.commands.admin:db",
     "tokens": "app.commands.admin:tokens",
+    "users": "app.commands.admin:users",
 }
 
 
@@ -80,20 +78,10 @@ def main() -> None:
 
 
 def _log_to_stderr() -> None:
+    from app import observability  # noqa: PLC0415
     from app.settings import load_settings  # noqa: PLC0415
 
-    level = logging.getLevelNamesMapping()[load_settings().log_level.upper()]
-    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    observability.configure(load_settings())
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ CACHE_DIR = "BASSLINE_CACHE_DIR"
 class Context:
     """One per process. Tests build their own with fakes for `load_engine` and `make_grader`.
 
-    `stopping` is set when the process shuts down: jobs are put down within a second and stay claimable.
+    `stopping` is set when the process shuts down: jobs are put down within a second and stay claimable. `streams` is
+    taken by whoever keeps a web thread waiting, so that the pages stay reachable.
     """
 
     settings: Settings
@@ -29,6 +30,10 @@ class Context:
     make_grader: ports.GraderFactory = ports.SandboxGrader
     stopping: threading.Event = field(default_factory=threading.Event)
     worker_name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
+    streams: threading.BoundedSemaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.streams = threading.BoundedSemaphore(self.settings.max_streams)
 
 
 def make_context(settings: Settings | None = None) -> Context:

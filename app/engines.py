@@ -19,13 +19,18 @@ class _Held(threading.local):
 
 _held = _Held()
 _in_memory: dict[int, tuple[str, str]] = {}  # thread -> (target, device), for the workers table
+_loading: dict[int, str] = {}  # thread -> target, likewise
 
 
 def get(ctx: Context, config: EngineConfig, on_progress: OnProgress) -> Engine:
     """This thread's engine for `config`, loaded and warm. Whatever the loader raises passes through."""
     if _held.engine is None or _held.config != config:
         drop()  # two models side by side may not fit into memory
-        _held.engine = ctx.load_engine(config, on_progress)
+        _loading[threading.get_ident()] = config.target
+        try:
+            _held.engine = ctx.load_engine(config, on_progress)
+        finally:
+            del _loading[threading.get_ident()]
         _held.config = config
         device = _held.engine.provenance().get("device") or config.device
         _in_memory[threading.get_ident()] = (config.target, str(device))
@@ -41,6 +46,11 @@ def drop() -> None:
 def loaded_model() -> str | None:
     """The target that some thread of this process holds, or None."""
     return next((target for target, _ in _in_memory.values()), None)
+
+
+def loading_model() -> str | None:
+    """The target that some thread of this process is loading now, or None."""
+    return next(iter(_loading.values()), None)
 
 
 def loaded_device() -> str | None:

@@ -45,6 +45,12 @@ class Unavailable(BasslineError):  # noqa: N818 (reads as what happened)
     code = "unavailable"
 
 
+class Busy(Unavailable):
+    """Too many of these are open at once; the same request succeeds a little later."""
+
+    code = "busy"
+
+
 class Unauthorized(BasslineError):  # noqa: N818 (reads as what happened)
     """No token, or one that is not valid."""
 

@@ -8,13 +8,15 @@ import secrets
 
 from flask import Flask
 
-from app import health, problems, security, tables, web
+from app import etags, health, limits, metrics, openapi, problems, requestlog, security, tables, web
 from app.context import Context, make_context
 from app.errors import BadInput
+from app.idempotency import service as idempotency
 
 DOMAINS = (
     "leaderboard",
     "complete",
+    "openai",
     "runs",
     "samples",
     "datasets",
@@ -36,14 +38,18 @@ def create_app(context: Context | None = None) -> Flask:
     app = Flask("app", static_folder="static", template_folder="templates")
     app.config.update(
         SECRET_KEY=ctx.settings.secret_key or secrets.token_hex(32),
-        MAX_CONTENT_LENGTH=64 * 2**20,
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_COOKIE_HTTPONLY=True,
     )
     web.init(app, ctx)
+    requestlog.init(app)
     problems.init(app)
-    csrf = security.init(app)
-    app.register_blueprint(health.bp)
+    csrf = security.init(app, ctx.settings.proxies)
+    limit_views = limits.init(app, ctx.settings)
+    idempotency.init(app)
+    etags.init(app)
+    for blueprint in (health.bp, metrics.bp, openapi.bp):
+        app.register_blueprint(blueprint)
     for domain in DOMAINS:
         for layer in ("api", "pages"):
             module = f"app.{domain}.{layer}"
@@ -52,4 +58,5 @@ def create_app(context: Context | None = None) -> Flask:
                 app.register_blueprint(blueprint)
                 if layer == "api":
                     csrf.exempt(blueprint)  # security.py refuses cross-site calls instead
+    limit_views()
     return app

@@ -3,31 +3,56 @@
 from __future__ import annotations
 
 import http
-from typing import Any
 
 import structlog
-from flask import Flask, Response, json, render_template, request
+from flask import Flask, Response, render_template, request
 from jinja2 import TemplateNotFound
-from pydantic import ValidationError
+from pydantic import Field
 from werkzeug.exceptions import HTTPException
 
-from app.errors import BadInput, BasslineError
-from app.runs.schemas import bad_input
+from app.errors import BasslineError
+from app.schemas import Shown
 
 log = structlog.get_logger(__name__)
+CONTENT_TYPE = "application/problem+json"
+KEPT_HEADERS = ("Allow", "Retry-After")  # of HTTP's own errors
+
+
+class Fault(Shown):
+    """Which field of the request is wrong."""
+
+    field: str
+    detail: str
+
+
+class Problem(Shown):
+    """RFC 9457: what went wrong, in one sentence that says what to do."""
+
+    type: str = "about:blank"
+    title: str = Field(description="the status in words")
+    status: int
+    detail: str = Field(description="what is wrong and what to do")
+    instance: str = Field(description="the path that was asked for")
+    code: str = Field(description="the kind of error, for programs")
+    errors: list[Fault] = Field([], description="the fields at fault, where there are such")
 
 
 def init(app: Flask) -> None:
-    """Registers one handler each for our errors, pydantic's, HTTP's and the unforeseen."""
+    """Registers one handler each for our errors, HTTP's and the unforeseen."""
     app.register_error_handler(BasslineError, lambda e: _answer(e.status, str(e), e.code, getattr(e, "field", None)))
-    app.register_error_handler(ValidationError, _invalid)
-    app.register_error_handler(HTTPException, lambda e: _answer(e.code or 500, e.description or e.name, "http"))
+    app.register_error_handler(HTTPException, _http)
     app.register_error_handler(Exception, _unforeseen)
 
 
-def _invalid(error: ValidationError) -> Response:
-    fault = bad_input(error)
-    return _answer(BadInput.status, str(fault), BadInput.code, fault.field)
+def _http(error: HTTPException) -> Response:
+    if error.response is not None:
+        assert isinstance(error.response, Response)
+        return error.response
+    answer = _answer(error.code or 500, error.description or error.name, "http")
+    for name, value in error.get_headers(request.environ):
+        if name in KEPT_HEADERS:
+            answer.headers[name] = value
+    return answer
 
 
 def _unforeseen(error: Exception) -> Response:
@@ -39,17 +64,16 @@ def _answer(status: int, detail: str, code: str, field: str | None = None) -> Re
     title = http.HTTPStatus(status).phrase
     if not request.path.startswith("/api/"):
         return _page(status, title, detail)
-    problem: dict[str, Any] = {
-        "type": "about:blank",
-        "title": title,
-        "status": status,
-        "detail": detail,
-        "instance": request.path,
-        "code": code,
-    }
-    if field:
-        problem["errors"] = [{"field": field, "detail": detail}]
-    return Response(json.dumps(problem), status, content_type="application/problem+json")
+    problem = Problem(
+        type="about:blank",
+        title=title,
+        status=status,
+        detail=detail,
+        instance=request.path,
+        code=code,
+        errors=[Fault(field=field, detail=detail)] if field else [],
+    )
+    return Response(problem.model_dump_json(), status, content_type=CONTENT_TYPE)
 
 
 def _page(status: int, title: str, detail: str) -> Response:

@@ -1,12 +1,21 @@
-"""Who may call, and what browsers may do with our pages: tokens, cross-site refusal, CSRF, response headers."""
+"""Who may call, and what browsers may do with our pages: callers, scopes, cross-site refusal, CSRF, headers."""
 
 from __future__ import annotations
 
-from flask import Flask, Response, request
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from flask import Flask, Response, current_app, g, redirect, request, session, url_for
+from flask.sessions import SecureCookieSessionInterface
 from flask_wtf.csrf import CSRFProtect  # type: ignore[import-untyped]
+from werkzeug.middleware.proxy_fix import ProxyFix
 
 from app.accounts import service as accounts
+from app.accounts import users
+from app.accounts.service import Caller
 from app.errors import Forbidden, Unauthorized
+from app.states import Scope
 from app.web import context
 
 CSP = (
@@ -20,20 +29,66 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-PUBLIC_PREFIX = "/api/v1/health/"
+API = ("/api/", "/v1/")  # ours, and the OpenAI-compatible one
+PUBLIC = frozenset({"static", "health.live", "health.ready", "openapi.document", "accounts.login", "accounts.sign_in"})
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+SCOPE = "scope"
+V = TypeVar("V", bound=Callable[..., Any])
 
 
-def init(app: Flask) -> CSRFProtect:
-    """Puts the checks before every request and the headers on every answer. Returns the CSRF protection of forms."""
+class _Sessions(SecureCookieSessionInterface):
+    """Flask's signed cookie, marked Secure whenever the browser came over https."""
+
+    def get_cookie_secure(self, app: Flask) -> bool:
+        return request.is_secure
+
+
+def init(app: Flask, proxies: int) -> CSRFProtect:
+    """Puts the checks before every request and the headers on every answer. Returns the CSRF protection of forms.
+
+    `proxies` is how many reverse proxies may say where a request came from (X-Forwarded-For, -Proto, -Host).
+    """
+    if proxies:
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=proxies, x_proto=proxies, x_host=proxies)  # type: ignore[method-assign]
+    app.session_interface = _Sessions()
+    app.permanent_session_lifetime = users.SESSION_LIFETIME
     app.before_request(_check)
     app.after_request(_headers)
     return CSRFProtect(app)
 
 
-def _check() -> None:
-    if request.path.startswith(PUBLIC_PREFIX):
-        return
+def needs(scope: Scope) -> Callable[[V], V]:
+    """Marks a view that needs another scope than its method says."""
+
+    def mark(view: V) -> V:
+        setattr(view, SCOPE, scope)
+        return view
+
+    return mark
+
+
+def scope_of(view: Callable[..., Any], method: str) -> Scope:
+    """What a view needs: as marked, else reading for a safe method, admin to delete, submit for the rest."""
+    marked = getattr(view, SCOPE, None)
+    if marked is not None:
+        return Scope(marked)
+    if method in SAFE:
+        return Scope.READ
+    return Scope.ADMIN if method == "DELETE" else Scope.SUBMIT
+
+
+def caller() -> Caller:
+    """Who this request comes from."""
+    found: Caller = g.caller
+    return found
+
+
+def is_api(path: str) -> bool:
+    """Whether the path belongs to programs rather than to people."""
+    return path.startswith(API)
+
+
+def _check() -> Response | None:
     settings = context().settings
     if request.method not in SAFE and request.headers.get("Sec-Fetch-Site", "same-origin") not in (
         "same-origin",
@@ -41,24 +96,53 @@ def _check() -> None:
     ):
         raise Forbidden("this was sent by a page of another site: use the service's own pages")
     if settings.require_tokens:
-        accounts.authenticate(context(), _presented_token())
-    elif settings.embedded and request.host.rsplit(":", 1)[0] not in LOOPBACK:
-        # Without tokens only this machine may ask; another host name means a rebound DNS name in a browser.
-        raise Forbidden(f"the host {request.host} is not this machine: open http://127.0.0.1 instead")
+        g.caller = _caller()
+        if g.caller is None and request.endpoint not in PUBLIC:
+            return _ask()
+    else:
+        if settings.embedded and request.host.rsplit(":", 1)[0] not in LOOPBACK and request.endpoint not in PUBLIC:
+            # Without tokens only this machine may ask; another host name means a rebound DNS name in a browser.
+            raise Forbidden(f"the host {request.host} is not this machine: open http://127.0.0.1 instead")
+        g.caller = accounts.LOCAL
+    if request.endpoint is not None and request.endpoint not in PUBLIC:
+        needed = scope_of(current_app.view_functions[request.endpoint], request.method)
+        if not g.caller.scope.allows(needed):
+            raise Forbidden(f"this needs the scope {needed}, yours is {g.caller.scope}: use a token that allows it")
+    return None
 
 
-def _presented_token() -> str:
-    """The bearer token, or the password of HTTP Basic (what a browser asks its user for)."""
-    given = request.authorization
-    secret = (given.token or given.password) if given is not None else None
-    if not secret:
-        raise Unauthorized("this needs a token: send `Authorization: Bearer TOKEN`, made by `bassline tokens create`")
-    return secret
+def _caller() -> Caller | None:
+    """By token, or by a browser's session; on the API a session may only read. None for neither."""
+    if "Authorization" in request.headers:
+        given = request.authorization
+        if given is None or given.type != "bearer" or not given.token:
+            raise Unauthorized("the Authorization header is not understood: send `Authorization: Bearer TOKEN`")
+        return accounts.authenticate(context(), given.token)
+    found = users.signed_in(context(), session)
+    return None if is_api(request.path) and request.method not in SAFE else found
+
+
+def _ask() -> Response:
+    """Sends people to the login page. Raises Unauthorized for programs."""
+    if is_api(request.path) or request.method not in SAFE:
+        raise Unauthorized("this needs a token: send `Authorization: Bearer TOKEN`, made on the page Tokens")
+    answer = redirect(url_for("accounts.login", next=request.full_path.rstrip("?")))
+    assert isinstance(answer, Response)
+    return answer
+
+
+def own_path(target: str | None) -> str:
+    """Where to go after signing in: a path of this service, never another site."""
+    parts = urlsplit((target or "").replace("\\", "/"))
+    local = not parts.scheme and not parts.netloc and parts.path.startswith("/")
+    return target if target and local else url_for("leaderboard.index")
 
 
 def _headers(response: Response) -> Response:
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     if response.status_code == Unauthorized.status:
-        response.headers.setdefault("WWW-Authenticate", 'Basic realm="bassline", charset="UTF-8"')
+        response.headers.setdefault("WWW-Authenticate", 'Bearer realm="bassline"')
+    if is_api(request.path):
+        response.headers.setdefault("Cache-Control", "private, no-cache")
     return response

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Literal, Self
 
+from limits import parse as parse_rate
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy.engine import make_url
@@ -32,11 +33,17 @@ class Settings(BaseSettings):
     cache_dir: Path | None = Field(None, description="folder of the model cache; empty: the fetcher's default")
     secret_key: str = Field("", description="signs cookies; empty: made at start (embedded only)")
     require_tokens: bool = Field(False, description="the API asks for a token; needed to bind a public address")
+    max_streams: int = Field(
+        8, ge=1, le=256, description="live streams and waiting completions of a web process; keep below its threads"
+    )
+    rate_limit: str = Field("1200/minute", description="API requests of one caller; empty: no limit")
+    proxies: int = Field(0, ge=0, le=5, description="reverse proxies in front whose X-Forwarded headers are believed")
     exec_workers: int = Field(2, ge=1, le=64, description="sandboxed programs graded at the same time")
     reap_interval_s: float = Field(15.0, gt=0, description="seconds between looks for lost jobs")
     lease_s: float = Field(30.0, gt=0, description="seconds a worker owns a job without a heartbeat")
     heartbeat_s: float = Field(5.0, gt=0, description="seconds between heartbeats of a job")
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
+    log_format: Literal["console", "json"] = Field("console", description="lines for people or for a log store")
 
     @field_validator("database_url")
     @classmethod
@@ -56,6 +63,16 @@ class Settings(BaseSettings):
     def _known_broker(cls, value: str) -> str:
         if value and not value.startswith((MEMORY_BROKER, "redis://", "rediss://", "unix://", "redis+socket://")):
             raise ValueError("use memory:// or redis://HOST:6379/0")
+        return value
+
+    @field_validator("rate_limit")
+    @classmethod
+    def _known_rate(cls, value: str) -> str:
+        try:
+            if value:
+                parse_rate(value)
+        except ValueError:
+            raise ValueError("use a form like 1200/minute, or leave it empty for none") from None
         return value
 
     @model_validator(mode="after")

@@ -52,6 +52,22 @@ class DatasetKind(enum.StrEnum):
     PROMPT = "prompt"
 
 
+class Scope(enum.StrEnum):
+    """What a caller may do; each includes those before it.
+
+    `read` looks, `submit` also starts, cancels and imports, `admin` also deletes and sees everybody's tokens.
+    """
+
+    READ = "read"
+    SUBMIT = "submit"
+    ADMIN = "admin"
+
+    def allows(self, needed: Scope) -> bool:
+        """Whether a caller with this scope may do what needs `needed`."""
+        order = list(Scope)
+        return order.index(self) >= order.index(needed)
+
+
 OPEN_RUN_STATES = (RunState.QUEUED, RunState.RUNNING)
 OPEN_TASK_STATES = (TaskState.QUEUED, TaskState.DECODING, TaskState.DECODED, TaskState.GRADING)
 PASSED = "passed"

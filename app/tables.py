@@ -3,6 +3,7 @@
 from app.accounts.models import Token, User
 from app.datasets.models import Dataset, DatasetCheck, Task
 from app.db import Base
+from app.idempotency.models import IdempotencyKey
 from app.runs.models import Run, RunCurve, RunTask
 from app.samples.models import Sample
 from app.workers.models import Worker
@@ -12,6 +13,7 @@ metadata = Base.metadata
 __all__ = [
     "Dataset",
     "DatasetCheck",
+    "IdempotencyKey",
     "Run",
     "RunCurve",
     "RunTask",

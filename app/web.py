@@ -6,12 +6,14 @@ their own short units of work.
 
 from __future__ import annotations
 
-from flask import Flask, current_app, g
+from flask import Flask, Response, current_app, g
 from sqlalchemy.orm import Session
 
 from app.context import Context
+from app.errors import Unavailable
 
 KEY = "bassline"
+RETRY_AFTER_S = 2
 
 
 def context() -> Context:
@@ -29,10 +31,16 @@ def session() -> Session:
 
 
 def init(app: Flask, ctx: Context) -> None:
-    """Hangs the context on the application and closes sessions at teardown."""
+    """Hangs the context on the application, closes sessions at teardown, and says when to come back after a 503."""
     app.extensions[KEY] = ctx
 
     @app.teardown_appcontext
     def _close(_error: BaseException | None) -> None:
         if (open_session := g.pop("session", None)) is not None:
             open_session.close()
+
+    @app.after_request
+    def _when(response: Response) -> Response:
+        if response.status_code == Unavailable.status:
+            response.headers.setdefault("Retry-After", str(RETRY_AFTER_S))
+        return response

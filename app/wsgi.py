@@ -1,9 +1,11 @@
 """What gunicorn serves."""
 
+from app import observability
 from app.celery_app import configure
 from app.context import make_context
 from app.factory import create_app
 
 _context = make_context()
+observability.configure(_context.settings)
 configure(_context.settings)
 application = create_app(_context)

@@ -7,6 +7,8 @@ packed into one tile (GQA packing), so keys and values are read once and never r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch.nn import functional as F
 from transformers import AttentionInterface
@@ -37,9 +39,7 @@ def ragged_cache_attention(
     """Return [1, N, Hq, D]: each packed token attends to its own row's slots up to its own position."""
     if layout is None or masks is None:
         raise UnsupportedAttentionError("this model does not hand keyword arguments on to its attention")
-    for name in _UNSUPPORTED:
-        if kwargs.get(name) is not None:
-            raise UnsupportedAttentionError(f"attention with {name} is not supported")
+    check_supported(kwargs)
     R, Hkv, _, D = key.shape
     Hq, T, L = query.shape[1], layout.gather.shape[1], layout.longest
     group = Hq // Hkv
@@ -58,6 +58,13 @@ def ragged_cache_attention(
     if not layout.is_rectangular:
         out = out[layout.scatter]
     return out.unsqueeze(0), None
+
+
+def check_supported(features: Mapping[str, object]) -> None:
+    """Raise `UnsupportedAttentionError` if a model asks for a feature that ours lacks."""
+    for name in _UNSUPPORTED:
+        if features.get(name) is not None:
+            raise UnsupportedAttentionError(f"attention with {name} is not supported")
 
 
 class MaskStore:

@@ -2,83 +2,96 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
+from decoding.active import ActiveRequest
 from decoding.drafters.base import Drafter
-from decoding.request import FinishReason, Request, Sample
+from decoding.models import LoadedModel
+from decoding.request import FinishReason, Sample
 from decoding.row import Row
 from decoding.runner import ModelRunner
 from decoding.text import TextStream
 
 
 class Batch:
-    """n samples of one request, at most `max_samples` of them at a time.
+    """Samples of one or more requests, at most `max_samples` of them at a time.
 
-    Slot r of the target's cache, of the drafter's and of `rows` always belong together. Samples start together in one
-    row where they may share (`shared`), else in a row each. A row that finishes gives its slot to waiting samples,
-    which start from the prompt already in the slot's cache, or else the last row moves into it.
+    Slot r of the target's cache, of the drafter's and of `rows` always belong together. Samples of a request start
+    together in one row where they may share (`shared`), else in a row each. A row that finishes gives its slot to
+    waiting samples of its request, which start from the prompt already in the slot's cache, or else the last row moves
+    into it.
     """
 
     def __init__(
-        self, request: Request, prompt: list[int], limit: int, tokenizer: Any, *, max_samples: int, shared: bool
+        self, model: LoadedModel, target: ModelRunner, drafter: Drafter, *, max_samples: int, shared: bool
     ) -> None:
-        self.request = request
-        self.prompt = prompt
-        self.limit = limit
+        self.target = target
+        self.drafter = drafter
+        self.max_samples = max_samples
         self.shared = shared
-        self._tokenizer = tokenizer
-        self.samples = [Sample(index=i, seed=request.seed) for i in range(request.n)]
-        self.max_samples = min(request.n, max_samples)
-        self._waiting = deque(self.samples)
-        first = [self._waiting.popleft() for _ in range(self.max_samples)]
-        groups = [first] if shared else [[sample] for sample in first]
-        self.rows = [self._start(group) for group in groups]
+        self.rows: list[Row] = []
+        self.active: list[ActiveRequest] = []
+        self._tokenizer = model.tokenizer
 
-    def fork(self, slot: int, parts: Sequence[Sequence[Sample]], target: ModelRunner, drafter: Drafter) -> list[Row]:
-        """Part a row's samples: the first part keeps the slot, the others get new ones; return all, in that order."""
-        rows = [self.rows[slot]]
+    @property
+    def n_free(self) -> int:
+        """Places for samples that nobody takes."""
+        return self.max_samples - sum(len(row.samples) for row in self.rows if not row.is_finished)
+
+    def admit(self, active: ActiveRequest) -> None:
+        """Prefill a request's prompt and start as many of its samples as there is room for."""
+        self.active.append(active)
+        self._fill()
+
+    def fork(self, slot: int, parts: Sequence[Sequence[Sample]]) -> None:
+        """Part a row's samples: the first part keeps the slot, the others get new ones behind all others."""
         for samples in parts[1:]:
-            rows.append(self.rows[slot].fork(samples))
-            target.cache.fork(slot)
-            drafter.fork(slot, rows[-1])
-        self.rows += rows[1:]
+            self.rows.append(self.rows[slot].fork(samples))
+            # What this round wrote is not yet committed; the draft model's cache is committed as it drafts.
+            self.target.cache.fork(slot, self.target.cache.layout.counts[slot])
+            self.drafter.fork(slot, self.rows[-1])
+
+    def finish(self, active: ActiveRequest, reason: FinishReason) -> list[Row]:
+        """End every sample of a request that has not ended, the waiting ones too; return its rows."""
+        rows = [row for row in self.rows if row.active is active]
+        for row in rows:
+            row.finish(reason)
+        active.finish_waiting(reason)
         return rows
 
-    def retire_finished(self, target: ModelRunner, drafter: Drafter) -> None:
-        """Take finished rows out, from the last slot to the first so that moves never meet one."""
+    def retire(self) -> list[ActiveRequest]:
+        """Take finished rows out and let waiting samples in; return the requests that are done."""
+        # From the last slot to the first, so that a move never meets a finished row.
         for slot in range(len(self.rows) - 1, -1, -1):
             if not self.rows[slot].is_finished:
                 continue
-            if group := self._next_group():
-                self.rows[slot] = self._start(group)
-                target.cache.rewind(slot, len(self.prompt) - 1)
-                drafter.restart(slot, self.rows[slot])
+            if group := self._next_group(self.rows[slot].active):
+                self._start(group, self.rows[slot].active, slot, source=slot)
                 continue
             last = self.rows.pop()
             if slot < len(self.rows):
                 self.rows[slot] = last
-            target.cache.drop(slot)
-            drafter.drop(slot)
+            self.target.cache.drop(slot)
+            self.drafter.drop(slot)
+        self._fill()
+        done = [active for active in self.active if active.is_done]
+        self.active = [active for active in self.active if not active.is_done]
+        return done
 
-    def finish_all(self, reason: FinishReason, now: float) -> Sequence[Row]:
-        """End every sample that is not finished, the waiting ones too; return the rows that were being decoded."""
-        ended = self.rows
-        for row in ended:
-            row.finish(reason, now)
-        for sample in self._waiting:
-            sample.finish_reason, sample.finished_s = reason, now
-        self.rows = []
-        self._waiting.clear()
-        return ended
+    def _fill(self) -> None:
+        for active in self.active:
+            while group := self._next_group(active):
+                twins = (slot for slot, row in enumerate(self.rows) if row.active is active)
+                self._start(group, active, len(self.rows), source=next(twins, None))
 
-    def _next_group(self) -> list[Sample]:
-        """Take the waiting samples that there is room for in one row; none if others took the room already."""
-        n_active = sum(len(row.samples) for row in self.rows if not row.is_finished)
-        n_places = self.max_samples - n_active if self.shared else 1
-        return [self._waiting.popleft() for _ in range(min(n_places, len(self._waiting)))]
+    def _next_group(self, active: ActiveRequest) -> list[Sample]:
+        """Take the waiting samples of a request that there is room for in one row."""
+        n_places = self.n_free if self.shared else min(self.n_free, 1)
+        return [active.waiting.popleft() for _ in range(min(n_places, len(active.waiting)))]
 
-    def _start(self, samples: list[Sample]) -> Row:
-        stream = TextStream(self._tokenizer, self.prompt, self.request.stop)
-        return Row(samples, self.request, list(self.prompt), len(self.prompt), self.limit, stream)
+    def _start(self, samples: list[Sample], active: ActiveRequest, slot: int, source: int | None) -> None:
+        """Put a new row into a slot, its prompt copied from slot `source` of the same request or else prefilled."""
+        row = Row(samples, active, list(active.prompt), TextStream(self._tokenizer, active.prompt, active.request.stop))
+        self.rows[slot : slot + 1] = [row]
+        self.target.start(slot, active.prompt[:-1], active.capacity, source)
+        self.drafter.start(slot, row, source)

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch.nn import functional as F
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from decoding.layout import Layout
+from kernels.kv_scatter import kv_scatter
 
 
 class RaggedLayer(CacheLayerMixin):
@@ -41,9 +43,20 @@ class RaggedLayer(CacheLayerMixin):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         layout = self.cache.layout
-        self.keys[layout.row, :, layout.position] = key_states[0].transpose(0, 1)
-        self.values[layout.row, :, layout.position] = value_states[0].transpose(0, 1)
-        return self.keys[: layout.n_rows], self.values[: layout.n_rows]
+        keys, values = key_states[0].transpose(0, 1), value_states[0].transpose(0, 1)
+        if self.cache.uses_kernel:
+            kv_scatter(self.keys, self.values, keys, values, layout.slot, layout.position)
+        else:
+            self.keys[layout.slot, :, layout.position] = keys
+            self.values[layout.slot, :, layout.position] = values
+        rows = slice(layout.first, layout.first + layout.n_rows)
+        return self.keys[rows], self.values[rows]
+
+    def reserve(self, capacity: int) -> None:
+        """Make room for rows of `capacity` tokens, keeping what is there."""
+        if self.is_initialized:
+            more = (0, 0, 0, capacity - self.keys.shape[2])
+            self.keys, self.values = F.pad(self.keys, more), F.pad(self.values, more)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Slots a mask would cover; our attention masks by length and asks for none."""
@@ -59,10 +72,14 @@ class RaggedLayer(CacheLayerMixin):
 
 
 class RaggedCache(Cache):
-    """All layers' buffers for up to `max_rows` rows of up to `capacity` tokens, and the rows' committed lengths."""
+    """All layers' buffers for up to `max_rows` rows of up to `capacity` tokens, and the rows' committed lengths.
 
-    def __init__(self, n_layers: int, max_rows: int, capacity: int) -> None:
+    `uses_kernel` writes keys and values in one launch of the Triton kernel instead of PyTorch's two.
+    """
+
+    def __init__(self, n_layers: int, max_rows: int, capacity: int = 0, *, uses_kernel: bool = False) -> None:
         self.max_rows = max_rows
+        self.uses_kernel = uses_kernel
         self.capacity = capacity
         self.lens: list[int] = []
         self._layout: Layout | None = None
@@ -75,33 +92,40 @@ class RaggedCache(Cache):
             raise RuntimeError("the cache was used outside a forward")
         return self._layout
 
-    def begin(self, counts: Sequence[int], device: torch.device) -> Layout:
-        """Lay out a forward that brings `counts[r]` tokens per row; nothing is committed by it."""
-        layout = Layout.build(self.lens, counts, device)
+    def begin(self, counts: Sequence[int], device: torch.device, first: int = 0) -> Layout:
+        """Lay out a forward that brings `counts[r]` tokens to each row from `first` on; it commits nothing."""
+        layout = Layout.build(self.lens[first : first + len(counts)], counts, device, first)
         if layout.longest > self.capacity:
             # Clamping an index here would silently overwrite live slots.
             raise RuntimeError(f"cache overflow: {layout.longest} tokens, capacity {self.capacity}")
         self._layout = layout
         return layout
 
-    def commit(self, counts: Sequence[int]) -> None:
-        """Advance each row by the tokens that stay; the rest of what the last forward wrote is forgotten."""
-        self.lens = [length + n for length, n in zip(self.lens, counts, strict=True)]
+    def use(self, layout: Layout) -> None:
+        """Write the next forward where `layout` says, for one whose lengths are on the device."""
+        self._layout = layout
 
-    def expand(self, n: int) -> None:
-        """Give the one prefilled row to n rows, copying its committed slots once."""
-        (length,) = self.lens
-        for layer in self.layers:
-            if layer.is_initialized:
-                layer.keys[1:n, :, :length] = layer.keys[0, :, :length]
-                layer.values[1:n, :, :length] = layer.values[0, :, :length]
-        self.lens = [length] * n
+    def commit(self, counts: Sequence[int], first: int = 0) -> None:
+        """Advance each row from `first` on by the tokens that stay; the rest of the last forward is forgotten."""
+        for row, n in enumerate(counts, start=first):
+            self.lens[row] += n
 
-    def fork(self, row: int) -> None:
-        """Give a new last row a copy of `row`: what is committed and what the last forward wrote behind it."""
-        twin = len(self.lens)
-        length = self.lens[row] + self.layout.counts[row]
-        self._copy(row, twin, length)
+    def reserve(self, capacity: int) -> None:
+        """Make room for rows of `capacity` tokens."""
+        if capacity > self.capacity:
+            for layer in self.layers:
+                layer.reserve(capacity)
+            self.capacity = capacity
+
+    def start(self, row: int, length: int = 0, source: int | None = None) -> None:
+        """Begin a row, the next one or one that is over, with the first `length` tokens of the row `source`."""
+        if source is not None and source != row:
+            self._copy(source, row, length)
+        self.lens[row : row + 1] = [length]
+
+    def fork(self, row: int, n_written: int = 0) -> None:
+        """Give a new last row a copy of `row`: what is committed, and `n_written` tokens behind it."""
+        self._copy(row, len(self.lens), self.lens[row] + n_written)
         self.lens.append(self.lens[row])
 
     def drop(self, row: int) -> None:

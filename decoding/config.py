@@ -11,6 +11,7 @@ Acceptance = Literal["coupled", "maximal"]
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEVICES = ("auto", "cpu", "cuda")
+ATTENTIONS = ("auto", "reference", "sdpa", "pad", "split", "ragged")
 ACCEPTANCES = ("coupled", "maximal")
 MAX_DRAFT_LENGTH = 32
 NAMED_LENGTHS = ("goodput", "bass", "table")
@@ -31,7 +32,8 @@ class EngineConfig:
 
     `drafter` is `none`, `ngram` (looks up the row's own text), `sibling` (looks up the text of all samples of the
     task), a model reference, or `sibling+MODEL` / `ngram+MODEL`. `draft_length` is `goodput`, `bass`,
-    `table` (needs a profile, see `bassline bench profile`) or `fixed:K`.
+    `table` (needs a profile, see `bassline bench profile`) or `fixed:K`. `attention` is explained in
+    `attention_variants.py`; auto is the fastest for the device.
     Raises RequestError on a value that no engine can honour.
     """
 
@@ -41,11 +43,13 @@ class EngineConfig:
     acceptance: str = "coupled"
     dtype: str = "auto"
     device: str = "auto"
+    attention: str = "auto"
     max_batch: int = 16
 
     def __post_init__(self) -> None:
         _one_of("dtype", self.dtype, DTYPES)
         _one_of("device", self.device, DEVICES)
+        _one_of("attention", self.attention, ATTENTIONS)
         _one_of("acceptance", self.acceptance, ACCEPTANCES)
         if self.max_batch < 1:
             raise RequestError(f"max_batch is {self.max_batch}: it must be at least 1")

@@ -12,34 +12,36 @@ A sample finishes the moment it stops, hits its length or runs out of time; its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
 import torch
 import transformers
 
-from decoding.attention import ATTENTION_NAME
+from decoding.active import ActiveRequest, encode
+from decoding.attention_variants import NAMES, chosen, pick_attention
 from decoding.batch import Batch
-from decoding.clock import Clock
+from decoding.clock import RoundTimer
 from decoding.config import MAX_DRAFT_LENGTH, EngineConfig, parse_draft_length, parse_drafter
-from decoding.device import device_name
+from decoding.device import device_name, pick_device
 from decoding.draft_length import BassLength, DraftLength, FixedLength, GoodputLength, TableLength
 from decoding.drafters.base import Drafter, NoDrafter
 from decoding.drafters.combined import LookupThenModel
 from decoding.drafters.lookup import LookupDrafter
 from decoding.drafters.model import ModelDrafter
 from decoding.goodput import AcceptanceModel
-from decoding.memory import peak_memory_bytes
+from decoding.graphed_models import GraphedModels
 from decoding.models import LoadedModel, check_same_tokenizer, load
 from decoding.prepack import prepack
 from decoding.profile import Profile, find
 from decoding.request import (
     Completion,
     OnUpdate,
+    OnUpdateOf,
     Origin,
     Request,
     RequestError,
-    Round,
     SamplingParams,
     ShouldCancel,
     Update,
@@ -50,18 +52,30 @@ from decoding.runner import ModelRunner
 from decoding.sampling import shape
 from decoding.verify_cost import SIZES, VerifyCost, measure
 
+# Shorter prefills say little about what a token of a prompt costs.
+_FEWEST_TO_TIME = 16
+
 
 class Engine:
-    """A target, a drafter and the rules between them; decodes one request at a time."""
+    """A target, a drafter and the rules between them; decodes one request at a time, or many in one batch."""
 
-    def __init__(self, config: EngineConfig, target: LoadedModel, draft: LoadedModel | None) -> None:
+    def __init__(
+        self, config: EngineConfig, target: LoadedModel, draft: LoadedModel | None, *, graphs: bool | None = None
+    ) -> None:
+        """`graphs` runs rounds as CUDA graphs; by default on a GPU with the attention that can be captured.
+
+        On a CPU, where tests ask for it, a graph is replayed by running its work again.
+        """
         self.config = config
         self.target = target
         self.draft = draft
         # Costs learnt from earlier requests, so that the first round of the next can be predicted.
         self._acceptance = AcceptanceModel()
-        self._round_s = 0.0
+        self._rounds = RoundTimer()
         self._prefill_s_per_token = 0.0
+        if graphs is None:
+            graphs = target.device.type == "cuda" and chosen(target.model) == "ragged"
+        self._graphs = GraphedModels(target, draft, config) if graphs else None
 
     @classmethod
     def load(cls, config: EngineConfig, on_progress: Callable[[str], None] | None = None) -> Engine:
@@ -105,7 +119,7 @@ class Engine:
             "device": device_name(self.target.device),
             "threads": torch.get_num_threads() if self.target.device.type == "cpu" else None,
             "dtype": str(self.target.dtype).removeprefix("torch."),
-            "attention": ATTENTION_NAME,
+            "attention": chosen(self.target.model),
             "torch": torch.__version__,
             "transformers": transformers.__version__,
         }
@@ -113,7 +127,7 @@ class Engine:
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens a prompt has."""
-        return len(self._encode(text))
+        return len(encode(self.target, text))
 
     def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
         """Return the prompt text of a conversation with the reply already begun by `reply_prefix`."""
@@ -122,12 +136,8 @@ class Engine:
 
     # Decoding --------------------------------------------------------------------------------------------------
 
-    @torch.inference_mode()
     def generate(
-        self,
-        request: Request,
-        on_update: OnUpdate | None = None,
-        should_cancel: ShouldCancel | None = None,
+        self, request: Request, on_update: OnUpdate | None = None, should_cancel: ShouldCancel | None = None
     ) -> Completion:
         """Return n samples of a prompt, finished or cut off by the deadline, each with its own clock.
 
@@ -135,101 +145,122 @@ class Engine:
         Raises RequestError when the prompt does not leave room for one token, BrokenModelError when the logits are
         not numbers.
         """
-        clock = Clock(request.budget_s, self._round_s)
-        prompt = self._encode(request.prompt)
-        batch = self._batch(request, prompt)
-        work = self._begin(batch, clock)
-        prefill_s = clock.elapsed
-        rounds: list[Round] = []
 
-        while batch.rows:
-            if should_cancel is not None and should_cancel():
-                self._publish(batch.finish_all("cancelled", clock.elapsed), clock, on_update)
-                break
-            if work is None or not clock.fits(clock.expected_round_s):
-                self._publish(batch.finish_all("deadline", clock.elapsed), clock, on_update)
-                break
-            added, done = work.round(clock)
-            rounds.append(done)
-            self._publish(batch.rows, clock, on_update, added)
-            batch.retire_finished(work.target, work.drafter)
-            clock.observe_round(clock.elapsed - done.started_s)
+        def told(_position: int, updates: Sequence[Update]) -> None:
+            if on_update is not None:
+                on_update(updates)
 
-        if rounds:
-            self._round_s = max(r.draft_s + r.verify_s + r.other_s for r in rounds[-4:])
-        else:
-            # Believed too dear to begin: doubt the belief, or one bad measurement would refuse for ever.
-            self._round_s /= 2
-            self._prefill_s_per_token /= 2
-        return Completion(
-            samples=batch.samples,
-            n_prompt_tokens=len(prompt),
-            rounds=rounds,
-            prefill_s=prefill_s,
-            wall_s=clock.elapsed,
-            peak_memory_bytes=peak_memory_bytes(self.target.device),
-        )
+        ((_, outcome),) = self._decode([request], min(request.n, self.config.max_batch), told, should_cancel)
+        if isinstance(outcome, RequestError):
+            raise outcome
+        return outcome
 
-    def _begin(self, batch: Batch, clock: Clock) -> Decoding | None:
-        """Prefill target and drafter; None when that alone would miss the deadline."""
-        n_prefill = len(batch.prompt) - 1
-        if not clock.fits(self._prefill_s_per_token * n_prefill):
-            return None
-        policy, drafter = self._make_policy(), self._make_drafter()
-        started = clock.elapsed
-        capacity = len(batch.prompt) + batch.limit + MAX_DRAFT_LENGTH + 1
-        target = ModelRunner(self.target.model, self.target.vocab_size, batch.max_samples, capacity)
-        target.prefill(batch.prompt[:-1], len(batch.rows))
-        drafter.begin(batch.rows, batch.max_samples, capacity)
-        if n_prefill >= 16:
-            seen = (clock.elapsed - started) / n_prefill
-            self._prefill_s_per_token = min(self._prefill_s_per_token or seen, seen)
-        return Decoding(batch, self.target, target, drafter, policy, self.config.acceptance)
+    def generate_many(
+        self,
+        requests: Iterable[Request],
+        on_update: OnUpdateOf | None = None,
+        should_cancel: ShouldCancel | None = None,
+    ) -> Iterator[tuple[int, Completion | RequestError]]:
+        """Decode several prompts in one batch, for throughput; yield (position, outcome) as each request is done.
 
-    @staticmethod
-    def _publish(
-        rows: Sequence[Row],
-        clock: Clock,
-        on_update: OnUpdate | None,
-        added: Sequence[tuple[Origin, ...]] | None = None,
-    ) -> None:
-        if on_update is None:
-            return
-        now = clock.elapsed
-        updates = [
-            Update(
-                index=sample.index,
-                text=row.stream.text,
-                n_tokens=sample.n_tokens,
-                origins=added[slot] if added else (),
-                mean_logprob=sample.mean_logprob,
-                elapsed_s=now,
-                finish_reason=sample.finish_reason,
-                ends=tuple(sample.ends[-len(added[slot]) :]) if added and added[slot] else (),
-            )
-            for slot, row in enumerate(rows)
-            for sample in row.samples
-        ]
-        on_update(updates)
+        The next request is taken from `requests`, and its clock started, when the others leave room for a sample of
+        its own; all share the sampling parameters of the first. A request that cannot be honoured yields its
+        RequestError. Once `should_cancel` says so no further request is taken. Raises BrokenModelError.
+        """
+        return self._decode(requests, self.config.max_batch, on_update, should_cancel)
 
-    def _batch(self, request: Request, prompt: list[int]) -> Batch:
+    @torch.inference_mode()
+    def _decode(
+        self,
+        requests: Iterable[Request],
+        max_samples: int,
+        on_update: OnUpdateOf | None,
+        should_cancel: ShouldCancel | None,
+    ) -> Iterator[tuple[int, Completion | RequestError]]:
+        work = self._begin(max_samples)
+        batch, incoming = work.batch, enumerate(requests)
+        cancelled = False
+        while True:
+            while not cancelled and self._has_room(batch) and (arrival := next(incoming, None)):
+                position, request = arrival
+                try:
+                    active = self._take_up(position, request, batch)
+                except RequestError as error:
+                    yield position, error
+                    continue
+                if active.is_done:
+                    yield position, self._complete(active)
+            if not batch.active:
+                return
+            cancelled = should_cancel is not None and should_cancel()
+            for active in batch.active:
+                if cancelled:
+                    _publish(batch.finish(active, "cancelled"), on_update)
+                elif not active.clock.fits(self._rounds.expected_s):
+                    _publish(batch.finish(active, "deadline"), on_update)
+            done = batch.retire()
+            if batch.rows:
+                started = time.perf_counter()
+                added = work.round()
+                _publish(batch.rows, on_update, added)
+                done += batch.retire()
+                self._rounds.observe(time.perf_counter() - started)
+            for active in done:
+                yield active.position, self._complete(active)
+
+    def _begin(self, max_samples: int) -> Decoding:
+        target = self._runner(self.target, max_samples)
         # Under the maximal rule a draft drawn once for several samples would make these depend on each other.
-        shared = self.config.acceptance == "coupled" or self.draft is None
-        return Batch(
-            request,
-            prompt,
-            self._limit(prompt, request),
-            self.target.tokenizer,
-            max_samples=self.config.max_batch,
-            shared=shared,
+        # In a graph each sample has its row: a GPU verifies many rows as fast as one, and shapes stay the same.
+        shared = self._graphs is None and (self.config.acceptance == "coupled" or self.draft is None)
+        batch = Batch(self.target, target, self._make_drafter(max_samples), max_samples=max_samples, shared=shared)
+        graphs = self._graphs.verify if self._graphs else None
+        return Decoding(batch, self.target, self._make_policy(), self.config.acceptance, graphs)
+
+    def _runner(self, model: LoadedModel, max_rows: int) -> ModelRunner:
+        """Return a runner with an empty cache: a new one, or the one whose buffers the graphs were captured over."""
+        if self._graphs is not None:
+            return self._graphs.runner(model)
+        return ModelRunner(model.model, min(self.target.vocab_size, model.vocab_size), max_rows)
+
+    def _has_room(self, batch: Batch) -> bool:
+        """Whether there is a place for another sample, and time for its prefill before the others' deadlines."""
+        expected_s = self._rounds.expected_s
+        return batch.n_free > 0 and all(
+            active.clock.fits(expected_s + self._prefill_s_per_token * len(active.prompt)) for active in batch.active
         )
 
-    def _make_drafter(self) -> Drafter:
+    def _take_up(self, position: int, request: Request, batch: Batch) -> ActiveRequest:
+        """Start a request in the batch; it comes back done if its prefill alone would miss the deadline."""
+        active = ActiveRequest.take_up(position, request, self.target)
+        if batch.active and request.sampling != batch.active[0].request.sampling:
+            raise RequestError("sampling differs from that of the request before: decode it in a batch of its own")
+        n_prefill = len(active.prompt) - 1
+        if not active.clock.fits(self._prefill_s_per_token * n_prefill):
+            active.finish_waiting("deadline")
+            return active
+        started = active.clock.elapsed
+        batch.admit(active)
+        if n_prefill >= _FEWEST_TO_TIME:
+            seen = (active.clock.elapsed - started) / n_prefill
+            self._prefill_s_per_token = min(self._prefill_s_per_token or seen, seen)
+        active.prefill_s = active.clock.elapsed
+        return active
+
+    def _complete(self, active: ActiveRequest) -> Completion:
+        if not active.rounds:
+            # Believed too dear to begin: doubt the belief, or one bad measurement would refuse for ever.
+            self._rounds.doubt()
+            self._prefill_s_per_token /= 2
+        return active.completion(self.target)
+
+    def _make_drafter(self, max_rows: int) -> Drafter:
         spec = parse_drafter(self.config.drafter)
         shared = spec.lookup == "sibling"
         if self.draft is None:
             return LookupDrafter(shared=shared) if spec.lookup else NoDrafter()
-        model = ModelDrafter(self.draft, self.target.vocab_size, coupled=self.config.acceptance == "coupled")
+        graphs = self._graphs.draft if self._graphs else None
+        model = ModelDrafter(self._runner(self.draft, max_rows), graphs, coupled=self.config.acceptance == "coupled")
         return LookupThenModel(model, shared=shared) if spec.lookup else model
 
     def _make_policy(self) -> DraftLength:
@@ -265,31 +296,15 @@ class Engine:
             **{name: str(facts[name]) for name in names},
         }
 
-    def _encode(self, text: str) -> list[int]:
-        tokenizer = self.target.tokenizer
-        # A rendered chat already begins with the beginning-of-sequence token; a bare prompt may need it added.
-        begun = bool(tokenizer.bos_token) and text.startswith(tokenizer.bos_token)
-        ids: list[int] = tokenizer(text, add_special_tokens=not begun)["input_ids"]
-        if not ids:
-            raise RequestError("prompt has no tokens: give at least one character the model knows")
-        return ids
-
-    def _limit(self, prompt: list[int], request: Request) -> int:
-        room = self.target.context_length - len(prompt)
-        if room < 1:
-            raise RequestError(
-                f"prompt is {len(prompt)} tokens long and {self.target.name} can look at "
-                f"{self.target.context_length}: shorten it"
-            )
-        return min(request.max_new_tokens, room)
-
     @cached_property
     @torch.inference_mode()
     def verify_cost(self) -> VerifyCost:
         """What a verify costs here by its number of tokens; measured once, when the engine is loaded or first asked."""
+        if self._graphs is not None:
+            return measure(self._graphs.verify_of)
         longest = min(SIZES[-1], self.target.context_length - 1)
-        runner = ModelRunner(self.target.model, self.target.vocab_size, 1, 1 + longest)
-        runner.cache.lens = [1]
+        runner = ModelRunner(self.target.model, self.target.vocab_size, 1)
+        runner.start(0, [0], 1 + longest)
         sampling = SamplingParams()
 
         def verify(n_tokens: int) -> None:
@@ -299,11 +314,39 @@ class Engine:
 
     def _warm_up(self) -> None:
         """Decode a few tokens, so that the costs of a prefill and of a round are known before they matter."""
+        if self._graphs is not None:
+            fixed = parse_draft_length(self.config.draft_length)
+            self._graphs.prepare(0 if self.config.drafter == "none" else MAX_DRAFT_LENGTH if fixed is None else fixed)
         self.generate(Request(prompt="def add(a, b):\n    return a + b\n" * 4, n=2, max_new_tokens=8))
+
+
+def _publish(
+    rows: Sequence[Row], on_update: OnUpdateOf | None, added: Sequence[tuple[Origin, ...]] | None = None
+) -> None:
+    if on_update is None:
+        return
+    updates: dict[ActiveRequest, list[Update]] = {}
+    for slot, row in enumerate(rows):
+        updates.setdefault(row.active, []).extend(
+            Update(
+                index=sample.index,
+                text=row.stream.text,
+                n_tokens=sample.n_tokens,
+                origins=added[slot] if added else (),
+                mean_logprob=sample.mean_logprob,
+                elapsed_s=row.active.clock.elapsed,
+                finish_reason=sample.finish_reason,
+                ends=tuple(sample.ends[-len(added[slot]) :]) if added and added[slot] else (),
+            )
+            for sample in row.samples
+        )
+    for active, news in updates.items():
+        on_update(active.position, news)
 
 
 def _load(config: EngineConfig, ref: str, on_progress: Callable[[str], None] | None) -> LoadedModel:
     """Load a model with our attention and, on a CPU, reordered weights."""
-    loaded = load(ref, config.dtype, config.device, on_progress, attention=ATTENTION_NAME)
+    attention = NAMES[pick_attention(config.attention, pick_device(config.device))]
+    loaded = load(ref, config.dtype, config.device, on_progress, attention=attention)
     prepack(loaded.model)
     return loaded

@@ -18,38 +18,40 @@ import torch
 class Layout:
     """N packed tokens of R rows; row r brings `counts[r]` tokens after its `lens[r]` committed ones.
 
-    Tensors: `row` and `position` [N] give each token's row and absolute position; `gather` [R, T] lists the packed
-    index of each row's t-th token (T the longest count, short rows repeat their last token); `scatter` [N] is the
-    index of each packed token in the flattened [R * T] rectangle.
+    The rows lie in the cache's slots from `first` on. Tensors: `slot` and `position` [N] say where each token goes;
+    `gather` [R, T] lists the packed index of each row's t-th token (T the longest count, short rows repeat their last
+    token); `scatter` [N] is the index of each packed token in the flattened [R * T] rectangle.
     """
 
+    first: int
     lens: tuple[int, ...]
     counts: tuple[int, ...]
-    row: torch.Tensor
+    slot: torch.Tensor
     position: torch.Tensor
     gather: torch.Tensor
     scatter: torch.Tensor
 
     @classmethod
-    def build(cls, lens: Sequence[int], counts: Sequence[int], device: torch.device) -> Layout:
+    def build(cls, lens: Sequence[int], counts: Sequence[int], device: torch.device, first: int = 0) -> Layout:
         """Pack `counts[r]` new tokens per row behind `lens[r]` committed ones; a row may sit out with none."""
         T, N = max(counts), sum(counts)
-        row: list[int] = []
+        slot: list[int] = []
         position: list[int] = []
         gather: list[list[int]] = []
         scatter: list[int] = []
-        first = 0
+        packed = 0
         for r, (length, count) in enumerate(zip(lens, counts, strict=True)):
-            row += [r] * count
+            slot += [first + r] * count
             position += range(length, length + count)
-            gather.append([min(first + min(t, max(count - 1, 0)), N - 1) for t in range(T)])
+            gather.append([min(packed + min(t, max(count - 1, 0)), N - 1) for t in range(T)])
             scatter += range(r * T, r * T + count)
-            first += count
+            packed += count
         make = torch.tensor
         return cls(
+            first=first,
             lens=tuple(lens),
             counts=tuple(counts),
-            row=make(row, device=device),
+            slot=make(slot, device=device),
             position=make(position, device=device),
             gather=make(gather, device=device),
             scatter=make(scatter, device=device),

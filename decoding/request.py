@@ -164,6 +164,8 @@ class Update:
 
 
 OnUpdate = Callable[[Sequence[Update]], None]
+OnUpdateOf = Callable[[int, Sequence[Update]], None]
+"""With the position of the request among those decoded together."""
 ShouldCancel = Callable[[], bool]
 
 

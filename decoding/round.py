@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,14 +14,14 @@ import torch
 from decoding import acceptance
 from decoding.acceptance import NO_TOKEN, Positions
 from decoding.batch import Batch
-from decoding.clock import Clock
 from decoding.draft_length import DraftLength, Outcome
-from decoding.drafters.base import Drafter, Proposal
+from decoding.drafters.base import Proposal
+from decoding.graphs import VerifyGraphs
 from decoding.models import LoadedModel
 from decoding.request import BrokenModelError, Origin, Round, Sample
 from decoding.row import Row
-from decoding.runner import ModelRunner
 from decoding.sampling import raw_logprobs, shape
+from decoding.stopwatch import Stopwatch
 
 
 class Draw(NamedTuple):
@@ -33,70 +34,98 @@ class Draw(NamedTuple):
 
 @dataclass(slots=True)
 class Decoding:
-    """A request under way: its batch, the target and drafter over their caches, the policy and the acceptance rule."""
+    """What rounds are made of: the batch with its model and drafter, the policy and the acceptance rule."""
 
     batch: Batch
     model: LoadedModel
-    target: ModelRunner
-    drafter: Drafter
     policy: DraftLength
     acceptance: str
+    graphs: VerifyGraphs | None = None
 
-    def round(self, clock: Clock) -> tuple[list[tuple[Origin, ...]], Round]:
-        """Draft, verify, accept and commit once; return each row's new origins and what the round cost."""
-        rows = list(self.batch.rows)
-        started = clock.elapsed
-        k = self.policy.next(len(rows), sum(len(row.samples) for row in rows))
+    def round(self) -> list[tuple[Origin, ...]]:
+        """Draft, verify, accept and commit once, noted in each request; return each row's new origins."""
+        batch, target, drafter = self.batch, self.batch.target, self.batch.drafter
+        rows = list(batch.rows)
+        n_samples = [len(row.samples) for row in rows]
+        started = time.perf_counter()
+        watch = Stopwatch(target.device)
+        watch.mark()
+        k = self.policy.next(len(rows), sum(n_samples))
         # A row never drafts past its length limit: the bonus token is the last it may take.
-        proposal = self.drafter.propose(rows, [min(k, row.limit - row.n_new - 1) for row in rows])
-        proposal = proposal.cut(self.policy.trim(proposal, [len(row.samples) for row in rows]))
-        drafted_at = clock.elapsed
-        logits = self.target.forward(
-            [[row.tokens[-1], *draft] for row, draft in zip(rows, proposal.tokens, strict=True)]
-        )
-        verified_at = clock.elapsed
-
-        draws = self._accept(rows, proposal, logits)
-        now = clock.elapsed
+        proposal = drafter.propose(rows, [min(k, row.n_left - 1) for row in rows])
+        proposal = proposal.cut(self.policy.trim(proposal, n_samples))
+        watch.mark()
+        draws = None if self.graphs is None else self._verify_in_graph(self.graphs, rows, proposal)
+        if draws is None:
+            proposal = proposal.settled()
+            logits = target.forward([[r.tokens[-1], *draft] for r, draft in zip(rows, proposal.tokens, strict=True)])
+            watch.mark()
+            draws = self._accept(rows, proposal, logits)
+        else:
+            watch.mark()
+        draft_s, verify_s = watch.seconds()
         # Samples that drew the same tokens stay together; the first part keeps the slot, forks come after all slots.
         stay: list[Draw] = []
         part: list[Draw] = []
         for slot, row in enumerate(rows):
             groups = _group(row.samples, draws[slot])
-            self.batch.fork(slot, [samples for samples, _ in groups], self.target, self.drafter)
+            batch.fork(slot, [samples for samples, _ in groups])
             stay.append(groups[0][1])
             part += [draw for _, draw in groups[1:]]
         taken = stay + part
-        self.target.cache.commit([draw.n_accepted + 1 for draw in taken])
-        eos = self.model.eos_token_ids
+        target.cache.commit([draw.n_accepted + 1 for draw in taken])
         added = [
-            row.extend(draw.tokens, draw.logprobs, draw.n_accepted, eos, now)
-            for row, draw in zip(self.batch.rows, taken, strict=True)
+            row.extend(draw.tokens, draw.logprobs, draw.n_accepted, self.model.eos_token_ids)
+            for row, draw in zip(batch.rows, taken, strict=True)
         ]
-        self.drafter.observe(self.batch.rows, [draw.n_accepted for draw in taken])
+        drafter.observe(batch.rows, [draw.n_accepted for draw in taken])
+        self.policy.observe(_outcome(range(len(rows)), proposal, draws, draft_s))
+        ended = time.perf_counter()
+        for active in batch.active:
+            mine = [r for r, row in enumerate(rows) if row.active is active]
+            outcome = _outcome(mine, proposal, draws, draft_s)
+            active.rounds.append(
+                Round(
+                    started_s=active.clock.elapsed - (ended - started),
+                    n_rows=len(mine),
+                    n_verified=sum(1 + len(proposal.tokens[r]) for r in mine),
+                    n_emitted=sum(
+                        len(new) * len(row.samples)
+                        for new, row in zip(added, batch.rows, strict=True)
+                        if row.active is active
+                    ),
+                    drafted=outcome.drafted,
+                    accepted=outcome.accepted,
+                    draft_s=outcome.draft_s,
+                    verify_s=verify_s,
+                    other_s=ended - started - draft_s - verify_s,
+                )
+            )
+        return added
 
-        outcome = Outcome(
-            evidence=tuple(e for e, of_row in zip(proposal.evidence, draws, strict=True) for _ in of_row),
-            drafted=tuple(len(d) for d, of_row in zip(proposal.tokens, draws, strict=True) for _ in of_row),
-            accepted=tuple(draw.n_accepted for of_row in draws for draw in of_row),
-            draft_s=drafted_at - started,
+    def _verify_in_graph(
+        self, graphs: VerifyGraphs, rows: Sequence[Row], proposal: Proposal
+    ) -> list[list[Draw]] | None:
+        """Verify by a CUDA graph and accept behind it, read once; None when graphs do not work here."""
+        assert all(len(row.samples) == 1 for row in rows)
+        outcome = graphs.verify(
+            [row.tokens[-1] for row in rows],
+            [row.keys[0] for row in rows],
+            proposal,
+            rows[0].active.request.sampling,
         )
-        self.policy.observe(outcome)
-        return added, Round(
-            started_s=started,
-            n_rows=len(rows),
-            n_verified=len(logits),
-            n_emitted=sum(len(new) * len(row.samples) for new, row in zip(added, self.batch.rows, strict=True)),
-            drafted=outcome.drafted,
-            accepted=outcome.accepted,
-            draft_s=outcome.draft_s,
-            verify_s=verified_at - drafted_at,
-            other_s=clock.elapsed - verified_at,
-        )
+        if outcome is None:
+            return None
+        draws = [
+            Draw(n, tuple(tokens), tuple(logprobs))
+            for n, tokens, logprobs in zip(outcome.accepted, outcome.tokens, outcome.logprobs, strict=True)
+        ]
+        self._note(rows, proposal, draws)
+        return [[draw] for draw in draws]
 
     def _accept(self, rows: Sequence[Row], proposal: Proposal, logits: torch.Tensor) -> list[list[Draw]]:
         """Return per row and sample how many draft tokens stand, and the tokens to take."""
-        layout, device = self.target.cache.layout, self.target.device
+        layout, device = self.batch.target.cache.layout, self.batch.target.device
         n_samples = [len(row.samples) for row in rows]
         row_of = torch.tensor([r for r, n in enumerate(n_samples) for _ in range(n)], device=device)
         keys = torch.tensor([key for row in rows for key in row.keys], device=device)
@@ -106,7 +135,7 @@ class Decoding:
         padded = [d + [NO_TOKEN] * (k - len(d)) for d in proposal.tokens]
         draft = torch.tensor(padded, dtype=torch.int64, device=device)[row_of]
 
-        p = shape(logits, rows[0].request.sampling)
+        p = shape(logits, rows[0].active.request.sampling)
         if self.acceptance == "coupled":
             verdict = acceptance.coupled(p, where, draft, keys)
         else:
@@ -114,22 +143,26 @@ class Decoding:
         kept = torch.arange(k + 1, device=device) <= verdict.accepted[:, None]
         tokens = verdict.emitted[kept]
         logprobs = raw_logprobs(logits, at[kept], tokens).tolist()
-        # One NaN or infinity anywhere in a position's logits makes its log-probabilities NaN.
-        if any(math.isnan(logprob) for logprob in logprobs):
-            raise BrokenModelError(f"{self.model.name} computed logits that are not numbers: its weights are broken")
         flat = zip(tokens.tolist(), logprobs, strict=True)
         draws = []
         for n_accepted in verdict.accepted.tolist():
             pairs = list(islice(flat, n_accepted + 1))
             draws.append(Draw(n_accepted, tuple(t for t, _ in pairs), tuple(x for _, x in pairs)))
+        self._note(rows, proposal, draws)
         remaining = iter(draws)
+        return [list(islice(remaining, n)) for n in n_samples]
+
+    def _note(self, rows: Sequence[Row], proposal: Proposal, draws: Sequence[Draw]) -> None:
+        """Count each sample's round. Raises BrokenModelError when the target's logits are no numbers."""
+        # One NaN or infinity anywhere in a position's logits makes its log-probabilities NaN.
+        if any(math.isnan(logprob) for draw in draws for logprob in draw.logprobs):
+            raise BrokenModelError(f"{self.model.name} computed logits that are not numbers: its weights are broken")
         for sample, draw in zip((s for row in rows for s in row.samples), draws, strict=True):
             sample.n_rounds += 1
             sample.n_accepted += draw.n_accepted
         for row, drafted in zip(rows, proposal.tokens, strict=True):
             for sample in row.samples:
                 sample.n_drafted += len(drafted)
-        return [list(islice(remaining, n)) for n in n_samples]
 
 
 def _group(samples: Sequence[Sample], draws: Sequence[Draw]) -> list[tuple[list[Sample], Draw]]:
@@ -138,3 +171,13 @@ def _group(samples: Sequence[Sample], draws: Sequence[Draw]) -> list[tuple[list[
     for sample, draw in zip(samples, draws, strict=True):
         groups.setdefault(draw.tokens, ([], draw))[0].append(sample)
     return sorted(groups.values(), key=lambda group: -len(group[0]))
+
+
+def _outcome(of: Sequence[int], proposal: Proposal, draws: Sequence[Sequence[Draw]], draft_s: float) -> Outcome:
+    """Sum up, sample by sample, what became of the drafts of the rows in `of`."""
+    return Outcome(
+        evidence=tuple(proposal.evidence[r] for r in of for _ in draws[r]),
+        drafted=tuple(len(proposal.tokens[r]) for r in of for _ in draws[r]),
+        accepted=tuple(draw.n_accepted for r in of for draw in draws[r]),
+        draft_s=draft_s,
+    )

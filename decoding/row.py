@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from decoding.active import ActiveRequest
 from decoding.noise import row_key
-from decoding.request import FinishReason, Origin, Request, Sample
+from decoding.request import FinishReason, Origin, Sample
 from decoding.text import TextStream
 
 
@@ -21,25 +22,27 @@ class Row:
 
     That pending token is the first input of the next round: after the prompt the prompt's last token, later the
     correction or bonus token of the round before. So every round has the same shape, the first one included.
-    `limit` is the most tokens a sample may have.
     """
 
     samples: list[Sample]
-    request: Request
+    active: ActiveRequest
     tokens: list[int]
-    n_prompt: int
-    limit: int
     stream: TextStream
 
     @property
     def n_new(self) -> int:
         """Tokens generated so far."""
-        return len(self.tokens) - self.n_prompt
+        return len(self.tokens) - len(self.active.prompt)
+
+    @property
+    def n_left(self) -> int:
+        """Tokens it may still generate."""
+        return self.active.limit - self.n_new
 
     @property
     def keys(self) -> list[int]:
         """The samples' random streams."""
-        return [row_key(self.request.seed, sample.index) for sample in self.samples]
+        return [row_key(self.active.request.seed, sample.index) for sample in self.samples]
 
     @property
     def is_finished(self) -> bool:
@@ -50,16 +53,16 @@ class Row:
         """Part with some of the samples; return the row that they go on in, with the same text so far."""
         leaving = {sample.index for sample in samples}
         self.samples = [sample for sample in self.samples if sample.index not in leaving]
-        return Row(list(samples), self.request, list(self.tokens), self.n_prompt, self.limit, self.stream.fork())
+        return Row(list(samples), self.active, list(self.tokens), self.stream.fork())
 
     def extend(
-        self, tokens: Sequence[int], logprobs: Sequence[float], n_accepted: int, eos: Collection[int], now: float
+        self, tokens: Sequence[int], logprobs: Sequence[float], n_accepted: int, eos: Collection[int]
     ) -> tuple[Origin, ...]:
         """Take a round's tokens up to the first reason to end; return the origins of those taken.
 
-        Order of reasons within a block: end-of-sequence token or stop string, then the length limit. `now` is
-        seconds since the request was taken up.
+        Order of reasons within a block: end-of-sequence token or stop string, then the length limit.
         """
+        now = self.active.clock.elapsed
         taken = 0
         ends = []
         reason: FinishReason | None = None
@@ -74,7 +77,7 @@ class Row:
             if stopped:
                 reason = "stop"
                 break
-            if self.n_new >= self.limit:
+            if self.n_left <= 0:
                 reason = "length"
                 break
         origins: tuple[Origin, ...] = tuple("draft" if i < n_accepted else "target" for i in range(taken))
@@ -87,11 +90,12 @@ class Row:
             if sample.first_token_s is None and taken:
                 sample.first_token_s = now
         if reason is not None:
-            self.finish(reason, now)
+            self.finish(reason)
         return origins
 
-    def finish(self, reason: FinishReason, now: float) -> None:
-        """End the samples for `reason` at `now` seconds."""
+    def finish(self, reason: FinishReason) -> None:
+        """End the samples for `reason` now."""
+        now = self.active.clock.elapsed
         self.stream.close()
         for sample in self.samples:
             sample.text = self.stream.text

@@ -88,15 +88,44 @@ def _nucleus(logits: torch.Tensor, params: SamplingParams, width: int) -> Distri
     else:
         total = _total(logits, scaled, params.temperature)
         inside = torch.full((len(ids),), width == V, device=ids.device)
-    p = (scaled - total).exp()
-    keep = (p.cumsum(dim=1) - p < params.top_p) & (p >= params.min_p * p[:, :1])
-    keep[:, 0] = True
-    logp = scaled.masked_fill(~keep, float("-inf")).log_softmax(dim=1)
-    result = Distribution(ids, logp)
+    result, keep = _filtered(scaled, ids, total, params)
     wider = ~(inside | ~keep[:, -1])
     if bool(wider.any()):
         return _merge(result, wider, _nucleus(logits[wider], params, width * 16))
     return result
+
+
+def narrow(logits: torch.Tensor, params: SamplingParams) -> tuple[Distribution, torch.Tensor]:
+    """Return `shape` without a host read, and which rows (bool [N]) it holds for: their nucleus ended in the search.
+
+    For a GPU, where waiting for the search costs more than a pass over the vocabulary. The other rows hold a
+    distribution over their likeliest tokens: enough for a draft, not for a target.
+    """
+    N, V = logits.shape
+    everywhere = torch.ones(N, dtype=torch.bool, device=logits.device)
+    unfiltered = params.top_p == 1 and params.top_k == 0 and params.min_p == 0
+    if params.temperature == 0 or unfiltered:
+        return shape(logits, params), everywhere
+    k = min(params.top_k, V)
+    top, ids = _highest(logits, min(max(_FIRST_WIDTH, k), V))
+    scaled = top.float() / params.temperature
+    if k:
+        scaled, ids = scaled[:, :k], ids[:, :k]
+        total = scaled.logsumexp(dim=1, keepdim=True)
+    else:
+        total = (logits.float() / params.temperature).logsumexp(dim=1, keepdim=True)
+    result, keep = _filtered(scaled, ids, total, params)
+    return result, everywhere if k or ids.shape[1] == V else ~keep[:, -1]
+
+
+def _filtered(
+    scaled: torch.Tensor, ids: torch.Tensor, total: torch.Tensor, params: SamplingParams
+) -> tuple[Distribution, torch.Tensor]:
+    """Return what top-p and min-p leave of the highest logits, `scaled` [N, C] descending, and which these are."""
+    p = (scaled - total).exp()
+    keep = (p.cumsum(dim=1) - p < params.top_p) & (p >= params.min_p * p[:, :1])
+    keep[:, 0] = True
+    return Distribution(ids, scaled.masked_fill(~keep, float("-inf")).log_softmax(dim=1)), keep
 
 
 def _total(logits: torch.Tensor, scaled: torch.Tensor, temperature: float) -> torch.Tensor:

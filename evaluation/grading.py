@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, Protocol
 
-from evaluation.sandbox.crossing import obstacle
+from evaluation.sandbox.crossing import needs_prompt, obstacle
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.sandbox import Sandbox
 from evaluation.sandbox.supervisor import Job, Result
@@ -151,11 +151,13 @@ def _refuse(program: str) -> Result | None:
 
 
 _obstacle = functools.lru_cache(maxsize=4096)(obstacle)
+_needs_prompt = functools.lru_cache(maxsize=4096)(needs_prompt)
 
 
 def prepare(program: str, task: Task) -> tuple[Job, Trust]:
     """Return the sandbox's job for a program, and how far its verdict can be trusted."""
     if _obstacle(task.prompt, task.test, task.entry_point) is None:
-        return Job(program, task.entry_point, task.prompt, task.test), "proxy"
+        prompt = task.prompt if _needs_prompt(task.prompt, task.test, task.entry_point) else ""
+        return Job(program, task.entry_point, prompt, task.test), "proxy"
     whole = f"{program}\n{task.test}\ndef {_ENTRY}():\n    check({task.entry_point})\n"
     return Job(whole, _ENTRY, "", "def check(candidate):\n    candidate()\n", in_guest=True), "in-guest"

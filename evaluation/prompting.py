@@ -1,9 +1,10 @@
-"""From task to what the model is shown, in one of three named and versioned modes, and what ends its answer.
+"""From task to what the model is shown, in one of four named and versioned modes, and what ends its answer.
 
 - `completion`: the prompt's bytes as they are, never stripped: one newline less moves scores by tens of points.
   For base models.
 - `chat`: one instruction, the prompt in a fenced block, and the reply opened with a fence, so that the answer
   starts with code. For instruct models.
+- `raw`: the prompt's bytes, ended by the task's own stop strings alone: for callers who bring their own.
 - `infill`: the text before and after the gap around the model's own fill-in-the-middle tokens.
 
 A change of any text or stop list below gets a new version, so that stored runs keep their meaning.
@@ -18,9 +19,9 @@ from typing import Literal, get_args
 from evaluation.datasets import Task
 from evaluation.source import defined_names, parse_open
 
-Mode = Literal["completion", "chat", "infill"]
+Mode = Literal["completion", "chat", "infill", "raw"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-VERSIONS: dict[Mode, str] = {"completion": "completion-1", "chat": "chat-1", "infill": "infill-1"}
+VERSIONS: dict[Mode, str] = {"completion": "completion-1", "chat": "chat-1", "infill": "infill-1", "raw": "raw-1"}
 
 INSTRUCTION = (
     "Complete the following Python code. "
@@ -45,7 +46,7 @@ class PromptError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What to send. `text` is the whole input (completion, infill); in chat mode it is None and the input is
+    """What to send. `text` is the whole input (completion, raw, infill); in chat mode it is None and the input is
     `messages` in the model's chat template followed by `reply_prefix`. `stop` strings end a sample."""
 
     mode: Mode
@@ -70,6 +71,8 @@ def build(task: Task, mode: Mode, fim_tokens: tuple[str, str, str] | None = None
         raise PromptError(f"task {task.task_id} has a suffix to be met: use mode infill")
     if mode == "chat":
         return Prompt(mode, VERSIONS[mode], None, _messages(task), REPLY_PREFIX, CHAT_STOP)
+    if mode == "raw":
+        return Prompt(mode, VERSIONS[mode], task.prompt, None, "", task.stop)
     stop = BLOCK_STOP if opens_entry_point(task) else PROGRAM_STOP
     return Prompt(mode, VERSIONS[mode], task.prompt, None, "", _joined(stop, task.stop))
 

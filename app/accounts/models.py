@@ -1,4 +1,4 @@
-"""Users and API tokens. Of a token only its sha256 is stored."""
+"""Users and API tokens. Of a token only its sha256 is stored, of a password its argon2id hash."""
 
 from __future__ import annotations
 
@@ -6,23 +6,30 @@ import datetime as dt
 import uuid
 
 from sqlalchemy import ForeignKey, String, UniqueConstraint
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.db import Base, Identified, utcnow
+from app.db import Base, Identified, text_enum, utcnow
+from app.states import Scope
 
 
 class User(Identified, Base):
-    """A person who may use the service."""
+    """A person who signs in. Sessions begun before `signed_out_at` (a new password, sign out everywhere) are over."""
 
     __tablename__ = "users"
     __table_args__ = (UniqueConstraint("name"),)
 
     name: Mapped[str] = mapped_column(String(200))
+    scope: Mapped[Scope] = mapped_column(text_enum(Scope, "scope"))
+    password_hash: Mapped[str] = mapped_column(String(200))
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
+    signed_out_at: Mapped[dt.datetime | None]
 
 
 class Token(Identified, Base):
-    """An API token: `prefix` finds the row, `sha256` proves the secret."""
+    """An API token: `prefix` finds the row, `sha256` proves the secret.
+
+    `user_id` is whose it is, None for one made at the command line. A token never allows more than its user may.
+    """
 
     __tablename__ = "tokens"
     __table_args__ = (UniqueConstraint("prefix"),)
@@ -30,7 +37,10 @@ class Token(Identified, Base):
     name: Mapped[str] = mapped_column(String(200))
     prefix: Mapped[str] = mapped_column(String(20))
     sha256: Mapped[str] = mapped_column(String(64))
+    scope: Mapped[Scope] = mapped_column(text_enum(Scope, "scope"))
     user_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
     last_used_at: Mapped[dt.datetime | None]
     revoked_at: Mapped[dt.datetime | None]
+
+    user: Mapped[User | None] = relationship()

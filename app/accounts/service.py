@@ -6,58 +6,111 @@ import datetime as dt
 import hashlib
 import hmac
 import secrets
+import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, joinedload
 
-from app.accounts.models import Token
+from app.accounts.models import Token, User
 from app.context import Context
 from app.db import utcnow
-from app.errors import BadInput, NotFound, Unauthorized
+from app.errors import BadInput, Forbidden, NotFound, Unauthorized
+from app.states import Scope
 
 USED_EVERY = dt.timedelta(minutes=1)
+LONGEST_NAME = 200
 
 
-def create_token(ctx: Context, name: str) -> str:
-    """Makes a token and returns it; it cannot be read again. Raises BadInput for an empty name."""
-    if not name.strip():
-        raise BadInput("name is empty: say what the token is for", "name")
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who a request comes from. `key` tells callers apart; `user_id` is None for this machine and for free tokens."""
+
+    key: str
+    name: str
+    scope: Scope
+    user_id: uuid.UUID | None = None
+
+
+LOCAL = Caller("local", "this machine", Scope.ADMIN)
+
+
+def create_token(ctx: Context, name: str, scope: Scope, owner: Caller = LOCAL) -> str:
+    """Makes a token and returns it; it cannot be read again.
+
+    Raises BadInput for a name that is empty or too long, Forbidden for a scope above the owner's own.
+    """
+    if not owner.scope.allows(scope):
+        raise Forbidden(f"you may give at most your own scope, {owner.scope}: choose that or a lower one")
     prefix, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
     with ctx.database.session() as session:
-        session.add(Token(name=name.strip(), prefix=prefix, sha256=_digest(secret)))
+        session.add(
+            Token(
+                name=checked_name(name, "say what the token is for"),
+                prefix=prefix,
+                sha256=_digest(secret),
+                scope=scope,
+                user_id=owner.user_id,
+            )
+        )
     return f"bass_{prefix}_{secret}"
 
 
-def list_tokens(session: Session) -> Sequence[Token]:
-    """All tokens, newest first, revoked ones included."""
-    return session.scalars(select(Token).order_by(Token.id.desc())).all()
+def list_tokens(session: Session, owner: Caller = LOCAL) -> Sequence[Token]:
+    """The owner's tokens, or all for an admin; newest first, revoked ones included, with their users loaded."""
+    query = select(Token).options(joinedload(Token.user)).order_by(Token.id.desc())
+    if owner.scope is not Scope.ADMIN:
+        query = query.where(Token.user_id == owner.user_id)
+    return session.scalars(query).all()
 
 
-def revoke_token(ctx: Context, prefix: str) -> None:
-    """Makes a token useless from now on. Raises NotFound."""
+def revoke_token(ctx: Context, prefix: str, owner: Caller = LOCAL) -> None:
+    """Makes a token useless from now on. Raises NotFound, also for one that the owner may not see."""
     with ctx.database.session() as session:
         token = _find(session, prefix)
-        if token is None:
+        if token is None or not (owner.scope is Scope.ADMIN or token.user_id == owner.user_id):
             raise NotFound(f"there is no token {prefix!r}: `bassline tokens list` shows those there are")
         token.revoked_at = token.revoked_at or utcnow()
 
 
-def authenticate(ctx: Context, presented: str) -> None:
-    """Raises Unauthorized unless this is a token that was made here and not revoked."""
+def authenticate(ctx: Context, presented: str) -> Caller:
+    """The caller behind a token. Raises Unauthorized unless it was made here and not revoked."""
     prefix, _, secret = presented.removeprefix("bass_").partition("_")
     with ctx.database.read() as session:
-        token = _find(session, prefix)
+        token = None if "\0" in prefix else _find(session, prefix)
     if token is None or token.revoked_at is not None or not hmac.compare_digest(token.sha256, _digest(secret)):
         raise Unauthorized("the token is not valid: it is unknown or was revoked")
     if token.last_used_at is None or utcnow() - token.last_used_at > USED_EVERY:
         with ctx.database.session() as session:
             session.get_one(Token, token.id).last_used_at = utcnow()
+    allowed = token.scope if token.user is None else lower(token.scope, token.user.scope)
+    return Caller(f"token:{token.prefix}", token.name, allowed, token.user_id)
+
+
+def lower(one: Scope, other: Scope) -> Scope:
+    """The scope that allows less."""
+    return other if one.allows(other) else one
+
+
+def checked_name(name: str, remedy: str) -> str:
+    """The name without blanks around it. Raises BadInput."""
+    name = name.strip()
+    if not name:
+        raise BadInput(f"name is empty: {remedy}", "name")
+    if len(name) > LONGEST_NAME or "\0" in name:
+        raise BadInput(f"name is longer than {LONGEST_NAME} characters or holds NUL: shorten it", "name")
+    return name
+
+
+def user_caller(user: User) -> Caller:
+    """The caller that a signed-in user is."""
+    return Caller(f"user:{user.id}", user.name, user.scope, user.id)
 
 
 def _find(session: Session, prefix: str) -> Token | None:
-    return session.scalar(select(Token).where(Token.prefix == prefix))
+    return session.scalar(select(Token).options(joinedload(Token.user)).where(Token.prefix == prefix))
 
 
 def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()

@@ -1,4 +1,4 @@
-"""`bassline db` and `bassline tokens`."""
+"""`bassline db`, `bassline tokens` and `bassline users`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,21 @@ from rich.table import Table
 
 from app import migrate, tables
 from app.accounts import service
+from app.accounts import users as people
 from app.commands import common
 from app.context import make_context
+from app.states import Scope
+
+scope_option = click.option(
+    "--scope",
+    type=click.Choice([scope.value for scope in Scope]),
+    default=Scope.SUBMIT.value,
+    show_default=True,
+    help="read: look; submit: also start, cancel, import; admin: also delete and manage tokens",
+)
+password_option = click.option(
+    "--password", prompt=True, hide_input=True, confirmation_prompt=True, help="asked for if not given"
+)
 
 
 @click.group()
@@ -47,14 +60,15 @@ def tokens() -> None:
 
 @tokens.command()
 @click.argument("name")
-def create(name: str) -> None:
+@scope_option
+def create(name: str, scope: str) -> None:
     """Make a token and print it; it cannot be shown again.
 
     \b
     Example:
-        bassline tokens create laptop
+        bassline tokens create laptop --scope read
     """
-    click.echo(service.create_token(common.opened_context(), name))
+    click.echo(service.create_token(common.opened_context(), name, Scope(scope)))
 
 
 @tokens.command("list")
@@ -75,6 +89,8 @@ def list_(json_file: str | None) -> None:
             {
                 "id": t.prefix,
                 "name": t.name,
+                "scope": t.scope,
+                "user": t.user.name if t.user else None,
                 "created_at": t.created_at,
                 "last_used_at": t.last_used_at,
                 "revoked_at": t.revoked_at,
@@ -82,11 +98,13 @@ def list_(json_file: str | None) -> None:
             for t in found
         ],
     )
-    table = Table("id", "name", "created", "last used", "state", box=None, pad_edge=False)
+    table = Table("id", "name", "scope", "user", "created", "last used", "state", box=None, pad_edge=False)
     for token in found:
         table.add_row(
             token.prefix,
             token.name,
+            token.scope,
+            token.user.name if token.user else "",
             f"{token.created_at:%Y-%m-%d}",
             f"{token.last_used_at:%Y-%m-%d}" if token.last_used_at else "never",
             "revoked" if token.revoked_at else "valid",
@@ -105,3 +123,74 @@ def revoke(token_id: str) -> None:
     """
     service.revoke_token(common.opened_context(), token_id)
     click.echo(f"token {token_id} is revoked")
+
+
+@click.group()
+def users() -> None:
+    """Make, list and remove the people who sign in.
+
+    \b
+    Example:
+        bassline users create ada --scope admin
+    """
+
+
+@users.command("create")
+@click.argument("name")
+@scope_option
+@password_option
+def create_user(name: str, scope: str, password: str) -> None:
+    """Make a user who signs in with NAME and a password.
+
+    \b
+    Example:
+        bassline users create ada --scope admin
+    """
+    people.create_user(common.opened_context(), name, password, Scope(scope))
+    click.echo(f"user {name} may {scope}")
+
+
+@users.command("list")
+@common.json_option
+def list_users(json_file: str | None) -> None:
+    """All users.
+
+    \b
+    Example:
+        bassline users list
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        found = people.list_users(session)
+    common.write_json(json_file, [{"name": u.name, "scope": u.scope, "created_at": u.created_at} for u in found])
+    table = Table("name", "scope", "created", box=None, pad_edge=False)
+    for user in found:
+        table.add_row(user.name, user.scope, f"{user.created_at:%Y-%m-%d}")
+    common.result_console(json_file).print(table)
+
+
+@users.command()
+@click.argument("name")
+@password_option
+def password(name: str, password: str) -> None:
+    """Change a user's password; every browser is signed out.
+
+    \b
+    Example:
+        bassline users password ada
+    """
+    people.set_password(common.opened_context(), name, password)
+    click.echo(f"the password of {name} is changed")
+
+
+@users.command("delete")
+@click.argument("name")
+def delete_user(name: str) -> None:
+    """Remove a user with sessions and tokens; runs stay.
+
+    \b
+    Example:
+        bassline users delete ada
+    """
+    people.delete_user(common.opened_context(), name)
+    click.echo(f"user {name} is gone, and so are their tokens")

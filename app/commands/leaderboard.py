@@ -8,7 +8,7 @@ from rich.table import Table
 from app.commands import common
 from app.leaderboard import service
 from app.leaderboard.service import Row
-from app.runs.render import leaderboard_row
+from app.runs.render import board_row, plain
 
 
 @click.command()
@@ -26,7 +26,7 @@ def leaderboard(budget: float | None, dataset: str | None, target: str | None, j
     ctx = common.opened_context()
     with ctx.database.read() as session:
         rows = service.rows(session, budget, dataset=dataset, target=target)
-    common.write_json(json_file, [leaderboard_row(row) for row in rows])
+    common.write_json(json_file, [plain(board_row(row)) for row in rows])
     console = common.result_console(json_file)
     if not rows:
         console.print("No graded runs yet: make one with `bassline eval`.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import sys
 
@@ -18,6 +19,7 @@ from app.factory import create_app
 
 HOST, PORT = "127.0.0.1", 8000
 THREADS = 16
+STOP_S = 10  # for requests at work; live views come back to another process by themselves
 
 host_option = click.option("--host", default=HOST, show_default=True, help="address to listen on")
 port_option = click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
@@ -44,6 +46,7 @@ def serve(host: str, port: int) -> None:
             server = create_server(create_app(ctx), host=host, port=port, threads=THREADS)
         except OSError as error:
             raise _taken(host, port, error) from None
+        signal.signal(signal.SIGTERM, _stop)
         click.echo(f"Bassline is at http://{host}:{server.effective_port}  (Ctrl-C stops it)", err=True)
         try:
             server.run()
@@ -81,6 +84,10 @@ def web(host: str, port: int, workers: int, threads: int) -> None:
         str(threads),
         "--worker-class",
         "gthread",
+        "--graceful-timeout",
+        str(STOP_S),
+        "--logger-class",
+        "app.gunicorn_log.GunicornLogger",
         "app.wsgi:application",
     ]
     WSGIApplication("%(prog)s [OPTIONS]").run()
@@ -140,13 +147,17 @@ def beat(schedule: str) -> None:
     celery_app.Beat(schedule=schedule, loglevel=ctx.settings.log_level.upper()).run()
 
 
+def _stop(_signal: int, _frame: object) -> None:
+    raise SystemExit(0)  # as Ctrl-C: the server ends, running tasks are put back
+
+
 def _refuse_public(ctx: Context, host: str) -> None:
     """Without tokens the service belongs to the user of this machine alone."""
     loopback = {HOST, "localhost", "::1"}
     if host not in loopback and not ctx.settings.require_tokens:
         raise BadInput(
-            f"host {host} can be reached by others: set BASSLINE_REQUIRE_TOKENS=true and make a token with "
-            f"`bassline tokens create`, or stay on {HOST}",
+            f"host {host} can be reached by others: set BASSLINE_REQUIRE_TOKENS=true and make a user with "
+            f"`bassline users create`, or stay on {HOST}",
             "host",
         )
 

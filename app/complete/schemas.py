@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from app.runs.schemas import DecodingSpec, PromptMode
+from app.schemas import Text
 
 MAX_CHARACTERS = 200_000
 
@@ -12,8 +13,8 @@ MAX_CHARACTERS = 200_000
 class CompleteSpec(DecodingSpec):
     """One prompt, n samples, a budget; with a test, each sample is judged. The body of POST /api/v1/complete."""
 
-    prompt: str = Field(min_length=1, max_length=MAX_CHARACTERS, description="code to continue, sent byte for byte")
-    test: str = Field("", max_length=MAX_CHARACTERS, description="asserts, or HumanEval's def check(candidate)")
-    entry_point: str = Field("", max_length=200, description="function under test; empty: the prompt's last")
-    suffix: str | None = Field(None, max_length=MAX_CHARACTERS, description="what follows the gap, for infilling")
+    prompt: Text = Field(min_length=1, max_length=MAX_CHARACTERS, description="code to continue, sent byte for byte")
+    test: Text = Field("", max_length=MAX_CHARACTERS, description="asserts, or HumanEval's def check(candidate)")
+    entry_point: Text = Field("", max_length=200, description="function under test; empty: the prompt's last")
+    suffix: Text | None = Field(None, max_length=MAX_CHARACTERS, description="what follows the gap, for infilling")
     prompt_mode: PromptMode = "completion"

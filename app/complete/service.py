@@ -13,31 +13,49 @@ from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Task
 from app.errors import BadInput
+from app.runs.schemas import DecodingSpec
 from app.runs.service import require_models, submit_tasks
 from app.states import DatasetKind, RunKind
 from evaluation import datasets as files
 
 TASK_ID = "prompt"
 NAME = "prompt"
+LONGEST_NAME = 200
 _DEF = re.compile(r"^(?:async\s+)?def\s+([A-Za-z_]\w*)", re.MULTILINE)
 
 
 def submit(ctx: Context, spec: CompleteSpec, *, pinned_worker: str | None = None) -> uuid.UUID:
     """Stores the completion and rings for it. Returns the id of its run. Raises BadInput."""
+    graded = bool(spec.test.strip())
+    return submit_prompts(ctx, spec, (_task(spec),), name=_name(spec), graded=graded, pinned_worker=pinned_worker)
+
+
+def submit_prompts(
+    ctx: Context,
+    spec: DecodingSpec,
+    tasks: tuple[files.Task, ...],
+    *,
+    name: str,
+    graded: bool = False,
+    pinned_worker: str | None = None,
+) -> uuid.UUID:
+    """Stores a completion of several prompts, one after the other, each with the whole budget. See submit."""
     require_models(spec)
-    dataset = datasets.store(ctx, _dataset(spec), DatasetKind.PROMPT)
+    content = json.dumps([[t.prompt, t.entry_point, t.test, t.suffix, t.stop] for t in tasks])
+    plain = files.Dataset(NAME, tasks, hashlib.sha256(content.encode()).hexdigest())
+    dataset = datasets.store(ctx, plain, DatasetKind.PROMPT)
     with ctx.database.read() as session:
-        tasks = list(session.merge(dataset, load=True).tasks)
+        stored = list(session.merge(dataset, load=True).tasks)
     return submit_tasks(
         ctx,
         spec,
         dataset.id,
-        tasks,
-        name=_name(spec),
+        stored,
+        name=name,
         command="",
         kind=RunKind.COMPLETE,
         pinned_worker=pinned_worker,
-        graded=bool(spec.test.strip()),
+        graded=graded,
     )
 
 
@@ -52,14 +70,16 @@ def typed_test(task: Task) -> str:
     return textwrap.dedent(task.test.removeprefix(head)).removesuffix("\n") if task.test.startswith(head) else task.test
 
 
-def _dataset(spec: CompleteSpec) -> files.Dataset:
+def _task(spec: CompleteSpec) -> files.Task:
     entry_point = entry_point_of(spec)
     if spec.test.strip() and not entry_point.isidentifier():
         raise BadInput(
             "entry_point is empty and the prompt defines no function: name the function that the test calls",
             "entry_point",
         )
-    task = files.Task(
+    if len(entry_point) > LONGEST_NAME:
+        raise BadInput(f"entry_point has {len(entry_point)} characters: give a function's name", "entry_point")
+    return files.Task(
         task_id=TASK_ID,
         prompt=spec.prompt,
         entry_point=entry_point,
@@ -67,8 +87,6 @@ def _dataset(spec: CompleteSpec) -> files.Dataset:
         canonical_solution="",
         suffix=spec.suffix,
     )
-    content = json.dumps([task.prompt, task.entry_point, task.test, task.suffix])
-    return files.Dataset(NAME, (task,), hashlib.sha256(content.encode()).hexdigest())
 
 
 def _head(entry_point: str) -> str:

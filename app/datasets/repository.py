@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 
-from app.datasets.models import Dataset, DatasetCheck
+from app.datasets.models import Dataset, DatasetCheck, Task
+from app.errors import NotFound
 from app.states import DatasetKind
 
 
@@ -17,6 +18,30 @@ def list_datasets(session: Session) -> Sequence[Dataset]:
     return session.scalars(
         select(Dataset).where(Dataset.kind != DatasetKind.PROMPT).order_by(Dataset.name, Dataset.id.desc())
     ).all()
+
+
+def datasets_page(session: Session, *, limit: int, before: uuid.UUID | None = None) -> Sequence[Dataset]:
+    """The same, the latest stored first; `before` is the last id of the page before."""
+    query = select(Dataset).where(Dataset.kind != DatasetKind.PROMPT)
+    if before:
+        query = query.where(Dataset.id < before)
+    return session.scalars(query.order_by(Dataset.id.desc()).limit(limit)).all()
+
+
+def get_dataset(session: Session, dataset_id: uuid.UUID) -> Dataset:
+    """The dataset without its tasks. Raises NotFound."""
+    found = session.get(Dataset, dataset_id)
+    if found is None:
+        raise NotFound(f"there is no dataset {dataset_id}: /api/v1/datasets lists those there are")
+    return found
+
+
+def tasks_page(session: Session, dataset_id: uuid.UUID, *, limit: int, after: int | None = None) -> Sequence[Task]:
+    """Tasks in their order, those behind the position `after`."""
+    query = select(Task).where(Task.dataset_id == dataset_id)
+    if after is not None:
+        query = query.where(Task.position > after)
+    return session.scalars(query.order_by(Task.position).limit(limit)).all()
 
 
 def newest(session: Session, name: str) -> Dataset | None:

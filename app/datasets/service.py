@@ -17,6 +17,7 @@ from app.states import PASSED, SANDBOX_ERROR, DatasetKind
 from evaluation import datasets as files
 
 BUILTIN = ("humaneval",)
+LONGEST_NAME = 200
 
 
 def require(ctx: Context, name: str) -> Dataset:
@@ -38,13 +39,24 @@ def require(ctx: Context, name: str) -> Dataset:
 def import_file(ctx: Context, path: Path, name: str | None = None) -> Dataset:
     """A JSONL file as a stored dataset. Raises BadInput naming line, field and remedy."""
     try:
-        loaded = files.load_jsonl(path, name)
+        data = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}", "dataset") from None
+    return import_bytes(ctx, data, name or path.name.split(".")[0], path.name)
+
+
+def import_bytes(ctx: Context, data: bytes, name: str, origin: str) -> Dataset:
+    """The content of a JSONL file, plain or gzipped, as a stored dataset; errors call it `origin`. Raises BadInput."""
+    if name in BUILTIN:
+        raise BadInput(f"{name!r} is the name of a built-in dataset: import the file under another name", "name")
+    if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
+        raise BadInput(f"name is {name[:60]!r}: give 1 to {LONGEST_NAME} printable characters", "name")
+    try:
+        loaded = files.loads(data, name, origin)
     except files.DatasetError as error:
         raise BadInput(str(error), "dataset") from None
-    if loaded.name in BUILTIN:
-        raise BadInput(
-            f"{loaded.name!r} is the name of a built-in dataset: import the file under another --name", "name"
-        )
+    for task in loaded.tasks:
+        _check_storable(task)
     return store(ctx, loaded, DatasetKind.IMPORTED)
 
 
@@ -110,6 +122,14 @@ def failing_canonical(ctx: Context, dataset_id: object, grader: Grader) -> list[
         except IntegrityError:
             pass  # checked by another worker at the same time, with the same result
     return failed
+
+
+def _check_storable(task: files.Task) -> None:
+    """Raises BadInput for what a database column cannot hold."""
+    if max(len(task.task_id), len(task.entry_point)) > LONGEST_NAME:
+        raise BadInput(f"task {task.task_id[:60]!r}: give task_id and entry_point at most {LONGEST_NAME} characters")
+    if any("\0" in text for text in (task.suffix or "", *task.stop)):
+        raise BadInput(f"task {task.task_id!r}: suffix or stop holds the character NUL, remove it")
 
 
 def _added(session: Session, dataset: files.Dataset, kind: DatasetKind) -> Dataset:

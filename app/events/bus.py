@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import uuid
 from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import redis
+import structlog
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
 from app.settings import MEMORY_BROKER
 
 MAX_EVENTS = 5000
 MAX_STREAMS = 64
 EXPIRE_S = 3600
+SILENT_S = 2.0  # after a failure, so that a Redis that hangs does not slow decoding down
 FIRST = "0-0"
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +36,10 @@ class Event:
 
 
 class EventBus(Protocol):
-    """Publishes events of a run and reads them from any point; losing events costs liveness, never a result."""
+    """Publishes events of a run and reads them from any point; losing events costs liveness, never a result.
+
+    So neither raises when the stream's server is away: nothing is published, and nothing is there to read.
+    """
 
     def publish(self, run_id: uuid.UUID, kind: str, data: Mapping[str, Any]) -> None:
         """Adds an event to the run's stream."""
@@ -43,14 +54,15 @@ class MemoryBus:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._streams: OrderedDict[uuid.UUID, deque[tuple[int, Event]]] = OrderedDict()
-        self._count = 0
+        self._last = 0
 
     def publish(self, run_id: uuid.UUID, kind: str, data: Mapping[str, Any]) -> None:
         """See EventBus."""
         with self._changed:
-            self._count += 1
+            # The clock, so that a reader may resume with an id from before a restart.
+            self._last = max(self._last + 1, time.time_ns() // 1000)
             stream = self._streams.setdefault(run_id, deque(maxlen=MAX_EVENTS))
-            stream.append((self._count, Event(f"{self._count}-0", kind, dict(data))))
+            stream.append((self._last, Event(f"{self._last}-0", kind, dict(data))))
             self._streams.move_to_end(run_id)
             while len(self._streams) > MAX_STREAMS:
                 self._streams.popitem(last=False)
@@ -74,22 +86,36 @@ class RedisBus:
     """For the stack: one Redis stream per run, capped and expiring."""
 
     def __init__(self, url: str) -> None:
-        import redis  # noqa: PLC0415 (the embedded form needs no client)
-
+        once = Retry(NoBackoff(), 0)
+        # Publishing happens between rounds of decoding, on the sample's clock.
+        self._writer = redis.Redis.from_url(url, socket_timeout=0.5, socket_connect_timeout=0.5, retry=once)
         # Longer than any read's wait, so that waiting for events is not mistaken for a dead connection.
-        self._redis: Any = redis.Redis.from_url(url, socket_timeout=60, health_check_interval=25)
+        self._reader = redis.Redis.from_url(url, socket_timeout=60, health_check_interval=25, retry=once)
+        self._silent_until = 0.0
 
     def publish(self, run_id: uuid.UUID, kind: str, data: Mapping[str, Any]) -> None:
         """See EventBus."""
-        with self._redis.pipeline(transaction=False) as pipe:
-            pipe.xadd(self._key(run_id), {"type": kind, "data": json.dumps(data)}, maxlen=MAX_EVENTS, approximate=True)
-            pipe.expire(self._key(run_id), EXPIRE_S)
-            pipe.execute()
+        if time.monotonic() < self._silent_until:
+            return
+        try:
+            with self._writer.pipeline(transaction=False) as pipe:
+                fields: Any = {"type": kind, "data": json.dumps(data)}
+                pipe.xadd(self._key(run_id), fields, maxlen=MAX_EVENTS, approximate=True)
+                pipe.expire(self._key(run_id), EXPIRE_S)
+                pipe.execute()
+        except redis.RedisError as error:
+            self._silent_until = time.monotonic() + SILENT_S
+            log.warning("events are not published", seconds=SILENT_S, error=str(error))
 
     def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
         """See EventBus."""
         block = max(1, int(wait_s * 1000)) if wait_s > 0 else None
-        found = self._redis.xread({self._key(run_id): after}, block=block)
+        try:
+            found: Any = self._reader.xread({self._key(run_id): after}, block=block)
+        except redis.RedisError as error:
+            log.warning("events cannot be read", error=str(error))
+            time.sleep(min(wait_s, SILENT_S))
+            return []
         streams = found.values() if isinstance(found, dict) else [entries for _, entries in found or []]
         rows = [row for entries in streams for row in _flat(entries)]
         return [Event(key.decode(), fields[b"type"].decode(), json.loads(fields[b"data"])) for key, fields in rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
+import re
 import time
 import uuid
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from flask import Response
 
 from app.context import Context
-from app.errors import Unavailable
+from app.errors import BadInput, Busy
 from app.events import kinds
 from app.events.bus import FIRST, Event
 from app.runs.models import Run
@@ -19,26 +19,38 @@ from app.states import OPEN_RUN_STATES, RunState
 
 BEAT_S = 5.0
 LONGEST_S = 300.0
-STREAMS = threading.BoundedSemaphore(8)  # half of the embedded server's threads: pages must stay reachable
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_ID = re.compile(r"\d+-\d+")
 
 
 def response(ctx: Context, run_id: uuid.UUID, after: str | None) -> Response:
-    """The stream after the event id `after` (None: from the beginning). Raises Unavailable when too many are open."""
-    if not STREAMS.acquire(blocking=False):
-        raise Unavailable("too many live views are open: close one, or ask for the run's state instead")
-    answer = Response(_frames(ctx, run_id, after or FIRST), mimetype="text/event-stream")
-    answer.headers.update({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-    answer.call_on_close(STREAMS.release)
+    """The stream after the event id `after` (None: from the beginning). Raises BadInput, or Busy (see take_slot)."""
+    if after is not None and not _ID.fullmatch(after):
+        raise BadInput(f"Last-Event-ID is {after[:40]!r}: give the id of an event, or leave it out", "Last-Event-ID")
+    return stream(ctx, _frames(ctx, run_id, after or FIRST))
+
+
+def stream(ctx: Context, frames: Iterator[str]) -> Response:
+    """Server-sent events, counted among the open streams until the client has gone. Raises Busy."""
+    take_slot(ctx)
+    answer = Response(frames, mimetype="text/event-stream", headers=HEADERS)
+    answer.call_on_close(ctx.streams.release)
     return answer
 
 
-def follow(ctx: Context, run_id: uuid.UUID, after: str = FIRST, beat_s: float = BEAT_S) -> Iterator[Event | None]:
-    """Events until the run has ended; None whenever nothing happened for `beat_s` seconds.
+def take_slot(ctx: Context) -> None:
+    """Takes one of `ctx.streams`, to be released. Raises Busy when all are taken."""
+    if not ctx.streams.acquire(blocking=False):
+        raise Busy("too many live views and completions are open: try again in a moment, or poll the run's state")
+
+
+def follow(ctx: Context, run_id: uuid.UUID, after: str = FIRST, beat_s: float | None = None) -> Iterator[Event | None]:
+    """Events until the run has ended; None whenever nothing happened for `beat_s` (BEAT_S) seconds.
 
     The last event is the final state, from the database where the stream itself has lost it.
     """
     while True:
-        events = ctx.bus.read(run_id, after, beat_s)
+        events = ctx.bus.read(run_id, after, BEAT_S if beat_s is None else beat_s)
         for event in events:
             yield event
             after = event.id

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from flask import Blueprint
+from pydantic import Field
 
-from flask import Blueprint, request
-
-from app.errors import BadInput
 from app.leaderboard import service
-from app.runs.render import leaderboard_row
+from app.operations import operation
+from app.paging import PageQuery, after
+from app.runs.documents import BoardPage
+from app.runs.render import board_row
+from app.schemas import Text
 from app.web import session
 
 bp = Blueprint("leaderboard_api", __name__, url_prefix="/api/v1")
 
 
+class BoardQuery(PageQuery):
+    """At how many seconds, and which runs."""
+
+    budget: float | None = Field(None, gt=0, allow_inf_nan=False, description="seconds; none: each run's own budget")
+    dataset: Text | None = Field(None, description="only runs over this dataset")
+    target: Text | None = Field(None, description="only runs of this model")
+
+
 @bp.get("/leaderboard")
-def index() -> dict[str, Any]:
-    """The board at `?budget=` seconds (each run's own without it), optionally of one dataset or target."""
-    text = request.args.get("budget")
-    try:
-        budget = float(text) if text else None
-    except ValueError:
-        raise BadInput(f"budget is {text!r}: give seconds, such as 2.5", "budget") from None
-    found = service.rows(session(), budget, dataset=request.args.get("dataset"), target=request.args.get("target"))
-    return {"rows": [leaderboard_row(row) for row in found]}
+@operation({200: BoardPage})
+def index(query: BoardQuery) -> BoardPage:
+    """Runs by Pass@First within a budget."""
+    board = service.rows(session(), query.budget, dataset=query.dataset, target=query.target)
+    page, following = after(board, query, lambda row: str(row.run.id))
+    return BoardPage(rows=[board_row(row) for row in page], next=following)

@@ -19,3 +19,5 @@ def require_model(reference: str, field: str = "target") -> ModelEntry:
         return registry.resolve(reference)
     except UnknownModelError as error:
         raise BadInput(str(error), field) from None
+    except (OSError, RuntimeError) as error:  # a path no file system can have, or the home of nobody
+        raise BadInput(f"{field} is {reference[:60]!r}, which names no model: {error}", field) from None

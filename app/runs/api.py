@@ -1,117 +1,197 @@
-"""REST of runs. Thin: parse, call the service, answer JSON; errors become problem documents in app/problems.py."""
+"""REST of runs. Thin: what came in is checked by the declared models, services do the work, errors become problems."""
 
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
-from flask import Blueprint, request, url_for
+from flask import Blueprint, Response, url_for
+from pydantic import Field
 
-from app.errors import BadInput
-from app.runs import repository, service
-from app.runs.render import run_document, sample_document
-from app.runs.schemas import RunSpec, parse_spec
+from app.errors import Conflict
+from app.operations import operation
+from app.paging import LONGEST_NUMBER, PageQuery, bad_cursor, cut
+from app.runs import comparing, exporting, repository, service
+from app.runs.documents import (
+    ComparisonDocument,
+    CurveDocument,
+    ProgressDocument,
+    RunDocument,
+    RunPage,
+    RunWithProgress,
+    SamplePage,
+)
+from app.runs.render import run_of, sample_of
+from app.runs.schemas import RunSpec
+from app.schemas import Given, Text
 from app.states import RunState
 from app.web import context, session
+from evaluation.exchange import Format
 
-bp = Blueprint("runs_api", __name__, url_prefix="/api/v1/runs")
+bp = Blueprint("runs_api", __name__, url_prefix="/api/v1")
 
-LARGEST_PAGE = 200
-
-
-@bp.post("")
-def create() -> tuple[dict[str, Any], int, dict[str, str]]:
-    """Submits a run; 201 with its address."""
-    run_id = service.submit(context(), parse_spec(RunSpec, json_body()))
-    return _document(run_id), 201, {"Location": url_for("runs_api.show", run_id=run_id)}
+JSON_LINES = "application/x-ndjson"
+CSV = "text/csv"
 
 
-@bp.get("")
-def index() -> dict[str, Any]:
-    """Runs, newest first; `next` is the cursor of the following page (`?before=`), null on the last."""
-    limit = _limit(request.args.get("limit", "50"))
-    state = request.args.get("state")
-    if state is not None and state not in set(RunState):
-        raise BadInput(f"state is {state!r}: use one of {', '.join(RunState)}", "state")
+class RunQuery(PageQuery):
+    """Which runs."""
+
+    state: RunState | None = None
+    target: Text | None = None
+    dataset: Text | None = Field(None, description="name of a dataset")
+
+
+class SampleQuery(PageQuery):
+    """Which samples."""
+
+    task_id: Text | None = Field(None, description="only of this task")
+    verdict: Text | None = Field(None, description="only with this verdict")
+
+
+class ExportQuery(Given):
+    """In whose form."""
+
+    format: Format = Field("samples", description="ours, or that of another tool")
+
+
+class CompareQuery(Given):
+    """Which two runs, at how many seconds."""
+
+    reference: uuid.UUID
+    other: uuid.UUID
+    budget: float | None = Field(None, gt=0, allow_inf_nan=False, description="seconds; none: the shorter budget")
+
+
+@bp.post("/runs")
+@operation({201: RunDocument})
+def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
+    """Submits a run. Its address is in the header Location."""
+    run_id = service.submit(context(), body)
+    return _document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
+
+
+@bp.get("/runs")
+@operation({200: RunPage})
+def index(query: RunQuery) -> RunPage:
+    """Runs, newest first."""
     runs = repository.list_runs(
         session(),
-        limit=limit,
-        before=_cursor(request.args.get("before")),
-        target=request.args.get("target"),
-        dataset=request.args.get("dataset"),
-        states=[RunState(state)] if state else (),
+        limit=query.limit + 1,
+        before=query.id(),
+        target=query.target,
+        dataset=query.dataset,
+        states=[query.state] if query.state else (),
     )
-    return {"runs": [run_document(r) for r in runs], "next": str(runs[-1].id) if len(runs) == limit else None}
+    page, following = cut(runs, query, lambda run: str(run.id))
+    return RunPage(runs=[run_of(run) for run in page], next=following)
 
 
-@bp.get("/<uuid:run_id>")
-def show(run_id: uuid.UUID) -> dict[str, Any]:
-    """The run with its figures, and its progress while it is open."""
+@bp.get("/runs/<uuid:run_id>")
+@operation({200: RunWithProgress})
+def show(run_id: uuid.UUID) -> RunWithProgress:
+    """A run with its figures, and how far it is."""
     run = repository.get_run(session(), run_id)
     progress = repository.progress(session(), run)
-    return {
-        **run_document(run),
-        "progress": {
-            "tasks": {str(state): count for state, count in progress.by_state.items()},
-            "samples": progress.samples,
-            "graded": progress.graded,
-            "tokens_per_s": progress.tokens_per_s,
-            "remaining_s": progress.remaining_s,
-        },
-    }
+    found = run_of(run)
+    return RunWithProgress(
+        run=found.run,
+        figures=found.figures,
+        progress=ProgressDocument(
+            tasks=progress.by_state,
+            samples=progress.samples,
+            graded=progress.graded,
+            tokens_per_s=progress.tokens_per_s,
+            remaining_s=progress.remaining_s,
+        ),
+    )
 
 
-@bp.get("/<uuid:run_id>/samples")
-def samples(run_id: uuid.UUID) -> dict[str, Any]:
-    """Every sample stored so far, by task and index."""
+@bp.get("/runs/<uuid:run_id>/samples")
+@operation({200: SamplePage})
+def samples(run_id: uuid.UUID, query: SampleQuery) -> SamplePage:
+    """The samples stored so far, by task and index."""
     repository.get_run(session(), run_id)
-    tasks = repository.tasks_with_samples(session(), run_id)
-    return {"samples": [sample_document(t.task.task_id, s) for t in tasks for s in t.samples]}
+    rows = repository.samples_page(
+        session(),
+        run_id,
+        limit=query.limit + 1,
+        after=_position(query.cursor),
+        task_id=query.task_id,
+        verdict=query.verdict,
+    )
+    page, following = cut(rows, query, lambda s: f"{s.run_task.position}.{s.index}")
+    return SamplePage(samples=[sample_of(s.run_task.task.task_id, s) for s in page], next=following)
 
 
-@bp.post("/<uuid:run_id>/cancel")
-def cancel(run_id: uuid.UUID) -> tuple[dict[str, Any], int]:
-    """Asks for no more of the run; 202, it ends within a second."""
+@bp.get("/runs/<uuid:run_id>/curve")
+@operation({200: CurveDocument}, problems=(409,))
+def curve(run_id: uuid.UUID) -> CurveDocument:
+    """Pass@First and Pass@All of an ended run as functions of the budget."""
+    run = repository.get_run(session(), run_id)
+    if run.curve is None:
+        raise Conflict(f"the run is {run.state}: its curve is there once it has ended")
+    stored = run.curve
+    return CurveDocument(
+        n_tasks=stored.n_tasks, budgets=stored.budgets, pass_first=stored.pass_first, pass_all=stored.pass_all
+    )
+
+
+@bp.get("/runs/<uuid:run_id>/export")
+@operation({200: (JSON_LINES, CSV)})
+def export(run_id: uuid.UUID, query: ExportQuery) -> Response:
+    """All samples as a file, in our form or that of another tool."""
+    run = repository.get_run(session(), run_id)
+    # Read whole before the first byte goes out: a fault is a problem document, and no session stays open.
+    text = "".join(exporting.lines(session(), run, query.format))
+    kind, ending = (CSV, "csv") if query.format == "csv" else (JSON_LINES, "jsonl")
+    answer = Response(text, content_type=f"{kind}; charset=utf-8")
+    answer.headers["Content-Disposition"] = f'attachment; filename="{run_id}.{query.format}.{ending}"'
+    return answer
+
+
+@bp.post("/runs/<uuid:run_id>/cancel")
+@operation({202: RunDocument})
+def cancel(run_id: uuid.UUID) -> RunDocument:
+    """Asks for no more of the run; it ends within a second."""
     service.cancel(context(), run_id)
-    return _document(run_id), 202
+    return _document(run_id)
 
 
-@bp.post("/<uuid:run_id>/resume")
-def resume(run_id: uuid.UUID) -> tuple[dict[str, Any], int]:
-    """Works what an ended run left undone; 202."""
+@bp.post("/runs/<uuid:run_id>/resume")
+@operation({202: RunDocument})
+def resume(run_id: uuid.UUID) -> RunDocument:
+    """Works what an ended run left undone."""
     service.resume(context(), run_id)
-    return _document(run_id), 202
+    return _document(run_id)
 
 
-@bp.delete("/<uuid:run_id>")
-def delete(run_id: uuid.UUID) -> tuple[str, int]:
+@bp.delete("/runs/<uuid:run_id>")
+@operation({204: None}, problems=(409,))
+def delete(run_id: uuid.UUID) -> None:
     """Removes an ended run with everything of it."""
     service.delete(context(), run_id)
-    return "", 204
 
 
-def json_body() -> dict[str, Any]:
-    """The request's JSON object. Raises BadInput for anything else."""
-    body = request.get_json(silent=True)
-    if not isinstance(body, dict):
-        raise BadInput("the body is not a JSON object: send one with Content-Type: application/json")
-    return body
+@bp.get("/compare")
+@operation({200: ComparisonDocument})
+def compare(query: CompareQuery) -> ComparisonDocument:
+    """Two runs over the same dataset at a budget, paired by task."""
+    reference = repository.get_run(session(), query.reference)
+    other = repository.get_run(session(), query.other)
+    found = comparing.compare_runs(session(), reference, other, query.budget)
+    return ComparisonDocument.model_validate(found.document())
 
 
-def _document(run_id: uuid.UUID) -> dict[str, Any]:
+def _document(run_id: uuid.UUID) -> RunDocument:
     # A session of its own: the request's may have been reading before the change.
     with context().database.read() as fresh:
-        return run_document(repository.get_run(fresh, run_id))
+        return run_of(repository.get_run(fresh, run_id))
 
 
-def _limit(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= LARGEST_PAGE:
-        raise BadInput(f"limit is {text!r}: give a whole number from 1 to {LARGEST_PAGE}", "limit")
-    return int(text)
-
-
-def _cursor(text: str | None) -> uuid.UUID | None:
-    try:
-        return uuid.UUID(text) if text else None
-    except ValueError:
-        raise BadInput(f"before is {text!r}: give the `next` of a page", "before") from None
+def _position(cursor: str | None) -> tuple[int, int] | None:
+    if not cursor:
+        return None
+    position, _, index = cursor.partition(".")
+    if not all(part.isascii() and part.isdecimal() and len(part) < LONGEST_NUMBER for part in (position, index)):
+        raise bad_cursor(cursor)
+    return int(position), int(index)

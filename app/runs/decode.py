@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import math
 import time
@@ -15,11 +16,12 @@ from sqlalchemy import delete, update
 from app import engines
 from app.context import Context
 from app.datasets.service import as_plain
-from app.db import utcnow
+from app.db import reason, utcnow
 from app.events import kinds
 from app.provenance import of_this_process
 from app.runs import doorbell, ending, lifecycle
-from app.runs.lifecycle import Claim, Lease, LostClaim, Step, Stop
+from app.runs.lease import Lease, Stop
+from app.runs.lifecycle import Claim, LostClaim, Step
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.samples.origins import pieces
@@ -38,6 +40,10 @@ TEXT_EVERY_S = 0.1
 log = structlog.get_logger(__name__)
 
 
+class CannotLoad(Exception):  # noqa: N818 (reads as what happened)
+    """The run's engine cannot be had, so none of its tasks can be decoded here; the message says why."""
+
+
 def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
     """Works the job's decode step if it waits for one. Safe to call for any id, any number of times."""
     with ctx.database.read() as session:
@@ -48,31 +54,24 @@ def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
     if _out_of_time(run):
         ending.skip_rest(ctx, run.id)
         return
-    try:
-        # Before the claim: loading takes longer than a lease and must not run on any task's clock.
-        engine = engines.get(
-            ctx, engine_config(run), lambda m: ctx.bus.publish(run.id, kinds.LOADING, {"message": str(m)})
-        )
-    except (ModelError, RequestError) as error:
-        ending.fail_run(ctx, run.id, str(error))
-        return
-    except Exception as error:
-        log.exception("loading failed", run=str(run.id))
-        ending.fail_run(ctx, run.id, f"{run.target} cannot be loaded: {type(error).__name__}: {error}")
-        return
     held = lifecycle.claim(ctx, run_task_id, Step.DECODE)
     if held is None:
         return
     try:
-        _work(ctx, engine, run, task, held)
+        with Lease(ctx, held) as lease:
+            _work(ctx, run, task, held, lease)
     except LostClaim:
         log.warning("decoded for nothing: the job has another owner", run_task=str(run_task_id))
+    except CannotLoad as error:
+        ending.fail_run(ctx, run.id, str(error))
+        with contextlib.suppress(LostClaim):
+            lifecycle.give_back(ctx, held)
     except (RequestError, prompting.PromptError) as error:
         lifecycle.fail(ctx, held, str(error))
         _tell(ctx, held, task, TaskState.FAILED, str(error))
     except Exception as error:
         log.exception("decoding failed", run_task=str(run_task_id))
-        if lifecycle.retry_or_fail(ctx, held, f"decoding failed: {type(error).__name__}: {error}"):
+        if lifecycle.retry_or_fail(ctx, held, f"decoding failed: {reason(error)}"):
             doorbell.ring_decode([run_task_id], doorbell.gpu_queue(run.kind))
     ending.close_if_done(ctx, run.id)
 
@@ -103,7 +102,20 @@ def prompt_for(engine: Engine, run: Run, task: PlainTask) -> tuple[prompting.Pro
     return prompt, engine.render_chat(prompt.messages or [], prompt.reply_prefix)
 
 
-def _work(ctx: Context, engine: Engine, run: Run, task: PlainTask, held: Claim) -> None:
+def _engine(ctx: Context, run: Run) -> Engine:
+    """The run's engine, ready. Raises CannotLoad."""
+    try:
+        return engines.get(ctx, engine_config(run), lambda m: ctx.bus.publish(run.id, kinds.LOADING, {"message": m}))
+    except (ModelError, RequestError) as error:
+        raise CannotLoad(str(error)) from error
+    except Exception as error:
+        log.exception("loading failed", run=str(run.id))
+        raise CannotLoad(f"{run.target} cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+def _work(ctx: Context, run: Run, task: PlainTask, held: Claim, lease: Lease) -> None:
+    # Loading is under the lease, so that a model that kills its worker costs an attempt, but on no task's clock.
+    engine = _engine(ctx, run)
     prompt, text = prompt_for(engine, run, task)
     request = Request(
         prompt=text,
@@ -114,17 +126,17 @@ def _work(ctx: Context, engine: Engine, run: Run, task: PlainTask, held: Claim) 
         max_new_tokens=run.max_tokens,
         stop=prompt.stop,
     )
-    _mark_started(ctx, engine, run, prompt.mode)
+    lease.store(lambda: _mark_started(ctx, engine, run, prompt.mode))
     _tell(ctx, held, task, TaskState.DECODING)
-    with Lease(ctx, held) as lease:
-        completion = engine.generate(request, _Narrator(ctx, run, task), lambda: lease.stop is not None)
+    taken_up = utcnow()
+    completion = engine.generate(request, _Narrator(ctx, run, task), lambda: lease.stop is not None)
     if lease.stop is Stop.INTERRUPTED:
         lifecycle.give_back(ctx, held)
         return
     state = (
         TaskState.CANCELLED if lease.stop is Stop.CANCELLED else TaskState.DECODED if run.graded else TaskState.FINISHED
     )
-    _store(ctx, held, state, completion, text, prompt.version)
+    lease.store(lambda: _store(ctx, held, state, completion, text, prompt.version, taken_up))
     for sample in completion.samples:
         ctx.bus.publish(
             run.id,
@@ -143,7 +155,15 @@ def _work(ctx: Context, engine: Engine, run: Run, task: PlainTask, held: Claim) 
         doorbell.ring_grade([held.run_task_id])
 
 
-def _store(ctx: Context, held: Claim, state: TaskState, completion: Completion, text: str, version: str) -> None:
+def _store(
+    ctx: Context,
+    held: Claim,
+    state: TaskState,
+    completion: Completion,
+    text: str,
+    version: str,
+    taken_up: dt.datetime,
+) -> None:
     rounds, now = completion.rounds, utcnow()
     with ctx.database.session() as session:
         row = session.get_one(RunTask, held.run_task_id)
@@ -158,7 +178,8 @@ def _store(ctx: Context, held: Claim, state: TaskState, completion: Completion, 
             rung_at=now,
             finished_at=None if state is TaskState.DECODED else now,
             n_prompt_tokens=completion.n_prompt_tokens,
-            queue_s=(row.started_at - row.queued_at).total_seconds() if row.started_at else None,
+            started_at=taken_up,
+            queue_s=(taken_up - row.queued_at).total_seconds(),
             prefill_s=completion.prefill_s,
             wall_s=completion.wall_s,
             n_rounds=len(rounds),

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
+from typing import Any
+
+import structlog
+from kombu.exceptions import ChannelError, OperationalError
+from redis.exceptions import RedisError
+from sqlalchemy import ColumnElement, and_, false
 
 from app import queues
 from app.celery_app import celery_app
-from app.states import RunKind
+from app.runs.models import Run, RunTask
+from app.states import RunKind, TaskState
+
+AWAY = (OperationalError, RedisError, OSError)
+log = structlog.get_logger(__name__)
 
 
 def ring_prepare(run_id: uuid.UUID) -> None:
     """Asks for a run to be checked and its tasks handed out."""
-    _ring(queues.PREPARE_RUN, [run_id], queues.EXEC)
+    ring([(queues.PREPARE_RUN, run_id)], queues.EXEC)
 
 
 def ring_decode(run_task_ids: Iterable[uuid.UUID], queue: str) -> None:
     """Asks for tasks to be decoded, in this order; `queue` is queues.GPU_INTERACTIVE or GPU_BATCH."""
-    _ring(queues.DECODE_TASK, run_task_ids, queue)
+    ring([(queues.DECODE_TASK, row_id) for row_id in run_task_ids], queue)
 
 
 def ring_grade(run_task_ids: Iterable[uuid.UUID]) -> None:
     """Asks for decoded tasks to be graded."""
-    _ring(queues.GRADE_TASK, run_task_ids, queues.EXEC)
+    ring([(queues.GRADE_TASK, row_id) for row_id in run_task_ids], queues.EXEC)
 
 
 def gpu_queue(kind: RunKind) -> str:
@@ -30,7 +40,35 @@ def gpu_queue(kind: RunKind) -> str:
     return queues.GPU_INTERACTIVE if kind is RunKind.COMPLETE else queues.GPU_BATCH
 
 
-def _ring(task: str, ids: Iterable[uuid.UUID], queue: str) -> None:
-    with celery_app.connection_for_write() as connection:
-        for row_id in ids:
-            celery_app.send_task(task, args=[str(row_id)], queue=queue, connection=connection)
+def rings_in(queue: str) -> ColumnElement[bool]:
+    """Whether a waiting task's bell belongs in this queue, as a condition over RunTask joined with Run."""
+    match queue:
+        case queues.GPU_INTERACTIVE:
+            return and_(RunTask.state == TaskState.QUEUED, Run.kind == RunKind.COMPLETE)
+        case queues.GPU_BATCH:
+            return and_(RunTask.state == TaskState.QUEUED, Run.kind != RunKind.COMPLETE)
+        case queues.EXEC:
+            return RunTask.state == TaskState.DECODED
+    return false()
+
+
+def ring(bells: Iterable[tuple[str, uuid.UUID]], queue: str) -> None:
+    """Sends (Celery task, row id) messages, in this order. If the broker is away, the reaper rings again later."""
+    try:
+        with celery_app.connection_for_write() as connection:
+            for task, row_id in bells:
+                celery_app.send_task(task, args=[str(row_id)], queue=queue, connection=connection)
+    except AWAY as error:
+        log.warning("the broker is away; the reaper rings again", queue=queue, error=str(error))
+
+
+def messages(queue: str) -> int | None:
+    """How many messages wait in a queue; None when the broker is away."""
+    try:
+        with celery_app.connection_for_write() as connection:
+            channel: Any = connection.default_channel
+            return int(channel.queue_declare(queue, passive=True).message_count)
+    except ChannelError:
+        return 0  # an empty queue does not exist on Redis
+    except AWAY:
+        return None

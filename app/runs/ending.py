@@ -96,7 +96,9 @@ def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None) ->
         session.execute(
             update(RunTask)
             .where(RunTask.run_id == run_id, RunTask.state.in_(undone))
-            .values(state=TaskState.QUEUED, attempt=0, error=None, started_at=None, finished_at=None)
+            .values(
+                state=TaskState.QUEUED, attempt=0, error=None, queued_at=utcnow(), started_at=None, finished_at=None
+            )
         )
         left = session.scalar(select(func.count()).where(RunTask.run_id == run_id, RunTask.state.in_(OPEN_TASK_STATES)))
         if not left:

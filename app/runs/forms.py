@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from app.runs.models import Run
-from app.runs.schemas import DecodingSpec, RunSpec, bad_input
+from app.runs.schemas import DecodingSpec, RunSpec
+from app.schemas import bad_input
 
 VERBATIM = ("prompt", "test")  # sent byte for byte, so blanks at the ends stay
 OPTIONAL = ("limit", "time_limit_s", "suffix")  # left empty, they are not given

@@ -12,11 +12,12 @@ from sqlalchemy import select, update
 
 from app.context import Context
 from app.datasets.service import as_plain
-from app.db import utcnow
+from app.db import reason, utcnow
 from app.errors import Unavailable
 from app.events import kinds
 from app.runs import doorbell, ending, lifecycle
-from app.runs.lifecycle import Claim, Lease, LostClaim, Step, Stop
+from app.runs.lease import Lease
+from app.runs.lifecycle import Claim, LostClaim, Step
 from app.runs.models import RunTask
 from app.samples.models import Sample
 from app.states import TaskState
@@ -36,7 +37,8 @@ def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
     if held is None:
         return
     try:
-        _work(ctx, held)
+        with Lease(ctx, held) as lease:
+            _work(ctx, held, lease)
     except LostClaim:
         log.warning("graded for nothing: the job has another owner", run_task=str(run_task_id))
     except Unavailable as error:
@@ -44,23 +46,21 @@ def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
         ending.interrupt(ctx, held.run_id, str(error))
     except Exception as error:
         log.exception("grading failed", run_task=str(run_task_id))
-        if lifecycle.retry_or_fail(ctx, held, f"grading failed: {type(error).__name__}: {error}"):
+        if lifecycle.retry_or_fail(ctx, held, f"grading failed: {reason(error)}"):
             doorbell.ring_grade([run_task_id])
     ending.close_if_done(ctx, held.run_id)
 
 
-def _work(ctx: Context, held: Claim) -> None:
+def _work(ctx: Context, held: Claim, lease: Lease) -> None:
     with ctx.database.read() as session:
         row = session.get_one(RunTask, held.run_task_id)
         task, mode = as_plain(row.task), row.run.prompt_mode_used or "completion"
         samples = session.scalars(select(Sample).where(Sample.run_task_id == row.id).order_by(Sample.index)).all()
     started = time.monotonic()
-    with Lease(ctx, held) as lease:
-        extractions = [_extracted(task, s, mode) for s in samples]
-        verdicts = judge(ctx.make_grader(), [e.program for e in extractions], task, ctx.settings.exec_workers)
-    if lease.stop is Stop.FENCED:
-        raise LostClaim(str(held.run_task_id))
-    _store(ctx, held, samples, extractions, verdicts, time.monotonic() - started)
+    extractions = [_extracted(task, s, mode) for s in samples]
+    verdicts = judge(ctx.make_grader(), [e.program for e in extractions], task, ctx.settings.exec_workers)
+    sandbox_s = time.monotonic() - started
+    lease.store(lambda: _store(ctx, held, samples, extractions, verdicts, sandbox_s))
     for sample, verdict in zip(samples, verdicts, strict=True):
         ctx.bus.publish(
             held.run_id, kinds.GRADED, {"task_id": task.task_id, "index": sample.index, "verdict": verdict.status}

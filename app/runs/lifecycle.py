@@ -1,4 +1,4 @@
-"""Who owns a job: claim, heartbeat, fence, release. The row decides, the broker only rings (docs/jobs.md).
+"""Who owns a job: claim, fence, release. The row decides, the broker only rings (docs/jobs.md).
 
 A job is one task of a run and has two steps, each claimed on its own: decode (queued -> decoding -> decoded) and
 grade (decoded -> grading -> finished). A claim is one conditional UPDATE that writes a fresh attempt token; every
@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-import threading
-import time
 import uuid
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-import structlog
 from sqlalchemy import CursorResult, or_, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
@@ -28,8 +24,6 @@ from app.runs.models import Run, RunTask
 from app.states import RunState, TaskState
 
 MAX_ATTEMPTS = 3
-WATCH_S = 0.5
-log = structlog.get_logger(__name__)
 
 
 class Step(enum.Enum):
@@ -47,14 +41,6 @@ class Step(enum.Enum):
     def working(self) -> TaskState:
         """The state of a job claimed for this step."""
         return self.value[1]
-
-
-class Stop(enum.StrEnum):
-    """Why a worker should put a job down."""
-
-    FENCED = "fenced"  # another worker has it, or we could not prove that we are alive
-    INTERRUPTED = "interrupted"  # the run stopped: give the job back
-    CANCELLED = "cancelled"  # the user wants no more of it: keep what there is
 
 
 class LostClaim(Exception):  # noqa: N818 (reads as what happened)
@@ -96,7 +82,7 @@ def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
                     attempt_token=token,
                     worker=ctx.worker_name,
                     started_at=now,
-                    lease_until=_lease(ctx, now),
+                    lease_until=lease_end(ctx, now),
                 ),
             )
             if not won:
@@ -145,70 +131,8 @@ def retry_or_fail(ctx: Context, held: Claim, sentence: str) -> bool:
     return True
 
 
-class Lease:
-    """Keeps a claim alive while inside: extends the lease and watches whether the work is still wanted.
-
-    `stop` is None as long as it is. Reading it costs nothing, so an engine may ask before every round.
-    """
-
-    def __init__(self, ctx: Context, held: Claim) -> None:
-        self._ctx, self._held = ctx, held
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name=f"lease-{held.run_task_id}", daemon=True)
-        self.stop: Stop | None = None
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        settings = self._ctx.settings
-        beaten = proven = time.monotonic()
-        while not self._over.wait(min(WATCH_S, settings.heartbeat_s)):
-            now = time.monotonic()
-            try:
-                if now - beaten >= settings.heartbeat_s:
-                    if not self._beat():
-                        self.stop = Stop.FENCED
-                        return
-                    beaten = proven = now
-                self.stop = Stop.INTERRUPTED if self._ctx.stopping.is_set() else self._wanted()
-            except DBAPIError as error:
-                log.warning("heartbeat failed", run_task=str(self._held.run_task_id), error=str(error))
-                if now - proven >= settings.lease_s:
-                    self.stop = Stop.FENCED
-            if self.stop:
-                return
-
-    def _beat(self) -> bool:
-        with self._ctx.database.session() as session:
-            return changed(
-                session,
-                update(RunTask)
-                .where(RunTask.id == self._held.run_task_id, RunTask.attempt_token == self._held.token)
-                .values(lease_until=_lease(self._ctx, utcnow())),
-            )
-
-    def _wanted(self) -> Stop | None:
-        with self._ctx.database.read() as session:
-            found = session.execute(
-                select(Run.state, Run.cancel_requested_at).where(Run.id == self._held.run_id)
-            ).one_or_none()
-        if found is None:
-            return Stop.FENCED  # the run was deleted
-        state, cancelled_at = found
-        if cancelled_at is not None:
-            return Stop.CANCELLED
-        return None if state == RunState.RUNNING else Stop.INTERRUPTED
-
-
-def _lease(ctx: Context, now: dt.datetime) -> dt.datetime:
+def lease_end(ctx: Context, now: dt.datetime) -> dt.datetime:
+    """Until when a worker that proves at `now` that it is alive owns its job."""
     return now + dt.timedelta(seconds=ctx.settings.lease_s)
 
 

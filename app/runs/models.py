@@ -103,7 +103,7 @@ class RunTask(Identified, Base):
     rung_at: Mapped[dt.datetime | None]
     queued_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
     started_at: Mapped[dt.datetime | None]
-    finished_at: Mapped[dt.datetime | None]
+    finished_at: Mapped[dt.datetime | None] = mapped_column(index=True)
     error: Mapped[str | None] = mapped_column(Text)
 
     prompt_sent: Mapped[str | None] = mapped_column(Text)

@@ -6,6 +6,7 @@ import uuid
 
 import structlog
 from sqlalchemy import delete, func, select, update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from app.context import Context
@@ -34,6 +35,8 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
     except BasslineError as error:
         ending.fail_run(ctx, run_id, str(error))
         return
+    except DBAPIError:
+        raise  # the run waits on and is rung for again
     except Exception as error:
         log.exception("preparing failed", run=str(run_id))
         ending.fail_run(ctx, run_id, f"the dataset cannot be checked: {type(error).__name__}: {error}")

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
-from sqlalchemy import ColumnElement, or_, select, update
+from sqlalchemy import ColumnElement, or_, select, true, update
 
+from app import queues
 from app.context import Context
+from app.datasets.models import Task
 from app.db import utcnow
+from app.events import kinds
 from app.runs import doorbell, ending
 from app.runs.lifecycle import MAX_ATTEMPTS, Step, changed
 from app.runs.models import Run, RunTask
 from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, RunState, TaskState
 from app.workers.models import Worker
 
-RING_AGAIN_S = 60.0
-RING_AT_MOST = 20
-WORKER_GONE_S = 60.0
+SILENT_LEASES = 2  # a worker or a bell of which nothing was heard for so many leases is lost
+RING_AT_MOST = 500
+RING_BESIDES = 20
+PATIENCE = 10
 WORKER_LOST = "worker_lost: the worker stopped answering three times while it had this task"
+LOADING_LOST = (
+    "worker_lost: the worker stopped answering three times while it loaded the model: is there memory for it?"
+)
+GONE = "the process that worked this run has gone"
 log = structlog.get_logger(__name__)
 
 
@@ -29,19 +37,46 @@ def reap(ctx: Context, *, pinned_only: bool = False) -> None:
     ours: ColumnElement[bool] = Run.pinned_worker == ctx.worker_name
     if not pinned_only:
         ours = or_(ours, Run.pinned_worker.is_(None))
-        interrupt_abandoned(ctx)
+        _each(_abandoned(ctx), lambda run_id: ending.interrupt(ctx, run_id, GONE))
     _return_expired(ctx, ours)
-    for run_id in _without_open_tasks(ctx, ours):
-        ending.close_if_done(ctx, run_id)  # the worker that should have done it is gone
+    # The worker that should have closed these is gone.
+    _each(_without_open_tasks(ctx, ours), lambda run_id: ending.close_if_done(ctx, run_id))
     _ring_again(ctx, ours)
 
 
-def interrupt_abandoned(ctx: Context) -> None:
-    """Runs pinned to a worker process that has gone are marked interrupted, so that they can be resumed."""
-    gone = utcnow() - dt.timedelta(seconds=WORKER_GONE_S)
+def reset_orphans(ctx: Context) -> None:
+    """At the start of the one process that owns the database: nobody else can be working, so every lease is over."""
+    with ctx.database.session() as session:
+        working = [step.working for step in Step]
+        session.execute(update(RunTask).where(RunTask.state.in_(working)).values(lease_until=utcnow()))
+        session.execute(
+            update(Run)
+            .where(Run.state.in_(OPEN_RUN_STATES), Run.pinned_worker.is_not(None))
+            .values(state=RunState.INTERRUPTED, error=GONE, finished_at=utcnow())
+        )
+        session.execute(
+            update(Run)
+            .where(Run.state.in_(OPEN_RUN_STATES), Run.cancel_requested_at.is_(None))
+            .values(state=RunState.QUEUED, rung_at=None)
+        )
+    _return_expired(ctx, true())
+
+
+def _each(runs: Sequence[uuid.UUID], end: Callable[[uuid.UUID], object]) -> None:
+    """Ends every run it can: one that cannot be ended must not keep the others from it."""
+    for run_id in runs:
+        try:
+            end(run_id)
+        except Exception:
+            log.exception("a run could not be ended", run=str(run_id))
+
+
+def _abandoned(ctx: Context) -> Sequence[uuid.UUID]:
+    """Runs pinned to a worker process that has gone."""
+    gone = utcnow() - _silence(ctx)
     alive = select(Worker.name).where(Worker.name == Run.pinned_worker, Worker.last_seen_at >= gone).exists()
     with ctx.database.read() as session:
-        runs = session.scalars(
+        return session.scalars(
             select(Run.id).where(
                 Run.state.in_(OPEN_RUN_STATES),
                 Run.pinned_worker.is_not(None),
@@ -49,29 +84,6 @@ def interrupt_abandoned(ctx: Context) -> None:
                 ~alive,
             )
         ).all()
-    for run_id in runs:
-        ending.interrupt(ctx, run_id, "the process that worked this run has gone")
-
-
-def reset_orphans(ctx: Context) -> None:
-    """At the start of the one process that owns the database: whatever was being worked on waits again."""
-    with ctx.database.session() as session:
-        for step in Step:
-            session.execute(
-                update(RunTask)
-                .where(RunTask.state == step.working)
-                .values(state=step.waiting, attempt_token=None, lease_until=None, worker=None, started_at=None)
-            )
-        session.execute(
-            update(Run)
-            .where(Run.state.in_(OPEN_RUN_STATES), Run.pinned_worker.is_not(None))
-            .values(state=RunState.INTERRUPTED, error="the process that worked this run has gone", finished_at=utcnow())
-        )
-        session.execute(
-            update(Run)
-            .where(Run.state.in_(OPEN_RUN_STATES), Run.cancel_requested_at.is_(None))
-            .values(state=RunState.QUEUED, rung_at=None)
-        )
 
 
 def _without_open_tasks(ctx: Context, ours: ColumnElement[bool]) -> Sequence[uuid.UUID]:
@@ -81,56 +93,94 @@ def _without_open_tasks(ctx: Context, ours: ColumnElement[bool]) -> Sequence[uui
 
 
 def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
-    """Expired jobs go back to waiting, or fail after the third attempt."""
+    """Expired jobs go back to waiting; they end if nobody wants them any more, or after the third attempt."""
     now = utcnow()
+    ended: list[tuple[uuid.UUID, dict[str, str | None]]] = []
+    unloadable: set[uuid.UUID] = set()
     with ctx.database.session() as session:
         expired = session.execute(
-            select(RunTask.id, RunTask.state, RunTask.attempt, RunTask.attempt_token)
+            select(RunTask, Run, Task.task_id)
             .join(RunTask.run)
-            .where(RunTask.state.in_([step.working for step in Step]), RunTask.lease_until < now, ours)
+            .join(RunTask.task)
+            .where(RunTask.state.in_([step.working for step in Step]), RunTask.lease_until <= now, ours)
         ).all()
-        for row_id, state, attempt, token in expired:
-            values = {"state": TaskState.FAILED, "error": WORKER_LOST, "finished_at": now}
-            if attempt < MAX_ATTEMPTS:
-                waiting = next(step.waiting for step in Step if step.working == state)
-                values = {"state": waiting, "rung_at": None, "started_at": None}
+        for row, run, task_id in expired:
+            step = next(step for step in Step if step.working == row.state)
+            state, error = step.waiting, row.error
+            if step is Step.DECODE and run.cancel_requested_at is not None:
+                state = TaskState.CANCELLED
+            elif row.attempt >= MAX_ATTEMPTS:
+                state, error = TaskState.FAILED, WORKER_LOST
+            finished_at = None if state is step.waiting else now
             if changed(
                 session,
                 update(RunTask)
-                .where(RunTask.id == row_id, RunTask.attempt_token == token, RunTask.lease_until < now)
-                .values(attempt_token=None, lease_until=None, **values),
+                .where(RunTask.id == row.id, RunTask.attempt_token == row.attempt_token, RunTask.lease_until <= now)
+                .values(
+                    state=state,
+                    error=error,
+                    attempt_token=None,
+                    lease_until=None,
+                    rung_at=None,
+                    started_at=None,
+                    finished_at=finished_at,
+                ),
             ):
-                log.warning("lease expired", run_task=str(row_id), attempt=attempt, now=str(values["state"]))
+                log.warning("lease expired", run_task=str(row.id), attempt=row.attempt, now=str(state))
+                if finished_at is not None:
+                    ended.append((run.id, {"task_id": task_id, "state": state, "error": error}))
+                if error is WORKER_LOST and step is Step.DECODE and run.started_at is None:
+                    unloadable.add(run.id)
+    for run_id, data in ended:
+        ctx.bus.publish(run_id, kinds.TASK, data)
+    # No task of these was ever decoded: the next one would only cost three more workers.
+    _each(list(unloadable), lambda run_id: ending.fail_run(ctx, run_id, LOADING_LOST))
 
 
 def _ring_again(ctx: Context, ours: ColumnElement[bool]) -> None:
-    """Rings for the longest waiting whose message may be lost; a few at a time, since most are merely waiting."""
+    """Rings for those whose message may be lost, the longest waiting first.
+
+    While messages wait in a queue, theirs are probably among them; an empty queue beside waiting rows proves a loss.
+    """
+    for queue in queues.ALL:
+        n_messages = doorbell.messages(queue)
+        if n_messages is None:
+            return  # the broker is away
+        limit = RING_BESIDES if n_messages else RING_AT_MOST
+        before = utcnow() - _silence(ctx) * (PATIENCE if n_messages else 1)
+        doorbell.ring(_waiting(ctx, ours, before, queue, limit), queue)
+
+
+def _waiting(
+    ctx: Context, ours: ColumnElement[bool], before: dt.datetime, queue: str, limit: int
+) -> list[tuple[str, uuid.UUID]]:
+    """(Celery task, row id) of what waits in this queue and was last rung for before a time, marked as rung now."""
     now = utcnow()
-    before = now - dt.timedelta(seconds=RING_AGAIN_S)
     with ctx.database.session() as session:
-        runs = session.scalars(
-            select(Run).where(Run.state == RunState.QUEUED, ours, or_(Run.rung_at.is_(None), Run.rung_at < before))
-        ).all()
+        runs: Sequence[Run] = ()
+        if queue == queues.EXEC:
+            runs = session.scalars(
+                select(Run).where(Run.state == RunState.QUEUED, ours, or_(Run.rung_at.is_(None), Run.rung_at < before))
+            ).all()
         tasks = session.scalars(
             select(RunTask)
             .join(RunTask.run)
             .where(
                 Run.state == RunState.RUNNING,
                 ours,
-                RunTask.state.in_([step.waiting for step in Step]),
+                doorbell.rings_in(queue),
                 or_(RunTask.rung_at.is_(None), RunTask.rung_at < before),
             )
             .order_by(RunTask.run_id, RunTask.position)
-            .limit(RING_AT_MOST)
+            .limit(limit)
         ).all()
         for run in runs:
             run.rung_at = now
         for task in tasks:
             task.rung_at = now
-        decode = [(t.id, doorbell.gpu_queue(t.run.kind)) for t in tasks if t.state == TaskState.QUEUED]
-        grade = [t.id for t in tasks if t.state == TaskState.DECODED]
-    for run in runs:
-        doorbell.ring_prepare(run.id)
-    for run_task_id, queue in decode:
-        doorbell.ring_decode([run_task_id], queue)
-    doorbell.ring_grade(grade)
+    decoded = queues.GRADE_TASK if queue == queues.EXEC else queues.DECODE_TASK
+    return [*((queues.PREPARE_RUN, run.id) for run in runs), *((decoded, task.id) for task in tasks)]
+
+
+def _silence(ctx: Context) -> dt.timedelta:
+    return dt.timedelta(seconds=SILENT_LEASES * ctx.settings.lease_s)

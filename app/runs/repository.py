@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import case, func, select
-from sqlalchemy.orm import Session, joinedload, selectinload, undefer
+from sqlalchemy import case, func, select, tuple_
+from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload, undefer
 
 from app.datasets.models import Dataset, Task
 from app.db import utcnow
@@ -117,6 +117,31 @@ def tasks_with_samples(session: Session, run_id: uuid.UUID, *, origins: bool = F
     return session.scalars(
         select(RunTask).where(RunTask.run_id == run_id).order_by(RunTask.position).options(samples)
     ).all()
+
+
+def samples_page(
+    session: Session,
+    run_id: uuid.UUID,
+    *,
+    limit: int,
+    after: tuple[int, int] | None = None,
+    task_id: str | None = None,
+    verdict: str | None = None,
+) -> Sequence[Sample]:
+    """Samples by (position of the task, index), those behind `after`, with their task loaded."""
+    query = (
+        select(Sample)
+        .join(Sample.run_task)
+        .where(RunTask.run_id == run_id)
+        .options(contains_eager(Sample.run_task).joinedload(RunTask.task))
+    )
+    if task_id:
+        query = query.where(RunTask.task.has(Task.task_id == task_id))
+    if verdict:
+        query = query.where(Sample.verdict == verdict)
+    if after:
+        query = query.where(tuple_(RunTask.position, Sample.index) > after)
+    return session.scalars(query.order_by(RunTask.position, Sample.index).limit(limit)).all()
 
 
 def task_with_samples(session: Session, run_id: uuid.UUID, task_id: str) -> RunTask:

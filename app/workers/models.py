@@ -11,7 +11,7 @@ from app.db import Base, utcnow
 
 
 class Worker(Base):
-    """One worker process. `model` is the target it holds in memory, None while it holds none."""
+    """One worker process. `model` is the target it holds in memory, `loading` the one it is loading; None for none."""
 
     __tablename__ = "workers"
 
@@ -20,5 +20,6 @@ class Worker(Base):
     pid: Mapped[int]
     device: Mapped[str | None] = mapped_column(String(200))
     model: Mapped[str | None] = mapped_column(String(500))
+    loading: Mapped[str | None] = mapped_column(String(500))
     started_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
     last_seen_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)

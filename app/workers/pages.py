@@ -13,8 +13,6 @@ from app.workers.models import Worker
 
 bp = Blueprint("workers", __name__)
 
-ALIVE_S = 60.0  # a worker reports itself several times within this
-
 
 @dataclass(frozen=True)
 class WorkerLine:
@@ -26,7 +24,7 @@ class WorkerLine:
     @property
     def alive(self) -> bool:
         """Heard of lately."""
-        return self.silent_s <= ALIVE_S
+        return self.silent_s <= service.ALIVE_S
 
 
 @bp.get("/workers")

@@ -15,10 +15,11 @@ from sqlalchemy.orm import Session
 
 from app import engines
 from app.context import Context
-from app.db import utcnow
+from app.db import reason, utcnow
 from app.workers.models import Worker
 
-BEAT_S = 10.0
+HEARTBEATS = 2  # of a job go by between two reports of its worker
+ALIVE_S = 60.0  # a worker reports itself several times within this
 FORGET_AFTER = dt.timedelta(days=1)
 log = structlog.get_logger(__name__)
 
@@ -30,6 +31,11 @@ def list_workers(session: Session) -> Sequence[Worker]:
     ).all()
 
 
+def is_alive(worker: Worker, now: dt.datetime) -> bool:
+    """Heard of lately."""
+    return (now - worker.last_seen_at).total_seconds() <= ALIVE_S
+
+
 def report(ctx: Context) -> None:
     """Writes that this process lives, and which model it holds."""
     with ctx.database.session() as session:
@@ -37,6 +43,7 @@ def report(ctx: Context) -> None:
             name=ctx.worker_name, host=socket.gethostname(), pid=os.getpid()
         )
         row.last_seen_at, row.model, row.device = utcnow(), engines.loaded_model(), engines.loaded_device()
+        row.loading = engines.loading_model()
         session.add(row)
 
 
@@ -49,8 +56,7 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._beat, name="worker-heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Reports once now, then every BEAT_S seconds."""
-        report(self._ctx)
+        """Reports now and then regularly; a database that is away at the start is no reason to stay silent."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -60,8 +66,10 @@ class Heartbeat:
             self._thread.join()
 
     def _beat(self) -> None:
-        while not self._over.wait(BEAT_S):
+        while True:
             try:
                 report(self._ctx)
             except DBAPIError as error:
-                log.warning("worker heartbeat failed", error=str(error))
+                log.warning("worker heartbeat failed", error=reason(error))
+            if self._over.wait(HEARTBEATS * self._ctx.settings.heartbeat_s):
+                return

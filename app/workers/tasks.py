@@ -1,15 +1,37 @@
-"""What a worker's child process does when it starts: it begins to report itself."""
+"""What a worker's processes do besides their jobs: they log in our form, and a child begins to report itself."""
 
 from __future__ import annotations
 
-from celery.signals import worker_process_init
+import structlog
+from celery.signals import setup_logging, task_postrun, task_prerun, worker_process_init
+
+
+@setup_logging.connect
+def _log(**_: object) -> None:
+    # Being connected keeps Celery's own logging set-up away, in the parent and in its children alike.
+    from app import observability  # noqa: PLC0415
+    from app.context import current  # noqa: PLC0415
+
+    observability.configure(current().settings)
+
+
+@task_prerun.connect
+def _bind(task_id: str, args: tuple[object, ...], task: object, **_: object) -> None:
+    structlog.contextvars.bind_contextvars(message=task_id, job=getattr(task, "name", None), row=next(iter(args), None))
+
+
+@task_postrun.connect
+def _unbind(**_: object) -> None:
+    structlog.contextvars.unbind_contextvars("message", "job", "row")
 
 
 @worker_process_init.connect
 def _report(**_: object) -> None:
+    from app import tables  # noqa: PLC0415
     from app.celery_app import configure  # noqa: PLC0415
     from app.context import current  # noqa: PLC0415
     from app.workers.service import Heartbeat  # noqa: PLC0415
 
+    assert tables.metadata.tables  # every mapper must be known before the first query, whichever thread makes it
     configure(current().settings)  # a spawned child starts from the module, not from its parent's settings
     Heartbeat(current()).start()

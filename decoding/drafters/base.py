@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
+
+import torch
 
 from decoding.row import Row
 from decoding.sampling import Distribution
+
+PENDING = -2
+"""In the place of a draft token that is still on the device."""
 
 MODEL_EVIDENCE = 0
 """The evidence behind a draft model's tokens; a lookup's is the length of its match, from 1."""
@@ -19,12 +24,14 @@ class Proposal:
 
     `evidence` tells per row why the tokens were proposed: `MODEL_EVIDENCE`, or a match of that many tokens. `q` holds
     one distribution per row and step, [R * k, C] in row order with k the longest draft; None says that every draft is
-    a certainty of its drafter (one-hot), as a lookup's are.
+    a certainty of its drafter (one-hot), as a lookup's are. `pending` int64 [R, k] holds on the device the tokens that
+    `tokens` only marks as PENDING: a draft that a CUDA graph has made and nobody has read.
     """
 
     tokens: list[list[int]]
     evidence: list[int]
     q: Distribution | None = None
+    pending: torch.Tensor | None = None
 
     def cut(self, lengths: Sequence[int]) -> Proposal:
         """Return the first `lengths[r]` tokens of each row."""
@@ -34,14 +41,25 @@ class Proposal:
             R, C = len(tokens), q.width
             ids, logp = (t.view(R, k, C)[:, :shorter].reshape(-1, C) for t in (q.ids, q.logp))
             q = Distribution(ids, logp)
-        return Proposal(tokens, self.evidence, q)
+        return replace(self, tokens=tokens, q=q)
+
+    def settled(self) -> Proposal:
+        """Return the proposal with all tokens read from the device."""
+        if self.pending is None:
+            return self
+        drawn = self.pending.tolist()
+        tokens = [
+            [drawn[r][i] if token == PENDING else token for i, token in enumerate(row)]
+            for r, row in enumerate(self.tokens)
+        ]
+        return replace(self, tokens=tokens, pending=None)
 
 
 class Drafter(Protocol):
     """Proposes up to k tokens per row; keeps whatever state it needs in step with the batch's slots."""
 
-    def begin(self, rows: Sequence[Row], max_rows: int, capacity: int) -> None:
-        """Start on a batch whose rows hold the prompt only; at most `max_rows`, none longer than `capacity` tokens."""
+    def start(self, slot: int, row: Row, source: int | None) -> None:
+        """A row that holds its prompt only begins in the slot; `source` is a slot of its request, if there is one."""
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return at most `lengths[r]` draft tokens for each row."""
@@ -55,14 +73,11 @@ class Drafter(Protocol):
     def drop(self, slot: int) -> None:
         """A row left the batch and the last one took its slot."""
 
-    def restart(self, slot: int, row: Row) -> None:
-        """A waiting sample took over the slot, starting from the same prompt."""
-
 
 class NoDrafter:
     """Proposes nothing: plain decoding, through the same loop."""
 
-    def begin(self, rows: Sequence[Row], max_rows: int, capacity: int) -> None:
+    def start(self, slot: int, row: Row, source: int | None) -> None:
         """Nothing to prepare."""
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
@@ -76,7 +91,4 @@ class NoDrafter:
         """Nothing to copy."""
 
     def drop(self, slot: int) -> None:
-        """Nothing to move."""
-
-    def restart(self, slot: int, row: Row) -> None:
         """Nothing to move."""

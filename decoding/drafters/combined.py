@@ -22,10 +22,10 @@ class LookupThenModel:
         self._lookup = LookupDrafter(shared=shared, shortest_match=LONG_MATCH)
         self._model = model
 
-    def begin(self, rows: Sequence[Row], max_rows: int, capacity: int) -> None:
-        """Start both."""
-        self._lookup.begin(rows, max_rows, capacity)
-        self._model.begin(rows, max_rows, capacity)
+    def start(self, slot: int, row: Row, source: int | None) -> None:
+        """Start the slot in both."""
+        self._lookup.start(slot, row, source)
+        self._model.start(slot, row, source)
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return each row's lookup draft, or the model's where the lookup found nothing."""
@@ -36,7 +36,7 @@ class LookupThenModel:
         q = drawn.q
         if q is not None:
             q = _with_certainties(q, looked.tokens, max(map(len, tokens)))
-        return Proposal(tokens, looked.evidence, q)
+        return Proposal(tokens, looked.evidence, q, drawn.pending)
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Keep both in step."""
@@ -52,11 +52,6 @@ class LookupThenModel:
         """Move the last row in both."""
         self._lookup.drop(slot)
         self._model.drop(slot)
-
-    def restart(self, slot: int, row: Row) -> None:
-        """Restart the slot in both."""
-        self._lookup.restart(slot, row)
-        self._model.restart(slot, row)
 
 
 def _with_certainties(q: Distribution, found: list[list[int]], k: int) -> Distribution:

@@ -66,14 +66,11 @@ class LookupDrafter:
         self._index: list[TextIndex] = []
         self._indexed: list[int] = []
 
-    def begin(self, rows: Sequence[Row], max_rows: int, capacity: int) -> None:
-        """Index the prompt."""
-        self._indexed = [len(row.tokens) for row in rows]
-        common = TextIndex()
-        common.add(list(rows[0].tokens), 0)
-        self._index = [common] * len(rows)
-        if not self.shared:
-            self._index = [self._own_index(row) for row in rows]
+    def start(self, slot: int, row: Row, source: int | None) -> None:
+        """Index the prompt; with siblings a row profits from all that were written before it."""
+        known = self._index[source] if self.shared and source is not None else self._own_index(row)
+        self._index[slot : slot + 1] = [known]
+        self._indexed[slot : slot + 1] = [len(row.tokens)]
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return each row's continuation of its longest match, none where nothing matches."""
@@ -100,12 +97,6 @@ class LookupDrafter:
         index, indexed = self._index.pop(), self._indexed.pop()
         if slot < len(self._index):
             self._index[slot], self._indexed[slot] = index, indexed
-
-    def restart(self, slot: int, row: Row) -> None:
-        """Begin a waiting sample; with siblings it profits from all that were written before it."""
-        self._indexed[slot] = len(row.tokens)
-        if not self.shared:
-            self._index[slot] = self._own_index(row)
 
     @staticmethod
     def _own_index(row: Row) -> TextIndex:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from decoding.drafters.base import MODEL_EVIDENCE, Proposal
-from decoding.models import LoadedModel
+from decoding.drafters.base import MODEL_EVIDENCE, PENDING, Proposal
+from decoding.graphs import FIRST_FEED, DraftGraphs
 from decoding.noise import Role
 from decoding.row import Row
 from decoding.runner import ModelRunner
@@ -21,24 +21,15 @@ class ModelDrafter:
     stream of its own.
     """
 
-    def __init__(self, draft: LoadedModel, vocab_size: int, *, coupled: bool) -> None:
-        self._draft = draft
-        self._vocab_size = min(vocab_size, draft.vocab_size)
+    def __init__(self, runner: ModelRunner, graphs: DraftGraphs | None = None, *, coupled: bool) -> None:
+        self._runner = runner
+        self._graphs = graphs
         self._role = Role.SAMPLE if coupled else Role.DRAFT
-        self._runner: ModelRunner | None = None
         self._base: list[int] = []
 
-    @property
-    def runner(self) -> ModelRunner:
-        """The draft model over its cache."""
-        if self._runner is None:
-            raise RuntimeError("propose before begin")
-        return self._runner
-
-    def begin(self, rows: Sequence[Row], max_rows: int, capacity: int) -> None:
+    def start(self, slot: int, row: Row, source: int | None) -> None:
         """Prefill the prompt, but for its pending last token."""
-        self._runner = ModelRunner(self._draft.model, self._vocab_size, max_rows, capacity)
-        self._runner.prefill(rows[0].tokens[:-1], len(rows))
+        self._runner.start(slot, row.tokens[:-1], row.active.capacity, source)
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Draw up to `lengths[r]` tokens per row, one step of the draft model for each.
@@ -46,7 +37,7 @@ class ModelDrafter:
         The first step also feeds what the draft model has not seen: the pending token, and after full acceptance its
         own last draft too; after rounds in which others drafted, all of these rounds' tokens.
         """
-        runner, cache = self.runner, self.runner.cache
+        runner, cache = self._runner, self._runner.cache
         drafts: list[list[int]] = [[] for _ in rows]
         steps: list[tuple[list[int], Distribution]] = []
         # A row's samples share its draft, which is drawn with the noise of the first.
@@ -55,6 +46,8 @@ class ModelDrafter:
         evidence = [MODEL_EVIDENCE] * len(rows)
         if not any(lengths):
             return Proposal(drafts, evidence)
+        if self._graphs is not None and (drawn := self._draw_in_graph(self._graphs, rows, lengths)) is not None:
+            return drawn
         for step in range(max(lengths)):
             active = [r for r, k in enumerate(lengths) if k > step]
             feed: list[list[int]] = [[] for _ in rows]
@@ -62,7 +55,7 @@ class ModelDrafter:
                 feed[r] = rows[r].tokens[cache.lens[r] :] + drafts[r][-1:]
             logits = runner.forward(feed, last_only=True)[active]
             cache.commit([len(tokens) for tokens in feed])
-            q = shape(logits, rows[0].request.sampling)
+            q = shape(logits, rows[0].active.request.sampling)
             positions = torch.tensor([cache.lens[r] for r in active], device=runner.device)
             chosen = q.sample(keys[active], positions, self._role).tolist()
             for r, token in zip(active, chosen, strict=True):
@@ -70,24 +63,40 @@ class ModelDrafter:
             steps.append((active, q))
         return Proposal(drafts, evidence, _stack(steps, drafts, runner.device))
 
+    def _draw_in_graph(self, graphs: DraftGraphs, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal | None:
+        """Draw the same in one CUDA graph, and leave the tokens on the device; None when graphs do not work here."""
+        runner, cache = self._runner, self._runner.cache
+        unseen = [row.tokens[length:] for row, length in zip(rows, cache.lens, strict=True)]
+        # What a graph does not take in, after rounds in which others drafted, is fed before it.
+        behind = [u[:-1] if k and len(u) > FIRST_FEED else [] for u, k in zip(unseen, lengths, strict=True)]
+        if any(behind):
+            runner.forward(behind, last_only=True)
+            cache.commit([len(tokens) for tokens in behind])
+        # A row that does not draft takes part with a token that is never committed.
+        feed = [u[len(b) :] if k else [0] for u, b, k in zip(unseen, behind, lengths, strict=True)]
+        k = max(lengths)
+        keys = [row.keys[0] for row in rows]
+        drawn = graphs.draft(feed, keys, k, rows[0].active.request.sampling)
+        if drawn is None:
+            return None
+        cache.commit([len(tokens) + k - 1 if wanted else 0 for tokens, wanted in zip(feed, lengths, strict=True)])
+        tokens = [[PENDING] * wanted for wanted in lengths]
+        return Proposal(tokens, [MODEL_EVIDENCE] * len(rows), drawn[1], drawn[0])
+
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Forget the rejected drafts: the cache keeps what the row's text confirms."""
-        cache = self.runner.cache
+        cache = self._runner.cache
         for slot, (base, n) in enumerate(zip(self._base, accepted, strict=True)):
             cache.rewind(slot, base + n)
 
     def fork(self, slot: int, row: Row) -> None:
         """Copy the slot's cache."""
-        self.runner.cache.fork(slot)
+        self._runner.cache.fork(slot)
         self._base.append(self._base[slot])
 
     def drop(self, slot: int) -> None:
         """Move the last row's cache into the slot."""
-        self.runner.cache.drop(slot)
-
-    def restart(self, slot: int, row: Row) -> None:
-        """Cut the slot's cache back to the prompt, which the waiting sample shares."""
-        self.runner.cache.rewind(slot, row.n_prompt - 1)
+        self._runner.cache.drop(slot)
 
 
 def _stack(steps: list[tuple[list[int], Distribution]], drafts: list[list[int]], device: torch.device) -> Distribution:

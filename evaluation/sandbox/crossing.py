@@ -1,6 +1,6 @@
-"""Can a test be run against a proxy, in a process of its own?
+"""Can a test be run against a proxy, in a process of its own, and what of the prompt does it need there?
 
-The answer depends on the task alone, never on the candidate, or a candidate could choose how far its verdict
+The answers depend on the task alone, never on the candidate, or a candidate could choose how far its verdict
 is trusted.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator
+
+_REFLECTION = {"eval", "exec", "globals", "locals", "vars", "__import__"}
 
 
 def obstacle(prompt: str, test: str, entry_point: str) -> str | None:
@@ -34,9 +36,18 @@ def obstacle(prompt: str, test: str, entry_point: str) -> str | None:
                 if any(_is_callable(part, callables) for part in _parts(argument)):
                     return "the test passes a function or class to the candidate"
     known = _bound(tree) | _bound(prompt_tree) | set(dir(builtins)) | {entry_point, "__name__"}
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    unknown = sorted(used - known)
+    unknown = sorted(_used(tree) - known)
     return f"the test uses {unknown[0]!r}, which only the candidate defines" if unknown else None
+
+
+def needs_prompt(prompt: str, test: str, entry_point: str) -> bool:
+    """Return whether the test uses a name that the prompt defines beside the entry point, or may do so unseen."""
+    try:
+        used = _used(ast.parse(test))
+    except (SyntaxError, ValueError):
+        return True
+    bound = _bound(_parse_prompt(prompt)) - {entry_point}
+    return "*" in bound or bool(used & (bound | _REFLECTION))
 
 
 def _parse_prompt(prompt: str) -> ast.Module:
@@ -82,6 +93,10 @@ def _is_callable(part: ast.expr, callables: set[str]) -> bool:
         return part.func.id[:1].isupper() and part.func.id in callables
     is_builtin = isinstance(part, ast.Name) and callable(getattr(builtins, part.id, None))
     return isinstance(part, ast.Name) and (part.id in callables or is_builtin)
+
+
+def _used(tree: ast.Module) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
 
 
 def _bound(tree: ast.Module) -> set[str]:

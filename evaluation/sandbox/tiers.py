@@ -11,17 +11,18 @@ TIERS = ("bwrap", "landlock", "seccomp")
 _PRELOAD = (
     "abc", "bisect", "cmath", "collections", "collections.abc", "contextlib", "copy", "ctypes", "dataclasses",
     "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "io", "itertools", "json",
-    "math", "numbers", "operator", "queue", "random", "re", "statistics", "string", "struct", "textwrap",
-    "threading", "time", "traceback", "types", "typing", "unicodedata", "array", "ast", "calendar",
+    "math", "numbers", "operator", "re", "string", "struct", "textwrap", "time", "traceback", "types", "typing",
+    "unicodedata", "array", "ast", "calendar",
 )  # fmt: skip
+"""Not `threading` and `random`: what they do in every forked process costs more than the few imports of them."""
 _PRELOAD_ALL = (
     "argparse", "asyncio", "base64", "binascii", "colorsys", "concurrent.futures", "concurrent.futures.thread",
     "configparser", "csv", "difflib", "dis", "errno", "fnmatch", "glob", "graphlib", "gc", "hmac", "html",
-    "inspect", "ipaddress", "keyword", "locale", "logging", "pathlib", "pickle", "pprint", "sched", "secrets",
-    "select", "selectors", "shlex", "shutil", "signal", "stat", "stringprep", "subprocess", "symtable", "sys",
-    "tempfile", "timeit", "token", "tokenize", "unittest", "urllib.parse", "uuid", "warnings", "weakref",
-    "zlib", "zoneinfo", "encodings.idna", "encodings.latin_1", "encodings.ascii", "encodings.utf_16",
-    "encodings.utf_32",
+    "inspect", "ipaddress", "keyword", "locale", "logging", "pathlib", "pickle", "pprint", "queue", "random",
+    "sched", "secrets", "select", "selectors", "shlex", "shutil", "signal", "stat", "statistics", "stringprep",
+    "subprocess", "symtable", "sys", "tempfile", "threading", "timeit", "token", "tokenize", "unittest",
+    "urllib.parse", "uuid", "warnings", "weakref", "zlib", "zoneinfo", "encodings.idna", "encodings.latin_1",
+    "encodings.ascii", "encodings.utf_16", "encodings.utf_32",
 )  # fmt: skip
 """Where no file can be opened later, a module that is not loaded early cannot be imported at all."""
 

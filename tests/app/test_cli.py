@@ -73,7 +73,15 @@ def test_compare_plain_decodes_again_without_drafting_and_reports_the_ratio(bass
     assert bassline("runs", "show", plain).exit_code == 2
 
 
-@pytest.mark.usefixtures("additions")
+@pytest.fixture
+def _ctrl_c():
+    """A shell ignores Ctrl-C for what it runs in the background, this suite perhaps."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("additions", "_ctrl_c")
 def test_ctrl_c_in_the_comparison_keeps_the_run_and_shows_it(bassline, engine):
     generate = engine.generate
 
@@ -257,7 +265,7 @@ def test_parts_of_the_stack_refuse_the_broker_in_memory(bassline, part):
     assert "BASSLINE_BROKER_URL" in result.stderr
 
 
-@pytest.mark.usefixtures("additions")
+@pytest.mark.usefixtures("additions", "_ctrl_c")
 def test_ctrl_c_keeps_finished_samples_and_resume_does_the_rest(bassline, ctx, engine):
     generate = engine.generate
 

@@ -11,7 +11,7 @@ CPU = torch.device("cpu")
 def write(cache: RaggedCache, values: list[list[float]]) -> None:
     """Append one number per token to each row, as keys and values of one head of width 1."""
     cache.begin([len(row) for row in values], CPU)
-    flat = torch.tensor([x for row in values for x in row]).view(1, 1, -1, 1)
+    flat = torch.tensor([x for row in values for x in row], dtype=torch.float32).view(1, 1, -1, 1)
     cache.update(flat, -flat, 0)
 
 
@@ -23,10 +23,11 @@ def row(cache: RaggedCache, r: int) -> list[float]:
 
 def prefilled(n_rows: int, capacity: int = 16) -> RaggedCache:
     cache = RaggedCache(1, n_rows, capacity)
-    cache.lens = [0]
+    cache.start(0)
     write(cache, [[1, 2, 3]])
     cache.commit([3])
-    cache.expand(n_rows)
+    for r in range(1, n_rows):
+        cache.start(r, 3, source=0)
     return cache
 
 
@@ -56,13 +57,33 @@ def test_a_dropped_row_is_replaced_by_the_last() -> None:
     assert [row(cache, r) for r in range(1)] == [[1, 2, 3, 6, 7]]
 
 
-def test_a_fork_takes_along_what_the_last_forward_wrote() -> None:
+def test_a_fork_takes_along_what_is_not_yet_committed() -> None:
     cache = RaggedCache(1, 2, 16)
-    cache.lens = [0]
+    cache.start(0)
     write(cache, [[1, 2, 3]])
-    cache.fork(0)
+    cache.fork(0, 3)
     cache.commit([1, 3])
     assert [row(cache, r) for r in range(2)] == [[1], [1, 2, 3]]
+
+
+def test_a_row_begins_beside_others_that_sit_out() -> None:
+    cache = prefilled(3)
+    cache.drop(2)
+    cache.start(2)
+    cache.begin([2], CPU, first=2)
+    flat = torch.tensor([7.0, 8.0]).view(1, 1, -1, 1)
+    keys, _ = cache.update(flat, -flat, 0)
+    assert keys.shape[0] == 1
+    cache.commit([2], first=2)
+    assert [row(cache, r) for r in range(3)] == [[1, 2, 3], [1, 2, 3], [7, 8]]
+
+
+def test_more_room_keeps_what_is_there() -> None:
+    cache = prefilled(2, capacity=4)
+    cache.reserve(6)
+    write(cache, [[4, 5], [6]])
+    cache.commit([2, 1])
+    assert [row(cache, r) for r in range(2)] == [[1, 2, 3, 4, 5], [1, 2, 3, 6]]
 
 
 def test_a_rewound_row_starts_again_from_its_prompt() -> None:

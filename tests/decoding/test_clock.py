@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoding.clock import Clock
+from decoding.clock import Clock, RoundTimer
 
 
 def test_no_budget_never_ends() -> None:
@@ -18,11 +18,15 @@ def test_what_does_not_fit_does_not_begin() -> None:
 
 @given(st.lists(st.floats(0.001, 10), min_size=4, max_size=9))
 def test_the_next_round_is_expected_to_cost_more_than_any_recent_one(rounds: list[float]) -> None:
-    clock = Clock(1.0)
+    timer = RoundTimer()
     for seconds in rounds:
-        clock.observe_round(seconds)
-    assert clock.expected_round_s > max(rounds[-4:])
+        timer.observe(seconds)
+    assert timer.expected_s > max(rounds[-4:])
 
 
-def test_the_first_round_is_expected_to_cost_what_rounds_did_before() -> None:
-    assert Clock(1.0, expected_round_s=2.0).expected_round_s >= 2.0
+def test_a_doubted_cost_is_believed_half() -> None:
+    timer = RoundTimer()
+    timer.observe(2.0)
+    before = timer.expected_s
+    timer.doubt()
+    assert timer.expected_s == before / 2

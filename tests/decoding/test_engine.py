@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -273,3 +273,82 @@ def test_samples_that_agree_are_computed_once(engine: MakeEngine) -> None:
 def test_samples_with_a_draft_model_under_the_maximal_rule_have_rows_of_their_own(engine: MakeEngine) -> None:
     completion = without_eos(engine(drafter="draft", acceptance="maximal")).generate(request(n=4))
     assert completion.rounds[0].n_rows == 4
+
+
+PROMPTS = [PROMPT, "x = [1, 2, 3]\nfor i in x:", "import os\n\n\ndef read(path):\n    " * 4, "class A:"]
+
+
+@pytest.mark.parametrize("max_batch", [2, 5, 16])
+@pytest.mark.parametrize("drafter", ["none", "sibling", "draft", "ngram+draft"])
+@pytest.mark.parametrize("acceptance", ["coupled", "maximal"])
+def test_prompts_decoded_in_one_batch_get_the_samples_they_get_alone(
+    engine: MakeEngine, drafter: str, max_batch: int, acceptance: str
+) -> None:
+    # Under the maximal rule a sample depends on its drafts, and so on the policy; greedy decoding does not.
+    temperature = 0.8 if acceptance == "coupled" else 0.0
+    wanted = [request(prompt=p, n=n, temperature=temperature) for n, p in enumerate(PROMPTS, start=2)]
+    alone = [tokens_of(engine(), each) for each in wanted]
+    made = engine(drafter=drafter, max_batch=max_batch, acceptance=acceptance)
+    together = {i: outcome.samples for i, outcome in made.generate_many(wanted)}
+    assert [[s.token_ids for s in together[i]] for i in range(4)] == alone
+
+
+def test_the_next_prompt_takes_places_as_they_become_free(engine: MakeEngine) -> None:
+    made = without_eos(engine(max_batch=4))
+    taken: list[int] = []
+
+    def wanted() -> Iterator[Request]:
+        for i, limit in enumerate((8, 30, 8)):
+            taken.append(i)
+            yield request(n=2, max_new_tokens=limit, temperature=1.0)
+
+    order = []
+    for position, outcome in made.generate_many(wanted()):
+        order.append(position)
+        assert {s.n_tokens for s in outcome.samples} == {30 if position == 1 else 8}
+        if len(order) == 1:
+            assert taken == [0, 1]
+    assert order == [0, 2, 1]
+
+
+def test_one_request_of_many_fails_alone(engine: MakeEngine) -> None:
+    wanted = [request(), request(prompt="a" * 600), request(temperature=0.1), request(seed=4)]
+    outcomes = dict(engine(max_batch=8).generate_many(wanted))
+    assert "prompt is 600 tokens long" in str(outcomes[1])
+    assert "sampling differs" in str(outcomes[2])
+    assert len(outcomes[0].samples) == len(outcomes[3].samples) == 5
+
+
+def test_each_of_many_requests_has_a_deadline_of_its_own(engine: MakeEngine) -> None:
+    made = without_eos(engine(max_batch=8))
+    made.generate(request())
+    hurried = request(n=2, max_new_tokens=400, temperature=1.0, budget_s=0.05)
+    free = request(n=2, max_new_tokens=60, temperature=1.0)
+    outcomes = dict(made.generate_many([free, hurried]))
+    assert {s.finish_reason for s in outcomes[0].samples} == {"length"}
+    assert {s.finish_reason for s in outcomes[1].samples} == {"deadline"}
+
+
+def test_a_cancelled_batch_takes_up_nothing_more(engine: MakeEngine) -> None:
+    made = without_eos(engine(max_batch=2))
+    rounds = 0
+
+    def cancel() -> bool:
+        nonlocal rounds
+        rounds += 1
+        return rounds == 3
+
+    outcomes = dict(made.generate_many([request(n=4), request(n=4)], should_cancel=cancel))
+    assert list(outcomes) == [0]
+    assert {s.finish_reason for s in outcomes[0].samples} == {"cancelled"}
+
+
+def test_updates_of_many_requests_name_their_position(engine: MakeEngine) -> None:
+    texts: dict[tuple[int, int], str] = {}
+
+    def note(position: int, updates: Sequence[Update]) -> None:
+        texts.update({(position, u.index): u.text for u in updates})
+
+    wanted = [request(prompt=p, n=3) for p in PROMPTS]
+    for position, outcome in engine(drafter="sibling", max_batch=6).generate_many(wanted, on_update=note):
+        assert [texts[position, s.index] for s in outcome.samples] == [s.text for s in outcome.samples]

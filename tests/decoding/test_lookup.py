@@ -1,7 +1,9 @@
 """Lookup drafts continue the longest known match, by majority, from the row's own text or from its siblings'."""
 
+from decoding.active import ActiveRequest
+from decoding.clock import Clock
 from decoding.drafters.lookup import LookupDrafter, TextIndex
-from decoding.request import Request, Sample
+from decoding.request import Request
 from decoding.row import Row
 from decoding.text import TextStream
 
@@ -30,7 +32,14 @@ def continuation(made: TextIndex, text: str, length: int = 8, shortest: int = 1)
 
 def row(text: str) -> Row:
     tokens = ids(text)
-    return Row([Sample(0, 0)], Request("x"), tokens, len(tokens), 99, TextStream(Letters(), tokens, ()))
+    active = ActiveRequest(0, Request("x"), list(tokens), 99, Clock(None))
+    return Row(active.samples, active, tokens, TextStream(Letters(), tokens, ()))
+
+
+def started(drafter: LookupDrafter, rows: list[Row]) -> LookupDrafter:
+    for slot, each in enumerate(rows):
+        drafter.start(slot, each, source=0 if slot else None)
+    return drafter
 
 
 def test_the_longest_match_wins() -> None:
@@ -62,8 +71,7 @@ def test_the_length_of_the_match_is_its_evidence() -> None:
 def test_siblings_see_each_other_and_loners_do_not() -> None:
     for shared, expected in ((True, "xyz"), (False, "")):
         rows = [row("p:"), row("p:")]
-        drafter = LookupDrafter(shared=shared)
-        drafter.begin(rows, 2, 99)
+        drafter = started(LookupDrafter(shared=shared), rows)
         rows[0].tokens += ids("qxyz")
         rows[1].tokens += ids("q")
         drafter.observe(rows, [0, 0])
@@ -73,8 +81,7 @@ def test_siblings_see_each_other_and_loners_do_not() -> None:
 
 def test_a_fork_without_sharing_does_not_see_its_parents_future() -> None:
     rows = [row("p:")]
-    drafter = LookupDrafter(shared=False)
-    drafter.begin(rows, 2, 99)
+    drafter = started(LookupDrafter(shared=False), rows)
     rows.append(row("p:"))
     drafter.fork(0, rows[1])
     rows[0].tokens += ids("qxyz")
@@ -85,8 +92,7 @@ def test_a_fork_without_sharing_does_not_see_its_parents_future() -> None:
 
 def test_slots_follow_their_rows_when_one_is_dropped() -> None:
     rows = [row("p:ab"), row("p:cd"), row("p:ef")]
-    drafter = LookupDrafter(shared=False)
-    drafter.begin(rows, 3, 99)
+    drafter = started(LookupDrafter(shared=False), rows)
     for r in rows:
         r.tokens += ids("!") + r.tokens[2:3]
     drafter.observe(rows, [0, 0, 0])

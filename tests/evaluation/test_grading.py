@@ -9,7 +9,7 @@ from evaluation import grading
 from evaluation.datasets import Task
 from evaluation.grading import Grader, Verdict, clean
 from evaluation.sandbox import Limits, Sandbox, SandboxUnavailable
-from evaluation.sandbox.crossing import obstacle
+from evaluation.sandbox.crossing import needs_prompt, obstacle
 
 QUICK = Limits(cpu_s=1, wall_s=3.0)
 
@@ -256,6 +256,21 @@ def test_only_the_task_decides_whether_its_test_can_cross(test, prompt, word):
     task = make_task(test, prompt)
     reason = obstacle(task.prompt, task.test, task.entry_point)
     assert reason is None if word is None else word in reason
+
+
+@pytest.mark.parametrize(
+    ("test", "prompt", "needed"),
+    [
+        ("assert candidate(1) == 1", "import math\ndef helper(x):\n    return x\n\ndef add(x):\n", False),
+        ("assert candidate(1) == helper(1)", "def helper(x):\n    return x\n\ndef add(x):\n", True),
+        ("assert candidate(1) == math.inf", "import math\ndef add(x):\n", True),
+        ("assert candidate(1) == inf", "from math import *\ndef add(x):\n", True),
+        ("assert eval('helper(1)')", "def helper(x):\n    return x\n\ndef add(x):\n", True),
+    ],
+)
+def test_the_prompt_is_executed_beside_the_test_only_where_the_test_uses_it(test, prompt, needed):
+    task = make_task(test, prompt)
+    assert needs_prompt(task.prompt, task.test, task.entry_point) is needed
 
 
 def test_a_verdict_is_plain_data(grader):

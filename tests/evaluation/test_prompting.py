@@ -22,6 +22,11 @@ def test_completion_sends_the_prompts_bytes() -> None:
         assert prompt.version == VERSIONS["completion"]
 
 
+def test_raw_sends_the_prompts_bytes_and_stops_only_where_the_task_says() -> None:
+    prompt = build(Task("t", "  def f():\n", "f", "", "", stop=("\n\n",)), "raw")
+    assert (prompt.text, prompt.stop) == ("  def f():\n", ("\n\n",))
+
+
 def test_no_stop_cuts_a_reference_solution() -> None:
     for task in TASKS:
         assert not [s for s in build(task, "completion").stop if s in task.canonical_solution]

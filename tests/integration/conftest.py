@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,72 +12,21 @@ from app.db import Database
 from app.events.bus import MemoryBus
 from app.settings import Settings
 from tests.fakes import FakeEngine, FakeGrader
-
-
-def postgres_programs() -> Path | None:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if found:
-        return found[-1].parent
-    on_path = shutil.which("initdb")
-    return Path(on_path).parent if on_path else None
+from tests.integration.servers import Postgres, Redis
 
 
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory) -> Iterator[str]:
-    """A private cluster on a unix socket, without durability; skipped where PostgreSQL is not installed."""
-    programs = postgres_programs()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed (initdb not found)")
-    user: dict = {}
-    folder = tmp_path_factory.mktemp("pg")
-    if os.getuid() == 0:  # PostgreSQL refuses to run as root
-        user = {"user": "nobody"}
-        folder = Path(subprocess.run(["mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip())
-        shutil.chown(folder, "nobody")
-    data = folder / "data"
-    subprocess.run(
-        [programs / "initdb", "-D", data, "-U", "bassline", "-A", "trust", "--no-sync"],
-        check=True,
-        capture_output=True,
-        cwd=folder,
-        **user,
-    )
-    server = subprocess.Popen(
-        [programs / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses=", "-c", "fsync=off"],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        **user,
-    )
-    try:
-        ready = [programs / "pg_isready", "-h", folder]
-        wait_for(lambda: subprocess.run(ready, capture_output=True, check=False).returncode == 0)
-        yield f"postgresql+psycopg://bassline@/postgres?host={folder}"
-    finally:
-        server.terminate()
-        server.wait(20)
-        shutil.rmtree(folder, ignore_errors=True)
+def postgres_url() -> Iterator[str]:
+    server = Postgres()
+    yield server.url
+    server.remove()
 
 
 @pytest.fixture(scope="session")
-def redis_url(tmp_path_factory) -> Iterator[str]:
-    """A private Redis on a free port; skipped where Redis is not installed."""
-    if shutil.which("redis-server") is None:
-        pytest.skip("Redis is not installed (redis-server not found)")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen(
-        ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
-        cwd=tmp_path_factory.mktemp("redis"),
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
-        yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        server.terminate()
-        server.wait(20)
+def redis_url() -> Iterator[str]:
+    server = Redis()
+    yield server.url
+    server.remove()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -110,10 +53,3 @@ def ctx(database_url, tmp_path) -> Iterator[Context]:
         settings, database, MemoryBus(), load_engine=lambda config, on_progress: engine, make_grader=FakeGrader
     )
     database.dispose()
-
-
-def wait_for(condition, timeout_s: float = 30.0) -> None:
-    limit = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < limit, "condition did not come true in time"
-        time.sleep(0.05)

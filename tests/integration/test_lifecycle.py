@@ -8,19 +8,21 @@ import uuid
 
 import pytest
 from sqlalchemy import select, update
+from sqlalchemy.exc import OperationalError
 
 from app.datasets import service as datasets
 from app.db import utcnow
 from app.runs import doorbell, ending, grade, lifecycle, prepare, reaper, service
 from app.runs.decode import decode_task
-from app.runs.lifecycle import Lease, LostClaim, Step, Stop
+from app.runs.lease import Lease, Stop
+from app.runs.lifecycle import LostClaim, Step
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.states import DatasetKind, RunState, TaskState
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT
-from tests.integration.conftest import wait_for
+from tests.integration.waiting import wait_for
 
 N_TASKS = 20
 
@@ -29,7 +31,8 @@ N_TASKS = 20
 def bells(monkeypatch) -> list[tuple[str, uuid.UUID]]:
     """The doorbell, written down instead of rung: these tests call the steps themselves."""
     rung: list[tuple[str, uuid.UUID]] = []
-    monkeypatch.setattr(doorbell, "_ring", lambda task, ids, queue: rung.extend((task, i) for i in ids))
+    monkeypatch.setattr(doorbell, "ring", lambda bells, queue: rung.extend(bells))
+    monkeypatch.setattr(doorbell, "messages", lambda queue: 0)
     return rung
 
 
@@ -62,6 +65,13 @@ def expire(ctx, job_id) -> None:
         )
 
 
+def die_three_times(ctx, job_id) -> None:
+    for _ in range(3):
+        assert lifecycle.claim(ctx, job_id, Step.DECODE)
+        expire(ctx, job_id)
+        reaper.reap(ctx)
+
+
 def test_of_many_claims_exactly_one_wins(ctx, run_id):
     won: list[uuid.UUID] = []
 
@@ -90,15 +100,12 @@ def test_a_former_owner_can_write_nothing(ctx, run_id):
     assert job(ctx, first_job).attempt_token == new.token
 
 
-def test_a_job_whose_workers_die_three_times_fails_and_the_run_still_ends(ctx, run_id, bells):
-    jobs = job_ids(ctx, run_id)
-    for _ in range(3):
-        assert lifecycle.claim(ctx, jobs[0], Step.DECODE)
-        expire(ctx, jobs[0])
-        bells.clear()
-        reaper.reap(ctx)
-    assert job(ctx, jobs[0]).state is TaskState.FAILED
-    for job_id in jobs[1:]:
+def test_a_job_whose_workers_die_three_times_fails_and_the_run_still_ends(ctx, run_id):
+    doomed, first, *rest = job_ids(ctx, run_id)
+    decode_task(ctx, first)
+    die_three_times(ctx, doomed)
+    assert job(ctx, doomed).state is TaskState.FAILED
+    for job_id in (first, *rest):
         decode_task(ctx, job_id)
         grade.grade_task(ctx, job_id)
     with ctx.database.read() as session:
@@ -106,6 +113,65 @@ def test_a_job_whose_workers_die_three_times_fails_and_the_run_still_ends(ctx, r
         assert run.state is RunState.FINISHED
         assert "worker_lost" in run.error
         assert (run.figures["tasks"], run.figures["tasks_failed"]) == (N_TASKS - 1, 1)
+
+
+def test_a_model_that_kills_every_worker_that_loads_it_fails_the_run_at_its_first_task(ctx, run_id):
+    die_three_times(ctx, job_ids(ctx, run_id)[0])
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+        assert (run.state, run.error) == (RunState.FAILED, reaper.LOADING_LOST)
+
+
+def test_a_job_of_a_cancelled_run_whose_worker_died_ends_with_the_run(ctx, run_id):
+    first = job_ids(ctx, run_id)[0]
+    assert lifecycle.claim(ctx, first, Step.DECODE)
+    service.cancel(ctx, run_id)
+    expire(ctx, first)
+    reaper.reap(ctx)
+    assert job(ctx, first).state is TaskState.CANCELLED
+    with ctx.database.read() as session:
+        assert get_run(session, run_id).state is RunState.CANCELLED
+
+
+def test_a_run_that_cannot_be_closed_keeps_no_other_from_it(ctx, run_id, monkeypatch):
+    other = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2))
+    prepare.prepare_run(ctx, other)
+    with ctx.database.session() as session:
+        session.execute(update(RunTask).values(state=TaskState.FINISHED))
+    record = ending.figures.record
+
+    def broken(session, run):
+        if run.id == run_id:
+            raise ArithmeticError("no figures")
+        record(session, run)
+
+    monkeypatch.setattr(ending.figures, "record", broken)
+    reaper.reap(ctx)
+    with ctx.database.read() as session:
+        assert get_run(session, other).state is RunState.FINISHED
+        assert get_run(session, run_id).state is RunState.RUNNING
+
+
+def test_a_worker_that_could_not_prove_that_it_lives_stores_nothing(ctx, run_id):
+    held = lifecycle.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
+    lease = Lease(ctx, held)  # its heartbeat never ran, as if the process had been stopped
+    wait_for(lambda: lease.stop is Stop.FENCED)
+    with pytest.raises(LostClaim):
+        lease.store(lambda: pytest.fail("stored"))
+
+
+def test_storing_waits_for_a_database_that_is_away(ctx, run_id):
+    held = lifecycle.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
+    faults = [OperationalError("INSERT", {}, Exception("the database system is shutting down"))]
+
+    def write():
+        if faults:
+            raise faults.pop()
+        with ctx.database.session() as session:
+            lifecycle.put_down(session, held, TaskState.DECODED)
+
+    Lease(ctx, held).store(write)
+    assert job(ctx, held.run_task_id).state is TaskState.DECODED
 
 
 def test_messages_that_come_twice_or_late_change_nothing(ctx, run_id):
@@ -129,6 +195,18 @@ def test_an_unheard_bell_is_rung_again(ctx, run_id, bells):
     bells.clear()
     reaper.reap(ctx)
     assert bells == []
+
+
+def test_while_messages_wait_only_the_longest_unheard_bells_are_rung_again(ctx, run_id, bells, monkeypatch):
+    monkeypatch.setattr(doorbell, "messages", lambda queue: 7)
+    long_ago, lately = (utcnow() - reaper.PATIENCE * dt.timedelta(seconds=s) for s in (3, 1.9))
+    first = job_ids(ctx, run_id)[0]
+    with ctx.database.session() as session:
+        session.execute(update(RunTask).values(rung_at=lately))
+        session.execute(update(RunTask).where(RunTask.id == first).values(rung_at=long_ago))
+    bells.clear()
+    reaper.reap(ctx)
+    assert [i for _, i in bells] == [first]
 
 
 def test_a_run_whose_last_worker_died_before_closing_it_is_closed(ctx, run_id):

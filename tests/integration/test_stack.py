@@ -31,7 +31,7 @@ from app.workers.service import list_workers
 from evaluation.datasets import Dataset, Task
 from evaluation.sandbox import Sandbox, SandboxUnavailable
 from tests.fakes import RIGHT, FakeEngine
-from tests.integration.conftest import wait_for
+from tests.integration.waiting import wait_for
 
 
 @pytest.fixture(params=["memory", "redis"])

@@ -37,6 +37,10 @@ CONTRACT = {
     "tokens create",
     "tokens list",
     "tokens revoke",
+    "users create",
+    "users list",
+    "users password",
+    "users delete",
 }
 
 

@@ -108,7 +108,7 @@ def check() -> None:
     with open(JOB_IN, "rb") as file:
         job = json.loads(file.read())
     try:
-        tree, namespace = _load_test(job)
+        namespace = _load_test(job)
     except BaseException as error:
         report({"status": "sandbox_error", "detail": f"the task's test cannot be loaded: {_line(error)}"})
         return
@@ -123,10 +123,10 @@ def check() -> None:
         report({"status": "sandbox_error", "detail": f"the guest sent no hello: {reason}"})
         return
     report({"stage": "started"})
-    report({**_judge(job, tree, namespace, proxy), "calls": proxy.calls})
+    report({**_judge(job, namespace, proxy), "calls": proxy.calls})
 
 
-def _load_test(job: dict[str, Any]) -> tuple[ast.Module, dict[str, Any]]:
+def _load_test(job: dict[str, Any]) -> dict[str, Any]:
     namespace: dict[str, Any] = {"__name__": "test"}
     # Prompts define helpers that tests use; one that ends in a bare `def` line compiles once it has a body.
     for text in (job["prompt"], job["prompt"] + "\n    pass\n"):
@@ -135,15 +135,14 @@ def _load_test(job: dict[str, Any]) -> tuple[ast.Module, dict[str, Any]]:
             break
         except SyntaxError:
             continue
-    tree = ast.parse(job["test"], "<test>")
     namespace[job["entry"]] = Proxy()
-    exec(compile(tree, "<test>", "exec"), namespace)
+    exec(compile(job["test"], "<test>", "exec"), namespace)
     if not callable(namespace.get("check")):
         raise NameError("it defines no function check(candidate)")
-    return tree, namespace
+    return namespace
 
 
-def _judge(job: dict[str, Any], tree: ast.Module, namespace: dict[str, Any], proxy: Proxy) -> dict[str, Any]:
+def _judge(job: dict[str, Any], namespace: dict[str, Any], proxy: Proxy) -> dict[str, Any]:
     try:
         proxy.send(codec.dump({"code": job["code"], "entry": job["entry"]}, codec.MAX_CODE_FRAME))
         ready = proxy.receive()
@@ -158,7 +157,7 @@ def _judge(job: dict[str, Any], tree: ast.Module, namespace: dict[str, Any], pro
     try:
         namespace["check"](proxy)
     except BaseException as error:
-        return _fatal(proxy) if proxy.fatal else _failure(job, tree, proxy, error)
+        return _fatal(proxy) if proxy.fatal else _failure(job, proxy, error)
     if proxy.fatal:
         return _fatal(proxy)
     if proxy.calls == 0:
@@ -173,23 +172,24 @@ def _fatal(proxy: Proxy) -> dict[str, Any]:
     return {"status": status, "detail": detail}
 
 
-def _failure(job: dict[str, Any], tree: ast.Module, proxy: Proxy, error: BaseException) -> dict[str, Any]:
+def _failure(job: dict[str, Any], proxy: Proxy, error: BaseException) -> dict[str, Any]:
+    theirs = proxy.raised is not None and proxy.raised[0] is error
+    if isinstance(error, MemoryError) and not theirs:
+        return {"status": "memory", "detail": "the test ran out of memory on the values returned"}
     outcome: dict[str, Any] = {}
     line = next(
         (frame.lineno for frame in reversed(traceback.extract_tb(error.__traceback__)) if frame.filename == "<test>"),
         None,
     )
-    node = _assert_at(tree, line)
+    node = None if line is None else _assert_at(job["test"], line)
     if node is not None:
         outcome["failing_assert"] = (ast.get_source_segment(job["test"], node) or "")[:_VALUE_LIMIT]
-    if proxy.raised is not None and proxy.raised[0] is error:
+    if proxy.raised is not None and theirs:
         facts = proxy.raised[1]
         # A test that runs inside the guest raises its assertions there.
         failed_there = job["in_guest"] and facts[1] == "AssertionError"
         status = "wrong_answer" if failed_there else _status(facts)
         return {**outcome, "status": status, "detail": _summary(facts), "traceback": facts[3]}
-    if isinstance(error, MemoryError):
-        return {**outcome, "status": "memory", "detail": "the test ran out of memory on the values returned"}
     if node is not None and proxy.returned:
         outcome["got"] = _shown(proxy.returned[0])
         outcome["expected"] = _expected(node)
@@ -201,9 +201,9 @@ def _failure(job: dict[str, Any], tree: ast.Module, proxy: Proxy, error: BaseExc
     return {**outcome, "status": "wrong_answer", "detail": detail[:_TEXT_LIMIT]}
 
 
-def _assert_at(tree: ast.Module, line: int | None) -> ast.Assert | None:
-    for node in ast.walk(tree):
-        if line and isinstance(node, ast.Assert) and node.lineno <= line <= (node.end_lineno or node.lineno):
+def _assert_at(test: str, line: int) -> ast.Assert | None:
+    for node in ast.walk(ast.parse(test)):
+        if isinstance(node, ast.Assert) and node.lineno <= line <= (node.end_lineno or node.lineno):
             return node
     return None
 

@@ -48,10 +48,10 @@ def encode(value: Any) -> Any:
         kind = type(item)
         if item is None or kind is bool:
             return item
-        for base, write in _WRITERS:
-            if kind is base or base in kind.__mro__:
-                return write(item, lambda part: walk(part, depth + 1))
-        raise CodecError(f"a value of type {kind.__name__!s:.80} is not plain data")
+        write = _WRITERS.get(kind) or next((_WRITERS[base] for base in _WRITERS if base in kind.__mro__), None)
+        if write is None:
+            raise CodecError(f"a value of type {kind.__name__!s:.80} is not plain data")
+        return write(item, lambda part: walk(part, depth + 1))
 
     return walk(value, 0)
 
@@ -82,7 +82,7 @@ def decode(form: Any) -> Any:
 
 def dump(message: Any, limit: int = MAX_FRAME) -> bytes:
     """Return the frame of a JSON message. Raises CodecError above `limit` bytes."""
-    body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode("ascii")
+    body = _to_json(message).encode("ascii")
     if len(body) > limit:
         raise CodecError(f"the value takes more than {limit} bytes")
     return struct.pack(">I", len(body)) + body
@@ -91,7 +91,7 @@ def dump(message: Any, limit: int = MAX_FRAME) -> bytes:
 def parse(body: bytes) -> dict[str, Any]:
     """Return the JSON object in the body of a frame. Raises CodecError unless it is one and holds no float."""
     try:
-        message = json.loads(body.decode("ascii"), parse_int=_parse_int, parse_float=_refuse, parse_constant=_refuse)
+        message = _from_json(body.decode("ascii"))
     except (ValueError, RecursionError) as error:
         raise CodecError(f"a frame is not the JSON expected here ({type(error).__name__})") from None
     if type(message) is not dict:
@@ -139,6 +139,10 @@ def _refuse(_text: str) -> Any:
     raise CodecError("a bare float or constant")
 
 
+# json.dumps and json.loads would build these anew for every frame.
+_to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_from_json = json.JSONDecoder(parse_int=_parse_int, parse_float=_refuse, parse_constant=_refuse).decode
+
 Walk = Callable[[Any], Any]
 
 
@@ -165,20 +169,20 @@ def _write_dict(item: Any, walk: Walk) -> Any:
     return {"dict": [[walk(key), walk(value)] for key, value in dict.items(item)]}
 
 
-_WRITERS = (
-    (int, _write_int),
-    (str, _write_str),
-    (float, lambda item, _walk: {"float": _bits(item)}),
-    (list, lambda item, walk: [walk(part) for part in list.__iter__(item)]),
-    (tuple, lambda item, walk: {"tuple": [walk(part) for part in tuple.__iter__(item)]}),
-    (dict, _write_dict),
-    (set, lambda item, walk: {"set": [walk(part) for part in set.__iter__(item)]}),
-    (frozenset, lambda item, walk: {"frozenset": [walk(part) for part in frozenset.__iter__(item)]}),
-    (bytes, lambda item, _walk: {"bytes": bytes.hex(item)}),
-    (bytearray, lambda item, _walk: {"bytearray": bytearray.hex(item)}),
-    (complex, _write_complex),
-    (range, lambda item, walk: {"range": [walk(item.start), walk(item.stop), walk(item.step)]}),
-)
+_WRITERS: dict[type, Callable[[Any, Walk], Any]] = {
+    int: _write_int,
+    str: _write_str,
+    float: lambda item, _walk: {"float": _bits(item)},
+    list: lambda item, walk: [walk(part) for part in list.__iter__(item)],
+    tuple: lambda item, walk: {"tuple": [walk(part) for part in tuple.__iter__(item)]},
+    dict: _write_dict,
+    set: lambda item, walk: {"set": [walk(part) for part in set.__iter__(item)]},
+    frozenset: lambda item, walk: {"frozenset": [walk(part) for part in frozenset.__iter__(item)]},
+    bytes: lambda item, _walk: {"bytes": bytes.hex(item)},
+    bytearray: lambda item, _walk: {"bytearray": bytearray.hex(item)},
+    complex: _write_complex,
+    range: lambda item, walk: {"range": [walk(item.start), walk(item.stop), walk(item.step)]},
+}
 
 
 def _list(body: Any) -> list[Any]:

@@ -18,7 +18,8 @@ from typing import Any
 
 from evaluation.sandbox.inside import hardening
 
-ROLES = {"guest": ("guest", "serve"), "checker": ("checker", "check")}
+ROLES = {"guest": "serve", "checker": "check"}
+"""Module, beside this one, and function of each role."""
 
 
 def main(control: socket.socket, settings: dict[str, Any]) -> None:
@@ -32,6 +33,7 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     for name in settings["preload"]:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    role = importlib.import_module("evaluation.sandbox.inside." + settings["role"])
     abi = hardening.landlock_abi() if settings["landlock"] else 0
     ruleset = hardening.landlock_ruleset(abi, settings["trees"], settings["hidden"]) if abi else None
     gc.collect()
@@ -46,7 +48,7 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
         if child == 0:
             try:
                 control.close()
-                _work(json.loads(message), settings, descriptors, ruleset, me)
+                _work(role, json.loads(message), settings, descriptors, ruleset, me)
             finally:
                 os._exit(70)
         for descriptor in descriptors:
@@ -62,10 +64,8 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
 
 
 def _work(
-    job: dict[str, Any], settings: dict[str, Any], descriptors: list[int], ruleset: int | None, parent: int
+    role: Any, job: dict[str, Any], settings: dict[str, Any], descriptors: list[int], ruleset: int | None, parent: int
 ) -> None:
-    module_name, function = ROLES[settings["role"]]
-    role = importlib.import_module("evaluation.sandbox.inside." + module_name)
     keep = descriptors[1:] + ([] if ruleset is None else [ruleset])
     hardening.place_descriptors(descriptors[0], keep)
     try:
@@ -75,5 +75,5 @@ def _work(
     except (OSError, ValueError) as error:
         role.refuse(f"the process could not be confined: {error}")
         os._exit(71)
-    getattr(role, function)()
+    getattr(role, ROLES[settings["role"]])()
     os._exit(0)

@@ -1,0 +1,96 @@
+"""People who sign in with name and password, and the sessions of their browsers."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import MutableMapping, Sequence
+from typing import Any
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerifyMismatchError
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from app.accounts.models import User
+from app.accounts.service import Caller, checked_name, user_caller
+from app.context import Context
+from app.db import utcnow
+from app.errors import BadInput, Conflict, NotFound, Unauthorized
+from app.states import Scope
+
+SHORTEST, LONGEST = 12, 1000
+SESSION_LIFETIME = dt.timedelta(days=14)
+_hasher = PasswordHasher()  # argon2id, 64 MiB, 3 passes: RFC 9106's second choice
+# Unknown names are checked against this, so that they take as long as wrong passwords.
+_NOBODY = _hasher.hash("nobody has this password")
+
+
+def create_user(ctx: Context, name: str, password: str, scope: Scope) -> None:
+    """Stores a user. Raises BadInput for an unfit name or password, Conflict for a name that is taken."""
+    row = User(name=checked_name(name, "give the name to sign in with"), scope=scope, password_hash=_hashed(password))
+    try:
+        with ctx.database.session() as session:
+            session.add(row)
+    except IntegrityError:
+        raise Conflict(f"there is a user {name!r} already: choose another name") from None
+
+
+def set_password(ctx: Context, name: str, password: str) -> None:
+    """Changes the password and ends every session of the user. Raises NotFound or BadInput."""
+    hashed = _hashed(password)
+    with ctx.database.session() as session:
+        user = _get(session, name)
+        user.password_hash, user.signed_out_at = hashed, utcnow()
+
+
+def delete_user(ctx: Context, name: str) -> None:
+    """Removes the user with sessions and tokens. Raises NotFound."""
+    with ctx.database.session() as session:
+        session.delete(_get(session, name))
+
+
+def list_users(session: Session) -> Sequence[User]:
+    """All users by name."""
+    return session.scalars(select(User).order_by(User.name)).all()
+
+
+def sign_in(ctx: Context, browser: MutableMapping[str, Any], name: str, password: str) -> Caller:
+    """Begins a session in the browser's signed cookie. Raises Unauthorized, in the same words for name and password."""
+    with ctx.database.read() as session:
+        user = None if "\0" in name else session.scalar(select(User).where(User.name == name.strip()))
+    try:
+        _hasher.verify(user.password_hash if user else _NOBODY, password[:LONGEST])
+    except (VerifyMismatchError, InvalidHashError):
+        user = None
+    if user is None:
+        raise Unauthorized("name or password is wrong: try again, or ask who runs this service")
+    browser.clear()
+    browser["user"], browser["since"] = str(user.id), utcnow().timestamp()
+    return user_caller(user)
+
+
+def signed_in(ctx: Context, browser: MutableMapping[str, Any]) -> Caller | None:
+    """Whose session the browser's cookie is; None for none, one that ended, or a user that is gone."""
+    if "user" not in browser:
+        return None
+    since = dt.datetime.fromtimestamp(browser["since"], dt.UTC)
+    with ctx.database.read() as session:
+        user = session.get(User, uuid.UUID(browser["user"]))
+    if user is None or utcnow() - since > SESSION_LIFETIME or (user.signed_out_at and user.signed_out_at >= since):
+        return None
+    return user_caller(user)
+
+
+def _get(session: Session, name: str) -> User:
+    user = session.scalar(select(User).where(User.name == name))
+    if user is None:
+        raise NotFound(f"there is no user {name!r}: `bassline users list` shows those there are")
+    return user
+
+
+def _hashed(password: str) -> str:
+    if not SHORTEST <= len(password) <= LONGEST:
+        raise BadInput(f"the password has {len(password)} characters: give {SHORTEST} to {LONGEST}", "password")
+    return _hasher.hash(password)

@@ -1,0 +1,106 @@
+"""REST of datasets."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from typing import Annotated, Any
+
+from flask import Blueprint, url_for
+from pydantic import ConfigDict, Field, InstanceOf, WithJsonSchema
+from werkzeug.datastructures import FileStorage
+
+from app.datasets import repository, service
+from app.datasets.models import Dataset, Task
+from app.operations import operation
+from app.paging import PageQuery, cut
+from app.schemas import Given, Shown, Text
+from app.states import DatasetKind
+from app.web import context, session
+
+bp = Blueprint("datasets_api", __name__, url_prefix="/api/v1")
+
+Upload = Annotated[InstanceOf[FileStorage], WithJsonSchema({"type": "string", "format": "binary"})]
+
+
+class DatasetDocument(Shown):
+    """A named list of tasks, known by its content. The newest of several with the same name is meant by the name."""
+
+    id: uuid.UUID
+    name: str
+    sha256: str
+    kind: DatasetKind
+    n_tasks: int
+    created_at: dt.datetime
+
+
+class DatasetPage(Shown):
+    """Datasets, the latest stored first."""
+
+    datasets: list[DatasetDocument]
+    next: str | None
+
+
+class TaskDocument(Shown):
+    """One problem, in HumanEval's fields."""
+
+    task_id: str
+    position: int
+    prompt: str
+    entry_point: str
+    test: str
+    canonical_solution: str
+    suffix: str | None
+    stop: list[str]
+
+
+class DatasetWithTasks(DatasetDocument):
+    """A dataset and a page of its tasks, in their order."""
+
+    tasks: list[TaskDocument]
+    next: str | None
+
+
+class ImportForm(Given):
+    """A file to import."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    file: Upload = Field(description="JSON lines in HumanEval's or MBPP's form, plain or gzipped")
+    name: Text | None = Field(None, min_length=1, max_length=200, description="none: the file's name")
+
+
+@bp.get("/datasets")
+@operation({200: DatasetPage})
+def index(query: PageQuery) -> DatasetPage:
+    """Stored datasets. A built-in one is stored on first use."""
+    rows = repository.datasets_page(session(), limit=query.limit + 1, before=query.id())
+    page, following = cut(rows, query, lambda dataset: str(dataset.id))
+    return DatasetPage(datasets=[DatasetDocument(**_fields(d)) for d in page], next=following)
+
+
+@bp.post("/datasets")
+@operation({201: DatasetDocument})
+def import_(form: ImportForm) -> tuple[DatasetDocument, dict[str, str]]:
+    """Checks a file and stores it as a dataset; the same content twice is stored once."""
+    origin = form.file.filename or "file"
+    dataset = service.import_bytes(context(), form.file.read(), form.name or origin.split(".")[0], origin)
+    return DatasetDocument(**_fields(dataset)), {"Location": url_for("datasets_api.show", dataset_id=dataset.id)}
+
+
+@bp.get("/datasets/<uuid:dataset_id>")
+@operation({200: DatasetWithTasks})
+def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
+    """A dataset and its tasks."""
+    dataset = repository.get_dataset(session(), dataset_id)
+    rows = repository.tasks_page(session(), dataset_id, limit=query.limit + 1, after=query.number())
+    page, following = cut(rows, query, lambda task: str(task.position))
+    return DatasetWithTasks(**_fields(dataset), tasks=[_task(task) for task in page], next=following)
+
+
+def _fields(dataset: Dataset) -> dict[str, Any]:
+    return {name: getattr(dataset, name) for name in DatasetDocument.model_fields}
+
+
+def _task(task: Task) -> TaskDocument:
+    return TaskDocument(**{name: getattr(task, name) for name in TaskDocument.model_fields})

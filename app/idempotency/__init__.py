@@ -1,0 +1,1 @@
+"""POST requests that may be sent again without being done again."""

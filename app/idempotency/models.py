@@ -1,0 +1,26 @@
+"""Answers kept for a while under the key their caller chose."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from sqlalchemy import LargeBinary, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db import Base, Identified
+
+
+class IdempotencyKey(Identified, Base):
+    """One POST of one caller. `status` is None while it is being answered; `request_sha256` covers path and body."""
+
+    __tablename__ = "idempotency_keys"
+    __table_args__ = (UniqueConstraint("caller", "key"),)
+
+    caller: Mapped[str] = mapped_column(String(100))
+    key: Mapped[str] = mapped_column(String(200))
+    request_sha256: Mapped[str] = mapped_column(String(64))
+    status: Mapped[int | None]
+    content_type: Mapped[str | None] = mapped_column(String(100))
+    location: Mapped[str | None] = mapped_column(String(500))
+    body: Mapped[bytes | None] = mapped_column(LargeBinary)
+    expires_at: Mapped[dt.datetime] = mapped_column(index=True)

@@ -1,0 +1,1 @@
+"""The OpenAI-compatible API, so that existing clients and harnesses work unchanged."""

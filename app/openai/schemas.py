@@ -1,0 +1,105 @@
+"""The request of POST /v1/completions, as OpenAI documents it, and `budget`."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from app.complete.schemas import MAX_CHARACTERS
+from app.runs.schemas import MAX_BUDGET_S, MAX_N, MAX_TOKENS, DecodingSpec
+from evaluation.datasets import Task
+
+MAX_PROMPTS = 128
+MAX_STOPS = 16
+# What other servers do and this one cannot, with the values that ask for nothing.
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "echo": (None, False),
+    "best_of": (None, 1),
+    "frequency_penalty": (None, 0),
+    "presence_penalty": (None, 0),
+    "logit_bias": (None, {}),
+}
+
+
+class StreamOptions(BaseModel):
+    """`include_usage`: a last chunk carries the usage."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    include_usage: bool = False
+
+
+class CompletionRequest(BaseModel):
+    """n samples of each prompt. `budget` is the seconds of wall clock for a prompt, queueing not counted.
+
+    Unknown fields are ignored, as clients send fields of their own; those of OpenAI's that would change the answer
+    and are not honoured are refused. `null` means the default, as there.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    model: str = Field(min_length=1, max_length=500)
+    prompt: str | list[str]
+    suffix: str | None = Field(None, max_length=MAX_CHARACTERS)
+    n: int = Field(1, ge=1, le=MAX_N)
+    max_tokens: int = Field(16, ge=1, le=MAX_TOKENS)
+    temperature: float = Field(1.0, ge=0, le=2)
+    top_p: float = Field(1.0, gt=0, le=1)
+    seed: int = Field(default_factory=lambda: secrets.randbelow(2**31), ge=0, le=2**63 - 1)
+    stop: str | list[str] = Field(default_factory=list)
+    logprobs: int | None = Field(None, ge=0, le=5)
+    stream: bool = False
+    stream_options: StreamOptions = Field(default_factory=StreamOptions)
+    budget: float = Field(MAX_BUDGET_S, gt=0, le=MAX_BUDGET_S)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_the_default(cls, values: Any) -> Any:
+        return {k: v for k, v in values.items() if v is not None} if isinstance(values, dict) else values
+
+    @model_validator(mode="after")
+    def _can_be_honoured(self) -> Self:
+        for name, neutral in NEUTRAL.items():
+            given = (self.model_extra or {}).get(name)
+            if given not in neutral and (name, given) != ("best_of", self.n):
+                raise ValueError(f"{name} is not offered here: leave it out")
+        if not 1 <= len(self.prompts) <= MAX_PROMPTS:
+            raise ValueError(f"prompt holds {len(self.prompts)} prompts: give 1 to {MAX_PROMPTS}")
+        for prompt in self.prompts:
+            if not 1 <= len(prompt) <= MAX_CHARACTERS:
+                raise ValueError(f"prompt has {len(prompt)} characters: give 1 to {MAX_CHARACTERS}")
+        if len(self.stops) > MAX_STOPS or "" in self.stops:
+            raise ValueError(f"stop holds {len(self.stops)} strings: give at most {MAX_STOPS}, none of them empty")
+        return self
+
+    @property
+    def prompts(self) -> list[str]:
+        """One or more."""
+        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """None or more."""
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+
+    def decoding(self) -> DecodingSpec:
+        """How the samples are decoded. Raises ValidationError for what no engine can do."""
+        return DecodingSpec(
+            target=self.model,
+            n=self.n,
+            budget_s=self.budget,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            seed=self.seed,
+            max_tokens=self.max_tokens,
+            prompt_mode="raw" if self.suffix is None else "infill",
+        )
+
+    def tasks(self) -> tuple[Task, ...]:
+        """The prompts as tasks without tests; their order is the order of the answer's choices."""
+        return tuple(
+            Task(f"prompt/{i}", prompt, "", "", "", suffix=self.suffix, stop=self.stops)
+            for i, prompt in enumerate(self.prompts)
+        )

@@ -1,0 +1,220 @@
+"""Runs, samples and the board as the API, `--json` and exports show them. Times are ISO 8601, durations seconds."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from typing import Any
+
+from pydantic import ConfigDict, Field, JsonValue
+
+from app.schemas import Shown
+from app.states import RunKind, RunState, TaskState
+
+
+class RunInfo(Shown):
+    """A run: state, configuration, and everything needed to repeat it."""
+
+    id: uuid.UUID
+    name: str
+    kind: RunKind
+    state: RunState
+    error: str | None = Field(description="why it failed or was interrupted, or how many of its tasks failed")
+    dataset: str
+    dataset_sha256: str
+    dataset_tasks: int
+    n_tasks: int = Field(description="tasks asked for, after exclusion")
+    excluded: list[dict[str, JsonValue]] = Field(description="tasks whose own solution fails here, with the reason")
+    target: str
+    drafter: str
+    n: int
+    budget_s: float
+    temperature: float
+    top_p: float
+    seed: int
+    max_tokens: int
+    draft_length: str
+    acceptance: str
+    dtype: str
+    device: str
+    prompt_mode: str
+    prompt_mode_used: str | None
+    time_limit_s: float | None
+    command: str = Field(description="repeats the run from a shell")
+    provenance: dict[str, JsonValue] = Field(description="model hashes, versions, device, git commit")
+    created_at: dt.datetime
+    started_at: dt.datetime | None
+    finished_at: dt.datetime | None
+
+
+class Figures(Shown):
+    """What was measured (docs/metrics.md); empty until the run has ended once."""
+
+    model_config = ConfigDict(extra="allow")
+
+    tasks: int | None = Field(None, description="tasks that were graded")
+    samples: int | None = None
+    budget_s: float | None = None
+    pass_first: float | None = Field(None, description="Pass@First at the run's budget")
+    pass_first_interval: tuple[float, float] | None = Field(None, description="Wilson's, at 95 %")
+    pass_all: float | None = Field(None, description="Pass@All at the run's budget")
+    pass_all_interval: tuple[float, float] | None = Field(None, description="Wilson's, at 95 %")
+    ms_per_token_first: float | None = None
+    ms_per_token_last: float | None = None
+    ms_per_token_all: float | None = None
+    tokens_per_s: float | None = None
+    mean_acceptance_length: float | None = None
+    budget_overrun_max_s: float | None = None
+
+
+class RunDocument(Shown):
+    """A run with its figures."""
+
+    run: RunInfo
+    figures: Figures
+
+
+class ProgressDocument(Shown):
+    """How far a run is."""
+
+    tasks: dict[TaskState, int]
+    samples: int
+    graded: int
+    tokens_per_s: float | None
+    remaining_s: float | None = Field(description="an estimate; null until the first task is decoded")
+
+
+class RunWithProgress(RunDocument):
+    """A run with its figures, and how far it is."""
+
+    progress: ProgressDocument
+
+
+class RunPage(Shown):
+    """Runs, newest first."""
+
+    runs: list[RunDocument]
+    next: str | None
+
+
+class SampleDocument(Shown):
+    """One sample. Times are seconds since the engine took the task up; `verdict` is null until it was graded."""
+
+    task_id: str
+    index: int
+    seed: int
+    raw: str = Field(description="what the model wrote")
+    program: str | None = Field(description="what was run")
+    extraction: str | None = Field(description="how the one became the other")
+    extraction_version: str | None
+    finish_reason: str
+    n_tokens: int
+    mean_logprob: float | None
+    first_token_s: float | None
+    finished_s: float | None
+    n_rounds: int
+    n_drafted: int
+    n_accepted: int
+    verdict: str | None
+    failure: str | None
+    detail: str | None
+    traceback: str | None
+    cpu_s: float | None
+    isolation: str | None
+    trust: str | None
+
+
+class SamplePage(Shown):
+    """Samples by task and index."""
+
+    samples: list[SampleDocument]
+    next: str | None
+
+
+class CompletionDocument(RunDocument):
+    """A completion that has ended, with its samples."""
+
+    samples: list[SampleDocument]
+
+
+class CurveDocument(Shown):
+    """Pass@First and Pass@All at each budget (seconds), as shares of `n_tasks` graded tasks."""
+
+    n_tasks: int
+    budgets: list[float]
+    pass_first: list[float]
+    pass_all: list[float]
+
+
+class BoardRow(Shown):
+    """A run on the leaderboard; `rank` is null for one that is not ranked, and `label` says why."""
+
+    run: uuid.UUID
+    name: str
+    state: RunState
+    target: str
+    drafter: str
+    n: int
+    dataset: str
+    rank: int | None
+    label: str | None
+    budget_s: float = Field(description="the budget the shares were read at")
+    capped: bool = Field(description="the run stopped at that budget, so its shares are lower bounds")
+    pass_first: float
+    pass_first_interval: tuple[float, float]
+    pass_all: float
+    pass_all_interval: tuple[float, float]
+    ranking_loss: float
+    n_tasks: int
+    dataset_tasks: int
+    first_finished_p50_s: float | None
+    first_finished_p95_s: float | None
+    ms_per_token: float | None
+    mean_acceptance_length: float | None
+    device: str
+    fingerprint: str
+    created_at: dt.datetime
+
+
+class BoardPage(Shown):
+    """The leaderboard, best first."""
+
+    rows: list[BoardRow]
+    next: str | None
+
+
+class ComparedRun(Shown):
+    """One side of a comparison."""
+
+    id: uuid.UUID
+    name: str
+
+
+class PairedDifference(Shown):
+    """`other` (a) against `reference` (b): difference of shares with its 95 % interval, and McNemar's exact p."""
+
+    n_tasks: int
+    budget_s: float
+    selector: str | None
+    a: float
+    b: float
+    wins: list[str] = Field(description="tasks that only `other` solves")
+    losses: list[str] = Field(description="tasks that only `reference` solves")
+    ties: int
+    delta: float
+    low: float
+    high: float
+    p: float
+    detectable: float = Field(description="the smallest true difference that so many tasks would mostly show")
+
+
+class ComparisonDocument(Shown):
+    """Two runs over the same dataset at one budget, over the tasks that both have graded."""
+
+    reference: ComparedRun
+    other: ComparedRun
+    budget_s: float
+    pass_first: PairedDifference
+    pass_all: PairedDifference
+    speed: float | None = Field(description="tokens per second of other over reference; null where devices differ")
+    changed: dict[str, tuple[Any, Any]] = Field(description="settings that differ: [reference's, other's]")

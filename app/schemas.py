@@ -1,0 +1,47 @@
+"""What every API schema starts from: requests are strict, texts hold what every database can."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from app.errors import BadInput
+
+LONGEST_ECHO = 60
+Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]  # PostgreSQL stores no NUL
+M = TypeVar("M", bound=BaseModel)
+
+
+class Given(BaseModel):
+    """What a caller sends. A field that is not known is a typing error, so it is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Shown(BaseModel):
+    """What the API answers. Fields that were not set are left out."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+def bad_input(error: ValidationError) -> BadInput:
+    """The first fault of a pydantic error as one sentence."""
+    fault = error.errors()[0]
+    field = ".".join(str(part) for part in fault["loc"]) or None
+    message = fault["msg"].removeprefix("Value error, ")
+    if fault["type"] == "json_invalid":
+        return BadInput(f"the body is not JSON: {message.removeprefix('Invalid JSON: ')}")
+    if fault["type"] == "model_type":
+        return BadInput("the body is not a JSON object: send one, as in {...}")
+    if field is None:
+        return BadInput(message)
+    if fault["type"] == "extra_forbidden":
+        return BadInput(f"{field} is not a known field: remove it", field)
+    if fault["type"] == "missing":
+        return BadInput(f"{field} is missing: give one", field)
+    if fault["type"] == "string_pattern_mismatch" and "\0" in str(fault["input"]):
+        message = "a text must not hold the character NUL: remove it"
+    given = repr(fault["input"])
+    given = given if len(given) <= LONGEST_ECHO else f"{given[:LONGEST_ECHO]}... ({len(given)} characters)"
+    return BadInput(f"{field} is {given}: {message[0].lower() + message[1:]}", field)

@@ -1,0 +1,52 @@
+"""REST of workers."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from flask import Blueprint
+from pydantic import Field
+
+from app.db import utcnow
+from app.operations import operation
+from app.paging import PageQuery, after
+from app.schemas import Shown
+from app.web import session
+from app.workers import service
+from app.workers.models import Worker
+
+bp = Blueprint("workers_api", __name__, url_prefix="/api/v1")
+
+
+class WorkerDocument(Shown):
+    """A worker process as it last reported itself."""
+
+    name: str
+    host: str
+    pid: int
+    alive: bool = Field(description="heard of within a minute")
+    device: str | None
+    model: str | None = Field(description="the target it holds in memory")
+    loading: str | None = Field(description="the target it is loading")
+    started_at: dt.datetime
+    last_seen_at: dt.datetime
+
+
+class WorkerPage(Shown):
+    """Workers heard of within a day, the latest first."""
+
+    workers: list[WorkerDocument]
+    next: str | None
+
+
+@bp.get("/workers")
+@operation({200: WorkerPage})
+def index(query: PageQuery) -> WorkerPage:
+    """The processes that decode and judge, as they last reported themselves."""
+    page, following = after(service.list_workers(session()), query, lambda worker: worker.name)
+    return WorkerPage(workers=[_document(worker) for worker in page], next=following)
+
+
+def _document(worker: Worker) -> WorkerDocument:
+    own = {name: getattr(worker, name) for name in WorkerDocument.model_fields if name != "alive"}
+    return WorkerDocument(**own, alive=service.is_alive(worker, utcnow()))

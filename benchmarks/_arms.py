@@ -1,0 +1,128 @@
+"""The ways to decode that are compared: ours with each drafter, policy and rule, and transformers' own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from decoding import models
+from decoding.attention import ATTENTION_NAME
+from decoding.config import EngineConfig, parse_drafter
+from decoding.engine import Engine
+from decoding.models import LoadedModel
+from decoding.prepack import prepack
+from decoding.request import Completion, Request, SamplingParams
+from evaluation import datasets, prompting
+
+PLAIN, GENERATE, ASSISTED = "none", "generate", "assisted"
+STOCK = (GENERATE, ASSISTED)
+TOP_P = 0.95
+_LOOKUP_TOKENS = 10
+
+
+@dataclass(frozen=True)
+class Speed:
+    """One prompt decoded by one arm: `tokens` over all samples in `seconds`, prefill included."""
+
+    tokens: int
+    seconds: float
+    completion: Completion | None = None
+
+    @property
+    def rate(self) -> float:
+        """Tokens per second."""
+        return self.tokens / self.seconds
+
+
+class Arms:
+    """A target in two copies, ours with prepacked weights and transformers' own, and the engines of the arms.
+
+    An arm is `none` (plain decoding of ours), `DRAFTER/LENGTH[/RULE]`, `generate`, or `assisted` (transformers'
+    assisted generation: one sample only; with the draft model of another arm, else by prompt lookup).
+    """
+
+    def __init__(self, target: str, names: list[str], dtype: str, device: str, max_tokens: int) -> None:
+        self.names = names
+        self.max_tokens = max_tokens
+        self.target = _load(target, dtype, device)
+        refs = {ref for name in names if name not in STOCK and (ref := parse_drafter(name.split("/")[0]).model)}
+        self._drafts = {ref: _load(ref, dtype, device) for ref in refs}
+        self._engines = {name: self._engine(name) for name in names if name not in STOCK}
+        self._stock = self._assistant = None
+        if set(STOCK) & set(names):
+            self._stock = models.load(target, dtype, device, attention="sdpa")
+        if ASSISTED in names and refs:
+            self._assistant = models.load(min(refs), dtype, device, attention="sdpa").model
+
+    def _engine(self, name: str) -> Engine:
+        drafter, length, rule, *_ = [*name.split("/"), "", ""]
+        config = EngineConfig(
+            target=self.target.ref,
+            drafter=drafter,
+            draft_length=length or "fixed:0",
+            acceptance=rule or "coupled",
+            max_batch=64,
+        )
+        ref = parse_drafter(drafter).model
+        engine = Engine(config, self.target, self._drafts[ref] if ref else None)
+        engine.generate(Request("def f(x):\n    return x\n" * 4, n=2, max_new_tokens=8))
+        return engine
+
+    def prompts(self, n_tasks: int) -> Iterator[str]:
+        """Yield HumanEval prompts as the chat mode shows them."""
+        tokenizer = self.target.tokenizer
+        for task in datasets.load("humaneval").tasks[:n_tasks]:
+            prompt = prompting.build(task, "chat")
+            text = tokenizer.apply_chat_template(prompt.messages or [], tokenize=False, add_generation_prompt=True)
+            yield text + prompt.reply_prefix
+
+    def run(self, name: str, prompt: str, n: int, temperature: float) -> Speed | None:
+        """Decode n samples of one prompt; None where the arm cannot."""
+        if name in STOCK:
+            return self._run_stock(name, prompt, n, temperature)
+        sampling = SamplingParams(temperature=temperature, top_p=TOP_P)
+        request = Request(prompt, n=n, sampling=sampling, max_new_tokens=self.max_tokens)
+        done = self._engines[name].generate(request)
+        return Speed(sum(s.n_tokens for s in done.samples), done.wall_s, done)
+
+    @torch.inference_mode()
+    def _run_stock(self, name: str, prompt: str, n: int, temperature: float) -> Speed | None:
+        assert self._stock is not None
+        how: dict[str, object] = {"num_return_sequences": n}
+        if name == ASSISTED:
+            if n > 1:
+                return None
+            how = (
+                {"assistant_model": self._assistant}
+                if self._assistant
+                else {"prompt_lookup_num_tokens": _LOOKUP_TOKENS}
+            )
+        eos = list(self.target.eos_token_ids)
+        torch.manual_seed(0)
+        started = time.perf_counter()
+        ids = self._stock.tokenizer(prompt, return_tensors="pt").to(self.target.device)
+        out = self._stock.model.generate(
+            **ids,
+            do_sample=temperature > 0,
+            temperature=temperature or None,
+            top_p=TOP_P,
+            top_k=0,
+            max_new_tokens=self.max_tokens,
+            eos_token_id=eos,
+            pad_token_id=eos[0],
+            **how,
+        )
+        seconds = time.perf_counter() - started
+        new = out[:, ids["input_ids"].shape[1] :]
+        ended = torch.isin(new, torch.tensor(eos, device=new.device))
+        # Tokens before the first end-of-sequence token of each row; the rest is padding.
+        return Speed(int((ended.cumsum(dim=1) == 0).sum()), seconds)
+
+
+def _load(ref: str, dtype: str, device: str) -> LoadedModel:
+    loaded = models.load(ref, dtype, device, attention=ATTENTION_NAME)
+    prepack(loaded.model)
+    return loaded

@@ -1,0 +1,256 @@
+"""How near do the verify kernels come to the memory's bandwidth, and to the attention of libraries?
+
+First every variant is checked against the float32 reference. Then each is timed on rows of unequal length (from half
+the context to all of it), as the bytes of keys and values that the rows really have over the time, divided by the
+bandwidth of a large copy measured in the same run. Inputs rotate among copies larger than the cache. `sdpa` is what
+the engine does without kernels: padded, with a mask.
+
+    bassline bench kernels --json kernels.json
+    bassline bench kernels --batches 8 --contexts 2048,8192 --tokens 1,8
+    TRITON_INTERPRET=1 bassline bench kernels --tiny        # no GPU: shows that it runs, measures nothing
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from benchmarks._report import Report, print_table
+from benchmarks._timing import copy_bandwidth, n_copies, seconds_each
+from kernels import reference, verify_attention
+from kernels.availability import KernelError, require
+from kernels.rows import Prefix, RaggedRows
+
+VARIANTS = {"ragged": verify_attention.ragged, "pad": verify_attention.pad, "split": verify_attention.split}
+ARMS = (*VARIANTS, "sdpa", "flash_attn", "flex")
+# FlashAttention's bound: at most twice the error that PyTorch makes in the same dtype.
+_ERROR_FACTOR, _ERROR_FLOOR = 2.0, 1e-5
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Heads and their dimension: 32 query heads over 8 KV heads of 128 is that of an 8B model."""
+
+    n_heads: int
+    n_kv_heads: int
+    D: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shape:
+        """Read `32x8x128`."""
+        return cls(*map(int, text.split("x")))
+
+
+class Problem:
+    """One verify: queries, cache and rows, made at random; `n_bytes` are the keys and values that the rows have."""
+
+    def __init__(
+        self, shape: Shape, lengths: Sequence[int], counts: Sequence[int], dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self.rows = RaggedRows.of(lengths, counts, device)
+        self.longest = max(a + b for a, b in zip(lengths, counts, strict=True))
+        R, N = len(lengths), sum(counts)
+        self.q = torch.randn(N, shape.n_heads, shape.D, device=device, dtype=dtype)
+        self.k, self.v = torch.randn(2, R, shape.n_kv_heads, self.longest, shape.D, device=device, dtype=dtype)
+        self.scale = shape.D**-0.5
+        n_slots = sum(lengths) + N
+        self.n_bytes = 2 * n_slots * shape.n_kv_heads * shape.D * dtype.itemsize
+
+    def run(self, verify: Callable[..., torch.Tensor]) -> torch.Tensor:
+        """Return [N, Hq, D] of one of our variants."""
+        return verify(self.q, self.k, self.v, self.rows, self.scale)
+
+    def sdpa(self) -> Callable[[], torch.Tensor]:
+        """Return PyTorch's attention on the packed tiles of all rows (they must bring the same number of tokens)."""
+        R, Hkv, L, D = self.k.shape
+        T = self.rows.max_count
+        group = self.q.shape[1] // Hkv
+        tile = self.q.view(R, T, Hkv, group, D).permute(0, 2, 3, 1, 4).reshape(R, Hkv, group * T, D)
+        position = self.rows.position.view(R, 1, T, 1).expand(R, group, T, 1).reshape(R, 1, group * T, 1)
+        visible = torch.arange(L, device=tile.device) <= position
+        mask = torch.zeros(visible.shape, device=tile.device, dtype=tile.dtype).masked_fill_(~visible, float("-inf"))
+        return partial(F.scaled_dot_product_attention, tile, self.k, self.v, attn_mask=mask, scale=self.scale)
+
+    def flash(self) -> Callable[[], torch.Tensor] | None:
+        """Return FlashAttention over the same rows, if it is installed."""
+        try:
+            from flash_attn import flash_attn_with_kvcache  # noqa: PLC0415
+        except ImportError:
+            return None
+        R = self.k.shape[0]
+        q = self.q.view(R, -1, *self.q.shape[1:])
+        k, v = (t.transpose(1, 2).contiguous() for t in (self.k, self.v))
+        ends = self.rows.length + self.rows.count
+        return partial(flash_attn_with_kvcache, q, k, v, cache_seqlens=ends, causal=True, softmax_scale=self.scale)
+
+    def flex(self) -> Callable[[], torch.Tensor]:
+        """Return FlexAttention over the same rows, compiled."""
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # noqa: PLC0415
+
+        R, _, L, _ = self.k.shape
+        T, lengths = self.rows.max_count, self.rows.length
+        q = self.q.view(R, T, *self.q.shape[1:]).transpose(1, 2).contiguous()
+
+        def visible(b: Any, h: Any, t: Any, slot: Any) -> Any:  # noqa: ARG001
+            return slot <= lengths[b] + t
+
+        blocks = create_block_mask(visible, R, None, T, L, device=str(q.device))
+        attend = torch.compile(flex_attention, dynamic=False)
+        return partial(attend, q, self.k, self.v, block_mask=blocks, scale=self.scale, enable_gqa=True)
+
+
+def check(device: torch.device, *, tiny: bool) -> Iterator[dict[str, Any]]:
+    """Yield, per shape and variant, the largest error against float32, and whether it is within the bound."""
+    dtypes = [torch.float32] if tiny else [torch.float32, torch.float16, torch.bfloat16]
+    shapes = [Shape(4, 2, 64)] if tiny else [Shape(4, 4, 64), Shape(8, 2, 128), Shape(28, 4, 128), Shape(8, 2, 256)]
+    lengths, counts = [0, 1, 63, 5, 129], [2, 1, 3, 0, 2] if tiny else [8, 1, 33, 0, 4]
+    for shape, dtype in product(shapes, dtypes):
+        problem = Problem(shape, lengths, counts, dtype, device)
+        for r, (length, count) in enumerate(zip(lengths, counts, strict=True)):
+            problem.k[r, :, length + count :] = problem.v[r, :, length + count :] = torch.nan
+        q, k, v = (t.float() for t in (problem.q, problem.k, problem.v))
+        exact = reference.verify_attention(q, k, v, problem.rows, problem.scale)
+        theirs = float((problem.run(reference.verify_attention).float() - exact).abs().max())
+        outs = {name: problem.run(variant) for name, variant in VARIANTS.items()}
+        before = Prefix(*torch.randn(2, shape.n_kv_heads, 70, shape.D, device=device, dtype=dtype))
+        rows = RaggedRows.of(lengths, counts, device, 70)
+        wide = Prefix(before.keys.float(), before.values.float())
+        prefixed = reference.verify_attention(q, k, v, rows, problem.scale, None, wide)
+        behind = verify_attention.ragged(problem.q, problem.k, problem.v, rows, problem.scale, None, before)
+        errors = {name: float((out.float() - exact).abs().max()) for name, out in outs.items()}
+        errors["shared prefix"] = float((behind.float() - prefixed).abs().max())
+        for name, error in errors.items():
+            yield {
+                "heads": f"{shape.n_heads}x{shape.n_kv_heads}x{shape.D}",
+                "dtype": str(dtype).removeprefix("torch."),
+                "variant": name,
+                "error": f"{error:.1e}",
+                "PyTorch's": f"{theirs:.1e}",
+                "ok": error <= _ERROR_FACTOR * theirs + _ERROR_FLOOR,  # false for NaN
+            }
+
+
+def sweep(
+    shape: Shape,
+    batches: Sequence[int],
+    contexts: Sequence[int],
+    tokens: Sequence[int],
+    dtype: torch.dtype,
+    device: torch.device,
+    bandwidth: float,
+    until: float,
+) -> Iterator[dict[str, Any]]:
+    """Yield one line per batch, context and k + 1, largest contexts first, until `until` (seconds of perf_counter)."""
+    for context, batch, T in product(sorted(contexts, reverse=True), batches, tokens):
+        if time.perf_counter() > until:
+            return
+        lengths = [context - T - (context // 2) * r // max(batch, 1) for r in range(batch)]
+        first = Problem(shape, lengths, [T] * batch, dtype, device)
+        n_others = n_copies(first.n_bytes) - 1 if device.type == "cuda" else 0
+        others = [Problem(shape, lengths, [T] * batch, dtype, device) for _ in range(n_others)]
+        problems = [first, *others]
+        arms: dict[str, list[Callable[[], torch.Tensor]]] = {
+            name: [partial(p.run, variant) for p in problems] for name, variant in VARIANTS.items()
+        }
+        arms["sdpa"] = [p.sdpa() for p in problems]
+        if flash := [run for p in problems if (run := p.flash())]:
+            arms["flash_attn"] = flash
+        if device.type == "cuda" and (batch, context) == (8, 2048):  # each shape is a compilation of seconds
+            arms["flex"] = [p.flex() for p in problems]
+        row: dict[str, Any] = {"batch": batch, "context": context, "k+1": T}
+        for name in ARMS:
+            seconds = _seconds(name, arms.get(name, []), device)
+            row[f"{name} us"] = 1e6 * seconds if seconds else "-"
+            row[f"{name} of copy"] = first.n_bytes / seconds / bandwidth if seconds else "-"
+        yield row
+
+
+def _seconds(name: str, works: Sequence[Callable[[], torch.Tensor]], device: torch.device) -> float | None:
+    """Time an arm; a library that does not take the shape costs its own column and not the measurement."""
+    try:
+        return seconds_each(works, device) if works else None
+    except Exception as error:
+        if name in VARIANTS:
+            raise
+        print(f"{name} was not measured: {error}", file=sys.stderr)
+        return None
+
+
+def figures(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Return the flat figures of a sweep: fraction of the copy bandwidth by variant, and the times over SDPA's."""
+    flat: dict[str, float] = {}
+    for row in rows:
+        at = f"b{row['batch']}.c{row['context']}.t{row['k+1']}"
+        timed = [name for name in ARMS if isinstance(row[f"{name} us"], float)]
+        flat |= {f"{at}.{name}_of_copy": row[f"{name} of copy"] for name in timed}
+        flat |= {f"{at}.{name}_over_ragged": row[f"{name} us"] / row["ragged us"] for name in timed}
+    return flat
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Check and measure the kernels; return 1 if one is wrong."""
+    options = _options(argv)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        require(device)
+    except KernelError as error:
+        print(error, file=sys.stderr)
+        return 1
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu (interpreter, not a measurement)"
+    report = Report("kernels", name, vars(options) | {"torch": torch.__version__})
+    checked = list(check(device, tiny=options.tiny))
+    print_table(checked)
+    if not all(row["ok"] for row in checked):
+        print("a kernel is wrong: nothing was measured", file=sys.stderr)
+        return 1
+    bandwidth = copy_bandwidth(device)
+    report.figures["copy_gb_per_s"] = bandwidth / 1e9
+    print(f"\n{name}: a copy reads and writes {bandwidth / 1e9:.0f} GB/s")
+    for row in sweep(
+        Shape.parse("4x2x64" if options.tiny else options.shape),
+        _numbers("1,2" if options.tiny else options.batches),
+        _numbers("32" if options.tiny else options.contexts),
+        _numbers("1,4" if options.tiny else options.tokens),
+        torch.float32 if options.tiny else getattr(torch, options.dtype),
+        device,
+        bandwidth,
+        time.perf_counter() + options.seconds,
+    ):
+        report.rows.append(row)
+        print(f"batch {row['batch']}, context {row['context']}, k+1 {row['k+1']} done", file=sys.stderr)
+    print_table(report.rows)
+    report.figures |= figures(report.rows)
+    report.write(options.json)
+    return 0
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def _options(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="bassline bench kernels", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--batches", default="1,2,4,8,16,32", help="rows, by comma")
+    parser.add_argument("--contexts", default="128,512,1024,2048,4096,8192", help="tokens of the longest row, by comma")
+    parser.add_argument("--tokens", default="1,4,8,16", help="k + 1, by comma")
+    parser.add_argument("--shape", default="32x8x128", help="query heads x KV heads x head dimension")
+    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float32"])
+    parser.add_argument("--seconds", type=float, default=400.0, help="begin no further line after this long")
+    parser.add_argument("--tiny", action="store_true", help="a few tiny shapes; no measurement")
+    parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

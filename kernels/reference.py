@@ -1,0 +1,121 @@
+"""What each kernel computes, in plain PyTorch, one row at a time: shared by tests and benchmarks."""
+
+from __future__ import annotations
+
+import torch
+
+from kernels.noise import gumbel, uniform
+from kernels.rows import Prefix, RaggedRows
+
+NO_TOKEN = -1
+
+
+def verify_attention(
+    q: torch.Tensor,  # [N, Hq, D]
+    k: torch.Tensor,  # [R, Hkv, S, D]
+    v: torch.Tensor,  # [R, Hkv, S, D]
+    rows: RaggedRows,
+    scale: float,
+    window: int | None = None,
+    prefix: Prefix | None = None,
+) -> torch.Tensor:
+    """Return [N, Hq, D], computed in the dtype of the arguments."""
+    out = torch.zeros_like(q)
+    group = q.shape[1] // k.shape[1]
+    n_before = prefix.n_slots if prefix else 0
+    for r, (first, count, length) in enumerate(
+        zip(rows.first.tolist(), rows.count.tolist(), rows.length.tolist(), strict=True)
+    ):
+        mine = slice(first, first + count)
+        keys, values = (cache[r, :, : length + count] for cache in (k, v))  # [Hkv, L, D]
+        if prefix:
+            keys, values = torch.cat([prefix.keys, keys], dim=1), torch.cat([prefix.values, values], dim=1)
+        place = torch.arange(n_before + length + count, device=q.device)
+        position = rows.position[mine, None]
+        visible = place <= position
+        if window is not None:
+            visible &= place > position - window
+        keys, values = (t.repeat_interleave(group, dim=0) for t in (keys, values))
+        score = torch.einsum("thd,hld->htl", q[mine], keys) * scale
+        weight = score.masked_fill(~visible, float("-inf")).softmax(dim=-1)
+        out[mine] = torch.einsum("htl,hld->thd", weight, values)
+    return out
+
+
+def kv_scatter(
+    keys: torch.Tensor,  # [B, Hkv, S, D]
+    values: torch.Tensor,  # [B, Hkv, S, D]
+    new_keys: torch.Tensor,  # [N, Hkv, D]
+    new_values: torch.Tensor,  # [N, Hkv, D]
+    row: torch.Tensor,  # [N]
+    position: torch.Tensor,  # [N]
+) -> None:
+    """Write each token's keys and values to its slot, if there is one."""
+    for n, (r, slot) in enumerate(zip(row.tolist(), position.tolist(), strict=True)):
+        if slot < keys.shape[2]:
+            keys[r, :, slot], values[r, :, slot] = new_keys[n], new_values[n]
+
+
+def accept_coupled(
+    ids: torch.Tensor,  # int64 [N, C]
+    logp: torch.Tensor,  # float32 [N, C]
+    at: torch.Tensor,  # int64 [S, T]
+    position: torch.Tensor,  # int64 [S, T]
+    draft: torch.Tensor,  # int64 [S, T - 1]
+    keys: torch.Tensor,  # int64 [S]
+    role: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return (accepted [S], emitted [S, T]) of the Gumbel-coupled rule; see `kernels.accept.coupled`."""
+    S, T = at.shape
+    accepted, emitted = at.new_zeros(S), at.new_full((S, T), NO_TOKEN)
+    for s in range(S):
+        for t in range(T):
+            emitted[s, t] = _draw(ids[at[s, t]], logp[at[s, t]], keys[s], position[s, t], role)
+            if t == T - 1 or emitted[s, t] != draft[s, t]:
+                accepted[s] = t
+                break
+    return accepted, emitted
+
+
+def accept_maximal(
+    ids: torch.Tensor,  # int64 [N, C]
+    logp: torch.Tensor,  # float32 [N, C]
+    at: torch.Tensor,  # int64 [S, T]
+    position: torch.Tensor,  # int64 [S, T]
+    draft: torch.Tensor,  # int64 [S, T - 1]
+    keys: torch.Tensor,  # int64 [S]
+    q: tuple[torch.Tensor, torch.Tensor] | None,  # ids and logp [S * (T - 1), Cq]
+    accept_role: int,
+    residual_role: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return (accepted [S], emitted [S, T]) of speculative sampling; see `kernels.accept.maximal`."""
+    S, T = at.shape
+    accepted, emitted = at.new_zeros(S), at.new_full((S, T), NO_TOKEN)
+    for s in range(S):
+        for t in range(T):
+            p, token = logp[at[s, t]].exp(), draft[s, t] if t < T - 1 else None
+            left = p
+            if token is not None and token != NO_TOKEN:
+                q_ids, q_p = (token[None], p.new_ones(1)) if q is None else (t_[s * (T - 1) + t] for t_ in q)
+                q_p = q_p if q is None else q_p.exp()
+                u = uniform(keys[s : s + 1], position[s, t : t + 1], accept_role)[0]
+                if u * _prob(q_ids, q_p, token) < _prob(ids[at[s, t]], p, token):
+                    emitted[s, t] = token
+                    continue
+                residual = (p - torch.stack([_prob(q_ids, q_p, token) for token in ids[at[s, t]]])).clamp(min=0)
+                left = residual if residual.sum() > 0 else p
+            accepted[s] = t
+            emitted[s, t] = _draw(ids[at[s, t]], left.log(), keys[s], position[s, t], residual_role)
+            break
+    return accepted, emitted
+
+
+def _draw(ids: torch.Tensor, logp: torch.Tensor, key: torch.Tensor, position: torch.Tensor, role: int) -> torch.Tensor:
+    """Return argmax of logp + Gumbel noise among `ids` [C]."""
+    noise = gumbel(key[None], position[None], role, ids[None])[0]
+    return ids[(logp.double() + noise).argmax()]
+
+
+def _prob(ids: torch.Tensor, p: torch.Tensor, token: torch.Tensor) -> torch.Tensor:
+    """Return the probability `p` [C] of `token`, 0 where it is not among `ids` [C]."""
+    return (p * (ids == token)).sum()

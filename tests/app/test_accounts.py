@@ -1,0 +1,228 @@
+"""Who may do what: tokens with scopes, people with passwords and sessions, and what neither may do."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import select
+
+from app.accounts import users
+from app.accounts.models import Token, User
+from app.accounts.service import LOCAL, create_token, list_tokens, revoke_token
+from app.celery_app import configure
+from app.cli import cli
+from app.errors import BadInput, Forbidden
+from app.factory import create_app
+from app.security import PUBLIC
+from app.states import Scope
+
+PASSWORD = "correct horse battery"
+BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
+
+
+@pytest.fixture
+def guarded(ctx):
+    """The service as the stack runs it: tokens and logins required."""
+    configure(ctx.settings, in_process=True)
+    return dataclasses.replace(ctx, settings=ctx.settings.model_copy(update={"require_tokens": True}))
+
+
+@pytest.fixture
+def client(guarded):
+    return create_app(guarded).test_client()
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def form_of(page, **values) -> dict[str, str]:
+    found = re.search(r'name="csrf_token" value="([^"]+)"', page.get_data(as_text=True))
+    assert found
+    return {"csrf_token": found[1], **values}
+
+
+def sign_in(client, name="ada", password=PASSWORD, target=""):
+    form = form_of(client.get("/login"), name=name, password=password, next=target)
+    return client.post("/login", data=form)
+
+
+def test_only_a_valid_token_gets_in_and_nothing_but_a_digest_is_stored(client, ctx):
+    token = create_token(ctx, "laptop", Scope.READ)
+    refused = client.get("/api/v1/runs")
+    assert refused.status_code == 401
+    assert refused.headers["WWW-Authenticate"].startswith("Bearer")
+    assert client.get("/api/v1/runs", headers=bearer(token + "x")).status_code == 401
+    assert client.get("/api/v1/runs", headers={"Authorization": "Basic eDp5"}).status_code == 401
+    assert client.get("/api/v1/runs", headers=bearer(token)).status_code == 200
+    with ctx.database.read() as session:
+        row = session.scalars(select(Token)).one()
+    assert token.rpartition("_")[2] not in str(vars(row))
+    revoke_token(ctx, row.prefix)
+    assert client.get("/api/v1/runs", headers=bearer(token)).status_code == 401
+
+
+@pytest.mark.usefixtures("additions")
+def test_each_scope_allows_its_own_and_those_below(client, ctx):
+    reads, submits, rules = (bearer(create_token(ctx, "t", scope)) for scope in Scope)
+    assert client.post("/api/v1/runs", json=BODY, headers=reads).status_code == 403
+    made = client.post("/api/v1/runs", json=BODY, headers=submits)
+    assert made.status_code == 201
+    address = made.headers["Location"]
+    assert client.get(address, headers=reads).status_code == 200
+    assert client.post(f"{address}/cancel", headers=submits).status_code == 202
+    assert client.delete(address, headers=submits).status_code == 403
+    assert client.delete(address, headers=rules).status_code == 204
+
+
+def test_every_route_asks_who_calls_but_for_a_short_list(client, guarded):
+    app = create_app(guarded)
+    for rule in app.url_map.iter_rules():
+        path = re.sub(r"<uuid:\w+>", "01900000-0000-7000-8000-000000000000", rule.rule)
+        path = re.sub(r"<int:\w+>", "0", re.sub(r"<(?:path:)?\w+>", "x", path))
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
+            answer = client.open(path, method=method)
+            if rule.endpoint in PUBLIC:
+                assert answer.status_code not in (401, 403), rule
+            elif method == "GET" and not path.startswith("/api/"):
+                assert answer.location.startswith("/login?next="), rule
+            else:
+                assert answer.status_code == 401, rule
+
+
+def test_a_person_signs_in_sees_the_pages_and_signs_out(client, ctx):
+    users.create_user(ctx, "ada", PASSWORD, Scope.SUBMIT)
+    assert client.get("/runs?state=failed").location == "/login?next=/runs?state%3Dfailed"
+    entered = sign_in(client, target="/runs?state=failed")
+    assert entered.location == "/runs?state=failed"
+    assert "HttpOnly" in entered.headers["Set-Cookie"]
+    assert "SameSite=Lax" in entered.headers["Set-Cookie"]
+    assert client.get("/runs").status_code == 200
+    page = client.get("/tokens")
+    assert "Sign ada out" in page.get_data(as_text=True)
+    client.post("/logout", data=form_of(page))
+    assert client.get("/runs").status_code == 302
+
+
+def test_the_cookie_is_secure_when_the_browser_came_over_https(guarded):
+    behind = dataclasses.replace(guarded, settings=guarded.settings.model_copy(update={"proxies": 1}))
+    users.create_user(guarded, "ada", PASSWORD, Scope.READ)
+    client = create_app(behind).test_client()
+    client.environ_base["HTTP_X_FORWARDED_PROTO"] = "https"
+    headers = {"Referer": "https://localhost/login"}  # CSRF protection asks for it over https
+    form = form_of(client.get("/login", base_url="https://localhost"), name="ada", password=PASSWORD)
+    entered = client.post("/login", data=form, headers=headers, base_url="https://localhost")
+    assert entered.status_code == 303
+    assert "Secure" in entered.headers["Set-Cookie"]
+
+
+@pytest.mark.parametrize(("name", "password"), [("ada", "wrong horse battery"), ("eve", PASSWORD), ("", "")])
+def test_a_wrong_name_and_a_wrong_password_are_answered_alike(client, ctx, name, password):
+    users.create_user(ctx, "ada", PASSWORD, Scope.ADMIN)
+    answer = sign_in(client, name, password)
+    assert answer.status_code == 401
+    assert "name or password is wrong" in answer.get_data(as_text=True)
+    assert client.get("/runs").status_code == 302
+
+
+@pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:x"])
+def test_signing_in_never_leads_to_another_site(client, ctx, target):
+    users.create_user(ctx, "ada", PASSWORD, Scope.READ)
+    assert sign_in(client, target=target).location == "/"
+
+
+def test_guessing_passwords_is_slowed_down(client):
+    form = form_of(client.get("/login"), name="ada", password="x")
+    answers = [client.post("/login", data=form) for _ in range(11)]
+    assert [a.status_code for a in answers] == [401] * 10 + [429]
+    assert int(answers[-1].headers["Retry-After"]) > 0
+
+
+def test_a_new_password_ends_sessions_and_a_deleted_user_is_gone_with_their_tokens(client, ctx):
+    users.create_user(ctx, "ada", PASSWORD, Scope.ADMIN)
+    sign_in(client)
+    assert client.get("/runs").status_code == 200
+    users.set_password(ctx, "ada", PASSWORD + "!")
+    assert client.get("/runs").status_code == 302
+    sign_in(client, password=PASSWORD + "!")
+    page = client.get("/tokens")
+    made = client.post("/tokens", data=form_of(page, name="laptop", scope="read")).get_data(as_text=True)
+    token = re.search(r"bass_\w{8}_[\w-]+", made)[0]
+    assert client.get("/api/v1/runs", headers=bearer(token)).status_code == 200
+    assert token not in client.get("/tokens").get_data(as_text=True)
+    users.delete_user(ctx, "ada")
+    assert client.get("/runs").status_code == 302
+    assert client.get("/api/v1/runs", headers=bearer(token)).status_code == 401
+
+
+def test_a_session_reads_the_api_for_the_pages_but_changes_need_a_token(client, ctx):
+    users.create_user(ctx, "ada", PASSWORD, Scope.ADMIN)
+    sign_in(client)
+    assert client.get("/api/v1/runs").status_code == 200
+    assert client.post("/api/v1/runs", json=BODY).status_code == 401
+
+
+def test_forms_need_the_word_only_our_pages_know(client, ctx):
+    users.create_user(ctx, "ada", PASSWORD, Scope.ADMIN)
+    sign_in(client)
+    assert client.post("/tokens", data={"name": "x", "scope": "read"}).status_code == 400
+
+
+def test_nobody_gives_more_than_they_have_or_touches_what_is_not_theirs(client, ctx):
+    users.create_user(ctx, "ada", PASSWORD, Scope.READ)
+    theirs = create_token(ctx, "another's", Scope.ADMIN)
+    sign_in(client)
+    page = client.get("/tokens")
+    assert "another" not in page.get_data(as_text=True)
+    assert client.post("/tokens", data=form_of(page, name="up", scope="admin")).status_code == 403
+    prefix = theirs.split("_")[1]
+    assert client.post(f"/tokens/{prefix}/revoke", data=form_of(page)).status_code == 404
+    assert client.get("/api/v1/runs", headers=bearer(theirs)).status_code == 200
+
+
+def test_a_token_loses_what_its_user_loses(client, ctx):
+    users.create_user(ctx, "ada", PASSWORD, Scope.ADMIN)
+    sign_in(client)
+    made = client.post("/tokens", data=form_of(client.get("/tokens"), name="t", scope="admin")).get_data(as_text=True)
+    token = re.search(r"bass_\w{8}_[\w-]+", made)[0]
+    with ctx.database.session() as session:
+        session.scalars(select(User)).one().scope = Scope.READ
+    assert client.post("/api/v1/runs", json=BODY, headers=bearer(token)).status_code == 403
+
+
+def test_without_tokens_this_machine_needs_no_login(ctx):
+    client = create_app(ctx).test_client()
+    assert client.get("/login").location == "/"
+    page = client.get("/tokens")
+    assert "only this machine can reach it" in page.get_data(as_text=True)
+    assert client.post("/tokens", data=form_of(page, name="", scope="read")).status_code == 422
+    assert client.post("/tokens", data=form_of(page, name="ci", scope="read")).status_code == 200
+    with ctx.database.read() as session:
+        assert [(t.name, t.scope) for t in list_tokens(session)] == [("ci", Scope.READ)]
+
+
+def test_passwords_are_long_enough_and_names_unique(ctx):
+    with pytest.raises(BadInput, match="give 12 to"):
+        users.create_user(ctx, "ada", "short", Scope.READ)
+    with pytest.raises(Forbidden):
+        create_token(ctx, "up", Scope.ADMIN, dataclasses.replace(LOCAL, scope=Scope.READ))
+
+
+def test_users_and_tokens_at_the_command_line(ctx, monkeypatch):
+    monkeypatch.setenv("BASSLINE_DATABASE_URL", ctx.settings.database)
+
+    def run(*words: str, typed: str | None = None):
+        return CliRunner().invoke(cli, list(words), input=typed)
+
+    assert run("users", "create", "ada", "--scope", "admin", typed=f"{PASSWORD}\n{PASSWORD}\n").exit_code == 0
+    assert run("users", "create", "ada", typed=f"{PASSWORD}\n{PASSWORD}\n").exit_code == 1
+    assert "ada" in run("users", "list").output
+    token = run("tokens", "create", "ci", "--scope", "read").output.strip()
+    listed = run("tokens", "list").output
+    assert "read" in listed
+    assert token not in listed
+    assert run("users", "delete", "ada").exit_code == 0
+    assert run("users", "delete", "ada").exit_code == 2

@@ -1,0 +1,120 @@
+"""Event streams: resumed where the client was, alive while nothing happens, few enough, and holding no database."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from app.celery_app import configure
+from app.events import sse
+from app.events.bus import FIRST, MemoryBus
+from app.factory import create_app
+from app.runs import service
+from app.states import RunState
+
+
+@pytest.fixture
+def client(ctx):
+    return create_app(ctx).test_client()
+
+
+@pytest.fixture
+def run_id(ctx, spec):
+    configure(ctx.settings, in_process=True)  # nobody hears the bell
+    return service.submit(ctx, spec())
+
+
+def frames(text: str) -> list[dict]:
+    """The events in a stream's text."""
+    found = []
+    for block in text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith((":", "retry")))
+        if fields:
+            found.append({**fields, "data": json.loads(fields["data"])})
+    return found
+
+
+def test_a_client_that_comes_back_gets_what_it_missed_and_nothing_twice(client, ctx, run_id):
+    for i in range(4):
+        ctx.bus.publish(run_id, "sample", {"index": i})
+    service.cancel(ctx, run_id)
+    url = f"/api/v1/runs/{run_id}/events"
+    whole = frames(client.get(url).text)
+    assert [e["data"]["index"] for e in whole[:4]] == [0, 1, 2, 3]
+    assert whole[-1]["data"] == {"state": RunState.CANCELLED}
+    rest = frames(client.get(url, headers={"Last-Event-ID": whole[1]["id"]}).text)
+    assert rest == whole[2:]
+
+
+def test_an_id_from_before_a_restart_does_not_hide_what_comes_after_it(run_id):
+    before, after = MemoryBus(), MemoryBus()
+    before.publish(run_id, "sample", {})
+    (seen,) = before.read(run_id, FIRST, 0)
+    after.publish(run_id, "state", {})
+    assert [e.type for e in after.read(run_id, seen.id, 0)] == ["state"]
+
+
+def test_a_last_event_id_that_is_none_is_refused(client, run_id):
+    refused = client.get(f"/api/v1/runs/{run_id}/events", headers={"Last-Event-ID": "yesterday"})
+    assert refused.status_code == 422
+    assert "Last-Event-ID" in refused.json["detail"]
+
+
+def test_while_nothing_happens_the_stream_says_so(ctx, run_id, monkeypatch):
+    monkeypatch.setattr(sse, "BEAT_S", 0.01)
+    stream = iter(sse.response(ctx, run_id, None).response)
+    assert next(stream).startswith("retry:")
+    assert next(stream) == next(stream) == ": nothing new\n\n"
+
+
+def test_a_stream_ends_by_itself_so_that_the_client_comes_back(ctx, run_id, monkeypatch):
+    monkeypatch.setattr(sse, "BEAT_S", 0.01)
+    monkeypatch.setattr(sse, "LONGEST_S", 0.05)
+    assert list(sse.response(ctx, run_id, None).response)[-1] == ": nothing new\n\n"
+
+
+def test_streams_are_capped_so_that_pages_stay_reachable_and_a_closed_one_makes_room(client, ctx, run_id):
+    open_streams = [sse.response(ctx, run_id, None) for _ in range(ctx.settings.max_streams)]
+    url = f"/api/v1/runs/{run_id}/events"
+    refused = client.get(url)
+    assert refused.status_code == 503
+    assert int(refused.headers["Retry-After"]) > 0
+    assert client.get("/api/v1/health/live").status_code == 200
+    open_streams[0].close()
+    service.cancel(ctx, run_id)
+    assert client.get(url).status_code == 200
+
+
+def test_a_stream_holds_no_database_connection(ctx, run_id, monkeypatch):
+    monkeypatch.setattr(sse, "BEAT_S", 0.01)
+    stream = iter(sse.response(ctx, run_id, None).response)
+    for _ in range(3):
+        next(stream)
+        assert ctx.database.engine.pool.checkedout() == 0
+
+
+def test_the_end_of_a_run_is_told_even_if_the_stream_lost_it(ctx, run_id):
+    service.cancel(ctx, run_id)
+    ctx.bus = MemoryBus()
+    (last,) = sse.follow(ctx, run_id, beat_s=0.01)
+    assert (last.type, last.data) == ("state", {"state": RunState.CANCELLED})
+
+
+def test_readers_and_writers_do_not_disturb_each_other(run_id):
+    bus, seen = MemoryBus(), []
+
+    def follow():
+        after = FIRST
+        while len(seen) < 200:
+            for event in bus.read(run_id, after, 1):
+                seen.append(event.data["index"])
+                after = event.id
+
+    reader = threading.Thread(target=follow)
+    reader.start()
+    for i in range(200):
+        bus.publish(run_id, "sample", {"index": i})
+    reader.join(20)
+    assert seen == list(range(200))

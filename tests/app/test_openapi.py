@@ -1,0 +1,95 @@
+"""The OpenAPI document: every endpoint is in it, and whatever a client sends, the answer is one it describes."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode, checks
+from schemathesis.specs.openapi import checks as openapi
+
+from app.accounts.service import create_token
+from app.celery_app import configure
+from app.factory import create_app
+from app.openapi import describe
+from app.runs import figures, service
+from app.runs.models import Run
+from app.states import RunState, Scope
+from app.workers import service as workers
+
+EXAMPLES = 12  # of each operation, valid and invalid; more by hand: docs/api.md
+CHECKS = [
+    checks.not_a_server_error,
+    openapi.status_code_conformance,
+    openapi.content_type_conformance,
+    openapi.response_schema_conformance,
+    openapi.negative_data_rejection,
+    openapi.unsupported_method,
+    openapi.ignored_auth,
+]
+
+
+@pytest.fixture
+def app(ctx):
+    """The service as strangers meet it: tokens required, a worker alive, nobody limited."""
+    configure(ctx.settings, in_process=True)
+    workers.report(ctx)
+    guarded = ctx.settings.model_copy(update={"require_tokens": True, "rate_limit": ""})
+    return create_app(dataclasses.replace(ctx, settings=guarded))
+
+
+@pytest.fixture
+def ended(app, ctx, spec) -> uuid.UUID:
+    """A run that has ended, so that every address of a run has something to show."""
+    run_id = service.submit(ctx, spec())
+    with ctx.database.session() as session:
+        run = session.get_one(Run, run_id)
+        run.state = RunState.FINISHED
+        figures.record(session, run)
+    return run_id
+
+
+@pytest.fixture
+def api(app):
+    without_auth = schemathesis.Config.from_dict({"generation": {"with-security-parameters": False}})
+    return schemathesis.openapi.from_wsgi("/api/v1/openapi.json", app, config=without_auth)
+
+
+def test_every_address_of_the_api_is_described(app):
+    described = describe(app)["paths"]
+    for rule in app.url_map.iter_rules():
+        if rule.rule.startswith("/api/"):
+            path = rule.rule.replace("<uuid:", "{").replace(">", "}")
+            methods = {m.lower() for m in rule.methods or ()} - {"head", "options"}
+            assert methods <= set(described.get(path, ())), path
+
+
+def test_every_operation_has_a_name_of_its_own_and_says_what_it_does(app):
+    operations = [o for path in describe(app)["paths"].values() for o in path.values()]
+    assert len({o["operationId"] for o in operations}) == len(operations)
+    assert all(o["summary"] for o in operations)
+
+
+@pytest.mark.parametrize("mode", GenerationMode)
+def test_no_request_makes_an_answer_that_is_not_described(ctx, api, ended, mode):
+    """Valid and invalid requests to every operation, made up from the document itself."""
+    token = {"Authorization": f"Bearer {create_token(ctx, 'all', Scope.ADMIN)}"}
+    for found in api.get_all_operations():
+        operation = found.ok()
+
+        @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def sends(case):
+            case.call_and_validate(headers=token, checks=CHECKS)
+            if case.method == "GET" and "run_id" in case.path_parameters and not case.path.endswith("/events"):
+                case.path_parameters["run_id"] = str(ended)
+                case.call_and_validate(headers=token, checks=CHECKS)
+
+        try:
+            sends()
+        except Unsatisfiable:
+            assert mode is GenerationMode.NEGATIVE, operation.label  # nothing about it can be wrong

@@ -1,0 +1,62 @@
+"""Every attention decodes the same tokens, and one that does not run here is refused in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, PreTrainedModel
+
+from decoding import attention_variants
+from decoding.attention_variants import NAMES, pick_attention
+from decoding.config import EngineConfig
+from decoding.engine import Engine
+from decoding.model_errors import ModelError
+from decoding.models import LoadedModel
+from decoding.request import Request, RequestError, SamplingParams
+from kernels import availability
+
+pytest.importorskip("triton")
+SMALL = {"vocab_size": 260, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512,
+         "tie_word_embeddings": False}  # fmt: skip
+CONFIGS = {"llama": LlamaConfig(**SMALL), "mistral (sliding window)": MistralConfig(**SMALL, sliding_window=12)}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_attention_decodes_the_same_tokens(name: str, loaded: Callable[[PreTrainedModel], LoadedModel]) -> None:
+    torch.manual_seed(0)
+    target = loaded(AutoModelForCausalLM.from_config(CONFIGS[name]).eval())
+    config = EngineConfig(target="tiny", drafter="sibling", draft_length="fixed:3")
+    request = Request("def add(a, b):", n=2, sampling=SamplingParams(temperature=0.8), max_new_tokens=8)
+    written = {}
+    for variant, implementation in NAMES.items():
+        target.model.set_attn_implementation(implementation)
+        engine = Engine(config, target, None)
+        written[variant] = [sample.token_ids for sample in engine.generate(request).samples]
+        assert engine.provenance()["attention"] == variant
+    assert written == dict.fromkeys(NAMES, written["sdpa"])
+
+
+def test_a_cpu_takes_sdpa_and_refuses_kernels_without_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = torch.device("cpu")
+    assert pick_attention("auto", cpu) == "sdpa"
+    monkeypatch.setattr(availability, "INTERPRETED", True)
+    assert pick_attention("split", cpu) == "split"
+    monkeypatch.setattr(availability, "INTERPRETED", False)
+    with pytest.raises(ModelError, match=r"attention 'ragged' does not run here. Triton kernels need a GPU"):
+        pick_attention("ragged", cpu)
+
+
+def test_a_gpu_takes_the_ragged_kernel_where_triton_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = torch.device("cuda")
+    assert pick_attention("auto", gpu) == "ragged"
+    monkeypatch.setattr(availability, "triton", None)
+    assert pick_attention("auto", gpu) == "sdpa"
+
+
+def test_an_unknown_attention_is_refused_by_name() -> None:
+    with pytest.raises(RequestError, match="attention is 'flash': use one of auto, reference, sdpa"):
+        EngineConfig(target="x", attention="flash")
+    assert set(attention_variants.NAMES) < {"auto", "reference", "sdpa", "pad", "split", "ragged"}

@@ -1,0 +1,121 @@
+"""Rounds over static, bucketed buffers decode what rounds without graphs do. On a CPU a replay runs the work again."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from decoding.attention_variants import NAMES
+from decoding.config import EngineConfig
+from decoding.engine import Engine
+from decoding.graphs import Graphs, bucket_rows, bucket_tokens
+from decoding.models import LoadedModel
+from decoding.request import Request, SamplingParams
+from decoding.sampling import narrow, shape
+
+pytest.importorskip("triton")
+PROMPT = "def add(a, b):\n    return a + b\n\ndef add("
+
+
+@pytest.fixture(autouse=True)
+def _quick_attention(target: LoadedModel, draft: LoadedModel) -> Any:
+    """Attention that takes lengths from tensors, as graphs need it, and is quick on a CPU."""
+    before = target.model.config._attn_implementation
+    for loaded in (target, draft):
+        loaded.model.set_attn_implementation(NAMES["reference"])
+    yield
+    for loaded in (target, draft):
+        loaded.model.set_attn_implementation(before)
+
+
+def texts(target: LoadedModel, draft: LoadedModel, request: Request, *, graphs: bool, **settings: Any) -> list[Any]:
+    config = EngineConfig(**{"target": "tiny", "max_batch": 3, **settings})
+    engine = Engine(config, target, draft if "model" in config.drafter else None, graphs=graphs)
+    done = [engine.generate(replace(request, seed=seed)) for seed in (0, 1)]  # the second finds the first's graphs
+    return [[(s.token_ids, s.finish_reason) for s in one.samples] for one in done]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize(
+    ("drafter", "length"), [("none", "fixed:0"), ("sibling", "bass"), ("model", "fixed:3"), ("ngram+model", "fixed:2")]
+)
+def test_coupled_samples_are_the_same_with_graphs(drafter, length, temperature, target, draft) -> None:
+    request = Request(PROMPT, n=5, sampling=SamplingParams(temperature, top_p=0.95), max_new_tokens=12)
+    settings = {"drafter": drafter, "draft_length": length}
+    assert texts(target, draft, request, graphs=True, **settings) == texts(
+        target, draft, request, graphs=False, **settings
+    )
+
+
+@pytest.mark.parametrize("drafter", ["ngram", "model"])
+def test_maximal_samples_are_the_same_with_graphs(drafter, target, draft) -> None:
+    # Without a filter the draft's distribution is whole in either path, so that both make the same draws.
+    request = Request(PROMPT, n=2, sampling=SamplingParams(1.0, top_p=1.0), max_new_tokens=10)
+    settings = {"drafter": drafter, "draft_length": "fixed:3", "acceptance": "maximal"}
+    assert texts(target, draft, request, graphs=True, **settings) == texts(
+        target, draft, request, graphs=False, **settings
+    )
+
+
+def test_a_nucleus_wider_than_the_search_is_decided_on_the_whole_vocabulary(target, draft) -> None:
+    # At this temperature nearly all 257 tokens are in the nucleus, and the search takes 64.
+    request = Request(PROMPT, n=2, sampling=SamplingParams(10.0, top_p=0.99), max_new_tokens=6)
+    settings = {"drafter": "ngram", "draft_length": "fixed:2"}
+    assert texts(target, draft, request, graphs=True, **settings) == texts(
+        target, draft, request, graphs=False, **settings
+    )
+
+
+def test_a_failed_capture_is_logged_once_and_decoding_goes_on(target, draft, monkeypatch, caplog) -> None:
+    def fail(self: Graphs, work: Any) -> Any:
+        raise RuntimeError("operation not permitted when stream is capturing\nmore")
+
+    request = Request(PROMPT, n=2, sampling=SamplingParams(0.0), max_new_tokens=6)
+    settings = {"drafter": "model", "draft_length": "fixed:2"}
+    plain = texts(target, draft, request, graphs=False, **settings)
+    monkeypatch.setattr(Graphs, "_capture", fail)
+    with caplog.at_level(logging.WARNING, logger="decoding"):
+        assert texts(target, draft, request, graphs=True, **settings) == plain
+    assert [record.getMessage() for record in caplog.records] == [
+        "no CUDA graph of Qwen2ForCausalLM (operation not permitted when stream is capturing):"
+        " its rounds run without, more slowly"
+    ] * 2  # one for each model
+
+
+def test_the_cost_of_a_verify_is_measured_as_rounds_run(target) -> None:
+    engine = Engine(EngineConfig(target="tiny", max_batch=4), target, None, graphs=True)
+    assert engine.verify_cost.sizes[:4] == (1, 2, 4, 8)
+    assert all(seconds > 0 for seconds in engine.verify_cost.seconds)
+
+
+def test_buckets_hold_what_they_are_asked_for_and_are_few() -> None:
+    assert all(bucket_rows(n) >= n for n in range(1, 100))
+    assert all(bucket_tokens(n) >= n for n in range(1, 34))
+    assert sorted({bucket_rows(n) for n in range(1, 33)}) == [1, 2, 4, 8, 16, 24, 32]
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [SamplingParams(0.0), SamplingParams(0.7, 0.9), SamplingParams(1.0, 1.0, 5), SamplingParams(1.0, 1.0, 0, 0.1)],
+)
+def test_the_search_without_a_host_read_finds_the_same_distribution(sampling: SamplingParams) -> None:
+    logits = torch.randn(6, 20_000, generator=torch.Generator().manual_seed(0)) * 4
+    p, found = narrow(logits, sampling)
+    whole = shape(logits, sampling)
+    tokens = torch.arange(20_000).expand(6, -1)
+    assert found.any()
+    assert torch.allclose(p.rows(found).prob_of(tokens[found]), whole.rows(found).prob_of(tokens[found]), atol=1e-6)
+
+
+def test_graphs_of_the_target_are_captured_before_the_first_request(target, monkeypatch) -> None:
+    captured = []
+    monkeypatch.setattr(Graphs, "_capture", lambda self, work: captured.append(work) or work)
+    engine = Engine(EngineConfig(target="tiny", draft_length="fixed:2", max_batch=3), target, None, graphs=True)
+    engine._warm_up()
+    n_captured = len(captured)
+    engine.generate(Request(PROMPT, n=3, sampling=SamplingParams(0.5), max_new_tokens=6))
+    assert len(captured) == n_captured == 3 * 3  # 1, 2 and 4 rows of 1, 2 and 3 tokens

@@ -1,0 +1,41 @@
+"""Compile every kernel for sm_90, which needs no GPU; print for each its shared memory and matrix instructions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from kernels import accept, kv_scatter, verify_attention
+
+F32, I64, I32, BF16 = "*fp32", "*i64", "*i32", "*bf16"
+
+
+def compile_for_h100(kernel: Any, constants: dict[str, Any], types: dict[str, str], **options: Any) -> None:
+    names = kernel.arg_names
+    source = ASTSource(
+        fn=kernel,
+        signature={name: "constexpr" if name in constants else types.get(name, "i32") for name in names},
+        constexprs={(names.index(name),): value for name, value in constants.items()},
+    )
+    built = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4, **options})
+    dot = next((name for name in ("wgmma", "mma.sync") if name in built.asm["ptx"]), "no dot")
+    print(kernel.fn.__name__, f"{built.metadata.shared} bytes of shared memory,", dot)
+
+
+ATTEND = {"out": F32, "lse": F32, "q": BF16, "k": BF16, "v": BF16, "first": I32, "count": I32, "length": I32,
+          "position": I64, "scale_log2": "fp32"}  # fmt: skip
+for block_m, windowed in ((16, False), (64, True)):
+    flags = {"WINDOWED": windowed, "SHARED": False, "PADDED": False, "UPCAST": False}
+    sizes = {"N_HEADS": 32, "GROUP": 4, "D": 128, "BLOCK_M": block_m, "BLOCK_N": 64, "BLOCK_D": 128}
+    compile_for_h100(verify_attention._attend, sizes | flags, ATTEND, num_stages=3)
+merge = {"D": 128, "BLOCK_P": 16, "BLOCK_D": 128}
+compile_for_h100(verify_attention._merge, merge, {"merged": BF16, "out": F32, "lse": F32})
+scatter = dict.fromkeys(("keys", "values", "new_keys", "new_values"), BF16)
+compile_for_h100(kv_scatter._scatter, {"N_HEADS": 8, "D": 128, "BLOCK": 1024}, {**scatter, "row": I64, "position": I64})
+pointers = dict.fromkeys(("accepted", "emitted", "ids", "at", "position", "draft", "keys", "q_ids"), I64)
+for coupled in (True, False):
+    rule = {"COUPLED": coupled, "HAS_Q": not coupled, "ACCEPT_OFFSET": 1, "DRAW_OFFSET": 2, "N_BISECT": 7, "BLOCK": 64}
+    compile_for_h100(accept._accept, rule, {**pointers, "logp": F32, "q_logp": F32})

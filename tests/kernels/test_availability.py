@@ -1,0 +1,50 @@
+"""Kernels can be imported anywhere; where they cannot run they say what to do. They compile without a GPU at hand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton")
+
+USE = """
+import torch
+from kernels import accept, kv_scatter, verify_attention
+try:
+    kv_scatter.kv_scatter(*torch.zeros(2, 1, 1, 4, 8), *torch.zeros(2, 1, 1, 8), *torch.zeros(2, 1, dtype=torch.int64))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def run(code: str, **environment: str) -> str:
+    inherited = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False,
+        env=inherited | environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_without_triton_the_kernels_import_and_say_what_to_install() -> None:
+    said = run("import sys; sys.modules['triton'] = None\n" + USE)
+    assert said.startswith("KernelError Triton is not installed")
+
+
+def test_on_a_cpu_the_kernels_name_the_two_ways_out() -> None:
+    said = run(USE)
+    assert said.startswith(
+        "KernelError Triton kernels need a GPU: use attention sdpa on a CPU, or set TRITON_INTERPRET=1"
+    )
+
+
+def test_all_kernels_compile_for_an_h100_without_one(tmp_path: Path) -> None:
+    script = (Path(__file__).parent / "compile_all.py").read_text()
+    compiled = run(script, TRITON_CACHE_DIR=str(tmp_path)).splitlines()
+    assert [line.split()[0] for line in compiled] == ["_attend", "_attend", "_merge", "_scatter", "_accept", "_accept"]
+    assert "wgmma" in compiled[1]

@@ -1,0 +1,127 @@
+"""All variants compute attention over ragged rows, at any shape, and nothing outside a row's length reaches them.
+
+The cases cover all pairs of (head dimension, k + 1), and of most other parameters; every case has rows of 0, 1,
+block - 1, block and block + 1 tokens in the cache and a row that sits out. The bound is FlashAttention's: at most
+twice the error that PyTorch makes in the same dtype.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kernels import reference, verify_attention
+from kernels.rows import Prefix, RaggedRows
+from kernels.verify_attention import _block_n
+
+HEAD_DIMS = (64, 80, 96, 128, 256)
+COUNTS = (1, 2, 9, 16, 33)
+GROUPS = (1, 4, 7)
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+CASES = [
+    pytest.param(D, T, GROUPS[(i + j) % 3], DTYPES[(i + 2 * j + j // 3) % 3], id=f"D{D}-T{T}-case{5 * i + j}")
+    for i, D in enumerate(HEAD_DIMS)
+    for j, T in enumerate(COUNTS)
+]
+
+
+def lengths_around(block: int) -> list[int]:
+    return [0, 1, block - 1, block, block + 1, 5]
+
+
+class Problem:
+    """Queries, a cache poisoned with NaN past each row's length, and the exact result."""
+
+    def __init__(
+        self,
+        D: int,
+        T: int,
+        group: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        n_kv_heads: int = 1,
+        window: int | None = None,
+        n_before: int = 0,
+    ) -> None:
+        lengths = lengths_around(_block_n(D, dtype.itemsize))
+        counts = [T, max(T - 1, 1), 1, T, max(T // 2, 1), 0]
+        R, S = len(lengths), max(lengths) + T + 3
+        self.rows = RaggedRows.of(lengths, counts, device, n_before)
+        self.scale, self.window = D**-0.5, window
+        # Views into larger tensors: neither queries nor cache are contiguous in the engine.
+        self.q = torch.randn(n_kv_heads * group, sum(counts), D, device=device, dtype=dtype).transpose(0, 1)
+        self.k, self.v = torch.randn(2, R + 1, n_kv_heads, S, D, device=device, dtype=dtype)[:, :R]
+        self.prefix = None
+        if n_before:
+            self.prefix = Prefix(*torch.randn(2, n_kv_heads, n_before, D, device=device, dtype=dtype))
+        for r, (length, count) in enumerate(zip(lengths, counts, strict=True)):
+            self.k[r, :, length + count :] = self.v[r, :, length + count :] = torch.nan
+
+    def reference(self, dtype: torch.dtype) -> torch.Tensor:
+        prefix = self.prefix and Prefix(self.prefix.keys.to(dtype), self.prefix.values.to(dtype))
+        q, k, v = (t.to(dtype) for t in (self.q, self.k, self.v))
+        return reference.verify_attention(q, k, v, self.rows, self.scale, self.window, prefix)
+
+    def check(self, out: torch.Tensor) -> None:
+        exact = self.reference(torch.float32)
+        theirs = (self.reference(out.dtype).float() - exact).abs().max()
+        error = (out.float() - exact).abs()
+        worst = torch.unravel_index(error.nan_to_num(nan=torch.inf).argmax(), error.shape)
+        where = f"query {int(worst[0])}, head {int(worst[1])}, dimension {int(worst[2])}"
+        assert error[worst] <= 2 * theirs + 1e-5, f"error {error[worst]} at {where}; PyTorch's is {theirs}"
+
+
+@pytest.mark.parametrize(("D", "T", "group", "dtype"), CASES)
+def test_ragged_is_as_exact_as_pytorch(D: int, T: int, group: int, dtype: torch.dtype, device: torch.device) -> None:
+    p = Problem(D, T, group, dtype, device)
+    p.check(verify_attention.ragged(p.q, p.k, p.v, p.rows, p.scale))
+
+
+@pytest.mark.parametrize("variant", [verify_attention.pad, verify_attention.split], ids=["pad", "split"])
+@pytest.mark.parametrize(("D", "T", "group", "dtype"), CASES[::3])
+def test_the_papers_variants_are_as_exact(variant, D, T, group, dtype, device) -> None:
+    p = Problem(D, T, group, dtype, device)
+    p.check(variant(p.q, p.k, p.v, p.rows, p.scale))
+
+
+@pytest.mark.parametrize("variant", [verify_attention.ragged, verify_attention.pad, verify_attention.split])
+@pytest.mark.parametrize("window", [1, 7, 40])
+def test_a_sliding_window_hides_what_lies_further_back(variant, window: int, device: torch.device) -> None:
+    p = Problem(64, 5, 2, torch.float32, device, n_kv_heads=2, window=window)
+    p.check(variant(p.q, p.k, p.v, p.rows, p.scale, p.window))
+
+
+@pytest.mark.parametrize(
+    ("n_before", "T", "group", "dtype", "window"),
+    [
+        (1, 4, 4, torch.float32, None),
+        (128, 1, 7, torch.bfloat16, None),
+        (300, 9, 1, torch.float16, None),
+        (70, 3, 2, torch.float32, 65),
+    ],
+)
+def test_a_shared_prefix_counts_as_each_rows_own_beginning(n_before, T, group, dtype, window, device) -> None:
+    p = Problem(64, T, group, dtype, device, n_kv_heads=2, window=window, n_before=n_before)
+    p.check(verify_attention.ragged(p.q, p.k, p.v, p.rows, p.scale, p.window, p.prefix))
+
+
+def test_a_rows_result_does_not_depend_on_the_lengths_of_the_others(device: torch.device) -> None:
+    q, (k, v) = torch.randn(8, 4, 64, device=device), torch.randn(2, 4, 2, 300, 64, device=device)
+    here, elsewhere = (
+        verify_attention.ragged(q, k, v, RaggedRows.of(lengths, [2] * 4, device), 0.125)
+        for lengths in ([9, 200, 0, 31], [290, 200, 129, 2])
+    )
+    assert torch.equal(here[2:4], elsewhere[2:4])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_caches_beyond_two_to_the_31_elements_are_addressed(device: torch.device) -> None:
+    cache = torch.zeros(2, 33, 8, 65536, 128, dtype=torch.bfloat16, device=device)
+    lengths, counts = [0] * 32 + [65000], [1] * 33
+    cache[:, 32, :, 64000:65001] = torch.randn(2, 8, 1001, 128, device=device)
+    rows = RaggedRows.of(lengths, counts, device)
+    q = torch.randn(33, 8, 128, dtype=torch.bfloat16, device=device)
+    out = verify_attention.ragged(q, *cache, rows, 0.09)
+    alone = RaggedRows.of([65000], [1], device)
+    assert torch.allclose(out[32:], reference.verify_attention(q[32:], *cache[:, 32:], alone, 0.09), atol=1e-2)
