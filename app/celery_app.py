@@ -66,6 +66,7 @@ def configure(settings: Settings, *, in_process: bool = False) -> None:
         }
     celery_app.conf.update(
         broker_url=url,
+        broker_transport="app.memory_broker:Transport" if url == IN_PROCESS else None,
         broker_transport_options=options,
         visibility_timeout=VISIBILITY_S,
         beat_schedule={"reap": {"task": queues.REAP, "schedule": settings.reap_interval_s}},

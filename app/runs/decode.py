@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 TOKENS_EVERY_S = 0.25
 TEXT_EVERY_S = 0.1
+FAULT = "decoding failed: "
 log = structlog.get_logger(__name__)
 
 
@@ -71,7 +72,7 @@ def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
         _tell(ctx, held, task, TaskState.FAILED, str(error))
     except Exception as error:
         log.exception("decoding failed", run_task=str(run_task_id))
-        if lifecycle.retry_or_fail(ctx, held, f"decoding failed: {reason(error)}"):
+        if lifecycle.retry_or_fail(ctx, held, f"{FAULT}{reason(error)}"):
             doorbell.ring_decode([run_task_id], doorbell.gpu_queue(run.kind))
     ending.close_if_done(ctx, run.id)
 

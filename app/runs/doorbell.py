@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import structlog
-from kombu.exceptions import ChannelError, OperationalError
+from kombu.exceptions import OperationalError
+from kombu.pools import producers
 from redis.exceptions import RedisError
 from sqlalchemy import ColumnElement, and_, false
 
@@ -55,9 +56,9 @@ def rings_in(queue: str) -> ColumnElement[bool]:
 def ring(bells: Iterable[tuple[str, uuid.UUID]], queue: str) -> None:
     """Sends (Celery task, row id) messages, in this order. If the broker is away, the reaper rings again later."""
     try:
-        with celery_app.connection_for_write() as connection:
+        with producers[celery_app.connection_for_write()].acquire(block=True) as producer:
             for task, row_id in bells:
-                celery_app.send_task(task, args=[str(row_id)], queue=queue, connection=connection)
+                celery_app.send_task(task, args=[str(row_id)], queue=queue, producer=producer)
     except AWAY as error:
         log.warning("the broker is away; the reaper rings again", queue=queue, error=str(error))
 
@@ -66,9 +67,9 @@ def messages(queue: str) -> int | None:
     """How many messages wait in a queue; None when the broker is away."""
     try:
         with celery_app.connection_for_write() as connection:
+            connection.ensure_connection(max_retries=1, timeout=1)
             channel: Any = connection.default_channel
-            return int(channel.queue_declare(queue, passive=True).message_count)
-    except ChannelError:
-        return 0  # an empty queue does not exist on Redis
+            # Not passive: kombu 5.7 looks for the queue without our key prefix then, and finds none.
+            return int(channel.queue_declare(queue).message_count)
     except AWAY:
         return None

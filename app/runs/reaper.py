@@ -24,10 +24,9 @@ SILENT_LEASES = 2  # a worker or a bell of which nothing was heard for so many l
 RING_AT_MOST = 500
 RING_BESIDES = 20
 PATIENCE = 10
-WORKER_LOST = "worker_lost: the worker stopped answering three times while it had this task"
-LOADING_LOST = (
-    "worker_lost: the worker stopped answering three times while it loaded the model: is there memory for it?"
-)
+LOST = "worker_lost: "
+WORKER_LOST = f"{LOST}the worker stopped answering three times while it had this task"
+LOADING_LOST = f"{LOST}the worker stopped answering three times while it loaded the model: is its memory enough?"
 GONE = "the process that worked this run has gone"
 log = structlog.get_logger(__name__)
 

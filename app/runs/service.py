@@ -11,6 +11,7 @@ from app.datasets.models import Dataset, Task
 from app.db import utcnow
 from app.errors import BadInput, Conflict
 from app.models.service import require_model
+from app.remote import target as remote
 from app.runs import doorbell, ending
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
@@ -61,7 +62,9 @@ def submit_tasks(
     time_limit_s: float | None = None,
     graded: bool = True,
 ) -> uuid.UUID:
-    """Stores a run over exactly these tasks and rings for it."""
+    """Stores a run over exactly these tasks and rings for it. Raises BadInput for an endpoint it may not name."""
+    if remote.is_remote(spec.target) and pinned_worker is None:
+        remote.require_allowed(spec.target, ctx.settings.remote_endpoints)
     now = utcnow()
     run = Run(
         **spec.model_dump(include=set(DecodingSpec.model_fields)),
@@ -84,6 +87,9 @@ def submit_tasks(
 
 def require_models(spec: DecodingSpec) -> None:
     """Raises BadInput if the target or the draft model is not one that can be had."""
+    if remote.is_remote(spec.target):
+        remote.parse(spec.target)
+        return
     require_model(spec.target, "target")
     draft = parse_drafter(spec.drafter).model
     if draft is not None:

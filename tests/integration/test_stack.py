@@ -23,7 +23,7 @@ from app.context import Context
 from app.datasets import service as datasets
 from app.db import Database
 from app.events.bus import FIRST, MemoryBus, RedisBus
-from app.runs import service
+from app.runs import doorbell, service
 from app.runs.decode import decode_task
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
@@ -185,3 +185,11 @@ def test_gunicorn_serves_pages_and_readiness_and_stops_when_asked(stack, start, 
     lines = logged(tmp_path / "web-0.log")
     assert [line["path"] for line in lines if line["event"] == "request"] == ["/"]
     assert all("test-secret" not in str(line) for line in lines)
+
+
+def test_the_messages_that_wait_in_a_queue_are_counted(stack):
+    redis.Redis.from_url(stack[1]["BASSLINE_BROKER_URL"]).flushall()
+    assert doorbell.messages(queues.GPU_BATCH) == 0
+    doorbell.ring_decode([uuid.uuid4(), uuid.uuid4()], queues.GPU_BATCH)
+    assert doorbell.messages(queues.GPU_BATCH) == 2
+    assert doorbell.messages(queues.GPU_INTERACTIVE) == 0
