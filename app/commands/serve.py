@@ -118,13 +118,14 @@ def worker(names: str, name: str) -> None:
     configure(ctx.settings)
     celery_app.worker_main(
         [
+            "--quiet",  # no banner between the lines of the log
             "worker",
             "--queues",
             names,
             "--hostname",
             f"{name}@%h",
             "--loglevel",
-            ctx.settings.log_level.upper(),
+            "WARNING",  # of what billiard says before our own logging is set up in a child
             "--without-gossip",
             "--without-mingle",
         ]

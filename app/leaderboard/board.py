@@ -76,11 +76,17 @@ def groups(rows: Sequence[Row], budget: float, sort: str, view: str) -> list[Gro
         found.setdefault(key, Group(row.run.dataset.name, row.device, ranked, [])).rows.append(row)
     ordered = [found[key] for key in sorted(found, key=lambda k: (k[0], -len(found[k].rows)))]
     for group in ordered:
-        best = sorted(group.rows, key=SORTS["first"].key, reverse=True)[:CURVES_SHOWN]
+        best = sorted(group.rows, key=_in_the_end, reverse=True)[:CURVES_SHOWN]
         group.series = {row.run.id: i for i, row in enumerate(best)}
         group.rows = _sorted(group.rows, sort)
         group.chart = _chart(group, best, budget, view)
     return ordered
+
+
+def _in_the_end(row: Row) -> tuple[float, float]:
+    """Both shares at the run's own budget: which runs are drawn, and how, must not change with the slider."""
+    curve = row.run.curve
+    return (curve.pass_first[-1], curve.pass_all[-1]) if curve else (0.0, 0.0)
 
 
 def _sorted(rows: list[Row], sort: str) -> list[Row]:

@@ -19,7 +19,7 @@ from app.context import make_context
 from app.factory import create_app
 from app.migrate import upgrade
 from app.settings import Settings
-from app.states import RunState
+from app.states import RunKind, RunState
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +41,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
         "stopped": world.add_run("stopped", limit=None, n=2, state=RunState.INTERRUPTED, done=30),
         "at work": world.add_run("at work", state=RunState.RUNNING, done=5),
         "broken": world.add_run("broken", state=RunState.FAILED, done=0),
+        "race": world.add_run("race", limit=1, kind=RunKind.COMPLETE),
+        "hostile race": world.add_run("hostile race", limit=1, n=2, kind=RunKind.COMPLETE, raw=hostile),
+        "unjudged": world.add_run("unjudged", limit=3, graded=False),
         "hostile": world.add_run("<b>hostile</b>", n=2, limit=2, raw=hostile),
     }
     world.add_worker()

@@ -38,7 +38,7 @@ class StreamingEngine(FakeEngine):
         done = step >= 4 + sample.index
         text = sample.text[: len(sample.text) * step // (4 + sample.index)]
         return Update(sample.index, text, step, ("draft",), sample.mean_logprob, step * self.step_s,
-                      "stop" if done else None)  # fmt: skip
+                      "stop" if done else None, (len(text),))  # fmt: skip
 
 
 @pytest.fixture

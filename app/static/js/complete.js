@@ -32,7 +32,7 @@ function coloured(pieces) {
   for (const [letter, text] of pieces) {
     if (room <= 0) break;
     const span = document.createElement("span");
-    span.className = `from-${letter}`;
+    if (letter) span.className = `from-${letter}`;
     span.textContent = text.slice(0, room);
     room -= text.length;
     spans.push(span);

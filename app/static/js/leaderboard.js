@@ -42,7 +42,12 @@ function readRow(tr, standard) {
     first: numbers(tr.dataset.first),
     all: numbers(tr.dataset.all),
     name: tr.querySelector(".name").textContent,
-    measures: tr.querySelectorAll(".measure"),
+    measures: [...tr.querySelectorAll(".measure")].map((cell) => ({
+      share: cell.querySelector("[data-share]"),
+      interval: cell.querySelector("[data-interval]"),
+      fill: cell.querySelector(".fill"),
+      whisker: cell.querySelector(".whisker"),
+    })),
     loss: tr.querySelector("[data-loss]"),
     rank: tr.querySelector("[data-rank]"),
     capped: tr.querySelector("[data-capped]"),
@@ -50,11 +55,13 @@ function readRow(tr, standard) {
 }
 
 function showShare(cell, count, n) {
+  if (cell.count === count) return;
+  cell.count = count;
   const [low, high] = wilson(count, n);
-  cell.querySelector("[data-share]").textContent = `${((100 * count) / n).toFixed(1)} %`;
-  cell.querySelector("[data-interval]").textContent = `${(100 * low).toFixed(1)}–${(100 * high).toFixed(1)}`;
-  cell.querySelector(".fill").setAttribute("width", ((100 * count) / n).toFixed(2));
-  cell.querySelector(".whisker").setAttribute("d", `M${(100 * low).toFixed(2)} 5H${(100 * high).toFixed(2)}`);
+  cell.share.textContent = `${((100 * count) / n).toFixed(1)} %`;
+  cell.interval.textContent = `${(100 * low).toFixed(1)}–${(100 * high).toFixed(1)}`;
+  cell.fill.setAttribute("width", ((100 * count) / n).toFixed(2));
+  cell.whisker.setAttribute("d", `M${(100 * low).toFixed(2)} 5H${(100 * high).toFixed(2)}`);
 }
 
 const orders = {
@@ -81,7 +88,9 @@ function showBoard(board, budget) {
     if (row.rank) row.rank.textContent = row.place;
   });
   const order = orders[board.sort];
-  if (order) board.body.append(...[...board.rows].sort(order).map((row) => row.tr));
+  if (!order) return;
+  const ordered = [...board.rows].sort(order);
+  if (ordered.some((row, i) => row.tr !== board.body.rows[i])) board.body.append(...ordered.map((row) => row.tr));
 }
 
 function moveCursors(budget) {

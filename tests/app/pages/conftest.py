@@ -78,6 +78,7 @@ class World:
         raw: str | None = None,
         prompt: str | None = None,
         graded: bool = True,
+        kind: RunKind = RunKind.EVAL,
     ) -> uuid.UUID:
         """A run of which `done` tasks (None: all) have been decoded and judged. `skill` and `pace` shape the dice."""
         dice = random.Random(f"{name}{seed}")
@@ -88,7 +89,7 @@ class World:
         with self.context.database.session() as session:
             run = Run(
                 name=name,
-                kind=RunKind.EVAL,
+                kind=kind,
                 state=state,
                 dataset_id=dataset.id,
                 target=target,
@@ -177,7 +178,8 @@ class World:
                     n_accepted=int(n_tokens * 0.62),
                     token_ids=[],
                     logprobs=[],
-                    origins="",
+                    origins="tdd" * (len(body) // 12 + 1),
+                    ends=list(range(4, len(body) + 4, 4)),
                     program=task_prompt + body if run.graded else None,
                     extraction="completion" if run.graded else None,
                     verdict=verdict if run.graded else None,

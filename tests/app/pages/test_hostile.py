@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from app import display
+from app.states import RunKind
 
 TEMPLATES = Path(display.__file__).parent / "templates"
 STATIC = Path(display.__file__).parent / "static"
@@ -39,6 +40,17 @@ def test_hostile_text_stays_text_on_every_page(hostile_run):
     world, run = hostile_run
     for part in PAGES:
         page = world.client.get(f"/runs/{run}{part}").get_data(as_text=True)
+        assert "<script>alert" not in page
+        assert "<img" not in page
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b\ufeff]", page)
+
+
+def test_hostile_text_stays_text_in_a_race_and_a_comparison(world):
+    text = storable(HOSTILE)
+    race = world.add_run("race", n=2, limit=1, raw=text, kind=RunKind.COMPLETE)
+    a, b = (world.add_run(text[:180] + end, n=2, limit=3, raw=text, device=text[:150] + end) for end in "ab")
+    for path in (f"/complete/{race}", f"/compare?a={a}&b={b}"):
+        page = world.client.get(path).get_data(as_text=True)
         assert "<script>alert" not in page
         assert "<img" not in page
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b\ufeff]", page)

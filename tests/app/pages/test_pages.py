@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import html
+import json
 import re
+import shlex
 
 import pytest
 
+from app.complete.repeat import curl
+from app.complete.schemas import CompleteSpec
+from app.complete.service import submit
+from app.runs.repository import tasks_with_samples
+from app.runs.schemas import parse_spec
 from app.states import RunState
 
 PLAIN_PAGES = (
@@ -19,6 +26,7 @@ PLAIN_PAGES = (
     "/datasets",
     "/models",
     "/workers",
+    "/tokens",
     "/about",
 )
 NOWHERE = "01900000-0000-7000-8000-000000000000"
@@ -189,6 +197,57 @@ def test_two_runs_are_compared_with_the_changed_settings_first(world):
     assert page.index("What changed") < page.index("Pass@First at")
     assert "McNemar" in page
     assert "Drafter" in page
+
+
+def test_a_comparison_shows_regressions_first_and_what_the_tasks_cannot_show(world):
+    a = world.add_run("one", skill=0.5, n=2, limit=30)
+    b = world.add_run("two", skill=0.5, n=2, limit=30)
+    page = world.client.get(f"/compare?a={a}&b={b}").get_data(as_text=True)
+    outcomes = re.findall(r'data-label="Pass@First"><span class="outcome (\w+)"', page)
+    assert outcomes == sorted(outcomes, key=["lost", "alike", "won"].index)
+    assert {"lost", "won"} <= set(outcomes)
+    assert "are below what 30 tasks can show" in page
+    assert "paired bootstrap" in page
+    assert "B minus A in Pass@First: the values as a table" in page
+
+
+def test_runs_of_different_devices_or_sizes_are_not_compared_silently(world):
+    a = world.add_run("here", n=2)
+    b = world.add_run("there", n=4, device="another")
+    page = text_of(world.client.get(f"/compare?a={a}&b={b}"))
+    assert "only shares can be compared" in page
+    assert "Speed of B" not in page
+    assert "A has 2 samples per task, B 4" in page
+
+
+def test_the_curl_of_a_race_asks_for_the_same_race(world):
+    test = "assert f(1) == 1\nassert f(2)"
+    spec = CompleteSpec(target="smollm2-135m", prompt="def f(x):\n    'it\"s $HOME'\n", test=test, n=3)
+    run = submit(world.context, spec)
+    page = html.unescape(world.client.get(f"/complete/{run}").get_data(as_text=True))
+    assert test in page, "the test stands as it was typed"
+    with world.context.database.read() as session:
+        (row,) = tasks_with_samples(session, run)
+        words = shlex.split(curl(row.run, row.task, "http://127.0.0.1:8000/", tokens=False))
+    assert words[2] == "http://127.0.0.1:8000/api/v1/complete"
+    again = parse_spec(CompleteSpec, json.loads(words[-1]))
+    assert again == spec.model_copy(update={"entry_point": "f"})
+
+
+def test_columns_named_in_the_address_are_the_ticked_ones(world):
+    world.add_run("whole", limit=None, n=1)
+    ticked = r'value="(\w+)" id="show-\w+" checked'
+    few = world.client.get("/?columns=&columns=loss&columns=nonsense").get_data(as_text=True)
+    assert "throughput" not in re.findall(ticked, world.client.get("/").get_data(as_text=True))
+    assert re.findall(ticked, few) == ["loss"]
+    assert "columns=&amp;columns=loss" in few
+
+
+def test_progress_tells_pace_and_overruns(world):
+    run = world.add_run("late", state=RunState.RUNNING, done=5, pace=40.0)
+    page = re.sub(r"\s+", " ", text_of(world.client.get(f"/runs/{run}")))
+    assert re.search(r"\d samples/min", page)
+    assert re.search(r"\d tasks past the budget, at most \d+ ms", page)
 
 
 def test_a_worker_that_went_silent_is_told_from_one_alive(world):

@@ -1,0 +1,39 @@
+"""The text of a sample by where it came from."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.display import highlighted
+from app.samples.origins import pieces
+
+TOKENS = st.lists(st.tuples(st.text(max_size=5), st.sampled_from("dt")), max_size=30)
+
+
+@given(TOKENS, st.text(max_size=4))
+def test_pieces_join_to_the_text_and_alternate(tokens, held_back):
+    text = "".join(part for part, _ in tokens) + held_back
+    ends = [sum(len(part) for part, _ in tokens[: i + 1]) for i in range(len(tokens))]
+    found = pieces(text, ends, "".join(letter for _, letter in tokens))
+    assert "".join(part for _, part in found) == text
+    assert all(a[0] != b[0] for a, b in pairwise(found))
+    assert all(part for _, part in found)
+
+
+def test_the_letters_are_those_of_the_tokens():
+    assert pieces("return x + 1", [6, 8, 10, 12], "tddt") == [("t", "return"), ("d", " x +"), ("t", " 1")]
+
+
+def test_a_sample_whose_ends_were_not_kept_is_one_piece_of_unknown_origin():
+    assert pieces("text", [], "dd") == [("", "text")]
+
+
+def test_highlighting_by_origin_changes_no_character_and_nothing_without_it():
+    program = "def f(x):\n    return '<b>' + x\n"
+    coloured = highlighted(program, [("t", "def f(x"), ("d", "):\n    return '<b"), ("t", ">' + x\n")])
+    assert "from-d" in coloured
+    assert re.sub(r"<[^>]+>", "", coloured) == re.sub(r"<[^>]+>", "", highlighted(program))

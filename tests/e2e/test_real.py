@@ -1,0 +1,142 @@
+"""What a user does, with a real small model and the real sandbox: in one process, and on the stack."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app import migrate
+from app.db import Database
+from decoding import fetch
+from evaluation.sandbox import Sandbox, SandboxUnavailable
+from tests.integration.conftest import postgres_url, redis_url, wait_for  # noqa: F401 (fixtures)
+
+pytestmark = [pytest.mark.browser, pytest.mark.model, pytest.mark.slow]
+
+MODEL = "smollm2-135m"
+
+
+def free_port() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
+
+
+@pytest.fixture(params=["embedded", "stack"])
+def url(request, tmp_path: Path) -> Iterator[str]:
+    """A service of each shape, in processes of its own."""
+    try:
+        Sandbox.detect()
+    except SandboxUnavailable as error:
+        pytest.skip(f"no sandbox here: {error}")
+    fetch.ensure(MODEL)
+    environment, port = {**os.environ, "BASSLINE_DATA_DIR": str(tmp_path)}, free_port()
+    if request.param == "stack":
+        environment |= {
+            "BASSLINE_DATABASE_URL": request.getfixturevalue("postgres_url"),
+            "BASSLINE_BROKER_URL": request.getfixturevalue("redis_url"),
+            "BASSLINE_SECRET_KEY": "test",
+        }
+        database = Database(environment["BASSLINE_DATABASE_URL"])
+        migrate.upgrade(database)
+        database.dispose()
+        commands = [("worker",), ("web", "--port", port, "--workers", "1", "--threads", "8")]
+    else:
+        environment |= {"BASSLINE_DATABASE_URL": f"sqlite:///{tmp_path}/bassline.db"}
+        commands = [("serve", "--port", port)]
+    started = []
+    for words in commands:
+        with (tmp_path / f"{words[0]}.log").open("w") as log:
+            command = [sys.executable, "-m", "app.cli", *words]
+            started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True))
+    here = f"http://127.0.0.1:{port}"
+
+    def ready() -> bool:
+        try:
+            return urllib.request.urlopen(here + "/api/v1/health/ready", timeout=5).status == 200
+        except OSError:
+            return False
+
+    try:
+        wait_for(ready, 90)
+        yield here
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+@pytest.fixture
+def page(browser):
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(90_000)  # the first run loads the model
+    yield context.new_page()
+    context.close()
+
+
+def start_run(page, drafter: str) -> None:
+    page.get_by_label("Drafter").fill(drafter)
+    page.get_by_label("Name", exact=True).fill(f"with {drafter}")
+    page.get_by_role("button", name="Start the run").click()
+    page.wait_for_url(re.compile(r"/runs/[0-9a-f-]{36}$"))
+    page.get_by_role("link", name="Run again with changes").wait_for()
+
+
+def test_run_failure_comparison_slider_and_race(url, page):
+    page.goto(url + "/runs/new")
+    fields = {"Target model": MODEL, "Only the first tasks": "2", "Samples per task": "2",
+              "Budget per task, seconds": "5", "Tokens per sample at most": "40"}  # fmt: skip
+    for label, value in fields.items():
+        page.get_by_label(label).fill(value)
+    start_run(page, "ngram")
+    assert page.locator(".scores").first.is_visible()
+
+    page.get_by_role("link", name=re.compile("^Failures")).click()
+    page.locator(".taxonomy .chips a").first.click()
+    assert page.get_by_role("heading", name="Prompt as sent").is_visible()
+    assert page.locator("article.sample").count() == 2
+    assert page.get_by_text("Against the clock").is_visible()
+
+    page.locator(".crumbs a").nth(1).click()
+    page.get_by_role("link", name="Run again with changes").click()
+    assert page.get_by_label("Target model").input_value() == MODEL
+    start_run(page, "none")
+    page.get_by_role("link", name="Compare", exact=True).last.click()
+    page.get_by_label("B", exact=True).select_option(index=2)
+    page.get_by_role("button", name="Compare").click()
+    assert page.locator(".changes").get_by_text("Drafter").is_visible()
+    assert page.get_by_text("No difference beyond chance").first.is_visible()
+
+    page.goto(url + "/")
+    page.get_by_label("Budget per task on a logarithmic scale").press("Home")
+    assert set(page.locator("[data-share]").all_inner_texts()) == {"0.0 %"}
+    page.wait_for_url(re.compile(r"budget=0\.\d+"))
+
+    page.goto(url + "/complete")
+    page.get_by_label("Model").fill(MODEL)
+    page.get_by_label("Samples").fill("3")
+    page.get_by_label("Tokens at most").fill("40")
+    page.get_by_text("Tests (optional)").click()
+    page.get_by_label("Test", exact=True).fill("assert is_palindrome('abba')")
+    page.get_by_role("button", name="Race").click()
+    page.locator(".lane-text").filter(has_text=re.compile(r"\S")).first.wait_for()
+    page.get_by_text("of 3 finished within").wait_for()
+    page.locator(".lane .lane-facts .sq").first.wait_for()
+    page.reload()
+    assert page.locator(".lane .lane-facts .sq").count() == 3
