@@ -108,7 +108,7 @@ def worker(names: str, name: str) -> None:
     \b
     Example:
         CUDA_VISIBLE_DEVICES=0 bassline worker --queues gpu.interactive,gpu.batch --name gpu0
-        bassline worker --queues exec,control --name exec
+        bassline worker --queues control,exec.interactive,exec --name exec
     """
     unknown = [part for part in names.split(",") if part not in queues.ALL]
     if unknown:

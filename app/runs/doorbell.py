@@ -21,19 +21,19 @@ AWAY = (OperationalError, RedisError, OSError)
 log = structlog.get_logger(__name__)
 
 
-def ring_prepare(run_id: uuid.UUID) -> None:
+def ring_prepare(run_id: uuid.UUID, kind: RunKind) -> None:
     """Asks for a run to be checked and its tasks handed out."""
-    ring([(queues.PREPARE_RUN, run_id)], queues.EXEC)
+    ring([(queues.PREPARE_RUN, run_id)], exec_queue(kind))
 
 
-def ring_decode(run_task_ids: Iterable[uuid.UUID], queue: str) -> None:
-    """Asks for tasks to be decoded, in this order; `queue` is queues.GPU_INTERACTIVE or GPU_BATCH."""
-    ring([(queues.DECODE_TASK, row_id) for row_id in run_task_ids], queue)
+def ring_decode(run_task_ids: Iterable[uuid.UUID], kind: RunKind) -> None:
+    """Asks for tasks of a run to be decoded, in this order."""
+    ring([(queues.DECODE_TASK, row_id) for row_id in run_task_ids], gpu_queue(kind))
 
 
-def ring_grade(run_task_ids: Iterable[uuid.UUID]) -> None:
-    """Asks for decoded tasks to be graded."""
-    ring([(queues.GRADE_TASK, row_id) for row_id in run_task_ids], queues.EXEC)
+def ring_grade(run_task_ids: Iterable[uuid.UUID], kind: RunKind) -> None:
+    """Asks for decoded tasks of a run to be graded."""
+    ring([(queues.GRADE_TASK, row_id) for row_id in run_task_ids], exec_queue(kind))
 
 
 def gpu_queue(kind: RunKind) -> str:
@@ -41,16 +41,23 @@ def gpu_queue(kind: RunKind) -> str:
     return queues.GPU_INTERACTIVE if kind is RunKind.COMPLETE else queues.GPU_BATCH
 
 
+def exec_queue(kind: RunKind) -> str:
+    """Where a run is prepared and graded, for the same reason."""
+    return queues.EXEC_INTERACTIVE if kind is RunKind.COMPLETE else queues.EXEC
+
+
 def rings_in(queue: str) -> ColumnElement[bool]:
     """Whether a waiting task's bell belongs in this queue, as a condition over RunTask joined with Run."""
-    match queue:
-        case queues.GPU_INTERACTIVE:
-            return and_(RunTask.state == TaskState.QUEUED, Run.kind == RunKind.COMPLETE)
-        case queues.GPU_BATCH:
-            return and_(RunTask.state == TaskState.QUEUED, Run.kind != RunKind.COMPLETE)
-        case queues.EXEC:
-            return RunTask.state == TaskState.DECODED
-    return false()
+    if queue not in (*queues.GPU, queues.EXEC_INTERACTIVE, queues.EXEC):
+        return false()
+    waiting = TaskState.QUEUED if queue in queues.GPU else TaskState.DECODED
+    return and_(RunTask.state == waiting, of_kind(queue))
+
+
+def of_kind(queue: str) -> ColumnElement[bool]:
+    """Whether a run's bells ring in the interactive or the other kind of queue."""
+    interactive = queue in (queues.GPU_INTERACTIVE, queues.EXEC_INTERACTIVE)
+    return Run.kind == RunKind.COMPLETE if interactive else Run.kind != RunKind.COMPLETE
 
 
 def ring(bells: Iterable[tuple[str, uuid.UUID]], queue: str) -> None:

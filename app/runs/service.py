@@ -12,7 +12,7 @@ from app.db import utcnow
 from app.errors import BadInput, Conflict
 from app.models.service import require_model
 from app.remote import target as remote
-from app.runs import doorbell, ending
+from app.runs import doorbell, ending, prepare
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import DecodingSpec, RunSpec
@@ -81,7 +81,10 @@ def submit_tasks(
     )
     with ctx.database.session() as session:
         session.add(run)
-    doorbell.ring_prepare(run.id)
+    if graded:
+        doorbell.ring_prepare(run.id, kind)
+    else:
+        prepare.prepare_run(ctx, run.id)  # there is nothing to check, and someone waits
     return run.id
 
 
@@ -103,8 +106,8 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
 
 def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None) -> None:
     """Works what an ended run left undone. Raises NotFound or Conflict."""
-    ending.reopen(ctx, run_id, pinned_worker)
-    doorbell.ring_prepare(run_id)
+    kind = ending.reopen(ctx, run_id, pinned_worker)
+    doorbell.ring_prepare(run_id, kind)
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:

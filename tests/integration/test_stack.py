@@ -132,7 +132,7 @@ def logged(file: Path) -> list[dict]:
 def test_a_worker_process_prepares_and_grades_what_this_process_decodes(stack, start, tmp_path):
     ctx, _ = stack
     run_id = submit(ctx)
-    start("worker", "--queues", "exec,control", "--name", "exec")
+    start("worker", "--queues", ",".join(queues.SANDBOX), "--name", "exec")
 
     def state():
         with ctx.database.read() as session:

@@ -48,9 +48,7 @@ def test_a_disk_that_stays_full_fails_the_run_with_the_databases_own_words(stack
     with stack.ctx.database.read() as session:
         run = get_run(session, run_id)
         assert run.state is RunState.FAILED
-        assert run.error == "decoding failed: could not extend file: No space left on device " + (
-            "CONTEXT: PL/pgSQL function no_room() line 2 at RAISE"
-        )
+        assert run.error.startswith("decoding failed: could not extend file: No space left on device")
 
 
 def test_the_embedded_form_goes_on_when_its_full_disk_has_room_again(tmp_path):
