@@ -16,14 +16,18 @@ from urllib.parse import quote
 
 import click
 
+from app import observability
 from app.context import make_context
 from app.db import Database
 from app.errors import BadInput, Unavailable
 from app.runs.models import Run
 from app.runs.repository import list_runs, tasks_with_samples
+from app.settings import load_settings
 from app.states import RunKind
 
 WIDTHS = {"wide": 1440, "narrow": 390}
+TALLEST = 1400
+IN_EVERY_FORM = ("leaderboard", "compare", "complete")  # the others are shown wide and light only
 FLAGS = ["--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run"]
 
 
@@ -41,14 +45,15 @@ def pages(database: Database) -> dict[str, str]:
         paths["task"] = f"/runs/{run.id}/tasks/{quote(task.task.task_id)}"
         if other := _partner(run, ended):
             paths["compare"] = f"/compare?a={other.id}&b={run.id}"
-        paths |= {"new-run": "/runs/new", "complete": "/complete", "models": "/models", "about": "/about"}
+        paths |= {name: f"/{name}" for name in ("complete", "datasets", "models", "workers", "about")}
+        paths["new-run"] = "/runs/new"
         if races := list_runs(session, limit=1, kinds=(RunKind.COMPLETE,)):
             paths["complete"] = f"/complete/{races[0].id}"
     return paths
 
 
 def take(url: str, paths: dict[str, str], out: Path) -> list[Path]:
-    """One picture per page: wide in light and dark, narrow in light. Raises Unavailable without a browser."""
+    """A picture of every page, wide and light; of some also dark, and narrow. Raises Unavailable without a browser."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 (a development dependency)
 
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -64,8 +69,10 @@ def take(url: str, paths: dict[str, str], out: Path) -> list[Path]:
             page = context.new_page()
             page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
             for name, path in paths.items():
+                if (size, scheme) != ("wide", "light") and name not in IN_EVERY_FORM:
+                    continue
                 page.goto(url + path, wait_until="load")
-                height = min(int(page.evaluate("document.documentElement.scrollHeight")), 1600)
+                height = min(int(page.evaluate("document.documentElement.scrollHeight")), TALLEST)
                 page.set_viewport_size({"width": WIDTHS[size], "height": height})
                 taken.append(out / f"{name}-{size}-{scheme}.png")
                 page.screenshot(path=taken[-1])
@@ -100,6 +107,7 @@ def _partner(run: Run, ended: list[Run]) -> Run | None:
 @click.option("--out", type=click.Path(path_type=Path), default=Path("docs/screenshots"), show_default=True)
 def main(url: str | None, out: Path) -> None:
     """Make the pictures of the pages from the runs in the database."""
+    observability.configure(load_settings().model_copy(update={"log_level": "error"}))
     try:
         paths = pages(make_context().database)
         if url:

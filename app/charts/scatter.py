@@ -9,6 +9,8 @@ from app.charts.axes import Axes, nice_top, time_range
 from app.charts.parts import Chart, Label, Path, apart, frame, series_css, shortened
 from app.units import percent, seconds
 
+ABOVE = 10  # pixels by which a label stands above its point, clear of the front
+
 
 @dataclass(frozen=True)
 class Point:
@@ -45,7 +47,7 @@ def scatter(items: Sequence[Point], title: str, x_title: str, budget: float) -> 
             if drawing.name == "wide":
                 anchor = "end" if x > drawing.right - 160 else "start"
                 at = x + (-11 if anchor == "end" else 11)
-                drawing.labels.append(shortened(Label(at, y, p.label, p.css, anchor, p.key), 26))
+                drawing.labels.append(shortened(Label(at, y - ABOVE, p.label, p.css, anchor, p.key), 26))
         drawing.labels = apart(drawing.labels, drawing.top, drawing.bottom)
         drawings.append(drawing)
     return Chart(

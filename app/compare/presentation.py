@@ -27,14 +27,19 @@ class Share:
     crossing: Crossover
 
     @property
+    def p(self) -> str:
+        """The p-value as read in a sentence."""
+        return f"p = {self.result.p:.3f}" if self.result.p >= 0.001 else "p < 0.001"
+
+    @property
     def sentence(self) -> str:
         """What the numbers allow one to say."""
         r = self.result
         if r.p < ALPHA:
             better = "B" if r.delta > 0 else "A"
-            return f"{better} is better beyond chance: McNemar p = {_p(r.p)} over {r.n_tasks} tasks."
+            return f"{better} is better beyond chance: McNemar {self.p} over {r.n_tasks} tasks."
         return (
-            f"No difference beyond chance: McNemar p = {_p(r.p)}. {points(abs(r.delta)).lstrip('+')} points are below "
+            f"No difference beyond chance: McNemar {self.p}. {points(abs(r.delta)).lstrip('+')} points are below "
             f"what {r.n_tasks} tasks can show; a true difference would have to be about {100 * r.detectable:.1f} "
             "points to be seen in four of five such comparisons."
         )
@@ -91,7 +96,7 @@ def notes(a: Run, b: Run, found: RunComparison) -> list[str]:
             "The runs were measured on different devices or number formats: only shares can be compared, no times."
         )
     if a.n != b.n:
-        out.append(f"A has {a.n} samples per task, B {b.n}: with more, Pass@All is higher by chance alone.")
+        out.append(f"A has n = {a.n} samples per task, B {b.n}: with more, Pass@All is higher by chance alone.")
     if (left := max(a.n_tasks, b.n_tasks) - found.first.n_tasks) > 0:
         out.append(f"{left} {'task' if left == 1 else 'tasks'} that only one of the runs has judged are left out.")
     return out
@@ -129,7 +134,3 @@ def _mark(crossing: Crossover) -> list[tuple[float, str]]:
 
 def _outcome(task_id: str, result: Comparison) -> str:
     return WON if task_id in result.wins else LOST if task_id in result.losses else SAME
-
-
-def _p(value: float) -> str:
-    return f"{value:.3f}" if value >= 0.001 else "below 0.001"

@@ -1,6 +1,7 @@
 // The latency-quality plane of a board: points, labels, front and table follow the budget. Geometry as in app/charts.
 
 const GAP = 15;
+const ABOVE = 10;
 
 /** Runs that no other beats in both latency and quality, from fast to slow. */
 function pareto(rows) {
@@ -34,7 +35,7 @@ function draw(svg, figure, rows, front) {
     const y = atY(row.firstShare);
     svg.querySelector(`[data-dot="${row.run}"] circle`)?.setAttribute("cy", y);
     const label = svg.querySelector(`[data-label="${row.run}"] text`);
-    if (label) labels.push([label, y]);
+    if (label) labels.push([label, y - ABOVE]);
   }
   pushApart(labels, top, bottom);
   for (const [label, y] of labels) label.setAttribute("y", y + 4);

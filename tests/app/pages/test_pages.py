@@ -217,7 +217,7 @@ def test_runs_of_different_devices_or_sizes_are_not_compared_silently(world):
     page = text_of(world.client.get(f"/compare?a={a}&b={b}"))
     assert "only shares can be compared" in page
     assert "Speed of B" not in page
-    assert "A has 2 samples per task, B 4" in page
+    assert "A has n = 2 samples per task, B 4" in page
 
 
 def test_the_curl_of_a_race_asks_for_the_same_race(world):
