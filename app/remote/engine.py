@@ -55,16 +55,21 @@ class RemoteEngine:
 
     @classmethod
     def load(cls, target: RemoteTarget) -> RemoteEngine:
-        """An engine whose endpoint answers. Raises ModelError."""
+        """An engine whose endpoint has answered once, so that its loading is on no task's clock. Raises ModelError."""
         engine = cls(target)
         try:
-            engine._client.models.list(timeout=CONNECT_S)
+            engine._client.completions.create(
+                model=target.model,
+                prompt="def add(a, b):\n",
+                max_tokens=1,
+                timeout=openai.Timeout(LONGEST_S, connect=CONNECT_S),
+            )
         except openai.APIConnectionError as error:
             raise ModelError(f"{target.base_url} cannot be reached: {error.__cause__ or error}") from None
         except (openai.AuthenticationError, openai.PermissionDeniedError):
             raise ModelError(f"{target.base_url} wants another key: set {KEY}") from None
-        except openai.APIStatusError:
-            pass  # not every server lists its models
+        except openai.APIStatusError as error:
+            raise ModelError(str(engine._refusal(error))) from None
         return engine
 
     def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:

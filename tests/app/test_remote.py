@@ -99,7 +99,7 @@ def test_samples_come_with_texts_logprobs_and_this_sides_times(far_engine, targe
     assert all(0 < s.first_token_s <= s.finished_s <= done.wall_s for s in done.samples)
     assert done.n_prompt_tokens == len("def add(a, b):\n")
     assert updates[-1].finish_reason == "stop"
-    (heard,) = far_engine.requests
+    _first, heard = far_engine.requests  # the first one warms up
     assert (heard.prompt, heard.n, heard.seed, heard.max_new_tokens, heard.stop) == (
         "def add(a, b):\n", 2, 3, 9, ("\n\n",),
     )  # fmt: skip
@@ -121,7 +121,7 @@ def test_cancelling_hangs_up_within_a_moment(far_engine, target):
     cancelled = threading.Event()
     threading.Timer(0.3, cancelled.set).start()
     started = time.monotonic()
-    done = RemoteEngine.load(target).generate(Request("p", budget_s=30), None, cancelled.is_set)
+    done = RemoteEngine(target).generate(Request("p", budget_s=30), None, cancelled.is_set)
     assert time.monotonic() - started < 2
     assert [s.finish_reason for s in done.samples] == ["cancelled"]
 
@@ -155,6 +155,11 @@ def test_the_key_is_sent_and_never_told(crooked, monkeypatch):
 def test_an_endpoint_that_is_not_there_is_said_before_anything_is_decoded():
     with pytest.raises(ModelError, match="cannot be reached"):
         RemoteEngine.load(RemoteTarget("m", "http://127.0.0.1:9/v1"))
+
+
+def test_a_model_that_the_endpoint_does_not_have_is_said_before_anything_is_decoded(target):
+    with pytest.raises(ModelError, match=r"refuses: .*no-such-model"):
+        RemoteEngine.load(RemoteTarget("no-such-model", target.base_url))
 
 
 def test_a_run_is_decoded_there_and_graded_here(ctx, spec, target, far_engine):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app import migrate
+from app import engines, migrate
 from app.context import Context
 from app.db import Database
 from app.events.bus import MemoryBus
@@ -49,6 +49,7 @@ def ctx(database_url, tmp_path) -> Iterator[Context]:
     database = Database(settings.database)
     migrate.upgrade(database)
     engine = FakeEngine()
+    engines.drop()  # that of another test
     yield Context(
         settings, database, MemoryBus(), load_engine=lambda config, on_progress: engine, make_grader=FakeGrader
     )

@@ -175,6 +175,25 @@ def test_storing_waits_for_a_database_that_is_away(ctx, run_id):
     assert job(ctx, held.run_task_id).state is TaskState.DECODED
 
 
+def test_a_text_that_the_database_cannot_hold_is_kept_but_for_that_character(ctx, run_id):
+    engine = ctx.load_engine(None, None)
+    make = engine._sample
+
+    def with_nul(request, i, cancelled):
+        sample = make(request, i, cancelled)
+        sample.text = RIGHT + "# \0\n"
+        return sample
+
+    engine._sample = with_nul
+    first = job_ids(ctx, run_id)[0]
+    decode_task(ctx, first)
+    grade.grade_task(ctx, first)
+    with ctx.database.read() as session:
+        row = next(t for t in tasks_with_samples(session, run_id) if t.id == first)
+        assert [s.raw for s in row.samples] == [RIGHT + "# \N{SYMBOL FOR NULL}\n"] * 2
+        assert row.state is TaskState.FINISHED
+
+
 def test_messages_that_come_twice_or_late_change_nothing(ctx, run_id):
     jobs = job_ids(ctx, run_id)
     for job_id in (*jobs, *jobs):

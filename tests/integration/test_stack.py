@@ -58,6 +58,13 @@ def test_a_waiting_reader_wakes_when_something_happens(bus):
     assert [e.type for e in bus.read(run_id, FIRST, 10)] == ["state"]
 
 
+def test_a_redis_that_is_away_fails_nobody(monkeypatch):
+    monkeypatch.setattr("app.events.bus.SILENT_S", 0.01)
+    away = RedisBus("redis://127.0.0.1:9/0")
+    away.publish(uuid.uuid4(), "sample", {})
+    assert away.read(uuid.uuid4(), FIRST, 5) == []
+
+
 @pytest.fixture
 def stack(postgres_url, redis_url, tmp_path):
     """(context of this process, environment for the others) over an empty database and Redis as broker."""

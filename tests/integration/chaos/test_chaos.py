@@ -1,4 +1,8 @@
-"""Whatever is killed, stopped or away for a while: no sample is lost, none comes twice, and every run ends."""
+"""The whole stack, and whatever is killed, stopped, full or away for a while: no sample is lost, none comes twice, and
+every run ends in a true state. Every message is sent twice throughout (program.py).
+
+One file, because the tests share one stack and the suite is spread over processes by file.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,22 @@ import os
 import signal
 import threading
 import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 
-from app.runs import reaper
+from app import queues
+from app.complete import service as complete
+from app.complete.schemas import CompleteSpec
+from app.datasets import service as datasets
+from app.runs import reaper, service
 from app.runs.models import Run
 from app.runs.repository import get_run, tasks_with_samples
+from app.runs.schemas import RunSpec
 from app.states import OPEN_RUN_STATES, RunState, TaskState
+from app.workers.service import list_workers
 from tests.integration.chaos.script import DEADLY_MODEL
 from tests.integration.chaos.stack import N, Stack
 from tests.integration.waiting import wait_for
@@ -21,6 +33,13 @@ from tests.integration.waiting import wait_for
 OUTAGE_S = 5.0
 LONG = "takes 1.5"
 SHORT = "takes 0.2"
+CLIENTS, RUNS = 20, 10
+MODEL = "smollm2-135m"
+FULL = """
+CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$;
+CREATE TRIGGER no_room BEFORE INSERT ON samples FOR EACH ROW EXECUTE FUNCTION no_room();
+"""
 
 
 def test_a_killed_child_costs_an_attempt_and_nothing_else(stack: Stack):
@@ -138,6 +157,85 @@ def test_reapers_that_sweep_at_the_same_time_change_nothing(stack: Stack):
     assert sum(stack.generated(run_id).values()) <= 8  # the one that was killed is decoded once more
 
 
+@pytest.mark.slow
+def test_200_runs_submitted_at_once_by_20_clients_all_end_and_none_is_mixed_up(stack: Stack):
+    def client(number: int) -> list[tuple[str, str, int]]:
+        name = stack.additions("takes 0")
+        found = []
+        for k in range(RUNS):
+            body = {"target": "smollm2-135m", "dataset": name, "n": N, "seed": 100 * number + k}
+            found.append((stack.http("/api/v1/runs", body)["run"]["id"], name, body["seed"]))
+        return found
+
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        submitted = [run for runs in clients.map(client, range(CLIENTS)) for run in runs]
+    assert len({run_id for run_id, _, _ in submitted}) == CLIENTS * RUNS
+    stack.wait_for_end(*(uuid.UUID(run_id) for run_id, _, _ in submitted), timeout_s=120)
+    for run_id, name, seed in submitted:
+        stack.assert_whole(uuid.UUID(run_id))
+        with stack.ctx.database.read() as session:
+            run = get_run(session, uuid.UUID(run_id))
+            assert (run.dataset.name, run.seed) == (name, seed)
+
+
+def test_a_completion_goes_before_the_batch_that_waits_and_no_worker_loads_twice(stack: Stack):
+    batch = stack.submit(*["takes 0.3"] * 12)
+    wait_for(lambda: stack.decoded(batch) >= 1)
+    run_id = complete.submit(stack.ctx, CompleteSpec(target="smollm2-135m", prompt="# takes 0 now\n", n=2))
+    stack.wait_for_end(run_id)
+    assert stack.decoded(batch) < 10
+    stack.wait_for_end(batch)
+    stack.assert_whole(batch)
+    pids = [event["pid"] for event in stack.events("load") if event["target"] == MODEL]
+    assert len(pids) == len(set(pids))
+
+
+def test_samples_are_kept_until_postgresql_has_room_again(stack: Stack):
+    fill(stack, FULL)
+    try:
+        run_id = stack.submit("takes 0", "takes 0")
+        wait_for(lambda: len(stack.generated(run_id)) == 2)
+    finally:
+        fill(stack, "DROP TRIGGER no_room ON samples; DROP FUNCTION no_room()")
+    stack.wait_for_end(run_id)
+    stack.assert_whole(run_id)
+
+
+def test_a_disk_that_stays_full_fails_the_run_with_the_databases_own_words(stack: Stack):
+    fill(stack, FULL)
+    try:
+        run_id = stack.submit("takes 0", "takes 0")
+        stack.wait_for_end(run_id)
+    finally:
+        fill(stack, "DROP TRIGGER no_room ON samples; DROP FUNCTION no_room()")
+    with stack.ctx.database.read() as session:
+        run = get_run(session, run_id)
+        assert run.state is RunState.FAILED
+        assert run.error.startswith("decoding failed: could not extend file: No space left on device")
+
+
+@pytest.mark.slow
+@pytest.mark.model
+def test_a_killed_child_with_a_real_model_leaves_the_samples_of_an_undisturbed_run(stack: Stack):
+    for name in ("gpu0", "gpu1", "exec"):
+        stack.kill(name)
+    stack.start("real", module="app.cli", words=("worker", "--queues", ",".join(queues.ALL), "--name", "real"))
+    try:
+        disturbed = submit_real(stack)
+        wait_for(lambda: stack.decoded(disturbed) >= 1, 120)
+        child = stack.child("real")
+        os.kill(child, signal.SIGKILL)
+        undisturbed = submit_real(stack)
+        stack.wait_for_end(disturbed, undisturbed, timeout_s=180)
+        assert samples_of(stack, disturbed) == samples_of(stack, undisturbed)
+        with stack.ctx.database.read() as session:
+            (worker,) = [w for w in list_workers(session) if w.pid == stack.child("real")]
+            assert worker.model == MODEL
+    finally:
+        stack.kill("real")
+        del stack.parts["real"]
+
+
 def sweep(stack: Stack, run_id) -> None:
     while stack.state(run_id) in OPEN_RUN_STATES:
         reaper.reap(stack.ctx)
@@ -158,3 +256,30 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def fill(stack: Stack, statement: str) -> None:
+    with stack.ctx.database.engine.begin() as connection:
+        connection.execute(text(statement))
+
+
+def submit_real(stack: Stack):
+    datasets.require(stack.ctx, "humaneval")
+    spec = RunSpec(
+        target=MODEL, dataset="humaneval", limit=2, n=2, budget_s=60, max_tokens=24, temperature=0.8, drafter="none"
+    )
+    return service.submit(stack.ctx, spec)
+
+
+def samples_of(stack: Stack, run_id) -> list:
+    with stack.ctx.database.read() as session:
+        run = get_run(session, run_id)
+        assert run.state is RunState.FINISHED, run.error
+        found = [
+            (t.task.task_id, s.index, s.raw, s.finish_reason, s.verdict)
+            for t in tasks_with_samples(session, run_id)
+            for s in t.samples
+        ]
+    assert len(found) == run.n_tasks * run.n
+    assert all(verdict for *_, verdict in found)
+    return found

@@ -1,4 +1,4 @@
-"""A database that has no room left: nothing false is said, and once there is room the work goes on."""
+"""A disk without room: nothing false is said, and once there is room the work goes on."""
 
 from __future__ import annotations
 
@@ -16,39 +16,9 @@ from app.settings import Settings
 from app.states import DatasetKind, RunState
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT, FakeEngine, FakeGrader
-from tests.integration.chaos.stack import Stack
 from tests.integration.waiting import wait_for
 
-FULL = """
-CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$;
-CREATE TRIGGER no_room BEFORE INSERT ON samples FOR EACH ROW EXECUTE FUNCTION no_room();
-"""
 N_TASKS, N = 6, 4
-
-
-def test_samples_are_kept_until_postgresql_has_room_again(stack: Stack):
-    fill(stack, FULL)
-    try:
-        run_id = stack.submit("takes 0", "takes 0")
-        wait_for(lambda: len(stack.generated(run_id)) == 2)
-    finally:
-        fill(stack, "DROP TRIGGER no_room ON samples; DROP FUNCTION no_room()")
-    stack.wait_for_end(run_id)
-    stack.assert_whole(run_id)
-
-
-def test_a_disk_that_stays_full_fails_the_run_with_the_databases_own_words(stack: Stack):
-    fill(stack, FULL)
-    try:
-        run_id = stack.submit("takes 0", "takes 0")
-        stack.wait_for_end(run_id)
-    finally:
-        fill(stack, "DROP TRIGGER no_room ON samples; DROP FUNCTION no_room()")
-    with stack.ctx.database.read() as session:
-        run = get_run(session, run_id)
-        assert run.state is RunState.FAILED
-        assert run.error.startswith("decoding failed: could not extend file: No space left on device")
 
 
 def test_the_embedded_form_goes_on_when_its_full_disk_has_room_again(tmp_path):
@@ -79,11 +49,6 @@ def test_the_embedded_form_goes_on_when_its_full_disk_has_room_again(tmp_path):
         assert run.figures["samples"] == N * len(finished)
         assert all("disk is full" in t.error for t in done if not t.samples)
     database.dispose()
-
-
-def fill(stack: Stack, statement: str) -> None:
-    with stack.ctx.database.engine.begin() as connection:
-        connection.execute(text(statement))
 
 
 def state(ctx: Context, run_id) -> RunState:
