@@ -41,7 +41,7 @@ serve: setup ## start the service on http://127.0.0.1:8000
 	@$(BIN)/bassline serve
 
 test: setup test-programs lint ## lint, types and the whole test suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: setup ## ruff, mypy and the import contracts
 	$(BIN)/ruff check .

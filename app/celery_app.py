@@ -66,11 +66,17 @@ def configure(settings: Settings, *, in_process: bool = False) -> None:
         }
     celery_app.conf.update(
         broker_url=url,
+        broker_transport="app.memory_broker:Transport" if url == IN_PROCESS else None,
         broker_transport_options=options,
         visibility_timeout=VISIBILITY_S,
-        beat_schedule={"reap": {"task": queues.REAP, "schedule": settings.reap_interval_s}},
+        beat_schedule={"reap": _reaping(settings.reap_interval_s)},
     )
     celery_app.set_default()
+
+
+def _reaping(interval_s: float) -> dict[str, Any]:
+    # Expiring, so that a time without workers leaves no heap of them behind.
+    return {"task": queues.REAP, "schedule": interval_s, "options": {"expires": interval_s}}
 
 
 def require_broker(settings: Settings, command: str) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import JSON, Connection, DateTime, Dialect, Engine, Enum, MetaData, Uuid, create_engine, event
+from sqlalchemy import JSON, Connection, DateTime, Dialect, Engine, Enum, MetaData, Text, Uuid, create_engine, event
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
@@ -54,6 +54,17 @@ class UtcDateTime(TypeDecorator[dt.datetime]):
         if value is None:
             return None
         return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+
+
+class OutputText(TypeDecorator[str]):
+    """What a model or its program wrote. PostgreSQL cannot hold U+0000: the symbol U+2400 stands in its place."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Storable going in."""
+        return value.replace("\0", "\N{SYMBOL FOR NULL}") if value else value
 
 
 class Base(DeclarativeBase):

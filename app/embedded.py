@@ -103,7 +103,7 @@ class Embedded:
                 reaper.reset_orphans(self._ctx)
             # One after the other: each sets the app-wide list of consumed queues while it starts.
             self._start("gpu", queues.GPU, "solo", 1)
-            self._start("exec", (queues.EXEC, queues.CONTROL), "threads", 1)
+            self._start("exec", queues.SANDBOX, "threads", 1)
             self._heartbeat.start()
             self._reaper.start()
         except BaseException:

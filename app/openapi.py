@@ -25,7 +25,7 @@ from app.security import PUBLIC, SAFE, scope_of
 PREFIX = "/api/v1"
 SCHEMAS = "#/components/schemas/"
 METHODS = ("GET", "POST", "DELETE")
-ALWAYS = (404, 405, 429, 500)  # whatever is asked
+ALWAYS = (404, 405, 429, 500, 503)  # whatever is asked
 bp = Blueprint("openapi", __name__, url_prefix=PREFIX)
 
 

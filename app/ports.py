@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from app.errors import Unavailable
+from app.remote import target
 
 if TYPE_CHECKING:
     from decoding.config import EngineConfig
@@ -55,7 +56,11 @@ GraderFactory = Callable[[], Grader]
 
 
 def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> Engine:
-    """The real engine. Imports torch, so only workers call it."""
+    """The real engine, or a remote one for an `openai:` target. Imports torch, so only workers call it."""
+    if target.is_remote(config.target):
+        from app.remote.engine import RemoteEngine  # noqa: PLC0415
+
+        return RemoteEngine.load(target.parse(config.target))
     from decoding.engine import Engine as DecodingEngine  # noqa: PLC0415
 
     return DecodingEngine.load(config, on_progress)

@@ -8,6 +8,8 @@ import structlog
 from flask import Flask, Response, render_template, request
 from jinja2 import TemplateNotFound
 from pydantic import Field
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from werkzeug.exceptions import HTTPException
 
 from app.errors import BasslineError
@@ -38,9 +40,11 @@ class Problem(Shown):
 
 
 def init(app: Flask) -> None:
-    """Registers one handler each for our errors, HTTP's and the unforeseen."""
+    """Registers one handler each for our errors, HTTP's, a database that is away, and the unforeseen."""
     app.register_error_handler(BasslineError, lambda e: _answer(e.status, str(e), e.code, getattr(e, "field", None)))
     app.register_error_handler(HTTPException, _http)
+    for away in (InterfaceError, OperationalError, PoolTimeout):
+        app.register_error_handler(away, _database)
     app.register_error_handler(Exception, _unforeseen)
 
 
@@ -53,6 +57,11 @@ def _http(error: HTTPException) -> Response:
         if name in KEPT_HEADERS:
             answer.headers[name] = value
     return answer
+
+
+def _database(error: Exception) -> Response:
+    log.error("the database failed", path=request.path, exc_info=error)
+    return _answer(503, "the database cannot be asked now: try again in a moment", "unavailable")
 
 
 def _unforeseen(error: Exception) -> Response:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 GPU_INTERACTIVE = "gpu.interactive"
 GPU_BATCH = "gpu.batch"
+EXEC_INTERACTIVE = "exec.interactive"
 EXEC = "exec"
 CONTROL = "control"
-ALL = (GPU_INTERACTIVE, GPU_BATCH, EXEC, CONTROL)
-GPU = (GPU_INTERACTIVE, GPU_BATCH)  # listing order is priority: someone waits for an interactive answer
+# Listing order is priority: lost work is found however much waits, and someone waits for an interactive answer.
+GPU = (GPU_INTERACTIVE, GPU_BATCH)
+SANDBOX = (CONTROL, EXEC_INTERACTIVE, EXEC)
+ALL = (CONTROL, GPU_INTERACTIVE, EXEC_INTERACTIVE, EXEC, GPU_BATCH)
 
 PREPARE_RUN = "runs.prepare"
 DECODE_TASK = "runs.decode"
 GRADE_TASK = "runs.grade"
 REAP = "runs.reap"
 
-ROUTES = {PREPARE_RUN: EXEC, GRADE_TASK: EXEC, REAP: CONTROL}
+ROUTES = {REAP: CONTROL}

@@ -95,16 +95,18 @@ def _check() -> Response | None:
         "none",
     ):
         raise Forbidden("this was sent by a page of another site: use the service's own pages")
+    if request.endpoint in PUBLIC:
+        return None
     if settings.require_tokens:
         g.caller = _caller()
-        if g.caller is None and request.endpoint not in PUBLIC:
+        if g.caller is None:
             return _ask()
     else:
-        if settings.embedded and request.host.rsplit(":", 1)[0] not in LOOPBACK and request.endpoint not in PUBLIC:
+        if settings.embedded and request.host.rsplit(":", 1)[0] not in LOOPBACK:
             # Without tokens only this machine may ask; another host name means a rebound DNS name in a browser.
             raise Forbidden(f"the host {request.host} is not this machine: open http://127.0.0.1 instead")
         g.caller = accounts.LOCAL
-    if request.endpoint is not None and request.endpoint not in PUBLIC:
+    if request.endpoint is not None:
         needed = scope_of(current_app.view_functions[request.endpoint], request.method)
         if not g.caller.scope.allows(needed):
             raise Forbidden(f"this needs the scope {needed}, yours is {g.caller.scope}: use a token that allows it")

@@ -33,6 +33,9 @@ class Settings(BaseSettings):
     cache_dir: Path | None = Field(None, description="folder of the model cache; empty: the fetcher's default")
     secret_key: str = Field("", description="signs cookies; empty: made at start (embedded only)")
     require_tokens: bool = Field(False, description="the API asks for a token; needed to bind a public address")
+    remote_endpoints: str = Field(
+        "", description="addresses of OpenAI-compatible servers that submitted runs may name, separated by blanks"
+    )
     max_streams: int = Field(
         8, ge=1, le=256, description="live streams and waiting completions of a web process; keep below its threads"
     )

@@ -191,7 +191,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--batches", default="1,8", help="samples per prompt, by comma")
     parser.add_argument("--temperatures", default="0.2,0.8", help="by comma")
     parser.add_argument("--tasks", type=int, default=3, help="HumanEval prompts")
-    parser.add_argument("--max-tokens", type=int, default=96)
+    parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float32"])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")

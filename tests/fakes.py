@@ -74,6 +74,7 @@ class FakeEngine:
             token_ids=[1, 2, 3, 4],
             logprobs=[-0.1 * (i + 1)] * 4,
             origins=["draft", "target"] * 2,
+            ends=[4, 10, 12, 17],
             finish_reason="cancelled" if cancelled else "stop",
             first_token_s=0.05,
             finished_s=0.1 * (i + 1),

@@ -21,7 +21,11 @@ from app.states import RunKind, RunState, TaskState
 
 
 @click.command("eval")
-@click.option("--target", required=True, help="model: a registry key, hf:owner/name, a folder or a GGUF file")
+@click.option(
+    "--target",
+    required=True,
+    help="model: a registry key, hf:owner/name, a folder, a GGUF file, or openai:MODEL@URL (docs/openai.md)",
+)
 @click.option("--dataset", default="humaneval", show_default=True)
 @click.option("--limit", type=int, help="only the first so many tasks")
 @click.option("--task", "task_ids", multiple=True, metavar="ID", help="only this task; may be given again")

@@ -108,7 +108,7 @@ def worker(names: str, name: str) -> None:
     \b
     Example:
         CUDA_VISIBLE_DEVICES=0 bassline worker --queues gpu.interactive,gpu.batch --name gpu0
-        bassline worker --queues exec,control --name exec
+        bassline worker --queues control,exec.interactive,exec --name exec
     """
     unknown = [part for part in names.split(",") if part not in queues.ALL]
     if unknown:
@@ -118,13 +118,14 @@ def worker(names: str, name: str) -> None:
     configure(ctx.settings)
     celery_app.worker_main(
         [
+            "--quiet",  # no banner between the lines of the log
             "worker",
             "--queues",
             names,
             "--hostname",
             f"{name}@%h",
             "--loglevel",
-            ctx.settings.log_level.upper(),
+            "WARNING",  # of what billiard says before our own logging is set up in a child
             "--without-gossip",
             "--without-mingle",
         ]

@@ -15,7 +15,7 @@ bp = Blueprint("events_api", __name__, url_prefix="/api/v1")
 
 
 @bp.get("/runs/<uuid:run_id>/events")
-@operation({200: EVENTS}, problems=(503,))
+@operation({200: EVENTS})
 def events(run_id: uuid.UUID) -> Response:
     """A run's events as they happen, resumed by Last-Event-ID; their types are in docs/api.md."""
     with context().database.read() as session:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from app.complete.schemas import MAX_CHARACTERS
 from app.runs.schemas import MAX_BUDGET_S, MAX_N, MAX_TOKENS, DecodingSpec
+from app.schemas import Text
 from evaluation.datasets import Task
 
 MAX_PROMPTS = 128
-MAX_STOPS = 16
+MAX_STOPS = 256
 # What other servers do and this one cannot, with the values that ask for nothing.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "echo": (None, False),
@@ -21,6 +22,9 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "presence_penalty": (None, 0),
     "logit_bias": (None, {}),
 }
+
+
+OneOrMore = Annotated[tuple[Text, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)]
 
 
 class StreamOptions(BaseModel):
@@ -40,15 +44,15 @@ class CompletionRequest(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    model: str = Field(min_length=1, max_length=500)
-    prompt: str | list[str]
-    suffix: str | None = Field(None, max_length=MAX_CHARACTERS)
+    model: Text = Field(min_length=1, max_length=500)
+    prompt: OneOrMore
+    suffix: Text | None = Field(None, max_length=MAX_CHARACTERS)
     n: int = Field(1, ge=1, le=MAX_N)
     max_tokens: int = Field(16, ge=1, le=MAX_TOKENS)
     temperature: float = Field(1.0, ge=0, le=2)
     top_p: float = Field(1.0, gt=0, le=1)
     seed: int = Field(default_factory=lambda: secrets.randbelow(2**31), ge=0, le=2**63 - 1)
-    stop: str | list[str] = Field(default_factory=list)
+    stop: OneOrMore = ()
     logprobs: int | None = Field(None, ge=0, le=5)
     stream: bool = False
     stream_options: StreamOptions = Field(default_factory=StreamOptions)
@@ -65,24 +69,14 @@ class CompletionRequest(BaseModel):
             given = (self.model_extra or {}).get(name)
             if given not in neutral and (name, given) != ("best_of", self.n):
                 raise ValueError(f"{name} is not offered here: leave it out")
-        if not 1 <= len(self.prompts) <= MAX_PROMPTS:
-            raise ValueError(f"prompt holds {len(self.prompts)} prompts: give 1 to {MAX_PROMPTS}")
-        for prompt in self.prompts:
+        if not 1 <= len(self.prompt) <= MAX_PROMPTS:
+            raise ValueError(f"prompt holds {len(self.prompt)} prompts: give 1 to {MAX_PROMPTS}")
+        for prompt in self.prompt:
             if not 1 <= len(prompt) <= MAX_CHARACTERS:
                 raise ValueError(f"prompt has {len(prompt)} characters: give 1 to {MAX_CHARACTERS}")
-        if len(self.stops) > MAX_STOPS or "" in self.stops:
-            raise ValueError(f"stop holds {len(self.stops)} strings: give at most {MAX_STOPS}, none of them empty")
+        if len(self.stop) > MAX_STOPS or "" in self.stop:
+            raise ValueError(f"stop holds {len(self.stop)} strings: give at most {MAX_STOPS}, none of them empty")
         return self
-
-    @property
-    def prompts(self) -> list[str]:
-        """One or more."""
-        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
-
-    @property
-    def stops(self) -> tuple[str, ...]:
-        """None or more."""
-        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
 
     def decoding(self) -> DecodingSpec:
         """How the samples are decoded. Raises ValidationError for what no engine can do."""
@@ -100,6 +94,6 @@ class CompletionRequest(BaseModel):
     def tasks(self) -> tuple[Task, ...]:
         """The prompts as tasks without tests; their order is the order of the answer's choices."""
         return tuple(
-            Task(f"prompt/{i}", prompt, "", "", "", suffix=self.suffix, stop=self.stops)
-            for i, prompt in enumerate(self.prompts)
+            Task(f"prompt/{i}", prompt, "", "", "", suffix=self.suffix, stop=self.stop)
+            for i, prompt in enumerate(self.prompt)
         )

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 TOKENS_EVERY_S = 0.25
 TEXT_EVERY_S = 0.1
+FAULT = "decoding failed: "
 log = structlog.get_logger(__name__)
 
 
@@ -70,9 +71,11 @@ def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
         lifecycle.fail(ctx, held, str(error))
         _tell(ctx, held, task, TaskState.FAILED, str(error))
     except Exception as error:
+        # First the row, while the lease lasts: a traceback may take its time to be written.
+        again = lifecycle.retry_or_fail(ctx, held, f"{FAULT}{reason(error)}")
         log.exception("decoding failed", run_task=str(run_task_id))
-        if lifecycle.retry_or_fail(ctx, held, f"decoding failed: {reason(error)}"):
-            doorbell.ring_decode([run_task_id], doorbell.gpu_queue(run.kind))
+        if again:
+            doorbell.ring_decode([run_task_id], run.kind)
     ending.close_if_done(ctx, run.id)
 
 
@@ -152,7 +155,7 @@ def _work(ctx: Context, run: Run, task: PlainTask, held: Claim, lease: Lease) ->
         )
     _tell(ctx, held, task, state)
     if state is TaskState.DECODED:
-        doorbell.ring_grade([held.run_task_id])
+        doorbell.ring_grade([held.run_task_id], run.kind)
 
 
 def _store(

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import structlog
-from kombu.exceptions import ChannelError, OperationalError
+from kombu.exceptions import OperationalError
+from kombu.pools import producers
 from redis.exceptions import RedisError
 from sqlalchemy import ColumnElement, and_, false
 
@@ -20,19 +21,19 @@ AWAY = (OperationalError, RedisError, OSError)
 log = structlog.get_logger(__name__)
 
 
-def ring_prepare(run_id: uuid.UUID) -> None:
+def ring_prepare(run_id: uuid.UUID, kind: RunKind) -> None:
     """Asks for a run to be checked and its tasks handed out."""
-    ring([(queues.PREPARE_RUN, run_id)], queues.EXEC)
+    ring([(queues.PREPARE_RUN, run_id)], exec_queue(kind))
 
 
-def ring_decode(run_task_ids: Iterable[uuid.UUID], queue: str) -> None:
-    """Asks for tasks to be decoded, in this order; `queue` is queues.GPU_INTERACTIVE or GPU_BATCH."""
-    ring([(queues.DECODE_TASK, row_id) for row_id in run_task_ids], queue)
+def ring_decode(run_task_ids: Iterable[uuid.UUID], kind: RunKind) -> None:
+    """Asks for tasks of a run to be decoded, in this order."""
+    ring([(queues.DECODE_TASK, row_id) for row_id in run_task_ids], gpu_queue(kind))
 
 
-def ring_grade(run_task_ids: Iterable[uuid.UUID]) -> None:
-    """Asks for decoded tasks to be graded."""
-    ring([(queues.GRADE_TASK, row_id) for row_id in run_task_ids], queues.EXEC)
+def ring_grade(run_task_ids: Iterable[uuid.UUID], kind: RunKind) -> None:
+    """Asks for decoded tasks of a run to be graded."""
+    ring([(queues.GRADE_TASK, row_id) for row_id in run_task_ids], exec_queue(kind))
 
 
 def gpu_queue(kind: RunKind) -> str:
@@ -40,24 +41,31 @@ def gpu_queue(kind: RunKind) -> str:
     return queues.GPU_INTERACTIVE if kind is RunKind.COMPLETE else queues.GPU_BATCH
 
 
+def exec_queue(kind: RunKind) -> str:
+    """Where a run is prepared and graded, for the same reason."""
+    return queues.EXEC_INTERACTIVE if kind is RunKind.COMPLETE else queues.EXEC
+
+
 def rings_in(queue: str) -> ColumnElement[bool]:
     """Whether a waiting task's bell belongs in this queue, as a condition over RunTask joined with Run."""
-    match queue:
-        case queues.GPU_INTERACTIVE:
-            return and_(RunTask.state == TaskState.QUEUED, Run.kind == RunKind.COMPLETE)
-        case queues.GPU_BATCH:
-            return and_(RunTask.state == TaskState.QUEUED, Run.kind != RunKind.COMPLETE)
-        case queues.EXEC:
-            return RunTask.state == TaskState.DECODED
-    return false()
+    if queue not in (*queues.GPU, queues.EXEC_INTERACTIVE, queues.EXEC):
+        return false()
+    waiting = TaskState.QUEUED if queue in queues.GPU else TaskState.DECODED
+    return and_(RunTask.state == waiting, of_kind(queue))
+
+
+def of_kind(queue: str) -> ColumnElement[bool]:
+    """Whether a run's bells ring in the interactive or the other kind of queue."""
+    interactive = queue in (queues.GPU_INTERACTIVE, queues.EXEC_INTERACTIVE)
+    return Run.kind == RunKind.COMPLETE if interactive else Run.kind != RunKind.COMPLETE
 
 
 def ring(bells: Iterable[tuple[str, uuid.UUID]], queue: str) -> None:
     """Sends (Celery task, row id) messages, in this order. If the broker is away, the reaper rings again later."""
     try:
-        with celery_app.connection_for_write() as connection:
+        with producers[celery_app.connection_for_write()].acquire(block=True) as producer:
             for task, row_id in bells:
-                celery_app.send_task(task, args=[str(row_id)], queue=queue, connection=connection)
+                celery_app.send_task(task, args=[str(row_id)], queue=queue, producer=producer)
     except AWAY as error:
         log.warning("the broker is away; the reaper rings again", queue=queue, error=str(error))
 
@@ -66,9 +74,9 @@ def messages(queue: str) -> int | None:
     """How many messages wait in a queue; None when the broker is away."""
     try:
         with celery_app.connection_for_write() as connection:
+            connection.ensure_connection(max_retries=1, timeout=1)
             channel: Any = connection.default_channel
-            return int(channel.queue_declare(queue, passive=True).message_count)
-    except ChannelError:
-        return 0  # an empty queue does not exist on Redis
+            # Not passive: kombu 5.7 looks for the queue without our key prefix then, and finds none.
+            return int(channel.queue_declare(queue).message_count)
     except AWAY:
         return None

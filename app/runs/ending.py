@@ -16,7 +16,7 @@ from app.runs.lifecycle import changed
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.samples.models import Sample
-from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, RunState, TaskState
+from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, RunKind, RunState, TaskState
 
 
 def close_if_done(ctx: Context, run_id: uuid.UUID) -> None:
@@ -81,10 +81,11 @@ def skip_rest(ctx: Context, run_id: uuid.UUID) -> None:
     close_if_done(ctx, run_id)
 
 
-def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None) -> None:
+def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None) -> RunKind:
     """Makes an ended run queued again with what it has not finished; finished samples are kept.
 
-    The caller rings for it. Raises NotFound, or Conflict for a run that is open or has nothing left to do.
+    The caller rings for it, by the kind that is returned. Raises NotFound, or Conflict for a run that is open or has
+    nothing left to do.
     """
     undone = (TaskState.FAILED, TaskState.CANCELLED, TaskState.SKIPPED)
     with ctx.database.session() as session:
@@ -105,7 +106,9 @@ def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None) ->
             raise Conflict("the run has finished all its tasks: nothing is left to resume")
         run.state, run.error, run.finished_at, run.cancel_requested_at = RunState.QUEUED, None, None, None
         run.pinned_worker, run.time_limit_s, run.rung_at = pinned_worker, None, utcnow()
+        kind = run.kind
     ctx.bus.publish(run_id, kinds.STATE, {"state": RunState.QUEUED})
+    return kind
 
 
 def _stop(ctx: Context, run_id: uuid.UUID, state: RunState, error: str | None) -> bool:

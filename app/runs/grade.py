@@ -45,9 +45,10 @@ def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
         lifecycle.give_back(ctx, held)
         ending.interrupt(ctx, held.run_id, str(error))
     except Exception as error:
+        again = lifecycle.retry_or_fail(ctx, held, f"grading failed: {reason(error)}")
         log.exception("grading failed", run_task=str(run_task_id))
-        if lifecycle.retry_or_fail(ctx, held, f"grading failed: {reason(error)}"):
-            doorbell.ring_grade([run_task_id])
+        if again:
+            doorbell.ring_grade([run_task_id], held.kind)
     ending.close_if_done(ctx, held.run_id)
 
 

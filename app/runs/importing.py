@@ -79,7 +79,7 @@ def submit(
     ]
     with ctx.database.session() as session:
         session.add(run)
-    doorbell.ring_prepare(run.id)
+    doorbell.ring_prepare(run.id, run.kind)
     return run.id
 
 

@@ -21,7 +21,7 @@ from app.context import Context
 from app.db import utcnow
 from app.ids import new_id
 from app.runs.models import Run, RunTask
-from app.states import RunState, TaskState
+from app.states import RunKind, RunState, TaskState
 
 MAX_ATTEMPTS = 3
 
@@ -56,6 +56,7 @@ class Claim:
     token: uuid.UUID
     step: Step
     attempt: int
+    kind: RunKind
 
 
 def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
@@ -87,8 +88,10 @@ def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
             )
             if not won:
                 return None
-            row = session.get_one(RunTask, run_task_id)
-            return Claim(run_task_id, row.run_id, token, step, row.attempt)
+            run_id, attempt, kind = session.execute(
+                select(RunTask.run_id, RunTask.attempt, Run.kind).join(RunTask.run).where(RunTask.id == run_task_id)
+            ).one()
+            return Claim(run_task_id, run_id, token, step, attempt, kind)
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) in ("40001", "40P01"):
             return None  # the other side of the race won

@@ -173,7 +173,7 @@ def _curve(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> dict[
 
 def _downloads(run: Run) -> list[tuple[str, str]]:
     base = f"/api/v1/runs/{run.id}"
-    return [("Run and figures, JSON", base), ("Samples, JSON", f"{base}/samples")]
+    return [("Run and figures, JSON", base), ("Samples, JSON lines", f"{base}/export")]
 
 
 def _task_lines(tasks: Sequence[RunTask]) -> dict[str, Any]:

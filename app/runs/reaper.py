@@ -24,10 +24,9 @@ SILENT_LEASES = 2  # a worker or a bell of which nothing was heard for so many l
 RING_AT_MOST = 500
 RING_BESIDES = 20
 PATIENCE = 10
-WORKER_LOST = "worker_lost: the worker stopped answering three times while it had this task"
-LOADING_LOST = (
-    "worker_lost: the worker stopped answering three times while it loaded the model: is there memory for it?"
-)
+LOST = "worker_lost: "
+WORKER_LOST = f"{LOST}the worker stopped answering three times while it had this task"
+LOADING_LOST = f"{LOST}the worker stopped answering three times while it loaded the model: is its memory enough?"
 GONE = "the process that worked this run has gone"
 log = structlog.get_logger(__name__)
 
@@ -158,10 +157,10 @@ def _waiting(
     now = utcnow()
     with ctx.database.session() as session:
         runs: Sequence[Run] = ()
-        if queue == queues.EXEC:
-            runs = session.scalars(
-                select(Run).where(Run.state == RunState.QUEUED, ours, or_(Run.rung_at.is_(None), Run.rung_at < before))
-            ).all()
+        if queue in (queues.EXEC_INTERACTIVE, queues.EXEC):
+            unheard = or_(Run.rung_at.is_(None), Run.rung_at < before)
+            queued = Run.state == RunState.QUEUED
+            runs = session.scalars(select(Run).where(queued, ours, doorbell.of_kind(queue), unheard)).all()
         tasks = session.scalars(
             select(RunTask)
             .join(RunTask.run)
@@ -178,8 +177,8 @@ def _waiting(
             run.rung_at = now
         for task in tasks:
             task.rung_at = now
-    decoded = queues.GRADE_TASK if queue == queues.EXEC else queues.DECODE_TASK
-    return [*((queues.PREPARE_RUN, run.id) for run in runs), *((decoded, task.id) for task in tasks)]
+    step = queues.DECODE_TASK if queue in queues.GPU else queues.GRADE_TASK
+    return [*((queues.PREPARE_RUN, run.id) for run in runs), *((step, task.id) for task in tasks)]
 
 
 def _silence(ctx: Context) -> dt.timedelta:

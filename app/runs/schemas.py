@@ -6,6 +6,7 @@ from typing import Any, Literal, Self, TypeVar, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
+from app.remote.target import is_remote
 from app.schemas import Given, Text, bad_input
 from decoding.config import NAMED_LENGTHS, EngineConfig
 from decoding.request import RequestError, SamplingParams
@@ -24,7 +25,9 @@ class DecodingSpec(Given):
     """How n samples of a prompt are decoded: what runs and single completions have in common."""
 
     target: Text = Field(
-        min_length=1, max_length=500, description="a registry key, hf:owner/name, a folder or a GGUF file"
+        min_length=1,
+        max_length=500,
+        description="a registry key, hf:owner/name, a folder, a GGUF file, or openai:MODEL@URL",
     )
     drafter: Text = Field(
         _DEFAULTS.drafter, max_length=500, description="none, ngram, sibling, a model, or sibling+MODEL"
@@ -40,6 +43,15 @@ class DecodingSpec(Given):
     dtype: Text = Field("auto", description="auto, float32, bfloat16 or float16")
     device: Text = Field("auto", description="auto, cpu or cuda")
     prompt_mode: PromptMode = "auto"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_remote_target_drafts_by_itself(cls, values: Any) -> Any:
+        if isinstance(values, dict) and is_remote(str(values.get("target"))):
+            if values.get("drafter", _DEFAULTS.drafter) not in (_DEFAULTS.drafter, "none"):
+                raise ValueError(f"drafter is {values['drafter']!r}: a remote target drafts as it likes, leave it out")
+            return {**values, "drafter": "none"}
+        return values
 
     @model_validator(mode="after")
     def _engine_can_honour_it(self) -> Self:

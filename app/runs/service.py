@@ -11,7 +11,8 @@ from app.datasets.models import Dataset, Task
 from app.db import utcnow
 from app.errors import BadInput, Conflict
 from app.models.service import require_model
-from app.runs import doorbell, ending
+from app.remote import target as remote
+from app.runs import doorbell, ending, prepare
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import DecodingSpec, RunSpec
@@ -61,7 +62,9 @@ def submit_tasks(
     time_limit_s: float | None = None,
     graded: bool = True,
 ) -> uuid.UUID:
-    """Stores a run over exactly these tasks and rings for it."""
+    """Stores a run over exactly these tasks and rings for it. Raises BadInput for an endpoint it may not name."""
+    if remote.is_remote(spec.target) and pinned_worker is None:
+        remote.require_allowed(spec.target, ctx.settings.remote_endpoints)
     now = utcnow()
     run = Run(
         **spec.model_dump(include=set(DecodingSpec.model_fields)),
@@ -78,12 +81,18 @@ def submit_tasks(
     )
     with ctx.database.session() as session:
         session.add(run)
-    doorbell.ring_prepare(run.id)
+    if graded:
+        doorbell.ring_prepare(run.id, kind)
+    else:
+        prepare.prepare_run(ctx, run.id)  # there is nothing to check, and someone waits
     return run.id
 
 
 def require_models(spec: DecodingSpec) -> None:
     """Raises BadInput if the target or the draft model is not one that can be had."""
+    if remote.is_remote(spec.target):
+        remote.parse(spec.target)
+        return
     require_model(spec.target, "target")
     draft = parse_drafter(spec.drafter).model
     if draft is not None:
@@ -97,8 +106,8 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
 
 def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None) -> None:
     """Works what an ended run left undone. Raises NotFound or Conflict."""
-    ending.reopen(ctx, run_id, pinned_worker)
-    doorbell.ring_prepare(run_id)
+    kind = ending.reopen(ctx, run_id, pinned_worker)
+    doorbell.ring_prepare(run_id, kind)
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:

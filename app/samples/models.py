@@ -8,7 +8,7 @@ import uuid
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.db import Base, Identified
+from app.db import Base, Identified, OutputText
 from app.runs.models import RunTask
 
 
@@ -31,7 +31,7 @@ class Sample(Identified, Base):
     run_task_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("run_tasks.id", ondelete="CASCADE"))
     index: Mapped[int]
     seed: Mapped[int] = mapped_column(BigInteger)
-    raw: Mapped[str] = mapped_column(Text)
+    raw: Mapped[str] = mapped_column(OutputText)
     n_tokens: Mapped[int]
     mean_logprob: Mapped[float | None]
     finish_reason: Mapped[str] = mapped_column(String(20))
@@ -45,15 +45,15 @@ class Sample(Identified, Base):
     origins: Mapped[str] = mapped_column(Text, deferred=True)
     ends: Mapped[list[int] | None] = mapped_column(deferred=True)
 
-    program: Mapped[str | None] = mapped_column(Text)
+    program: Mapped[str | None] = mapped_column(OutputText)
     extraction: Mapped[str | None] = mapped_column(String(20))
     extraction_version: Mapped[str | None] = mapped_column(String(40))
     verdict: Mapped[str | None] = mapped_column(String(20))
-    verdict_detail: Mapped[str | None] = mapped_column(Text)
-    traceback: Mapped[str | None] = mapped_column(Text)
-    failing_assert: Mapped[str | None] = mapped_column(Text)
-    got: Mapped[str | None] = mapped_column(Text)
-    expected: Mapped[str | None] = mapped_column(Text)
+    verdict_detail: Mapped[str | None] = mapped_column(OutputText)
+    traceback: Mapped[str | None] = mapped_column(OutputText)
+    failing_assert: Mapped[str | None] = mapped_column(OutputText)
+    got: Mapped[str | None] = mapped_column(OutputText)
+    expected: Mapped[str | None] = mapped_column(OutputText)
     calls: Mapped[int | None]
     cpu_s: Mapped[float | None]
     sandbox_wall_s: Mapped[float | None]

@@ -102,14 +102,14 @@ class Zygote:
 
         Raises ZygoteError.
         """
-        job = json.dumps({"limits": limits.rlimits(self.other_threads)}).encode()
+        job = json.dumps(limits.rlimits(self.other_threads)).encode()
         try:
             socket.send_fds(self._control, [job], descriptors)
         except OSError as error:
             raise ZygoteError(f"the {self.role} zygote has gone: {error}") from error
 
     def end(self) -> dict[str, Any]:
-        """Kill what is left of the job; return exit_code, cpu_s and max_rss_kib. Raises ZygoteError."""
+        """Kill what is left of the job; return exit_code and cpu_s. Raises ZygoteError."""
         try:
             self._control.send(b"end")
             return self._receive()

@@ -6,6 +6,7 @@ import dataclasses
 import re
 
 import pytest
+from argon2 import PasswordHasher
 from click.testing import CliRunner
 from sqlalchemy import select
 
@@ -16,11 +17,19 @@ from app.celery_app import configure
 from app.cli import cli
 from app.errors import BadInput, Forbidden
 from app.factory import create_app
-from app.security import PUBLIC
+from app.security import PUBLIC, is_api
 from app.states import Scope
 
 PASSWORD = "correct horse battery"
 BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
+
+
+@pytest.fixture(autouse=True)
+def quick_hashes(monkeypatch):
+    """argon2 with little memory: its strength is not what is tested here, and its cost would be most of the time."""
+    quick = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+    monkeypatch.setattr(users, "_hasher", quick)
+    monkeypatch.setattr(users, "_NOBODY", quick.hash("nobody"))
 
 
 @pytest.fixture
@@ -87,7 +96,7 @@ def test_every_route_asks_who_calls_but_for_a_short_list(client, guarded):
             answer = client.open(path, method=method)
             if rule.endpoint in PUBLIC:
                 assert answer.status_code not in (401, 403), rule
-            elif method == "GET" and not path.startswith("/api/"):
+            elif method == "GET" and not is_api(path):
                 assert answer.location.startswith("/login?next="), rule
             else:
                 assert answer.status_code == 401, rule

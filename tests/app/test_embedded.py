@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from app.complete import service as complete
+from app.complete.schemas import CompleteSpec
 from app.embedded import Embedded
 from app.errors import Unavailable
 from app.runs import ending, service
@@ -89,6 +91,18 @@ def test_an_interrupted_run_keeps_what_it_has_and_is_finished_by_resume(ctx, spe
     assert state_of(ctx, run_id) is RunState.FINISHED
     with ctx.database.read() as session:
         assert all(len(t.samples) == 2 for t in tasks_with_samples(session, run_id))
+
+
+def test_completions_go_before_the_batch_that_waits(ctx, spec, engine):
+    engine.hold = threading.Event()
+    with Embedded(ctx, "test"):
+        batch = service.submit(ctx, spec())
+        assert engine.started.wait(10)
+        asked = [complete.submit(ctx, CompleteSpec(target="smollm2-135m", prompt=f"# {i}\n")) for i in range(3)]
+        wait_until(lambda: all(state_of(ctx, run_id) is RunState.RUNNING for run_id in asked))
+        engine.hold.set()
+        wait_until(ended(ctx, batch))
+    assert [r.prompt for r in engine.requests[1:4]] == ["# 0\n", "# 1\n", "# 2\n"]
 
 
 def test_work_left_by_a_killed_process_is_taken_up_at_the_next_start(ctx, spec):

@@ -33,6 +33,7 @@ PAGES = {
     "datasets": "/datasets",
     "models": "/models",
     "workers": "/workers",
+    "tokens": "/tokens",
     "about": "/about",
     "missing": "/nowhere",
 }

@@ -84,7 +84,7 @@ def test_infilling_is_prefix_suffix_middle_and_one_line_where_the_set_says_so() 
         (GAP, "completion", "use mode infill"),
         (GAP, "chat", "use mode infill"),
         (GAP, "infill", "no fill-in-the-middle tokens"),
-        (TASKS[0], "raw", "choose one of completion, chat, infill"),
+        (TASKS[0], "plain", "choose one of completion, chat, infill, raw"),
     ],
 )
 def test_a_mode_that_does_not_fit_is_refused(task: Task, mode: Mode, message: str) -> None:

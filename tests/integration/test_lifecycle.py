@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import threading
 import uuid
@@ -239,7 +240,7 @@ def test_a_heartbeat_keeps_the_lease_and_notices_cancel_and_loss(ctx, run_id):
         service.cancel(ctx, run_id)
         wait_for(lambda: lease.stop is Stop.CANCELLED)
     assert job(ctx, second_job).state is TaskState.CANCELLED
-    stolen = lifecycle.Claim(first_job, run_id, uuid.uuid4(), Step.DECODE, 1)
+    stolen = dataclasses.replace(held, token=uuid.uuid4())
     with ctx.database.session() as session:
         session.execute(update(Run).values(cancel_requested_at=None))
     with Lease(ctx, stolen) as lease:

@@ -8,10 +8,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect
+from sqlalchemy import inspect, text
 
 from app import migrate, tables
+from app.accounts.service import list_tokens
 from app.db import Database
+from app.states import Scope
 
 
 def test_up_down_up_and_equal_to_the_models(database_url):
@@ -24,6 +26,23 @@ def test_up_down_up_and_equal_to_the_models(database_url):
     migrate.downgrade(database, "base")
     assert set(inspect(database.engine).get_table_names()) <= {"alembic_version"}
     migrate.upgrade(database)
+    database.dispose()
+
+
+def test_whoever_could_do_everything_still_can_after_scopes_came(database_url):
+    database = Database(database_url)
+    migrate.upgrade(database, "0001")
+    with database.engine.begin() as connection:
+        connection.execute(
+            text("INSERT INTO tokens (id, name, prefix, sha256, created_at) VALUES (:id, 'old', 'p', 'd', :now)"),
+            {"id": "0190000000007000800000000000000a", "now": "2026-01-01 00:00:00+00:00"},
+        )
+    migrate.upgrade(database)
+    with database.read() as session:
+        assert [(t.name, t.scope) for t in list_tokens(session)] == [("old", Scope.ADMIN)]
+    migrate.downgrade(database, "0001")
+    with database.engine.connect() as connection:
+        assert connection.execute(text("SELECT name FROM tokens")).scalars().all() == ["old"]
     database.dispose()
 
 

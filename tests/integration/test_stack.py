@@ -9,8 +9,10 @@ import socket
 import subprocess
 import sys
 import threading
+import urllib.error
 import urllib.request
 import uuid
+from pathlib import Path
 
 import pytest
 import redis
@@ -21,13 +23,13 @@ from app.context import Context
 from app.datasets import service as datasets
 from app.db import Database
 from app.events.bus import FIRST, MemoryBus, RedisBus
-from app.runs import service
+from app.runs import doorbell, service
 from app.runs.decode import decode_task
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.settings import Settings
 from app.states import DatasetKind, RunState, TaskState
-from app.workers.service import list_workers
+from app.workers.service import list_workers, report
 from evaluation.datasets import Dataset, Task
 from evaluation.sandbox import Sandbox, SandboxUnavailable
 from tests.fakes import RIGHT, FakeEngine
@@ -78,8 +80,10 @@ def stack(postgres_url, redis_url, tmp_path):
         **os.environ,
         "BASSLINE_DATABASE_URL": postgres_url,
         "BASSLINE_BROKER_URL": redis_url,
-        "BASSLINE_SECRET_KEY": "test",
+        "BASSLINE_SECRET_KEY": "test-secret",
         "BASSLINE_DATA_DIR": str(tmp_path),
+        "BASSLINE_LOG_FORMAT": "json",
+        "BASSLINE_LOG_LEVEL": "info",
     }
     yield ctx, environment
     ctx.database.dispose()
@@ -120,10 +124,15 @@ def bells(redis_url: str, queue: str) -> int:
     return redis.Redis.from_url(redis_url).llen(f"bassline:{queue}")
 
 
-def test_a_worker_process_prepares_and_grades_what_this_process_decodes(stack, start):
+def logged(file: Path) -> list[dict]:
+    """The lines of a log; fails on one that is not JSON."""
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_a_worker_process_prepares_and_grades_what_this_process_decodes(stack, start, tmp_path):
     ctx, _ = stack
     run_id = submit(ctx)
-    start("worker", "--queues", "exec,control", "--name", "exec")
+    start("worker", "--queues", ",".join(queues.SANDBOX), "--name", "exec")
 
     def state():
         with ctx.database.read() as session:
@@ -145,21 +154,42 @@ def test_a_worker_process_prepares_and_grades_what_this_process_decodes(stack, s
     kinds = [e.type for e in ctx.bus.read(run_id, FIRST, 0)]
     assert kinds.count("graded") == 2
     assert kinds[-1] == "state"
+    # The child logs in the same form as its parent, and its lines say which job they are about.
+    jobs = [line for line in logged(tmp_path / "worker-0.log") if line.get("job") == queues.GRADE_TASK]
+    assert {line["row"] for line in jobs} == {str(job.id)}
 
 
-def test_gunicorn_serves_pages_and_readiness(stack, start):
+def test_gunicorn_serves_pages_and_readiness_and_stops_when_asked(stack, start, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    start("web", "--port", str(port), "--workers", "1", "--threads", "4")
+    web = start("web", "--port", str(port), "--workers", "1", "--threads", "4")
 
-    def ready() -> bool:
+    def checks() -> dict[str, str]:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/health/ready", timeout=5) as answer:
-                return json.load(answer)["status"] == "ready"
+                return json.load(answer)["checks"]
+        except urllib.error.HTTPError as unready:
+            return json.load(unready)["checks"]
         except OSError:
-            return False
+            return {}
 
-    wait_for(ready, 60)
+    wait_for(lambda: checks().get("broker") == "ok", 60)
+    assert checks()["workers"].startswith("none has reported itself")
+    report(stack[0])
+    assert set(checks().values()) == {"ok"}
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as page:
         assert page.status == 200
+    web.terminate()
+    assert web.wait(30) == 0
+    lines = logged(tmp_path / "web-0.log")
+    assert [line["path"] for line in lines if line["event"] == "request"] == ["/"]
+    assert all("test-secret" not in str(line) for line in lines)
+
+
+def test_the_messages_that_wait_in_a_queue_are_counted(stack):
+    redis.Redis.from_url(stack[1]["BASSLINE_BROKER_URL"]).flushall()
+    assert doorbell.messages(queues.GPU_BATCH) == 0
+    doorbell.ring_decode([uuid.uuid4(), uuid.uuid4()], queues.GPU_BATCH)
+    assert doorbell.messages(queues.GPU_BATCH) == 2
+    assert doorbell.messages(queues.GPU_INTERACTIVE) == 0

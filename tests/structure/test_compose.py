@@ -32,9 +32,10 @@ def test_every_queue_is_consumed_and_no_unknown_one_is(services):
     assert set().union(*by_service) == set(queues.ALL)
 
 
-def test_interactive_work_comes_before_batches_on_a_gpu(services):
-    command = services["gpu"]["command"]
-    assert command[command.index("--queues") + 1].split(",") == list(queues.GPU)
+def test_interactive_work_comes_before_batches_and_the_reaper_before_all(services):
+    for name, in_order in (("gpu", queues.GPU), ("exec", queues.SANDBOX)):
+        command = services[name]["command"]
+        assert command[command.index("--queues") + 1].split(",") == list(in_order)
 
 
 def test_every_setting_given_exists(services):

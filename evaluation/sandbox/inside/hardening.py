@@ -15,9 +15,9 @@ import signal
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
 _SECCOMP_MODE_FILTER = 2
@@ -26,6 +26,7 @@ _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 1, 1 << 2, 1 << 3, 1 << 14
 _FS_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15}  # ABI 5 and later: 16
 _NET_RIGHTS = 0b11  # bind and connect TCP, ABI 4
 _SCOPES = 0b11  # abstract unix sockets and signals, ABI 6
+_NO_PID = 0xFFFFFFFF
 
 
 def _check(result: int, step: str) -> int:
@@ -35,9 +36,8 @@ def _check(result: int, step: str) -> int:
     return result
 
 
-def _prctl(step: str, option: int, *arguments: Any) -> None:
-    padded = [*arguments, 0, 0, 0, 0][:4]
-    _check(_libc.prctl(option, *[ctypes.c_ulong(a) if isinstance(a, int) else a for a in padded]), step)
+def _prctl(step: str, option: int, first: int, second: int = 0) -> None:
+    _check(_libc.prctl(option, first, second, 0, 0), step)
 
 
 def guard_parent() -> None:
@@ -105,23 +105,31 @@ def place_descriptors(output: int, rest: Sequence[int]) -> None:
     os.closerange(len(high) + 1, 4096)
 
 
-def set_limits(limits: dict[str, int]) -> None:
-    """Set each named limit (`AS`, `CPU`, ... of setrlimit), soft = hard, so that it cannot be raised again."""
+def resolve_limits(limits: dict[str, int]) -> list[tuple[int, int]]:
+    """Return (resource, value) for limits by name (`AS`, `CPU`, ... of setrlimit), none above today's hard limit."""
+    resolved = []
     for name, value in limits.items():
         number = getattr(resource, "RLIMIT_" + name)
         hard = resource.getrlimit(number)[1]
-        limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(number, (limit, limit))
+        resolved.append((number, value if hard == resource.RLIM_INFINITY else min(value, hard)))
+    return resolved
 
 
-def _own_pid_filter(kill_calls: Sequence[int]) -> bytes:
+def set_limits(limits: Sequence[tuple[int, int]]) -> None:
+    """Set each limit soft = hard, so that it cannot be raised again."""
+    for number, value in limits:
+        resource.setrlimit(number, (value, value))
+
+
+def own_pid_filter(kill_calls: Sequence[int]) -> bytes:
+    """Return the filter that lets a process send signals to itself alone; it lacks the pid (see `confine`)."""
     # load nr; for each call: equal -> compare argument 0 (low half) with our pid; else allow
     load, jump, answer = 0x20, 0x15, 0x06
     allow, deny = 0x7FFF0000, 0x00050000 | errno.EPERM
     program = [(load, 0, 0, 0)]
     for position, number in enumerate(kill_calls):
         program.append((jump, len(kill_calls) - position, 0, number))
-    program += [(answer, 0, 0, allow), (load, 0, 0, 16), (jump, 0, 1, os.getpid())]
+    program += [(answer, 0, 0, allow), (load, 0, 0, 16), (jump, 0, 1, _NO_PID)]
     program += [(answer, 0, 0, allow), (answer, 0, 0, deny)]
     return b"".join(struct.pack("=HBBI", *step) for step in program)
 
@@ -132,11 +140,14 @@ class _Program(ctypes.Structure):
 
 def _install(bpf: bytes, step: str) -> None:
     program = _Program(len(bpf) // 8, bpf)
-    _prctl(step, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program))
+    _prctl(step, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(program))
 
 
-def confine(parent: int, ruleset: int | None, kill_calls: Sequence[int], main_filter: bytes) -> None:
-    """Give up, for good, every right that a program under test has no use for; die when `parent` dies."""
+def confine(parent: int, ruleset: int | None, pid_filter: bytes, main_filter: bytes) -> None:
+    """Give up, for good, every right that a program under test has no use for; die when `parent` dies.
+
+    `pid_filter` is that of `own_pid_filter`, which gets this process's pid here.
+    """
     _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, int(signal.SIGKILL))
     if os.getppid() != parent:
         raise OSError(errno.ESRCH, "the zygote has gone")
@@ -145,5 +156,6 @@ def confine(parent: int, ruleset: int | None, kill_calls: Sequence[int], main_fi
     if ruleset is not None:
         _check(_libc.syscall(_LANDLOCK_RESTRICT, ruleset, ctypes.c_uint(0)), "landlock_restrict_self")
         os.close(ruleset)
-    _install(_own_pid_filter(kill_calls), "seccomp filter of own signals")
+    own = pid_filter.replace(struct.pack("=I", _NO_PID), struct.pack("=I", os.getpid()))
+    _install(own, "seccomp filter of own signals")
     _install(main_filter, "seccomp filter")

@@ -18,9 +18,6 @@ from typing import Any
 
 from evaluation.sandbox.inside import hardening
 
-ROLES = {"guest": "serve", "checker": "check"}
-"""Module, beside this one, and function of each role."""
-
 
 def main(control: socket.socket, settings: dict[str, Any]) -> None:
     """Fork a process per job until the supervisor closes the control socket.
@@ -36,6 +33,8 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     role = importlib.import_module("evaluation.sandbox.inside." + settings["role"])
     abi = hardening.landlock_abi() if settings["landlock"] else 0
     ruleset = hardening.landlock_ruleset(abi, settings["trees"], settings["hidden"]) if abi else None
+    filters = hardening.own_pid_filter(settings["kill_calls"]), bytes.fromhex(settings["filter"])
+    known, limits = b"", []
     gc.collect()
     gc.freeze()
     control.send(json.dumps({"landlock_abi": abi}).encode())
@@ -44,13 +43,18 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
         message, descriptors, _, _ = socket.recv_fds(control, 65536, 8)
         if not message:
             return
+        # After a fork each page that either side writes to is copied: whatever can be done once is done before.
+        if message != known:
+            known, limits = message, hardening.resolve_limits(json.loads(message))
         child = os.fork()
         if child == 0:
+            status = 70
             try:
-                control.close()
-                _work(role, json.loads(message), settings, descriptors, ruleset, me)
+                keep = descriptors[1:] if ruleset is None else [*descriptors[1:], ruleset]
+                hardening.place_descriptors(descriptors[0], keep)
+                status = _work(role, limits, me, None if ruleset is None else 2 + len(keep), filters)
             finally:
-                os._exit(70)
+                os._exit(status)
         for descriptor in descriptors:
             os.close(descriptor)
         wanted = control.recv(64)
@@ -59,21 +63,17 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
         if not wanted:
             return
         code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
-        report = {"exit_code": code, "cpu_s": usage.ru_utime + usage.ru_stime, "max_rss_kib": usage.ru_maxrss}
-        control.send(json.dumps(report).encode())
+        control.send(b'{"exit_code":%d,"cpu_s":%f}' % (code, usage.ru_utime + usage.ru_stime))
 
 
 def _work(
-    role: Any, job: dict[str, Any], settings: dict[str, Any], descriptors: list[int], ruleset: int | None, parent: int
-) -> None:
-    keep = descriptors[1:] + ([] if ruleset is None else [ruleset])
-    hardening.place_descriptors(descriptors[0], keep)
+    role: Any, limits: list[tuple[int, int]], parent: int, ruleset: int | None, filters: tuple[bytes, bytes]
+) -> int:
     try:
-        hardening.set_limits(job["limits"])
-        last = None if ruleset is None else 2 + len(keep)
-        hardening.confine(parent, last, settings["kill_calls"], bytes.fromhex(settings["filter"]))
+        hardening.set_limits(limits)
+        hardening.confine(parent, ruleset, *filters)
     except (OSError, ValueError) as error:
         role.refuse(f"the process could not be confined: {error}")
-        os._exit(71)
-    getattr(role, ROLES[settings["role"]])()
-    os._exit(0)
+        return 71
+    role.serve()
+    return 0

@@ -26,6 +26,7 @@ PLAIN_PAGES = (
     "/datasets",
     "/models",
     "/workers",
+    "/tokens",
     "/about",
 )
 NOWHERE = "01900000-0000-7000-8000-000000000000"

@@ -52,7 +52,6 @@ class Stack:
         settings = Settings(_env_file=None, data_dir=folder, **given)
         self.ctx = Context(settings, Database(settings.database), RedisBus(self.redis.url))
         migrate.upgrade(self.ctx.database)
-        configure(settings)
         self.environment = {
             **os.environ,
             **{f"BASSLINE_{name.upper()}": str(value) for name, value in given.items()},
@@ -62,7 +61,7 @@ class Stack:
         self.words = {
             "gpu0": ("worker", "--queues", GPU, "--name", "gpu0"),
             "gpu1": ("worker", "--queues", GPU, "--name", "gpu1"),
-            "exec": ("worker", "--queues", f"{queues.EXEC},{queues.CONTROL}", "--name", "exec"),
+            "exec": ("worker", "--queues", ",".join(queues.SANDBOX), "--name", "exec"),
             "beat": ("beat", "--schedule", str(folder / "beat")),
             "web": ("web", "--port", str(self.port), "--workers", "1", "--threads", "24"),
         }
@@ -80,7 +79,8 @@ class Stack:
             )
 
     def ensure(self) -> None:
-        """Starts what is missing and waits until everything is ready."""
+        """Starts what is missing and waits until everything is ready. Bells of this process ring here."""
+        configure(self.ctx.settings)
         for name in self.words:
             if name not in self.parts or self.parts[name].poll() is not None:
                 self.start(name)

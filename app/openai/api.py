@@ -1,0 +1,86 @@
+"""/v1/completions and /v1/models, for clients of OpenAI's API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from flask import Blueprint, Response, request
+from pydantic import ValidationError
+from werkzeug.exceptions import HTTPException
+
+from app.errors import BadInput, BasslineError, NotFound
+from app.events import sse
+from app.models import service as models
+from app.openai import service
+from app.openai.schemas import CompletionRequest
+from app.schemas import bad_input
+from app.web import context
+
+bp = Blueprint("openai_api", __name__, url_prefix="/v1")
+log = structlog.get_logger(__name__)
+
+
+@bp.post("/completions")
+def completions() -> Response | dict[str, Any]:
+    """n samples of a prompt within a budget; server-sent events with `"stream": true`."""
+    ctx = context()
+    asked = _request()
+    if asked.stream:
+        run_id = service.submit(ctx, asked)
+        return sse.stream(ctx, service.frames(ctx, run_id, asked))
+    sse.take_slot(ctx)
+    try:
+        return service.answer(ctx, service.submit(ctx, asked), asked)
+    finally:
+        ctx.streams.release()
+
+
+@bp.get("/models")
+def list_models() -> dict[str, Any]:
+    """The models that can be named."""
+    return {"object": "list", "data": [_model(m.ref) for m in models.list_models()]}
+
+
+@bp.get("/models/<path:name>")
+def show_model(name: str) -> dict[str, Any]:
+    """One of them. Raises BadInput for an unknown one."""
+    return _model(models.require_model(name).ref)
+
+
+@bp.route("/<path:rest>", methods=["GET", "POST"])
+def unknown(rest: str) -> Response:
+    """Everything else of OpenAI's API. Raises NotFound."""
+    raise NotFound(f"/v1/{rest} is not offered: use /v1/completions or /v1/models")
+
+
+@bp.errorhandler(BasslineError)
+def _ours(error: BasslineError) -> tuple[dict[str, Any], int]:
+    return service.error_document(error), service.status_of(error)
+
+
+@bp.errorhandler(HTTPException)
+def _http(error: HTTPException) -> tuple[dict[str, Any], int]:
+    status = error.code or 500
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    return {"error": {"message": error.description, "type": kind, "param": None, "code": None}}, status
+
+
+@bp.errorhandler(Exception)
+def _unforeseen(error: Exception) -> tuple[dict[str, Any], int]:
+    log.error("request failed", path=request.path, exc_info=error)
+    return _ours(BasslineError("something went wrong on the server; its log says what"))
+
+
+def _request() -> CompletionRequest:
+    body = request.get_json(silent=True)
+    if not isinstance(body, dict):
+        raise BadInput("the body is not a JSON object: send one with Content-Type: application/json")
+    try:
+        return CompletionRequest.model_validate(body)
+    except ValidationError as error:
+        raise bad_input(error) from None
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "bassline"}

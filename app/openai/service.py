@@ -1,0 +1,210 @@
+"""OpenAI's completions over the interactive path: a run of its own, whose samples become the choices."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import select
+from sqlalchemy.orm import selectinload, undefer
+
+from app.complete import service as complete
+from app.context import Context
+from app.db import utcnow
+from app.errors import BadInput, BasslineError, Busy, Conflict, NotFound
+from app.events import kinds, sse
+from app.events.bus import Event
+from app.openai.schemas import CompletionRequest
+from app.runs import ending
+from app.runs.decode import FAULT
+from app.runs.models import Run, RunTask
+from app.runs.reaper import LOST
+from app.runs.repository import get_run
+from app.samples.models import Sample
+from app.schemas import bad_input
+from app.states import RunState, TaskState
+
+TAKE_UP_S = 120.0
+BEAT_S = 1.0
+NAMES = {"budget_s": "budget", "target": "model"}  # ours -> OpenAI's
+
+
+def submit(ctx: Context, request: CompletionRequest) -> uuid.UUID:
+    """Stores the request and rings for it; returns the id of its run. Raises BadInput."""
+    try:
+        spec = request.decoding()
+        first = next((line.strip() for line in request.prompt[0].splitlines() if line.strip()), "prompt")
+        return complete.submit_prompts(ctx, spec, request.tasks(), name=first[:60])
+    except ValidationError as error:
+        raise bad_input(error) from None
+
+
+def answer(ctx: Context, run_id: uuid.UUID, request: CompletionRequest) -> dict[str, Any]:
+    """The completion object, when every sample is there. Raises Busy, BadInput or BasslineError."""
+    for _ in _follow(ctx, run_id):
+        pass
+    run, tasks = _ended(ctx, run_id)
+    choices = [
+        _choice(_index(task, sample, run), sample.raw, sample, request) for task in tasks for sample in task.samples
+    ]
+    return {**_head(run, request), "choices": choices, "usage": _usage(tasks), "bassline": _timing(run, tasks)}
+
+
+def frames(ctx: Context, run_id: uuid.UUID, request: CompletionRequest) -> Iterator[str]:
+    """The same as server-sent events: what is new of each choice, its end, and `[DONE]`; faults as an error object."""
+    sent: dict[int, str] = {}
+    try:
+        with ctx.database.read() as session:
+            head = _head(get_run(session, run_id), request)
+        for event in _follow(ctx, run_id):
+            if event is None:
+                yield ": waiting\n\n"  # without it a server never notices that its client has left
+            elif event.type == kinds.TEXT:
+                for sample in event.data["samples"]:
+                    index = int(event.data["task_id"].rpartition("/")[2]) * request.n + sample["index"]
+                    if new := _new(sent, index, sample["text"]):
+                        yield _frame({**head, "choices": [_choice(index, new)]})
+        run, tasks = _ended(ctx, run_id)
+        for task in tasks:
+            for sample in task.samples:
+                index = _index(task, sample, run)
+                new = _new(sent, index, sample.raw)
+                if sent[index] != sample.raw:
+                    raise BasslineError("a worker was lost and its text cannot be taken back: ask again")
+                yield _frame({**head, "choices": [_choice(index, new, sample, request)]})
+        if request.stream_options.include_usage:
+            yield _frame({**head, "choices": [], "usage": _usage(tasks), "bassline": _timing(run, tasks)})
+        yield "data: [DONE]\n\n"
+    except BasslineError as error:
+        yield _frame(error_document(error))
+
+
+def error_document(error: BasslineError) -> dict[str, Any]:
+    """An error in OpenAI's shape."""
+    kind = "invalid_request_error" if status_of(error) < 500 else "server_error"
+    # A list's field is named by its place, a fault of the whole request names its field in its first word.
+    field = (getattr(error, "field", None) or str(error).split(" ", 1)[0]).split(".")[0]
+    param = NAMES.get(field, field if field in CompletionRequest.model_fields else None)
+    code = "model_not_found" if status_of(error) == NotFound.status else error.code
+    return {"error": {"message": str(error), "type": kind, "param": param, "code": code}}
+
+
+def status_of(error: BasslineError) -> int:
+    """OpenAI's status: 404 for an unknown model, 400 for what is wrong otherwise."""
+    if isinstance(error, BadInput):
+        return NotFound.status if error.field == "target" else 400
+    return error.status
+
+
+def _follow(ctx: Context, run_id: uuid.UUID) -> Iterator[Event | None]:
+    """The run's events to its end, None every second without one. Whoever stops listening cancels the run."""
+    give_up = time.monotonic() + TAKE_UP_S
+    try:
+        for event in sse.follow(ctx, run_id, beat_s=BEAT_S):
+            yield event
+            if event is None and time.monotonic() > give_up and not _taken_up(ctx, run_id):
+                raise Busy(f"no worker took the prompt up within {TAKE_UP_S:g} seconds: try again later")
+    finally:
+        with contextlib.suppress(Conflict, NotFound):  # it has ended
+            ending.cancel(ctx, run_id)
+
+
+def _taken_up(ctx: Context, run_id: uuid.UUID) -> bool:
+    untouched = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state != TaskState.QUEUED).limit(1)
+    with ctx.database.read() as session:
+        return session.scalar(untouched) is not None
+
+
+def _ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
+    """The run and its tasks in order, samples loaded. Raises what kept it from being answered."""
+    wanted = (
+        select(RunTask)
+        .where(RunTask.run_id == run_id)
+        .order_by(RunTask.position)
+        .options(selectinload(RunTask.samples).options(undefer(Sample.logprobs), undefer(Sample.ends)))
+    )
+    with ctx.database.read() as session:
+        run, tasks = get_run(session, run_id), list(session.scalars(wanted))
+        complete = all(len(task.samples) == run.n for task in tasks)
+    if run.state is RunState.FINISHED and complete:
+        return run, tasks
+    fault = next((t.error for t in tasks if t.error), None) or run.error or f"the completion ended as {run.state}"
+    if fault.startswith((FAULT, LOST)) or run.state is not RunState.FAILED:
+        raise BasslineError(fault)
+    raise BadInput(fault)
+
+
+def _head(run: Run, request: CompletionRequest) -> dict[str, Any]:
+    return {
+        "id": f"cmpl-{run.id.hex}",
+        "object": "text_completion",
+        "created": int((run.created_at or utcnow()).timestamp()),
+        "model": request.model,
+    }
+
+
+def _choice(
+    index: int, text: str, sample: Sample | None = None, request: CompletionRequest | None = None
+) -> dict[str, Any]:
+    """A choice, or a piece of one; `sample` is given with the last piece."""
+    choice: dict[str, Any] = {"index": index, "text": text, "logprobs": None, "finish_reason": None}
+    if sample is None or request is None:
+        return choice
+    choice["finish_reason"] = "stop" if sample.finish_reason == "stop" else "length"
+    choice["bassline"] = {
+        "finish_reason": sample.finish_reason,
+        "finished_s": sample.finished_s,
+        "mean_logprob": sample.mean_logprob,
+    }
+    if request.logprobs is not None:
+        choice["logprobs"] = _logprobs(sample)
+    return choice
+
+
+def _logprobs(sample: Sample) -> dict[str, Any]:
+    """Of the chosen tokens, under the target at temperature 1; the alternatives are not kept.
+
+    A token is the part of the text that came with it, nothing for one that only begins a character.
+    """
+    # What was held back as the possible beginning of a stop string belongs to the last token.
+    ends = [*(sample.ends or [])[:-1], len(sample.raw)] if sample.ends else []
+    starts = [0, *ends[:-1]] if ends else []
+    return {
+        "tokens": [sample.raw[start:end] for start, end in zip(starts, ends, strict=True)],
+        "token_logprobs": sample.logprobs,
+        "top_logprobs": None,
+        "text_offset": starts,
+    }
+
+
+def _index(task: RunTask, sample: Sample, run: Run) -> int:
+    return task.position * run.n + sample.index
+
+
+def _new(sent: dict[int, str], index: int, text: str) -> str:
+    """What of a choice's text the client has not yet; text only grows, unless another worker began again."""
+    before = sent.setdefault(index, "")
+    if not text.startswith(before):
+        return ""
+    sent[index] = text
+    return text[len(before) :]
+
+
+def _usage(tasks: list[RunTask]) -> dict[str, int]:
+    prompt = sum(t.n_prompt_tokens or 0 for t in tasks)
+    completion = sum(s.n_tokens for t in tasks for s in t.samples)
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def _timing(run: Run, tasks: list[RunTask]) -> dict[str, Any]:
+    """Where the run is kept, and the seconds of each prompt: waiting, and decoding."""
+    return {"run": str(run.id), "queue_s": [t.queue_s for t in tasks], "wall_s": [t.wall_s for t in tasks]}
+
+
+def _frame(document: dict[str, Any]) -> str:
+    return f"data: {json.dumps(document)}\n\n"

@@ -1,0 +1,1 @@
+"""Targets that another server decodes."""

@@ -1,0 +1,49 @@
+"""A service with a fake engine behind HTTP, and OpenAI's client on it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import openai
+from waitress.server import create_server
+
+from app.context import Context
+from app.db import Database
+from app.embedded import Embedded
+from app.events.bus import MemoryBus
+from app.factory import create_app
+from app.settings import Settings
+from tests.fakes import FakeEngine, FakeGrader
+
+MODEL = "smollm2-135m"
+
+
+@contextlib.contextmanager
+def client_of(app) -> Iterator[openai.OpenAI]:
+    """OpenAI's client on the application, over HTTP."""
+    server = create_server(app, host="127.0.0.1", port=0, threads=16)
+
+    def run() -> None:
+        with contextlib.suppress(OSError):  # waitress knows no other end than a closed socket
+            server.run()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    with openai.OpenAI(base_url=f"http://127.0.0.1:{server.effective_port}/v1", api_key="none", max_retries=0) as found:
+        yield found
+    server.close()
+    thread.join(10)
+
+
+@contextlib.contextmanager
+def served_service(folder: Path) -> Iterator[tuple[Context, openai.OpenAI]]:
+    """An embedded service with a fake engine, and a client."""
+    settings = Settings(_env_file=None, data_dir=folder)
+    engine = FakeEngine()
+    ctx = Context(settings, Database(settings.database), MemoryBus(), lambda config, on_progress: engine, FakeGrader)
+    with Embedded(ctx, "test"), client_of(create_app(ctx)) as client:
+        yield ctx, client
+    ctx.database.dispose()

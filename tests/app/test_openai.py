@@ -1,0 +1,142 @@
+"""OpenAI's own client works against /v1: choices, streams, stops, budgets, errors."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import openai
+import pytest
+
+from app.celery_app import configure
+from app.factory import create_app
+from app.openai import service
+from app.runs.models import Run
+from app.runs.repository import list_runs
+from app.states import RunKind, RunState
+from tests.app.openai_service import MODEL, client_of, served_service
+from tests.fakes import RIGHT, WRONG, FakeEngine
+
+PROMPT = "def add(a, b):\n"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with served_service(tmp_path_factory.mktemp("openai")) as found:
+        yield found
+
+
+@pytest.fixture
+def client(served) -> openai.OpenAI:
+    return served[1]
+
+
+@pytest.fixture
+def engine(served) -> FakeEngine:
+    """The fake, as if new."""
+    found = served[0].load_engine(None, None)
+    found.__init__()
+    return found
+
+
+def newest(ctx) -> Run:
+    with ctx.database.read() as session:
+        return list_runs(session, kinds=(RunKind.COMPLETE,))[0]
+
+
+def test_n_choices_of_each_prompt_with_usage(client):
+    answer = client.completions.create(model=MODEL, prompt=[PROMPT, PROMPT * 2], n=2, max_tokens=8)
+    assert [(c.index, c.text, c.finish_reason) for c in answer.choices] == [
+        (0, RIGHT, "stop"),
+        (1, WRONG, "stop"),
+        (2, RIGHT, "stop"),
+        (3, WRONG, "stop"),
+    ]
+    assert answer.usage.completion_tokens == 16
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens + 16
+    assert answer.choices[0].bassline["finished_s"] == pytest.approx(0.1)
+
+
+def test_the_engine_is_asked_for_what_the_client_said(client, engine):
+    client.completions.create(
+        model=MODEL, prompt=PROMPT, n=3, max_tokens=7, temperature=0.5, top_p=0.9, seed=5, stop=["\n\n"],
+        extra_body={"budget": 1.5},
+    )  # fmt: skip
+    (request,) = engine.requests
+    assert (request.prompt, request.n, request.max_new_tokens, request.seed) == (PROMPT, 3, 7, 5)
+    assert (request.sampling.temperature, request.sampling.top_p) == (0.5, 0.9)
+    assert (request.stop, request.budget_s) == (("\n\n",), 1.5)
+
+
+def test_logprobs_are_those_of_the_chosen_tokens(client):
+    (choice,) = client.completions.create(model=MODEL, prompt=PROMPT, logprobs=1).choices
+    assert choice.logprobs.tokens == ["    ", "return", " a", " + b\n"]
+    assert choice.logprobs.token_logprobs == [-0.1] * 4
+    assert choice.logprobs.text_offset == [0, 4, 10, 12]
+
+
+def test_a_stream_adds_up_to_the_answer(client):
+    stream = client.completions.create(
+        model=MODEL, prompt=PROMPT, n=2, stream=True, stream_options={"include_usage": True}
+    )
+    texts, reasons, usage = ["", ""], [None, None], None
+    for chunk in stream:
+        usage = chunk.usage or usage
+        for choice in chunk.choices:
+            texts[choice.index] += choice.text
+            reasons[choice.index] = choice.finish_reason or reasons[choice.index]
+    assert (texts, reasons) == ([RIGHT, WRONG], ["stop", "stop"])
+    assert usage.completion_tokens == 8
+
+
+def test_a_client_that_leaves_its_stream_cancels_the_work(served, client, engine, monkeypatch):
+    monkeypatch.setattr(service, "BEAT_S", 0.05)
+    engine.hold = threading.Event()
+    stream = client.completions.create(model=MODEL, prompt=PROMPT, stream=True)
+    assert engine.started.wait(10)
+    stream.close()
+    limit = time.monotonic() + 10
+    while newest(served[0]).state is not RunState.CANCELLED:
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+
+
+def test_a_prompt_that_nobody_takes_up_is_refused_and_forgotten(ctx, monkeypatch):
+    monkeypatch.setattr(service, "BEAT_S", 0.01)
+    monkeypatch.setattr(service, "TAKE_UP_S", 0.1)
+    configure(ctx.settings, in_process=True)  # and no worker
+    with client_of(create_app(ctx)) as client:
+        with pytest.raises(openai.InternalServerError) as refused:
+            client.completions.create(model=MODEL, prompt=PROMPT)
+        assert refused.value.status_code == 503
+        assert refused.value.response.headers["Retry-After"]
+    assert newest(ctx).state is RunState.CANCELLED
+
+
+def test_models_are_listed_and_shown(client):
+    assert MODEL in [m.id for m in client.models.list()]
+    assert client.models.retrieve(MODEL).id == MODEL
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "param"),
+    [
+        ({"model": "no-such-model"}, openai.NotFoundError, "model"),
+        ({"n": 0}, openai.BadRequestError, "n"),
+        ({"prompt": []}, openai.BadRequestError, "prompt"),
+        ({"prompt": [1, 2, 3]}, openai.BadRequestError, "prompt"),
+        ({"echo": True}, openai.BadRequestError, None),
+        ({"extra_body": {"budget": -1}}, openai.BadRequestError, "budget"),
+        ({"prompt": "x" * 5000}, openai.BadRequestError, "prompt"),  # longer than the model can look at
+    ],
+)
+def test_errors_have_openais_shape_and_say_what_to_do(client, asked, kind, param):
+    with pytest.raises(kind) as refused:
+        client.completions.create(**{"model": MODEL, "prompt": PROMPT, **asked})
+    assert refused.value.param == param
+    assert len(refused.value.body["message"]) > 20
+
+
+def test_what_is_not_offered_says_so(client):
+    with pytest.raises(openai.NotFoundError, match="use /v1/completions"):
+        client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "hi"}])

@@ -1,0 +1,196 @@
+"""Targets of other servers: same budget and grading, timed at this side; our own server is the other side here."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from app import ports
+from app.errors import BadInput
+from app.remote.engine import RemoteEngine
+from app.remote.target import KEY, RemoteTarget, parse, require_allowed
+from app.runs import grade, prepare, service
+from app.runs.decode import decode_task
+from app.runs.repository import get_run, tasks_with_samples
+from app.runs.schemas import RunSpec, parse_spec
+from app.states import RunState
+from decoding.model_errors import ModelError
+from decoding.request import Request, RequestError
+from tests.app.openai_service import MODEL, served_service
+from tests.fakes import RIGHT, WRONG, FakeEngine
+
+SECRET = "sk-very-secret"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with served_service(tmp_path_factory.mktemp("remote")) as found:
+        yield found
+
+
+@pytest.fixture
+def far_engine(served) -> FakeEngine:
+    """The engine on the other side, as if new."""
+    found = served[0].load_engine(None, None)
+    found.__init__()
+    return found
+
+
+@pytest.fixture
+def target(served) -> RemoteTarget:
+    return RemoteTarget(MODEL, str(served[1].base_url).rstrip("/"))
+
+
+@pytest.fixture
+def crooked() -> Iterator[tuple[str, list]]:
+    """A server that says what the test puts into `answers` as (status, headers, lines); and what it was sent."""
+    answers: list = []
+    seen: list = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_error(404)
+
+        def do_POST(self):
+            seen.append(self.headers)
+            self.rfile.read(int(self.headers["Content-Length"]))
+            status, headers, lines = answers.pop(0)
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            for line in lines:
+                if callable(line):
+                    line()
+                else:
+                    self.wfile.write(line.encode())
+                    self.wfile.flush()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1", answers, seen
+    server.shutdown()
+    server.server_close()
+
+
+EVENTS = {"Content-Type": "text/event-stream"}
+
+
+def chunk(index: int, text: str, reason: str | None = None) -> str:
+    choice = {"index": index, "text": text, "finish_reason": reason, "logprobs": None}
+    return "data: " + json.dumps({"id": "c", "object": "text_completion", "choices": [choice]}) + "\n\n"
+
+
+def test_samples_come_with_texts_logprobs_and_this_sides_times(far_engine, target):
+    updates = []
+    done = RemoteEngine.load(target).generate(
+        Request("def add(a, b):\n", n=2, seed=3, budget_s=20, max_new_tokens=9, stop=("\n\n",)), updates.extend
+    )
+    assert [(s.text, s.finish_reason, s.n_tokens) for s in done.samples] == [(RIGHT, "stop", 4), (WRONG, "stop", 4)]
+    assert done.samples[1].mean_logprob == pytest.approx(-0.2)
+    assert all(0 < s.first_token_s <= s.finished_s <= done.wall_s for s in done.samples)
+    assert done.n_prompt_tokens == len("def add(a, b):\n")
+    assert updates[-1].finish_reason == "stop"
+    (heard,) = far_engine.requests
+    assert (heard.prompt, heard.n, heard.seed, heard.max_new_tokens, heard.stop) == (
+        "def add(a, b):\n", 2, 3, 9, ("\n\n",),
+    )  # fmt: skip
+
+
+def test_a_server_that_is_late_is_left_at_the_deadline_with_what_it_said(crooked):
+    url, answers, _ = crooked
+    late = threading.Event()
+    answers.append((200, EVENTS, [chunk(0, "ret"), chunk(1, "x", "stop"), lambda: late.wait(20), chunk(0, "urn")]))
+    done = RemoteEngine(RemoteTarget("m", url)).generate(Request("p", n=2, budget_s=0.5))
+    late.set()
+    assert 0.5 <= done.wall_s < 1.5
+    assert [(s.text, s.finish_reason) for s in done.samples] == [("ret", "deadline"), ("x", "stop")]
+    assert [s.n_tokens for s in done.samples] == [1, 1]
+
+
+def test_cancelling_hangs_up_within_a_moment(far_engine, target):
+    far_engine.hold = threading.Event()
+    cancelled = threading.Event()
+    threading.Timer(0.3, cancelled.set).start()
+    started = time.monotonic()
+    done = RemoteEngine.load(target).generate(Request("p", budget_s=30), None, cancelled.is_set)
+    assert time.monotonic() - started < 2
+    assert [s.finish_reason for s in done.samples] == ["cancelled"]
+
+
+def test_waiting_for_a_busy_server_is_outside_the_clock(crooked):
+    url, answers, seen = crooked
+    answers += [(503, {"Retry-After": "0.3"}, []), (200, EVENTS, [chunk(0, "ok", "stop")])]
+    done = RemoteEngine(RemoteTarget("m", url)).generate(Request("p", budget_s=10))
+    assert len(seen) == 2
+    assert done.samples[0].finished_s < 0.3
+
+
+def test_a_stream_that_breaks_off_leaves_samples_that_say_so(crooked):
+    url, answers, _ = crooked
+    answers.append((200, EVENTS, [chunk(0, "half")]))
+    (sample,) = RemoteEngine(RemoteTarget("m", url)).generate(Request("p", budget_s=10)).samples
+    assert (sample.text, sample.finish_reason) == ("half", "error")
+
+
+def test_the_key_is_sent_and_never_told(crooked, monkeypatch):
+    url, answers, seen = crooked
+    monkeypatch.setenv(KEY, SECRET)
+    answers.append((400, {}, [json.dumps({"error": {"message": f"bad key {SECRET}"}})]))
+    engine = RemoteEngine(RemoteTarget("m", url))
+    with pytest.raises(RequestError) as refused:
+        engine.generate(Request("p", budget_s=10))
+    assert seen[0]["Authorization"] == f"Bearer {SECRET}"
+    assert SECRET not in f"{refused.value} {engine.provenance()}"
+
+
+def test_an_endpoint_that_is_not_there_is_said_before_anything_is_decoded():
+    with pytest.raises(ModelError, match="cannot be reached"):
+        RemoteEngine.load(RemoteTarget("m", "http://127.0.0.1:9/v1"))
+
+
+def test_a_run_is_decoded_there_and_graded_here(ctx, spec, target, far_engine):
+    ctx.load_engine = ports.load_engine
+    chosen = spec(target=f"openai:{target.model}@{target.base_url}")
+    run_id = service.submit(ctx, chosen, pinned_worker=ctx.worker_name)
+    prepare.prepare_run(ctx, run_id)
+    with ctx.database.read() as session:
+        jobs = [t.id for t in tasks_with_samples(session, run_id)]
+    for job_id in jobs:
+        decode_task(ctx, job_id)
+        grade.grade_task(ctx, job_id)
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+        assert (run.state, run.error) == (RunState.FINISHED, None)
+        assert (run.figures["pass_first"], run.figures["pass_at_1"], run.figures["tokens"]) == (1.0, 0.5, 24)
+        assert run.figures["mean_acceptance_length"] is None
+        assert (run.drafter, run.provenance["device"], run.provenance["timed"]) == ("none", "remote", "at the client")
+        assert run.provenance["endpoint"] == target.base_url
+
+
+def test_a_submitted_run_may_name_only_endpoints_that_the_operator_listed(ctx, spec):
+    with pytest.raises(BadInput, match="BASSLINE_REMOTE_ENDPOINTS"):
+        service.submit(ctx, spec(target="openai:m@http://10.0.0.1/v1"))
+    require_allowed("openai:m@http://10.0.0.1/v1", "http://a/v1 http://10.0.0.1/v1/")
+
+
+@pytest.mark.parametrize("target", ["openai:m", "openai:@http://a/v1", "openai:m@ftp://a", "openai:m@http://key@a/v1"])
+def test_a_target_that_is_no_address_is_refused(target):
+    with pytest.raises(BadInput):
+        parse(target)
+
+
+def test_the_model_may_have_slashes_and_the_drafter_is_the_others_business():
+    assert parse("openai:org/model-7b@https://a.example/v1/") == RemoteTarget("org/model-7b", "https://a.example/v1")
+    remote = {"target": "openai:m@http://a/v1"}
+    assert parse_spec(RunSpec, remote).drafter == "none"
+    with pytest.raises(BadInput, match="leave it out"):
+        parse_spec(RunSpec, {**remote, "drafter": "ngram"})
