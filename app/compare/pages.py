@@ -55,11 +55,11 @@ def _comparison(a: Run, b: Run, budget: float | None) -> dict[str, Any]:
 
 def _changes(a: Run, b: Run) -> list[tuple[str, object, object]]:
     pairs = zip(shown.configuration(a), shown.configuration(b), strict=True)
-    changed = [(label, x, y) for (label, x), (_, y) in pairs if x != y]
+    changed: list[tuple[str, object, object]] = [(label, x, y) for (label, x), (_, y) in pairs if x != y]
     for key in sorted({*a.provenance, *b.provenance}):
-        x, y = a.provenance.get(key), b.provenance.get(key)
-        if x != y:
-            changed.append((key.replace("_", " ").capitalize(), x, y))
+        line = (key.replace("_", " ").capitalize(), a.provenance.get(key), b.provenance.get(key))
+        if line[1] != line[2] and line not in changed:
+            changed.append(line)
     return changed
 
 

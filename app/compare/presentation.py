@@ -38,10 +38,14 @@ class Share:
         if r.p < ALPHA:
             better = "B" if r.delta > 0 else "A"
             return f"{better} is better beyond chance: McNemar {self.p} over {r.n_tasks} tasks."
+        seen = (
+            f"{points(abs(r.delta)).lstrip('+')} points are below what {r.n_tasks} tasks can show; a"
+            if abs(r.delta) < r.detectable
+            else f"Over {r.n_tasks} tasks a"
+        )
         return (
-            f"No difference beyond chance: McNemar {self.p}. {points(abs(r.delta)).lstrip('+')} points are below "
-            f"what {r.n_tasks} tasks can show; a true difference would have to be about {100 * r.detectable:.1f} "
-            "points to be seen in four of five such comparisons."
+            f"No difference beyond chance: McNemar {self.p}. {seen} true difference would have to be about "
+            f"{100 * r.detectable:.1f} points to be seen in four of five such comparisons."
         )
 
     @property
