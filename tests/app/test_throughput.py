@@ -181,20 +181,11 @@ def test_a_remote_target_is_refused():
 
 
 @pytest.mark.model
-def test_a_real_model_decodes_tasks_side_by_side_as_it_does_one_by_one(ctx, spec):
+def test_a_real_model_decodes_tasks_side_by_side(ctx, prepared):
     ctx.load_engine = ports.load_engine
-    made = {}
-    with Embedded(ctx, "test"):
-        for throughput in (False, True):
-            asked = spec(
-                throughput=throughput, temperature=0, max_tokens=16, budget_s=60, dtype="float32", drafter="none"
-            )
-            run_id = service.submit(ctx, asked)
-            wait_until(ended(ctx, run_id), 60)
-            made[throughput] = rows(ctx, run_id)
-    assert [[s.raw for s in t.samples] for t in made[True]] == [[s.raw for s in t.samples] for t in made[False]]
-    one, together = (
-        busy_s(((t.queued_at, t.queue_s, t.wall_s) for t in made[x]), together=True) for x in (False, True)
-    )
-    assert sum(t.wall_s for t in made[False]) == pytest.approx(one)
-    assert sum(t.wall_s for t in made[True]) > together
+    run_id, ids = prepared(max_tokens=8, budget_s=60, drafter="none")
+    decode_task(ctx, ids[0])
+    found = rows(ctx, run_id)
+    assert [(row.state, len(row.samples)) for row in found] == [(TaskState.DECODED, 2)] * 3
+    walls = [(row.queued_at, row.queue_s, row.wall_s) for row in found]
+    assert busy_s(walls, together=True) < busy_s(walls, together=False)
