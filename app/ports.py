@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from app.errors import Unavailable
@@ -10,7 +10,7 @@ from app.remote import target
 
 if TYPE_CHECKING:
     from decoding.config import EngineConfig
-    from decoding.request import Completion, OnUpdate, Request, ShouldCancel
+    from decoding.request import Completion, OnUpdate, OnUpdateOf, Request, RequestError, ShouldCancel
     from evaluation.datasets import Task
     from evaluation.grading import Verdict
 
@@ -32,6 +32,14 @@ class Engine(Protocol):
         self, request: Request, on_update: OnUpdate | None = None, should_cancel: ShouldCancel | None = None
     ) -> Completion:
         """n samples of one prompt before its deadline; RequestError for a request that cannot be honoured."""
+
+    def generate_many(
+        self,
+        requests: Iterable[Request],
+        on_update: OnUpdateOf | None = None,
+        should_cancel: ShouldCancel | None = None,
+    ) -> Iterator[tuple[int, Completion | RequestError]]:
+        """(position, outcome) of requests decoded in one batch, each taken from `requests` when there is room."""
 
     def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
         """The messages in the target's chat template with the reply opened by `reply_prefix`."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from types import SimpleNamespace
 
 from decoding.request import Completion, Request, RequestError, Sample, Update
@@ -18,6 +20,7 @@ class FakeEngine:
     """Answers `RIGHT` on even sample indices and `WRONG` on odd ones; sample i finishes 0.1 * (i + 1) s in.
 
     `hold` makes generate() wait until it is set (or the caller cancels), as a slow model would.
+    `places` requests find room in one batch; `most_together` is how many did at most.
     """
 
     has_chat_template = False
@@ -28,6 +31,8 @@ class FakeEngine:
         self.hold = hold
         self.started = threading.Event()
         self.requests: list[Request] = []
+        self.places = 2
+        self.most_together = 0
 
     def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
         return "\n".join(m["content"] for m in messages) + reply_prefix
@@ -64,6 +69,22 @@ class FakeEngine:
             )
         rounds: list = [SimpleNamespace(draft_s=0.01, verify_s=0.02, other_s=0.001)]  # all that app/ reads of a round
         return Completion(samples, len(request.prompt), rounds, 0.05, 0.1 * request.n)
+
+    def generate_many(self, requests, on_update=None, should_cancel=None):
+        """Up to `places` requests at a time, each answered by generate(), the longest waiting first."""
+        incoming, together = enumerate(requests), deque[tuple[int, Request]]()
+        while True:
+            while len(together) < self.places and (arrival := next(incoming, None)):
+                together.append(arrival)
+            self.most_together = max(self.most_together, len(together))
+            if not together:
+                return
+            position, request = together.popleft()
+            try:
+                told = partial(on_update, position) if on_update else None
+                yield position, self.generate(request, told, should_cancel)
+            except RequestError as error:
+                yield position, error
 
     @staticmethod
     def _sample(request: Request, i: int, cancelled: bool) -> Sample:

@@ -38,6 +38,11 @@ from app.states import RunKind, RunState, TaskState
     help="take up no further task so many seconds after decoding began",
 )
 @click.option(
+    "--throughput",
+    is_flag=True,
+    help="decode several tasks in one batch: more tokens per second, later answers; the run is not ranked",
+)
+@click.option(
     "--compare-plain",
     type=int,
     default=0,
@@ -59,6 +64,10 @@ def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
         raise BadInput("task and limit exclude each other: give --task ID or --limit K", "limit")
     if compare_plain < 0:
         raise BadInput(f"compare-plain is {compare_plain}: give how many prompts, 0 or more", "compare_plain")
+    if compare_plain and spec.throughput:
+        raise BadInput(
+            "compare-plain compares tasks decoded one at a time: leave it out, or --throughput", "compare_plain"
+        )
     ctx = common.opened_context()
     service.check(ctx, spec)
     ctx.make_grader()  # refuse before anything is decoded
@@ -95,7 +104,7 @@ def _with_speedup(ctx: Context, run: Run, spec: RunSpec, k: int) -> Run:
     plain = foreground.work(ctx, plain_id)
     with ctx.database.session() as session:
         stored = get_run(session, run.id)
-        speedup = figures.speedup(ours, tasks_with_samples(session, plain.id))
+        speedup = figures.speedup(run, ours, plain, tasks_with_samples(session, plain.id))
         _note(stored, speedup_over_plain=speedup, speedup_tasks=len(same))
         return stored
 

@@ -37,6 +37,7 @@ def configuration(run: Run) -> list[tuple[str, str]]:
             f"at most {run.max_tokens} tokens",
         ),
         ("budget", f"{run.budget_s:g} s per task"),
+        ("decoded for", "throughput: several tasks in one batch" if run.throughput else "latency: one task at a time"),
         ("prompt mode", run.prompt_mode_used or run.prompt_mode),
         (
             "device",

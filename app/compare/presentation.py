@@ -99,6 +99,11 @@ def notes(a: Run, b: Run, found: RunComparison) -> list[str]:
         out.append(
             "The runs were measured on different devices or number formats: only shares can be compared, no times."
         )
+    if a.throughput or b.throughput:
+        which = "Both were" if a.throughput and b.throughput else "A was" if a.throughput else "B was"
+        out.append(
+            f"{which} decoded for throughput: times of tasks that share an engine, and shares by them, are later."
+        )
     if a.n != b.n:
         out.append(f"A has n = {a.n} samples per task, B {b.n}: with more, Pass@All is higher by chance alone.")
     if (left := max(a.n_tasks, b.n_tasks) - found.first.n_tasks) > 0:

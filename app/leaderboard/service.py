@@ -30,6 +30,7 @@ FINGERPRINTED = (
     "seed",
     "max_tokens",
     "prompt_mode_used",
+    "throughput",
 )
 
 
@@ -135,5 +136,7 @@ def _label(run: Run) -> str | None:
     assert run.curve is not None
     if run.state is not RunState.FINISHED:
         return str(run.state)
+    if run.throughput:
+        return "throughput"  # its times are those of an engine that tasks share
     missing = run.dataset.n_tasks - len(run.excluded) - run.curve.n_tasks
     return f"{run.curve.n_tasks} of {run.dataset.n_tasks} tasks" if missing > 0 else None

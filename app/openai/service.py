@@ -21,10 +21,10 @@ from app.events import kinds, sse
 from app.events.bus import Event
 from app.openai.schemas import CompletionRequest
 from app.runs import ending
-from app.runs.decode import FAULT
 from app.runs.models import Run, RunTask
 from app.runs.reaper import LOST
 from app.runs.repository import get_run
+from app.runs.taken import FAULT
 from app.samples.models import Sample
 from app.schemas import bad_input
 from app.states import RunState, TaskState

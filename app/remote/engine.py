@@ -6,7 +6,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,17 @@ import openai
 
 from app.remote.target import KEY, RemoteTarget
 from decoding.model_errors import ModelError
-from decoding.request import Completion, FinishReason, OnUpdate, Request, RequestError, Sample, ShouldCancel, Update
+from decoding.request import (
+    Completion,
+    FinishReason,
+    OnUpdate,
+    OnUpdateOf,
+    Request,
+    RequestError,
+    Sample,
+    ShouldCancel,
+    Update,
+)
 
 if TYPE_CHECKING:
     from openai.types import Completion as Chunk
@@ -114,6 +124,15 @@ class RemoteEngine:
                 sample.finish_reason, sample.finished_s = cut, wall_s  # type: ignore[assignment]
         first = min((s.first_token_s for s in samples if s.first_token_s is not None), default=wall_s)
         return Completion(list[Sample](samples), usage or 0, [], first, wall_s)
+
+    def generate_many(
+        self,
+        requests: Iterable[Request],
+        on_update: OnUpdateOf | None = None,
+        should_cancel: ShouldCancel | None = None,
+    ) -> Iterator[tuple[int, Completion | RequestError]]:
+        """Raises RequestError: how requests share a batch is the server's to decide."""
+        raise RequestError("throughput is true: a remote target decodes one task at a time, leave it out")
 
     def _listen(
         self,

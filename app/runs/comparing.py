@@ -23,7 +23,8 @@ class RunComparison:
     """`other` against `reference` at `budget_s` seconds.
 
     `first` and `every` compare Pass@First and Pass@All (delta is other - reference, wins are tasks that only `other`
-    solves). `speed` is tokens per second of `other` over `reference` on common tasks, None where the devices differ.
+    solves). `speed` is tokens per second of `other` over `reference` on common tasks, None where the devices differ
+    or figures.speedup has none.
     `changed` lists settings that differ as name -> (reference's, other's). `outcomes` are the graded samples of
     `other` and of `reference`, for what else may be computed from them.
     """
@@ -63,7 +64,7 @@ def compare_runs(session: Session, reference: Run, other: Run, budget_s: float |
     a, b = figures.graded_outcomes(ours), figures.graded_outcomes(theirs)
     if not {o.task_id for o in a} & {o.task_id for o in b}:
         raise BadInput("the two runs have no graded task in common: finish one of them first", "run")
-    names = [*DecodingSpec.model_fields, "prompt_mode_used"]
+    names = [*DecodingSpec.model_fields, "prompt_mode_used", "throughput"]
     pairs = {name: (getattr(reference, name), getattr(other, name)) for name in names}
     return RunComparison(
         reference,
@@ -71,7 +72,7 @@ def compare_runs(session: Session, reference: Run, other: Run, budget_s: float |
         budget,
         statistics.compare(a, b, budget),
         statistics.compare(a, b, budget, None),
-        figures.speedup(ours, theirs) if same_device(reference, other) else None,
+        figures.speedup(other, ours, reference, theirs) if same_device(reference, other) else None,
         {name: values for name, values in pairs.items() if values[0] != values[1]},
         (a, b),
     )

@@ -40,6 +40,7 @@ class RunInfo(Shown):
     prompt_mode: str
     prompt_mode_used: str | None
     time_limit_s: float | None
+    throughput: bool = Field(description="several tasks were decoded in one batch")
     command: str = Field(description="repeats the run from a shell")
     provenance: dict[str, JsonValue] = Field(description="model hashes, versions, device, git commit")
     created_at: dt.datetime

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from app.runs.models import Run, RunCurve, RunTask
 from app.runs.repository import tasks_with_samples
+from app.runs.walls import busy_s
 from app.samples.models import Sample
 from app.states import PASSED, SANDBOX_ERROR, TaskState
 from evaluation import metrics
@@ -34,8 +35,8 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> dict[str, Any]:
 
     `tasks` were graded (or decoded, for a run without tests) out of `tasks_selected`; shares are over `tasks`, at the
     run's budget, selector mean_logprob, with Wilson's 95 % intervals. ms_per_token_first, _last and _all are means
-    over tasks, over the finished samples (metrics.Latency). tokens_per_s is all tokens over
-    all decoding time. mean_acceptance_length counts the token that every round adds besides the accepted ones.
+    over tasks, over the finished samples (metrics.Latency). tokens_per_s is all tokens over all decoding time
+    (walls.busy_s). mean_acceptance_length counts the token that every round adds besides the accepted ones.
     first_finished_* are quantiles over tasks of the time to the first finished sample. Tasks with a sandbox fault are
     left out and counted in tasks_sandbox_error.
     """
@@ -56,7 +57,7 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> dict[str, Any]:
         "selector": SELECTOR,
         "budget_s": run.budget_s,
         **_shares(run, graded),
-        **_speeds(decoded),
+        **_speeds(run, decoded),
         "budget_overrun_max_s": max((max(0.0, (t.wall_s or 0.0) - run.budget_s) for t in decoded), default=None),
         "first_finished_p50_s": _quantile(first, 0.5),
         "first_finished_p95_s": _quantile(first, 0.95),
@@ -74,11 +75,16 @@ def curve(run: Run, tasks: Sequence[RunTask]) -> tuple[list[float], list[float],
     return budgets, list(found.pass_first), list(found.pass_all)
 
 
-def speedup(run_tasks: Sequence[RunTask], plain_tasks: Sequence[RunTask]) -> float | None:
-    """Tokens per second of a run over those of plain decoding, on the tasks that both have finished."""
-    plain = {t.task_pk: t for t in plain_tasks if t.state == TaskState.FINISHED}
-    ours = {t.task_pk: t for t in run_tasks if t.state == TaskState.FINISHED and t.task_pk in plain}
-    fast, slow = _tokens_per_s(list(ours.values())), _tokens_per_s([plain[key] for key in ours])
+def speedup(run: Run, run_tasks: Sequence[RunTask], plain: Run, plain_tasks: Sequence[RunTask]) -> float | None:
+    """Tokens per second of a run over those of plain decoding, on the tasks that both have finished.
+
+    None for a run for throughput with finished tasks that the other has not: their time cannot be told apart.
+    """
+    ours, theirs = ({t.task_pk: t for t in ts if t.state == TaskState.FINISHED} for ts in (run_tasks, plain_tasks))
+    both = [key for key in ours if key in theirs]
+    if any(r.throughput and len(both) < len(done) for r, done in ((run, ours), (plain, theirs))):
+        return None
+    fast, slow = _tokens_per_s(run, [ours[k] for k in both]), _tokens_per_s(plain, [theirs[k] for k in both])
     return fast / slow if fast and slow else None
 
 
@@ -105,7 +111,7 @@ def _shares(run: Run, graded: Sequence[RunTask]) -> dict[str, Any]:
     }
 
 
-def _speeds(decoded: Sequence[RunTask]) -> dict[str, Any]:
+def _speeds(run: Run, decoded: Sequence[RunTask]) -> dict[str, Any]:
     outcomes = _outcomes(decoded)
     latency = metrics.latency(outcomes) if outcomes else metrics.Latency(None, None, None)
     samples = [s for t in decoded for s in t.samples]
@@ -115,13 +121,13 @@ def _speeds(decoded: Sequence[RunTask]) -> dict[str, Any]:
         "ms_per_token_last": latency.last,
         "ms_per_token_all": latency.all,
         "tokens": sum(s.n_tokens for s in samples),
-        "tokens_per_s": _tokens_per_s(decoded),
+        "tokens_per_s": _tokens_per_s(run, decoded),
         "mean_acceptance_length": 1 + sum(s.n_accepted for s in samples) / rounds if rounds else None,
     }
 
 
-def _tokens_per_s(tasks: Sequence[RunTask]) -> float | None:
-    wall = math.fsum(t.wall_s or 0.0 for t in tasks)
+def _tokens_per_s(run: Run, tasks: Sequence[RunTask]) -> float | None:
+    wall = busy_s(((t.queued_at, t.queue_s, t.wall_s) for t in tasks), together=run.throughput)
     return sum(s.n_tokens for t in tasks for s in t.samples) / wall if wall else None
 
 

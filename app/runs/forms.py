@@ -67,4 +67,6 @@ def _sentences(kind: type[DecodingSpec], error: ValidationError) -> dict[str, st
 
 
 def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else ""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -68,15 +68,23 @@ class Lease:
                 log.warning("storing failed", run_task=str(self._held.run_task_id), error=reason(error))
                 time.sleep(TRY_AGAIN_S)
 
-    def __enter__(self) -> Self:
+    def begin(self) -> None:
+        """Starts the heartbeat."""
         self._thread.start()
+
+    def end(self) -> None:
+        """Ends the heartbeat; the job, if it is still ours, is lost when the lease runs out."""
+        self._over.set()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        self.begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
-        self._thread.join()
+        self.end()
 
     def _watch(self) -> None:
         settings = self._ctx.settings

@@ -6,7 +6,7 @@ import datetime as dt
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint, false
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.datasets.models import Dataset, Task
@@ -22,7 +22,9 @@ class Run(Identified, Base):
 
     `n_tasks` counts the tasks asked for after exclusion; `excluded` lists `{"task_id", "reason"}` of those whose
     canonical solution fails here. `pinned_worker` names the only process that may work the run (`bassline eval`);
-    None means any worker. `figures` is None until the run has ended once (see app/runs/figures.py for its keys).
+    None means any worker.
+    `throughput` asks for several tasks in one batch. `figures` is None until the run
+    has ended once (see app/runs/figures.py for its keys).
     `provenance` is what the engine reported when the first task was decoded, plus versions and the git commit.
     """
 
@@ -53,6 +55,7 @@ class Run(Identified, Base):
     prompt_mode: Mapped[str] = mapped_column(String(20))
     prompt_mode_used: Mapped[str | None] = mapped_column(String(20))
     time_limit_s: Mapped[float | None]
+    throughput: Mapped[bool] = mapped_column(default=False, server_default=false())
 
     n_tasks: Mapped[int]
     excluded: Mapped[list[dict[str, Any]]] = mapped_column(default=list)

@@ -228,7 +228,14 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> Timin
         Score("Worst overrun", f"{1000 * max(past):.0f}", "ms", f"past the budget of {seconds(run.budget_s)}"),
     ]
     if (rate := figures.get("tokens_per_s")) is not None:
-        cards.append(Score("Throughput", count(rate), "tokens/s", "all samples of a task together"))
+        cards.append(
+            Score(
+                "Throughput",
+                count(rate),
+                "tokens/s",
+                "all tasks of a batch together" if run.throughput else "all samples of a task together",
+            )
+        )
     rounds = [t.n_rounds for t in decoded if t.n_rounds is not None]
     if rounds:
         cards.append(Score("Rounds", decimal(fmean(rounds), 1), "", "draft, verify, accept; mean per task"))
@@ -271,6 +278,7 @@ def configuration(run: Run) -> list[tuple[str, object]]:
         ("Number format", run.dtype),
         ("Device", run.device),
         ("Time limit of the run", limit),
+        ("Decoded for", "throughput: several tasks in one batch" if run.throughput else "latency: one task at a time"),
         ("Dataset", run.dataset.name),
         ("Dataset sha256", run.dataset.sha256),
         ("Tasks", f"{run.n_tasks} of {run.dataset.n_tasks}"),

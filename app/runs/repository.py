@@ -13,6 +13,7 @@ from app.datasets.models import Dataset, Task
 from app.db import utcnow
 from app.errors import BadInput, NotFound
 from app.runs.models import Run, RunTask
+from app.runs.walls import busy_s
 from app.samples.models import Sample
 from app.states import OPEN_TASK_STATES, PASSED, RunKind, RunState, TaskState
 
@@ -179,9 +180,12 @@ def progress(session: Session, run: Run) -> Progress:
     ).one()
     passed = session.scalar(select(func.count()).where(Sample.run_id == run.id, Sample.verdict == PASSED)) or 0
     past = RunTask.wall_s - run.budget_s
-    decode_s, overruns, overrun_max = session.execute(
+    walls = session.execute(
+        select(RunTask.queued_at, RunTask.queue_s, RunTask.wall_s).where(RunTask.run_id == run.id)
+    ).all()
+    decode_s = busy_s(((queued_at, queue_s, wall_s) for queued_at, queue_s, wall_s in walls), together=run.throughput)
+    overruns, overrun_max = session.execute(
         select(
-            func.coalesce(func.sum(RunTask.wall_s), 0.0),
             func.coalesce(func.sum(case((past > 0, 1), else_=0)), 0),
             func.coalesce(func.max(past), 0.0),
         ).where(RunTask.run_id == run.id)

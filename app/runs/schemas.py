@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self, TypeVar, get_args
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from app.remote.target import is_remote
 from app.schemas import Given, Text, bad_input
@@ -83,7 +83,17 @@ class RunSpec(DecodingSpec):
     time_limit_s: float | None = Field(
         None, gt=0, le=MAX_TIME_LIMIT_S, description="take up no further task after so many seconds"
     )
+    throughput: bool = Field(
+        False, description="decode several tasks in one batch: more tokens per second, later answers; not ranked"
+    )
     name: Text = Field("", max_length=200)
+
+    @field_validator("throughput")
+    @classmethod
+    def _a_remote_target_decodes_one_task_at_a_time(cls, throughput: bool, given: ValidationInfo) -> bool:
+        if throughput and is_remote(str(given.data.get("target"))):
+            raise ValueError("a remote target decodes one task at a time, leave it out")
+        return throughput
 
 
 def parse_spec(kind: type[S], values: dict[str, Any]) -> S:

@@ -39,6 +39,7 @@ def submit(
         kind=kind,
         pinned_worker=pinned_worker,
         time_limit_s=spec.time_limit_s,
+        throughput=spec.throughput,
     )
 
 
@@ -60,6 +61,7 @@ def submit_tasks(
     kind: RunKind,
     pinned_worker: str | None = None,
     time_limit_s: float | None = None,
+    throughput: bool = False,
     graded: bool = True,
 ) -> uuid.UUID:
     """Stores a run over exactly these tasks and rings for it. Raises BadInput for an endpoint it may not name."""
@@ -72,6 +74,7 @@ def submit_tasks(
         kind=kind,
         dataset_id=dataset_id,
         time_limit_s=time_limit_s,
+        throughput=throughput,
         n_tasks=len(tasks),
         graded=graded,
         pinned_worker=pinned_worker,
@@ -136,6 +139,8 @@ def shell_command(spec: RunSpec) -> str:
     for field, value in spec.model_dump(exclude_defaults=True).items():
         if field == "task_ids":
             words += [part for task_id in value for part in ("--task", task_id)]
+        elif value is True:
+            words.append("--" + field.replace("_", "-"))
         else:
             words += ["--" + field.removesuffix("_s").replace("_", "-"), str(value)]
     return shlex.join(words)

@@ -59,6 +59,16 @@ def test_eval_prints_the_table_writes_json_and_keeps_the_run(bassline, additions
 
 
 @pytest.mark.usefixtures("additions")
+def test_eval_for_throughput_says_so_and_is_not_ranked(bassline):
+    result = bassline(*EVAL, "--throughput", "--json", "-")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["run"]["throughput"] is True
+    assert "several tasks in one batch" in result.stderr
+    (row,) = json.loads(bassline("leaderboard", "--json", "-").stdout)
+    assert (row["rank"], row["label"]) == (None, "throughput")
+
+
+@pytest.mark.usefixtures("additions")
 def test_compare_plain_decodes_again_without_drafting_and_reports_the_ratio(bassline, engine):
     result = bassline(*EVAL, "--compare-plain", "2", "--json", "-")
     figures = json.loads(result.stdout)["figures"]

@@ -70,6 +70,16 @@ def test_a_form_without_csrf_token_is_refused(world):
     assert world.client.post("/runs/new", data=GOOD).status_code == 400
 
 
+def test_a_run_for_throughput_is_ticked_and_ticked_again(world, client):
+    answer = client.post("/runs/new", data={**GOOD, "throughput": "true", "n": "x"})
+    assert 'value="true" checked' in answer.get_data(as_text=True)
+    answer = client.post("/runs/new", data={**GOOD, "throughput": "true"})
+    run = stored(world, uuid.UUID(answer.location.rsplit("/", 1)[1]))
+    assert run.throughput
+    assert 'value="true" checked' in client.get(f"/runs/new?like={run.id}").get_data(as_text=True)
+    assert "several tasks in one batch" in client.get(f"/runs/{run.id}?tab=config").get_data(as_text=True)
+
+
 def test_run_again_starts_from_the_earlier_configuration(world):
     run = world.add_run("one", target="qwen2.5-coder-0.5b", n=6, limit=3)
     page = world.client.get(f"/runs/new?like={run}").get_data(as_text=True)
