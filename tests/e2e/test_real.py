@@ -19,7 +19,8 @@ from app import migrate
 from app.db import Database
 from decoding import fetch
 from evaluation.sandbox import Sandbox, SandboxUnavailable
-from tests.integration.conftest import postgres_url, redis_url, wait_for  # noqa: F401 (fixtures)
+from tests.integration.conftest import postgres_url, redis_url  # noqa: F401 (fixtures)
+from tests.integration.waiting import wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.model, pytest.mark.slow]
 

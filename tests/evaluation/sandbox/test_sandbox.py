@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import signal
@@ -228,10 +229,21 @@ def wait_until(condition, seconds=15):
         threading.Event().wait(0.02)
 
 
+def processes_of(sessions):
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.getsid(int(entry.name)) in sessions:
+                found.append(entry.name)
+    return found
+
+
 def test_closing_ends_every_process(sandbox):
     sandbox.run(RIGHT, LIMITS)
+    sessions = {zygote._process.pid for slot in sandbox._pool.idle for zygote in (slot.guest, slot.checker)}
+    assert processes_of(sessions)
     sandbox.close()
-    wait_until(lambda: not commands_with(zygotes.mark()))
+    wait_until(lambda: not processes_of(sessions))
 
 
 KILLED = """
