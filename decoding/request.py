@@ -79,12 +79,14 @@ class Sample:
     Times are seconds since the engine took the request up. `logprobs` are the target's own log-probabilities (before
     temperature and filtering) of `token_ids`; `mean_logprob` is their mean, None while there are none. `origins` says
     for each token whether the drafter proposed it or the target supplied it (first, correction and bonus tokens),
-    `ends` how many characters of `text` there were once it was taken.
+    `ends` how many characters of `text` there were once it was taken. `stop_string` is the one that ended the sample,
+    if any did; `text` does not hold it.
     """
 
     index: int
     seed: int
     text: str = ""
+    stop_string: str = ""
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)

@@ -99,5 +99,6 @@ class Row:
         self.stream.close()
         for sample in self.samples:
             sample.text = self.stream.text
+            sample.stop_string = self.stream.stop_string
             sample.finish_reason = reason
             sample.finished_s = now

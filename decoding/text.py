@@ -23,6 +23,8 @@ class TextStream:
         self._shown = self._decode()
         self._text = ""
         self._held = 0
+        self.stop_string = ""
+        """The stop string that ended the text, which does not hold it; empty while none did."""
 
     def fork(self) -> TextStream:
         """Return a stream that goes on from here on its own."""
@@ -54,9 +56,10 @@ class TextStream:
     def _append(self, gained: str) -> bool:
         start = max(0, len(self._text) - self._longest_stop + 1)
         self._text += gained
-        found = [at for stop in self._stop if (at := self._text.find(stop, start)) >= 0]
+        found = [(at, stop) for stop in self._stop if (at := self._text.find(stop, start)) >= 0]
         if found:
-            self._text = self._text[: min(found)]
+            at, self.stop_string = min(found)
+            self._text = self._text[:at]
             self._held = 0
             return True
         self._held = self._possible_stop()

@@ -24,7 +24,7 @@ from evaluation.salvage import lines_of, salvage, stretches
 from evaluation.source import bound_names, defined_names, parse, parse_open
 
 How = Literal["completion", "fenced", "open_fence", "function", "empty"]
-VERSION = "extraction-1"
+VERSION = "extraction-2"
 MAX_FENCES = 6
 """Fence lines looked at; more are nested examples, not answers."""
 MAX_BODIES = 6
@@ -33,6 +33,7 @@ MAX_CHARS = 50_000
 """Longest text that is read in more ways than the literal one; the repairs cost more than linear time."""
 
 _FENCE = re.compile(r" {0,3}(?:```+|~~~+)[^`]*")
+_BARE_FENCE = re.compile(r"\s*(?:```+|~~~+)\w*\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
     """
     text = _unix_lines(raw)
     task = replace(task, prompt=_unix_lines(task.prompt))
-    if not text.strip():
+    if all(_BARE_FENCE.fullmatch(line) for line in text.split("\n") if line.strip()):
         return Extraction("", "empty")
     if task.suffix is not None:
         return Extraction(task.prompt + text + task.suffix, "completion")

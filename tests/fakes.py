@@ -14,6 +14,7 @@ from evaluation.grading import Verdict
 
 RIGHT = "    return a + b\n"
 WRONG = "    return a - b\n"
+FENCE = "\n```"
 
 
 class FakeEngine:
@@ -97,6 +98,7 @@ class FakeEngine:
             origins=["draft", "target"] * 2,
             ends=[4, 10, 12, 17],
             finish_reason="cancelled" if cancelled else "stop",
+            stop_string=FENCE if FENCE in request.stop else "",
             first_token_s=0.05,
             finished_s=0.1 * (i + 1),
             n_rounds=2,

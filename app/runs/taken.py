@@ -48,7 +48,7 @@ class Taken:
     """
 
     _text: str
-    _version: str
+    _prompt: prompting.Prompt
     _taken_up: dt.datetime
 
     def __init__(self, ctx: Context, run: Run, task: PlainTask, held: Claim) -> None:
@@ -66,7 +66,7 @@ class Taken:
         """The request, to be handed to the engine at once: the task's wait ends here. Raises PromptError, LostClaim."""
         run = self.run
         prompt, self._text = prompt_for(engine, run, self._task)
-        self._version = prompt.version
+        self._prompt = prompt
         request = Request(
             prompt=self._text,
             n=run.n,
@@ -149,7 +149,7 @@ class Taken:
                 attempt=0,
                 error=None,
                 prompt_sent=self._text,
-                prompt_version=self._version,
+                prompt_version=self._prompt.version,
                 rung_at=now,
                 finished_at=None if state is TaskState.DECODED else now,
                 n_prompt_tokens=completion.n_prompt_tokens,
@@ -170,7 +170,8 @@ class Taken:
                     run_task_id=self._held.run_task_id,
                     index=s.index,
                     seed=s.seed,
-                    raw=s.text,
+                    # The fence that ends a chat answer belongs to it: without it the answer would look cut off.
+                    raw=s.text + s.stop_string if self._prompt.mode == "chat" else s.text,
                     n_tokens=s.n_tokens,
                     mean_logprob=s.mean_logprob,
                     finish_reason=s.finish_reason or "error",

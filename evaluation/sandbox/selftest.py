@@ -89,9 +89,10 @@ def run_selftest(
     `on_row` hears of each row as it comes. `sandbox` is by default the best tier of this machine. Raises
     SandboxUnavailable where there is none, ValueError where the corpus cannot be read.
     """
+    programs = _read_corpus(corpus) if corpus else None
     sandbox = sandbox or Sandbox.detect()
     report = SelftestReport(sandbox.tier, sandbox.describe())
-    for rows in (_probe_rows(sandbox), _corpus_rows(sandbox, corpus) if corpus else iter(())):
+    for rows in (_probe_rows(sandbox), _corpus_rows(sandbox, corpus, *programs) if corpus and programs else iter(())):
         for row in rows:
             report.rows.append(row)
             if on_row is not None:
@@ -107,8 +108,9 @@ def _probe_rows(sandbox: Sandbox) -> Iterator[SelftestRow]:
         yield SelftestRow(name, "probe", "blocked", observed, not open_, result.wall_s)
 
 
-def _corpus_rows(sandbox: Sandbox, corpus: Path) -> Iterator[SelftestRow]:
-    index, tasks = _read_corpus(corpus)
+def _corpus_rows(
+    sandbox: Sandbox, corpus: Path, index: list[dict[str, str]], tasks: dict[str, Any]
+) -> Iterator[SelftestRow]:
     # Warm processes from before the canaries were set could not have inherited them.
     sandbox.close()
     before = _memory_mib()

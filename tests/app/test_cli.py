@@ -14,6 +14,7 @@ from app.cli import cli
 from app.commands import common
 from app.embedded import Embedded
 from app.errors import Unavailable
+from tests.fakes import FENCE, RIGHT
 
 
 @pytest.fixture
@@ -135,6 +136,19 @@ def test_export_writes_what_other_tools_and_import_read(bassline, tmp_path):
     assert figures[0]["pass_first"] == figures[1]["pass_first"]
     compared = json.loads(bassline("runs", "compare", "source", "copy", "--json", "-").stdout)
     assert compared["pass_first"]["delta"] == 0.0
+
+
+@pytest.mark.usefixtures("additions")
+def test_a_chat_answer_is_kept_with_the_fence_that_ended_it(bassline, engine):
+    engine.has_chat_template = True
+    bassline(*EVAL, "--name", "chat", "--prompt-mode", "chat")
+    bassline(*EVAL, "--name", "plain", "--prompt-mode", "completion")
+    found = {}
+    for name in ("chat", "plain"):
+        row = json.loads(bassline("runs", "export", name).stdout.splitlines()[0])
+        found[name] = (row["raw"], row["extraction"], row["verdict"])
+    assert found["chat"] == (RIGHT + FENCE, "fenced", "passed")
+    assert found["plain"] == (RIGHT, "completion", "passed")
 
 
 def test_delete_removes_an_ended_run(bassline, additions):

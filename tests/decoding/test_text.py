@@ -32,6 +32,7 @@ def test_a_stop_string_ends_the_text_at_its_first_place(
     ends = [whole.find(s) + len(s) for s in ("\n```", "ba\n") if s in whole]
     assert n == min(ends)
     assert stream.text == min((whole[: whole.find(s)] for s in ("\n```", "ba\n") if s in whole[:n]), key=len)
+    assert whole[:n] == stream.text + stream.stop_string
 
 
 def test_the_beginning_of_a_stop_string_is_held_back_until_it_is_decided(tokenizer: PreTrainedTokenizerFast) -> None:

@@ -126,8 +126,8 @@ def test_how_says_where_the_code_was(mode: str, raw: str, how: str) -> None:
     run(result.program)
 
 
-@pytest.mark.parametrize("raw", ["", "  \n\t\n", "\r\n"])
-def test_a_blank_answer_is_empty(raw: str) -> None:
+@pytest.mark.parametrize("raw", ["", "  \n\t\n", "\r\n", "\n```", "```\n", "```python\n\n```\n"])
+def test_an_answer_without_a_line_of_code_is_empty(raw: str) -> None:
     assert extract(ADD, raw, "completion").how == "empty"
     assert extract(ADD, raw, "chat").program == ""
 

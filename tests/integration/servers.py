@@ -63,8 +63,8 @@ class Postgres(Server):
             pytest.skip("PostgreSQL is not installed (initdb not found)")
         self.folder = Path(tempfile.mkdtemp(prefix="bassline-pg-"))
         if os.getuid() == 0:  # PostgreSQL refuses to run as root
-            self.user = {"user": "nobody"}
-            shutil.chown(self.folder, "nobody")
+            self.user = {"user": "postgres"}  # not nobody, whose processes a sandbox's self-test takes for its own
+            shutil.chown(self.folder, "postgres")
         data = self.folder / "data"
         initdb = [programs / "initdb", "-D", data, "-U", "bassline", "-A", "trust", "--no-sync"]
         subprocess.run(initdb, check=True, capture_output=True, cwd=self.folder, **self.user)
