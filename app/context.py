@@ -11,6 +11,7 @@ from app import ports
 from app.db import Database
 from app.events.bus import EventBus, connect
 from app.settings import Settings, load_settings
+from decoding import trusted_code
 
 CACHE_DIR = "BASSLINE_CACHE_DIR"
 
@@ -41,6 +42,8 @@ def make_context(settings: Settings | None = None) -> Context:
     settings = settings or load_settings()
     if settings.cache_dir is not None:
         os.environ[CACHE_DIR] = str(settings.cache_dir)  # decoding/ reads it there and knows no settings
+    if settings.trusted_code:
+        os.environ[trusted_code.VARIABLE] = settings.trusted_code
     return Context(settings, Database(settings.database), connect(settings.events))
 
 

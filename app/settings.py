@@ -31,6 +31,9 @@ class Settings(BaseSettings):
     broker_url: str = Field(MEMORY_BROKER, description="Celery broker: memory:// (embedded) or redis://...")
     events_url: str = Field("", description="Redis for live events; empty: the broker's Redis, else memory")
     cache_dir: Path | None = Field(None, description="folder of the model cache; empty: the fetcher's default")
+    trusted_code: str = Field(
+        "", description="models of the hub that may run code of their own: owner/name@commit, separated by blanks"
+    )
     secret_key: str = Field("", description="signs cookies; empty: made at start (embedded only)")
     require_tokens: bool = Field(False, description="the API asks for a token; needed to bind a public address")
     remote_endpoints: str = Field(

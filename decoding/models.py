@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 import transformers
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
-from decoding import fetch
+from decoding import fetch, registry
 from decoding.device import pick_device, pick_dtype
 from decoding.model_errors import (
     EncoderDecoderError,
@@ -23,6 +24,7 @@ from decoding.model_errors import (
     NotCausalError,
     TokenizerMismatchError,
 )
+from decoding.trusted_code import VARIABLE, is_trusted
 
 __all__ = ["LoadedModel", "ModelError", "check_same_tokenizer", "load"]
 
@@ -77,17 +79,18 @@ def load(
     """The model `ref`, fetched first if need be, in memory on `device`.
 
     `dtype` auto is bfloat16 where the device computes in it, else float32 (float16 on older GPUs). `attention` names a
-    function of transformers' `AttentionInterface`; None is its scaled dot product. Code from a repository is never
-    run. Raises `ModelError`.
+    function of transformers' `AttentionInterface`; None is its scaled dot product. Code from a repository is not
+    run unless the operator named its commit (`trusted_code.py`). Raises `ModelError`.
     """
+    trusted = is_trusted(registry.resolve(ref))
     info = fetch.ensure_info(ref, on_progress=(lambda news: on_progress(str(news))) if on_progress else None)
     name, folder = info.name, info.folder
-    config = _causal_config(folder, name)
+    config = _causal_config(folder, name, trusted)
     on, kind = pick_device(device), pick_dtype(dtype, pick_device(device))
     if on_progress:
         on_progress(f"{name}: loading into memory ({on}, {str(kind).removeprefix('torch.')})")
-    tokenizer = _tokenizer(folder, name)
-    model = _weights(folder, name, config, kind, on, attention or "sdpa")
+    tokenizer = _tokenizer(folder, name, trusted)
+    model = _weights(folder, name, config, kind, on, attention or "sdpa", trusted)
     parameters = list(model.parameters())
     text_config = config.get_text_config()
     return LoadedModel(
@@ -132,15 +135,17 @@ def check_same_tokenizer(target: LoadedModel, draft: LoadedModel) -> None:
         )
 
 
-def _causal_config(folder: Path, name: str) -> Any:
+def _causal_config(folder: Path, name: str, trusted: bool) -> Any:
     """The configuration, if it is one of a causal language model whose attention can be exchanged."""
     raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if trusted and "--" in json.dumps(raw.get("auto_map", {})):
+        raise ModelError(f"{name} takes code from another repository, whose commit nobody named: it is not loaded.")
     try:
-        config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=trusted, local_files_only=True)
     except (ValueError, KeyError, OSError) as error:
         kind = raw.get("model_type", "unknown")
         if "auto_map" in raw:
-            why = "it needs code from its repository, which is never run here"
+            why = f"it needs code from its repository, which runs only if {VARIABLE} names its commit"
         else:
             why = f"transformers {transformers.__version__} does not know its type"
         raise NotCausalError(
@@ -150,7 +155,7 @@ def _causal_config(folder: Path, name: str) -> Any:
         raise EncoderDecoderError(
             f"{name} is an encoder-decoder model ({config.model_type}): choose a decoder-only causal language model."
         )
-    model_class = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
+    model_class = _model_class(config, folder, trusted)
     architectures = raw.get("architectures") or []
     if model_class is None or (architectures and model_class.__name__ not in architectures):
         raise NotCausalError(
@@ -165,17 +170,27 @@ def _causal_config(folder: Path, name: str) -> Any:
     return config
 
 
-def _tokenizer(folder: Path, name: str) -> Any:
+def _model_class(config: Any, folder: Path, trusted: bool) -> Any:
+    """The class that computes the model, None if it is not one of causal language."""
+    own = getattr(config, "auto_map", None) or {}
+    if trusted and "AutoModelForCausalLM" in own:
+        return get_class_from_dynamic_module(own["AutoModelForCausalLM"], str(folder), local_files_only=True)
+    return MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
+
+
+def _tokenizer(folder: Path, name: str, trusted: bool) -> Any:
     advice = f"put its tokenizer files into {folder}."
     if not any((folder / file).exists() for file in TOKENIZER_FILES):  # transformers would make up an empty one
         raise ModelError(f"{name} has no tokenizer: {advice}")
     try:
-        return transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        return transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=trusted, local_files_only=True)
     except Exception as error:  # each tokenizer class fails in its own way
         raise ModelError(f"{name} has a tokenizer that cannot be loaded ({_first_line(error)}): {advice}") from error
 
 
-def _weights(folder: Path, name: str, config: Any, dtype: torch.dtype, device: torch.device, attention: str) -> Any:
+def _weights(
+    folder: Path, name: str, config: Any, dtype: torch.dtype, device: torch.device, attention: str, trusted: bool
+) -> Any:
     """The model with every weight from the file, mapped into memory rather than read twice."""
     with _quiet():
         try:
@@ -185,7 +200,7 @@ def _weights(folder: Path, name: str, config: Any, dtype: torch.dtype, device: t
                 dtype=dtype,
                 device_map={"": device} if device.type != "cpu" else None,
                 attn_implementation=attention,
-                trust_remote_code=False,
+                trust_remote_code=trusted,
                 local_files_only=True,
                 use_safetensors=True,
                 output_loading_info=True,

@@ -89,13 +89,16 @@ def sha256_of(path: Path, meter: Meter | None = None) -> str:
 
 
 def hub_files(repo: str, revision: str | None, on_progress: OnProgress | None) -> HubFiles:
-    """The safetensors, configuration and tokenizer files of a repository; raises `SourceError`."""
+    """The safetensors, configuration, tokenizer and code files of a repository; raises `SourceError`.
+
+    Code comes along as the rest does, under the same hashes; `trusted_code.py` says whether it may ever run.
+    """
     _probe_hub(on_progress)
     from huggingface_hub import HfApi  # noqa: PLC0415 (slow to import)
 
     with _hub_errors(repo):
         info = HfApi().model_info(repo, revision=revision, files_metadata=True, timeout=10)
-    suffixes = {".safetensors", ".json", ".txt", ".model", ".jinja"}
+    suffixes = {".safetensors", ".json", ".txt", ".model", ".jinja", ".py"}
     files = tuple(
         (sibling.rfilename, sibling.size or 0)
         for sibling in info.siblings or []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from app.charts.parts import Drawing, Label, Tick
 from app.units import seconds
 
 STEP = 20
+_WORDS = 42  # room that the seconds of a bar take
 
 
 class Sign(Protocol):
@@ -40,12 +41,13 @@ class Life:
 
 @dataclass(frozen=True)
 class Bar:
-    """A life in pixels: the bar ends at `end`, its first token is at `first`."""
+    """A life in pixels: the bar ends at `end`, its first token is at `first`, its seconds are written at `words`."""
 
     life: Life
     y: float
     first: float
     end: float
+    words: float
 
 
 @dataclass(frozen=True)
@@ -72,14 +74,19 @@ def timeline(lives: Sequence[Life], budget: float, wall: float) -> Timeline:
         d.x_ticks = [Tick(x(i * mark), seconds(i * mark) if i else "0") for i in range(int(span / mark) + 1)]
         d.cursor = x(budget) if budget <= span else None
         d.labels = [Label(d.cursor, 11, f"budget {seconds(budget)}", "", "end")] if d.cursor else []
-        bars = [Bar(life, d.top + i * STEP, x(min(life.first, life.end)), x(life.end)) for i, life in enumerate(lives)]
-        drawings.append((d, bars))
+        drawings.append((d, [_bar(life, d.top + i * STEP, x, d.cursor) for i, life in enumerate(lives)]))
     return Timeline(
         f"{len(lives)} {'sample' if len(lives) == 1 else 'samples'} from the start of the task to {seconds(wall)}, "
         f"budget {seconds(budget)}; the table below holds the values.",
         tuple(drawings),
         tuple(lives),
     )
+
+
+def _bar(life: Life, y: float, x: Callable[[float], float], cursor: float | None) -> Bar:
+    end = x(life.end)
+    crossed = cursor is not None and end <= cursor < end + 5 + _WORDS
+    return Bar(life, y, x(min(life.first, life.end)), end, (cursor if cursor and crossed else end) + 5)
 
 
 @dataclass(frozen=True)

@@ -27,12 +27,12 @@ def response(ctx: Context, run_id: uuid.UUID, after: str | None) -> Response:
     """The stream after the event id `after` (None: from the beginning). Raises BadInput, or Busy (see take_slot)."""
     if after is not None and not _ID.fullmatch(after):
         raise BadInput(f"Last-Event-ID is {after[:40]!r}: give the id of an event, or leave it out", "Last-Event-ID")
+    take_slot(ctx)
     return stream(ctx, _frames(ctx, run_id, after or FIRST))
 
 
 def stream(ctx: Context, frames: Iterator[str]) -> Response:
-    """Server-sent events, counted among the open streams until the client has gone. Raises Busy."""
-    take_slot(ctx)
+    """Server-sent events; gives the slot that the caller took back once the client has gone."""
     answer = Response(frames, mimetype="text/event-stream", headers=HEADERS)
     answer.call_on_close(ctx.streams.release)
     return answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import structlog
@@ -26,14 +27,15 @@ def completions() -> Response | dict[str, Any]:
     """n samples of a prompt within a budget; server-sent events with `"stream": true`."""
     ctx = context()
     asked = _request()
-    if asked.stream:
-        run_id = service.submit(ctx, asked)
-        return sse.stream(ctx, service.frames(ctx, run_id, asked))
     sse.take_slot(ctx)
-    try:
-        return service.answer(ctx, service.submit(ctx, asked), asked)
-    finally:
-        ctx.streams.release()
+    with contextlib.ExitStack() as slot:
+        slot.callback(ctx.streams.release)
+        run_id = service.submit(ctx, asked)
+        if not asked.stream:
+            return service.answer(ctx, run_id, asked)
+        answer = sse.stream(ctx, service.frames(ctx, run_id, asked))
+        slot.pop_all()  # the open stream keeps it
+        return answer
 
 
 @bp.get("/models")

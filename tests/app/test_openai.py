@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 
@@ -111,6 +112,18 @@ def test_a_prompt_that_nobody_takes_up_is_refused_and_forgotten(ctx, monkeypatch
         assert refused.value.status_code == 503
         assert refused.value.response.headers["Retry-After"]
     assert newest(ctx).state is RunState.CANCELLED
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_request_too_many_is_refused_before_a_run_is_made(served, client, stream):
+    ctx, before = served[0], newest(served[0]).id
+    with contextlib.ExitStack() as slots:
+        for _ in range(ctx.settings.max_streams):
+            assert ctx.streams.acquire(timeout=10)
+            slots.callback(ctx.streams.release)
+        with pytest.raises(openai.InternalServerError, match="too many"):
+            client.completions.create(model=MODEL, prompt=PROMPT, stream=stream)
+    assert newest(ctx).id == before
 
 
 def test_models_are_listed_and_shown(client):

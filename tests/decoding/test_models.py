@@ -159,15 +159,6 @@ def test_a_model_whose_attention_cannot_be_exchanged_is_refused(save: Save) -> N
         models.load(save(CodeGenForCausalLM(config), byte_tokenizer()))
 
 
-def test_code_from_a_repository_is_never_run(save: Save, tmp_path: Path) -> None:
-    ref = save(tiny(), byte_tokenizer())
-    (tmp_path / "tiny" / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Config: pass\n")
-    change_config(tmp_path / "tiny", model_type="evil", auto_map={"AutoConfig": "evil.Config"})
-    with pytest.raises(NotCausalError, match="needs code from its repository, which is never run"):
-        models.load(ref)
-    assert not (tmp_path / "ran").exists()
-
-
 def test_a_type_that_transformers_does_not_know_is_refused(save: Save, tmp_path: Path) -> None:
     ref = save(tiny(), byte_tokenizer())
     change_config(tmp_path / "tiny", model_type="from-the-future")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.charts.curves import Curve, difference, pass_curves
 from app.charts.scatter import Point, pareto, scatter
-from app.charts.timeline import ledger
+from app.charts.timeline import Life, ledger, timeline
 
 SHARES = st.floats(0, 1)
 SECONDS = st.floats(0.05, 500)
@@ -69,3 +69,10 @@ def test_a_long_wait_in_the_queue_does_not_hide_where_the_clock_went():
 
 def test_a_ledger_of_nothing_has_no_width():
     assert [s.width for s in ledger([("queue", "Queue", 0.0), ("verify", "Verify", 0.0)], "queue")] == [0, 0]
+
+
+def test_the_seconds_of_a_bar_are_not_written_across_the_budget_line():
+    lives = [Life("0", None, 0.1, 2.0), Life("1", None, 0.1, 4.8)]
+    for drawing, (early, late) in timeline(lives, budget=5.0, wall=5.0).drawings:
+        assert early.words == early.end + 5
+        assert late.words > drawing.cursor > late.end

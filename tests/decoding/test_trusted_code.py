@@ -1,0 +1,96 @@
+"""A model's own code runs only if the operator named its very commit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+from decoding import fetch, models, sources
+from decoding.config import EngineConfig
+from decoding.engine import Engine
+from decoding.model_errors import ModelError, NotCausalError
+from decoding.request import Request
+from decoding.trusted_code import VARIABLE
+from tests.decoding.conftest import tiny_qwen2
+
+COMMIT = "c" * 40
+REF = f"hf:owner/own@{COMMIT}"
+CODE = """
+from pathlib import Path
+from transformers import Qwen2Config, Qwen2ForCausalLM
+Path({mark!r}).touch()
+
+class OwnConfig(Qwen2Config):
+    model_type = "own"
+
+class OwnForCausalLM(Qwen2ForCausalLM):
+    config_class = OwnConfig
+"""
+
+
+@pytest.fixture
+def ran(tmp_path: Path, tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that the code of the hub's owner/own makes when it runs."""
+    offer, mark = tmp_path / "offer", tmp_path / "ran"
+    tiny_qwen2().save_pretrained(offer)
+    tokenizer.save_pretrained(offer)
+    (offer / "own.py").write_text(CODE.format(mark=str(mark)))
+    change(offer, {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnForCausalLM"})
+    names = tuple((path.name, path.stat().st_size) for path in offer.iterdir())
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr(sources, "hub_files", lambda repo, revision, _: sources.HubFiles(revision or "d" * 40, names))
+    monkeypatch.setattr(sources, "download_repository", lambda _r, _o, _n, folder, _p: shutil.copytree(offer, folder))
+    return mark
+
+
+def change(folder: Path, auto_map: dict[str, str]) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "own", "architectures": ["OwnForCausalLM"], "auto_map": auto_map}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize("named", ["", f"owner/other@{COMMIT}", f"owner/own@{'d' * 40}"])
+def test_it_does_not_run_unasked(ran: Path, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, named)
+    with pytest.raises(NotCausalError, match="runs only if BASSLINE_TRUSTED_CODE names its commit"):
+        models.load(REF)
+    assert not ran.exists()
+
+
+def test_a_branch_that_may_move_is_not_trusted(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "owner/own@main")
+    with pytest.raises(ModelError, match="give owner/name@commit, with all 40 digits"):
+        models.load("hf:owner/own@main")
+    monkeypatch.setenv(VARIABLE, f"owner/own@{COMMIT}")
+    with pytest.raises(NotCausalError):
+        models.load("hf:owner/own")
+    assert not ran.exists()
+
+
+def test_a_folder_is_not_trusted_for_its_name(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, f"owner/own@{COMMIT}")
+    with pytest.raises(NotCausalError):
+        models.load(str(fetch.ensure(REF)))
+    assert not ran.exists()
+
+
+def test_a_named_commit_decodes(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, f"owner/own@{COMMIT} owner/other@{'e' * 40}")
+    engine = Engine.load(EngineConfig(REF, dtype="float32", device="cpu"))
+    assert type(engine.target.model).__name__ == "OwnForCausalLM"
+    assert ran.exists()
+    completion = engine.generate(Request(prompt="def f():", n=2, max_new_tokens=4))
+    assert [sample.n_tokens for sample in completion.samples] == [4, 4]
+
+
+def test_code_of_another_repository_is_not_covered(ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, f"owner/own@{COMMIT}")
+    change(tmp_path / "offer", {"AutoConfig": "else/where--own.OwnConfig"})
+    with pytest.raises(ModelError, match="takes code from another repository"):
+        models.load(REF)
+    assert not ran.exists()
