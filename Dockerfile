@@ -19,6 +19,6 @@ RUN if [ "$TORCH" = cpu ]; then \
     fi
 RUN useradd --uid 10001 --create-home bassline && mkdir /cache && chown bassline /cache
 USER bassline
-ENV PYTHONUNBUFFERED=1 BASSLINE_CACHE_DIR=/cache USE_HUB_KERNELS=NO
+ENV PYTHONUNBUFFERED=1 BASSLINE_CACHE_DIR=/cache HF_HOME=/tmp/huggingface USE_HUB_KERNELS=NO
 ENTRYPOINT ["bassline"]
 CMD ["serve"]

@@ -28,12 +28,13 @@ def consumed(service: dict) -> set[str]:
 
 
 def test_every_queue_is_consumed_and_no_unknown_one_is(services):
-    by_service = [consumed(service) for service in services.values()]
-    assert set().union(*by_service) == set(queues.ALL)
+    for profile in ("gpu", "cpu"):
+        started = [s for s in services.values() if profile in s.get("profiles", [profile])]
+        assert set().union(*map(consumed, started)) == set(queues.ALL)
 
 
 def test_interactive_work_comes_before_batches_and_the_reaper_before_all(services):
-    for name, in_order in (("gpu", queues.GPU), ("exec", queues.SANDBOX)):
+    for name, in_order in (("gpu", queues.GPU), ("cpu", queues.GPU), ("exec", queues.SANDBOX)):
         command = services[name]["command"]
         assert command[command.index("--queues") + 1].split(",") == list(in_order)
 
@@ -44,6 +45,32 @@ def test_every_setting_given_exists(services):
         key for service in services.values() for key in service.get("environment") or {} if key.startswith("BASSLINE_")
     }
     assert given <= known
+
+
+def test_secrets_come_from_outside_and_have_no_default(services):
+    secret = re.compile("PASSWORD|SECRET|TOKEN(?!S)|KEY")
+    given = [
+        str(value)
+        for service in services.values()
+        for key, value in (service.get("environment") or {}).items()
+        if secret.search(key) or secret.search(str(value))
+    ]
+    assert given
+    for value in given:
+        assert re.search(r"\$\{\w+:\?", value), value
+        assert not re.search(r"\$\{\w+:-", value), value
+
+
+def test_what_others_wait_for_says_when_it_is_healthy(services):
+    waited_for = {
+        name
+        for service in services.values()
+        for name, how in (service.get("depends_on") or {}).items()
+        if how["condition"] == "service_healthy"
+    }
+    assert waited_for == {"postgres", "redis"}
+    for name in (*waited_for, "web"):
+        assert services[name]["healthcheck"]["test"]
 
 
 def test_the_sandbox_worker_has_no_privileges_no_secrets_mounted_and_no_way_out(services):
