@@ -15,17 +15,22 @@ from decoding.config import MAX_DRAFT_LENGTH
 from decoding.drafters.base import Proposal
 from decoding.goodput import AcceptanceModel, best_length, worth_verifying
 from decoding.profile import Profile
-from decoding.verify_cost import VerifyCost
+from decoding.round_cost import RoundCost
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a round came to: per sample the draft tokens verified and those that stood, and why they were proposed."""
+    """What a round came to: per sample the draft tokens verified and those that stood, and why they were proposed.
+
+    `counts` are the tokens that each row brought to the verify; all but the draft took `rest_s` seconds.
+    """
 
     evidence: tuple[int, ...]
     drafted: tuple[int, ...]
     accepted: tuple[int, ...]
+    counts: tuple[int, ...]
     draft_s: float
+    rest_s: float
 
 
 class DraftLength(Protocol):
@@ -102,7 +107,7 @@ class GoodputLength:
     lookup's match, the draft model's record). `acceptance` and `cost` belong to the engine and outlive the request.
     """
 
-    def __init__(self, acceptance: AcceptanceModel, cost: VerifyCost, *, drafts_cost_time: bool) -> None:
+    def __init__(self, acceptance: AcceptanceModel, cost: RoundCost, *, drafts_cost_time: bool) -> None:
         self._acceptance = acceptance
         self._cost = cost
         self._drafts_cost_time = drafts_cost_time
@@ -118,8 +123,9 @@ class GoodputLength:
         return worth_verifying(proposal, n_samples, self._acceptance, self._cost)
 
     def observe(self, outcome: Outcome) -> None:
-        """Update the acceptance record of each kind of evidence, and the cost of a draft step."""
+        """Update the acceptance record of each kind of evidence, and what a draft step and a round cost."""
         for evidence, drafted, accepted in zip(outcome.evidence, outcome.drafted, outcome.accepted, strict=True):
             self._acceptance.observe(evidence, drafted, accepted)
+        self._cost.observe(len(outcome.counts), sum(outcome.counts), max(outcome.counts), outcome.rest_s)
         if self._drafts_cost_time:
             self._acceptance.observe_draft_steps(max(outcome.drafted), outcome.draft_s)

@@ -47,6 +47,7 @@ from decoding.request import (
     Update,
 )
 from decoding.round import Decoding
+from decoding.round_cost import RoundCost
 from decoding.row import Row
 from decoding.runner import ModelRunner
 from decoding.sampling import shape
@@ -267,7 +268,7 @@ class Engine:
         """Return the policy that the configuration names, in its starting state."""
         match self.config.draft_length:
             case "goodput":
-                return GoodputLength(self._acceptance, self.verify_cost, drafts_cost_time=self.draft is not None)
+                return GoodputLength(self._acceptance, self.round_cost, drafts_cost_time=self.draft is not None)
             case "bass":
                 return BassLength()
             case "table":
@@ -311,6 +312,11 @@ class Engine:
             shape(runner.forward([[0] * min(n_tokens, longest)]), sampling)
 
         return measure(verify)
+
+    @cached_property
+    def round_cost(self) -> RoundCost:
+        """What a round costs, as measured and as learnt from the rounds of all requests so far."""
+        return RoundCost(self.verify_cost)
 
     def _warm_up(self) -> None:
         """Decode a few tokens, so that the costs of a prefill and of a round are known before they matter."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from decoding.config import MAX_DRAFT_LENGTH
 from decoding.drafters.base import MODEL_EVIDENCE, Proposal
-from decoding.verify_cost import VerifyCost
+from decoding.round_cost import RoundCost
 
 # Depths are told apart up to here: the first tokens of a draft differ, later ones hardly do.
 _DEPTHS = 4
@@ -55,16 +55,16 @@ class AcceptanceModel:
 
 
 def worth_verifying(
-    proposal: Proposal, n_samples: Sequence[int], acceptance: AcceptanceModel, cost: VerifyCost
+    proposal: Proposal, n_samples: Sequence[int], acceptance: AcceptanceModel, cost: RoundCost
 ) -> list[int]:
     """Return each row's number of draft tokens for the highest expected tokens per second of this round.
 
     A token that stands is worth as many as the `n_samples[r]` samples that share its row.
     """
     n_rows = len(proposal.tokens)
-    lengths = [0] * n_rows
+    lengths, longest = [0] * n_rows, 0
     expected, n_tokens = float(sum(n_samples)), n_rows
-    best, best_rate = list(lengths), expected / cost(n_rows)
+    best, best_rate = list(lengths), expected / cost(n_rows, n_tokens, 1)
     queue = [
         (-n_samples[row] * acceptance.chance(evidence, 0), row)
         for row, (tokens, evidence) in enumerate(zip(proposal.tokens, proposal.evidence, strict=True))
@@ -78,9 +78,10 @@ def worth_verifying(
     while queue:
         worth, row = heapq.heappop(queue)
         lengths[row] += 1
+        longest = max(longest, lengths[row])
         expected -= worth
         n_tokens += 1
-        rate = expected / cost(n_tokens)
+        rate = expected / cost(n_rows, n_tokens, 1 + longest)
         # Costs rise in steps, so a token that does not pay may be followed by some that do: look on a little.
         if rate > best_rate:
             best, best_rate = list(lengths), rate
@@ -93,17 +94,17 @@ def worth_verifying(
     return best
 
 
-def best_length(n_rows: int, acceptance: AcceptanceModel, cost: VerifyCost) -> int:
+def best_length(n_rows: int, acceptance: AcceptanceModel, cost: RoundCost) -> int:
     """Return the common draft length of a draft model for the highest expected tokens per second, 0 allowed."""
     step = acceptance.draft_step_s
     if step is None:
         return 4  # the first round measures what a step costs
     expected = survival = 1.0
-    best, best_rate = 0, 1 / cost(n_rows)
+    best, best_rate = 0, 1 / cost(n_rows, n_rows, 1)
     for k in range(1, MAX_DRAFT_LENGTH + 1):
         survival *= acceptance.chance(MODEL_EVIDENCE, k - 1)
         expected += survival
-        rate = expected / (k * step + cost(n_rows * (k + 1)))
+        rate = expected / (k * step + cost(n_rows, n_rows * (k + 1), k + 1))
         if rate > best_rate:
             best, best_rate = k, rate
     if best == 0:

@@ -79,24 +79,27 @@ class Decoding:
             for row, draw in zip(batch.rows, taken, strict=True)
         ]
         drafter.observe(batch.rows, [draw.n_accepted for draw in taken])
-        self.policy.observe(_outcome(range(len(rows)), proposal, draws, draft_s))
         ended = time.perf_counter()
+        drafted, accepted = _by_sample(range(len(rows)), proposal, draws)
+        evidence = tuple(e for e, own in zip(proposal.evidence, draws, strict=True) for _ in own)
+        counts = tuple(1 + len(tokens) for tokens in proposal.tokens)
+        self.policy.observe(Outcome(evidence, drafted, accepted, counts, draft_s, ended - started - draft_s))
         for active in batch.active:
             mine = [r for r, row in enumerate(rows) if row.active is active]
-            outcome = _outcome(mine, proposal, draws, draft_s)
+            drafted, accepted = _by_sample(mine, proposal, draws)
             active.rounds.append(
                 Round(
                     started_s=active.clock.elapsed - (ended - started),
                     n_rows=len(mine),
-                    n_verified=sum(1 + len(proposal.tokens[r]) for r in mine),
+                    n_verified=sum(counts[r] for r in mine),
                     n_emitted=sum(
                         len(new) * len(row.samples)
                         for new, row in zip(added, batch.rows, strict=True)
                         if row.active is active
                     ),
-                    drafted=outcome.drafted,
-                    accepted=outcome.accepted,
-                    draft_s=outcome.draft_s,
+                    drafted=drafted,
+                    accepted=accepted,
+                    draft_s=draft_s,
                     verify_s=verify_s,
                     other_s=ended - started - draft_s - verify_s,
                 )
@@ -173,11 +176,9 @@ def _group(samples: Sequence[Sample], draws: Sequence[Draw]) -> list[tuple[list[
     return sorted(groups.values(), key=lambda group: -len(group[0]))
 
 
-def _outcome(of: Sequence[int], proposal: Proposal, draws: Sequence[Sequence[Draw]], draft_s: float) -> Outcome:
-    """Sum up, sample by sample, what became of the drafts of the rows in `of`."""
-    return Outcome(
-        evidence=tuple(proposal.evidence[r] for r in of for _ in draws[r]),
-        drafted=tuple(len(proposal.tokens[r]) for r in of for _ in draws[r]),
-        accepted=tuple(draw.n_accepted for r in of for draw in draws[r]),
-        draft_s=draft_s,
-    )
+def _by_sample(
+    of: Sequence[int], proposal: Proposal, draws: Sequence[Sequence[Draw]]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return, sample by sample of the rows in `of`, the draft tokens verified and those that stood."""
+    drafted = tuple(len(proposal.tokens[r]) for r in of for _ in draws[r])
+    return drafted, tuple(draw.n_accepted for r in of for draw in draws[r])

@@ -8,7 +8,7 @@ from decoding.request import RequestError
 
 
 def outcome(*accepted: int) -> Outcome:
-    return Outcome((1,) * len(accepted), (32,) * len(accepted), accepted, 0.0)
+    return Outcome((1,) * len(accepted), (32,) * len(accepted), accepted, (33,) * len(accepted), 0.0, 0.1)
 
 
 def lengths(*best: int) -> list[int]:

@@ -8,10 +8,17 @@ from hypothesis import strategies as st
 
 from decoding.drafters.base import MODEL_EVIDENCE, Proposal
 from decoding.goodput import AcceptanceModel, best_length, worth_verifying
+from decoding.round_cost import RoundCost
 from decoding.verify_cost import VerifyCost, measure
 
-FREE = VerifyCost((1, 1000), (1.0, 1.0))
-DEAR = VerifyCost((1, 1000), (1.0, 1000.0))
+
+def rounds_of(sizes: tuple[int, ...], seconds: tuple[float, ...]) -> RoundCost:
+    """Rounds that take what their verify was measured to take."""
+    return RoundCost(VerifyCost(sizes, seconds))
+
+
+FREE = rounds_of((1, 1000), (1.0, 1.0))
+DEAR = rounds_of((1, 1000), (1.0, 1000.0))
 
 
 def record(chances: dict[int, float]) -> AcceptanceModel:
@@ -36,13 +43,13 @@ def test_nothing_is_verified_where_each_token_costs_as_much_as_a_round() -> None
 
 
 def test_better_evidence_gets_more_tokens() -> None:
-    some = VerifyCost((1, 2, 100), (1.0, 1.05, 30.0))
+    some = rounds_of((1, 2, 100), (1.0, 1.05, 30.0))
     lengths = worth_verifying(proposal((8, 5), (8, 1)), [1, 1], record({5: 0.98, 1: 0.2}), some)
     assert lengths[0] > lengths[1]
 
 
 def test_a_row_of_many_samples_gets_more_tokens() -> None:
-    some = VerifyCost((1, 100), (1.0, 40.0))
+    some = rounds_of((1, 100), (1.0, 40.0))
     lengths = worth_verifying(proposal((8, 2), (8, 2)), [7, 1], record({2: 0.7}), some)
     assert lengths[0] > lengths[1]
 
@@ -54,7 +61,7 @@ def test_a_row_of_many_samples_gets_more_tokens() -> None:
 def test_a_plan_never_exceeds_the_proposal_and_never_expects_less_than_plain(
     drafts: list[tuple[int, int]], slope: float
 ) -> None:
-    cost = VerifyCost((1, 200), (1.0, 1.0 + 199 * slope))
+    cost = rounds_of((1, 200), (1.0, 1.0 + 199 * slope))
     acceptance = AcceptanceModel()
     lengths = worth_verifying(proposal(*drafts), [1] * len(drafts), acceptance, cost)
     assert all(n <= offered for n, (offered, _) in zip(lengths, drafts, strict=True))
@@ -64,8 +71,18 @@ def test_a_plan_never_exceeds_the_proposal_and_never_expects_less_than_plain(
         for depth in range(n):
             survival *= acceptance.chance(evidence, depth)
             expected += survival
-    plain = len(drafts) / cost(len(drafts))
-    assert expected / cost(len(drafts) + sum(lengths)) >= plain * (1 - 1e-9)
+    plain = len(drafts) / cost(len(drafts), len(drafts), 1)
+    assert expected / cost(len(drafts), len(drafts) + sum(lengths), 1 + max(lengths)) >= plain * (1 - 1e-9)
+
+
+def test_one_long_draft_is_not_verified_where_it_makes_all_rows_pay() -> None:
+    drafts = proposal((8, 3), *[(0, 0)] * 7)
+    padded = rounds_of((1, 100), (1.0, 1.5))
+    assert worth_verifying(drafts, [1] * 8, record({3: 0.9}), padded)[0] == 8
+    for n_rows in (1, 4, 8) * 20:
+        for longest in (1, 4, 8):
+            padded.observe(n_rows, n_rows, longest, padded.verify(n_rows) + 0.05 * n_rows * longest)
+    assert worth_verifying(drafts, [1] * 8, record({3: 0.9}), padded)[0] <= 2
 
 
 def test_hopeless_drafts_are_tried_again_now_and_then() -> None:
@@ -79,7 +96,7 @@ def test_hopeless_drafts_are_tried_again_now_and_then() -> None:
 def test_a_draft_model_drafts_less_the_more_it_costs(step: float, longer: bool) -> None:
     acceptance = record({MODEL_EVIDENCE: 0.8})
     acceptance.observe_draft_steps(1, step)
-    k = best_length(1, acceptance, VerifyCost((1, 64), (1.0, 1.2)))
+    k = best_length(1, acceptance, rounds_of((1, 64), (1.0, 1.2)))
     assert (k >= 4) is longer
 
 

@@ -1,0 +1,43 @@
+"""What a round costs is learnt from rounds, beyond what was measured of a verify alone."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from decoding.round_cost import RoundCost
+from decoding.verify_cost import VerifyCost
+
+VERIFY = VerifyCost((1, 64), (0.030, 0.093))
+
+
+def test_before_any_round_it_is_the_verify() -> None:
+    assert RoundCost(VERIFY)(4, 16, 9) == VERIFY(16)
+
+
+def test_prices_of_rows_and_of_padding_are_found() -> None:
+    cost, chance = RoundCost(VERIFY), random.Random(0)
+    for _ in range(300):
+        rows, longest = chance.randint(1, 16), chance.randint(1, 12)
+        tokens = chance.randint(rows, rows * longest)
+        seconds = VERIFY(tokens) + 0.002 + 0.0005 * rows + 0.0002 * rows * longest
+        cost.observe(rows, tokens, longest, seconds * chance.uniform(0.97, 1.03))
+    even, uneven = cost(8, 16, 2), cost(8, 16, 9)
+    assert uneven - even == pytest.approx(8 * 7 * 0.0002, rel=0.2)
+    assert even == pytest.approx(VERIFY(16) + 0.002 + 0.004 + 0.0032, rel=0.05)
+
+
+def test_more_places_are_never_thought_to_save_time() -> None:
+    cost = RoundCost(VERIFY)
+    for longest in (1, 8) * 20:
+        cost.observe(4, 8, longest, 0.05 / longest)
+    assert cost(4, 8, 8) >= cost(4, 8, 1)
+
+
+def test_one_interrupted_round_does_not_stop_drafting() -> None:
+    cost = RoundCost(VERIFY)
+    for longest in (1, 2, 4, 8) * 10:
+        cost.observe(8, 16, longest, VERIFY(16))
+    cost.observe(8, 16, 8, 60.0)
+    assert cost(8, 16, 8) < 1.5 * VERIFY(16)
