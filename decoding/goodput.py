@@ -22,6 +22,9 @@ _PRIOR_WEIGHT = 4.0
 _FADE = 0.9965
 # Now and then a draft is verified that does not seem to pay, or a poor record could never improve.
 _EXPLORE_EVERY = 12
+_LOOK_ON = 0.9
+# The optimum is flat: of plans that are as good, the shortest round is the one that a waiting sample prefers.
+_GOOD_ENOUGH = 0.98
 
 
 class AcceptanceModel:
@@ -62,9 +65,10 @@ def worth_verifying(
     A token that stands is worth as many as the `n_samples[r]` samples that share its row.
     """
     n_rows = len(proposal.tokens)
-    lengths, longest = [0] * n_rows, 0
-    expected, n_tokens = float(sum(n_samples)), n_rows
-    best, best_rate = list(lengths), expected / cost(n_rows, n_tokens, 1)
+    lengths, longest, n_tokens = [0] * n_rows, 0, n_rows
+    expected = float(sum(n_samples))
+    order: list[int] = []
+    rates = [expected / cost(n_rows, n_tokens, 1)]
     queue = [
         (-n_samples[row] * acceptance.chance(evidence, 0), row)
         for row, (tokens, evidence) in enumerate(zip(proposal.tokens, proposal.evidence, strict=True))
@@ -73,25 +77,23 @@ def worth_verifying(
     heapq.heapify(queue)
     if queue and acceptance.rounds_without >= _EXPLORE_EVERY:
         acceptance.rounds_without = 0
-        best[queue[0][1]] = 1
-        return best
-    while queue:
+        return [int(row == queue[0][1]) for row in range(n_rows)]
+    # Costs rise in steps, so a token that does not pay may be followed by some that do: look on a little.
+    while queue and rates[-1] >= _LOOK_ON * max(rates):
         worth, row = heapq.heappop(queue)
+        order.append(row)
         lengths[row] += 1
         longest = max(longest, lengths[row])
         expected -= worth
         n_tokens += 1
-        rate = expected / cost(n_rows, n_tokens, 1 + longest)
-        # Costs rise in steps, so a token that does not pay may be followed by some that do: look on a little.
-        if rate > best_rate:
-            best, best_rate = list(lengths), rate
-        elif rate < 0.9 * best_rate:
-            break
+        rates.append(expected / cost(n_rows, n_tokens, 1 + longest))
         depth = lengths[row]
         if depth < len(proposal.tokens[row]):
             heapq.heappush(queue, (worth * acceptance.chance(proposal.evidence[row], depth), row))
-    acceptance.rounds_without = 0 if any(best) else acceptance.rounds_without + 1
-    return best
+    enough = _GOOD_ENOUGH * max(rates)
+    n_drafts = next(n for n, rate in enumerate(rates) if rate >= enough)
+    acceptance.rounds_without = 0 if n_drafts else acceptance.rounds_without + 1
+    return [order[:n_drafts].count(row) for row in range(n_rows)]
 
 
 def best_length(n_rows: int, acceptance: AcceptanceModel, cost: RoundCost) -> int:

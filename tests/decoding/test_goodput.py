@@ -35,7 +35,12 @@ def proposal(*drafts: tuple[int, int]) -> Proposal:
 
 
 def test_all_is_verified_where_verifying_is_free() -> None:
-    assert worth_verifying(proposal((9, 3), (4, 1), (0, 0)), [1, 1, 1], AcceptanceModel(), FREE) == [9, 4, 0]
+    sure = record({3: 1.0, 1: 1.0})
+    assert worth_verifying(proposal((9, 3), (4, 1), (0, 0)), [1, 1, 1], sure, FREE) == [9, 4, 0]
+
+
+def test_of_plans_as_good_the_shortest_is_taken() -> None:
+    assert worth_verifying(proposal((9, 3)), [1], record({3: 0.2}), FREE)[0] < 5
 
 
 def test_nothing_is_verified_where_each_token_costs_as_much_as_a_round() -> None:
