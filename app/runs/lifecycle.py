@@ -71,7 +71,6 @@ def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
         )
         .exists()
     )
-    kind = select(Run.kind).where(Run.id == RunTask.run_id).scalar_subquery().label("kind")
     try:
         with ctx.database.session() as session:
             won = session.execute(
@@ -85,10 +84,13 @@ def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
                     started_at=now,
                     lease_until=lease_end(ctx, now),
                 )
-                .returning(RunTask.run_id, RunTask.attempt, kind),
+                .returning(RunTask.run_id, RunTask.attempt),
                 execution_options={"synchronize_session": False},
             ).one_or_none()
-            return Claim(run_task_id, won.run_id, token, step, won.attempt, won.kind) if won else None
+            if won is None:
+                return None
+            kind = session.scalars(select(Run.kind).where(Run.id == won.run_id)).one()
+            return Claim(run_task_id, won.run_id, token, step, won.attempt, kind)
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) in ("40001", "40P01"):
             return None  # the other side of the race won
