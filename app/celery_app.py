@@ -52,7 +52,7 @@ celery_app.conf.update(
 def configure(settings: Settings, *, in_process: bool = False) -> None:
     """Points Celery at the broker: the one in this process's memory if `in_process`, else that of the settings."""
     url = IN_PROCESS if in_process or settings.embedded else settings.broker_url
-    options: dict[str, Any] = {"polling_interval": 0.02}
+    options: dict[str, Any] = {}
     if url != IN_PROCESS:
         options = {
             "visibility_timeout": VISIBILITY_S,

@@ -15,7 +15,7 @@ from sqlalchemy import JSON, Connection, DateTime, Dialect, Engine, Enum, MetaDa
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.types import TypeDecorator
 
 from app.errors import Unavailable
@@ -111,6 +111,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url = url
         self._engine: Engine | None = None
+        self._reading: Engine | None = None
 
     @property
     def is_sqlite(self) -> bool:
@@ -152,7 +153,7 @@ class Database:
     @contextmanager
     def session(self) -> Iterator[Session]:
         """One unit of work: commits at the end, rolls back on an exception. Objects stay readable afterwards."""
-        with sessionmaker(self.engine, expire_on_commit=False).begin() as session:
+        with Session(self.engine, expire_on_commit=False) as session, session.begin():
             yield session
 
     @contextmanager
@@ -166,14 +167,18 @@ class Database:
 
     def reader(self) -> Session:
         """A read-only session that the caller closes (the web's one session per request)."""
-        engine = self.engine.execution_options(**{READ_ONLY: True})
-        return sessionmaker(engine, expire_on_commit=False)()
+        if self._reading is None:
+            # PostgreSQL gives every statement its own view of the data either way; without a transaction it is spared
+            # the words around each read, and holds nothing open while a page is made.
+            mode = {READ_ONLY: True} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
+            self._reading = self.engine.execution_options(**mode)
+        return Session(self._reading, expire_on_commit=False)
 
     def dispose(self) -> None:
         """Closes every connection; the next use opens new ones."""
         if self._engine is not None:
             self._engine.dispose()
-            self._engine = None
+            self._engine = self._reading = None
 
 
 def reason(error: BaseException) -> str:

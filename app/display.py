@@ -69,6 +69,8 @@ def visible(text: str | None, *, whitespace: bool = False) -> Markup:
     With `whitespace`, line ends and trailing blanks are shown too. Longer texts are cut after SHOWN_CHARACTERS.
     """
     text = text or ""
+    if not whitespace and len(text) <= SHOWN_CHARACTERS and not _CONTROL.search(text):
+        return escape(text)  # nearly every text, and a page has thousands
     if whitespace:
         parts = (_shown_whitespace(line) for line in _cut(text).splitlines(keepends=True))
         return Markup("").join(parts) + _rest_note(text)

@@ -3,9 +3,9 @@
 from app import observability
 from app.celery_app import configure
 from app.context import make_context
-from app.factory import create_app
+from app.factory import create_server_app
 
 _context = make_context()
 observability.configure(_context.settings)
 configure(_context.settings)
-application = create_app(_context)
+application = create_server_app(_context)

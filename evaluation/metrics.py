@@ -14,11 +14,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 Selector = Literal["mean_logprob", "first_finished"]
 SELECTORS: tuple[Selector, ...] = get_args(Selector)
@@ -222,11 +222,17 @@ def latency(outcomes: Iterable[SampleOutcome]) -> Latency:
 
 
 def wilson(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval for k of n as (low, high) shares. Raises MetricError unless 0 <= k <= n and n > 0."""
+    """Wilson's interval for k of n as (low, high) shares. Raises MetricError unless 0 <= k <= n and n > 0.
+
+    E. B. Wilson, JASA 22 (1927): in closed form, since a page shows hundreds and scipy takes 0.4 ms for each.
+    """
     if n < 1 or not 0 <= k <= n:
         raise MetricError(f"interval: {k} of {n} is not a share")
-    interval = stats.binomtest(k, n).proportion_ci(confidence_level=confidence, method="wilson")
-    return float(interval.low), float(interval.high)
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    middle = k + z * z / 2
+    half = z * math.sqrt(k * (n - k) / n + z * z / 4)
+    low, high = (middle - half) / (n + z * z), (middle + half) / (n + z * z)
+    return low if k else 0.0, high if k < n else 1.0
 
 
 def bootstrap_band(

@@ -94,6 +94,12 @@ def pass_curves(
     )
 
 
+def with_cursor(chart: Chart, budget: float) -> Chart:
+    """The same chart with the cursor at `budget` seconds."""
+    drawings = (replace(d, cursor=Axes(d, chart.low, chart.high, chart.top).inside(budget)) for d in chart.drawings)
+    return replace(chart, drawings=tuple(drawings))
+
+
 def difference(
     budgets: Sequence[float],
     delta: Sequence[float],

@@ -15,7 +15,7 @@ from app.errors import BadInput
 from app.runs import figures, service
 from app.runs.models import Run
 from app.runs.render import run_document
-from app.runs.repository import get_run, tasks_with_samples
+from app.runs.repository import get_run, tasks_without_texts
 from app.runs.schemas import RunSpec
 from app.states import RunKind, RunState, TaskState
 
@@ -94,7 +94,7 @@ def _with_speedup(ctx: Context, run: Run, spec: RunSpec, k: int) -> Run:
     Raises Interrupted; the run itself stays as it is then.
     """
     with ctx.database.read() as session:
-        ours = tasks_with_samples(session, run.id)
+        ours = tasks_without_texts(session, run.id)
     same = tuple(t.task.task_id for t in ours if t.state is TaskState.FINISHED)[:k]
     changes = {"drafter": "none", "task_ids": same, "limit": None, "time_limit_s": None, "name": f"{run.name} (plain)"}
     plain_spec = spec.model_copy(update=changes)
@@ -104,7 +104,7 @@ def _with_speedup(ctx: Context, run: Run, spec: RunSpec, k: int) -> Run:
     plain = foreground.work(ctx, plain_id)
     with ctx.database.session() as session:
         stored = get_run(session, run.id)
-        speedup = figures.speedup(run, ours, plain, tasks_with_samples(session, plain.id))
+        speedup = figures.speedup(run, ours, plain, tasks_without_texts(session, plain.id))
         _note(stored, speedup_over_plain=speedup, speedup_tasks=len(same))
         return stored
 

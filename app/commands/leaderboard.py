@@ -32,7 +32,7 @@ def leaderboard(budget: float | None, dataset: str | None, target: str | None, j
         console.print("No graded runs yet: make one with `bassline eval`.")
     groups: dict[tuple[str, str, bool], list[Row]] = {}
     for row in rows:
-        groups.setdefault((row.run.dataset.sha256, row.device, row.label is None), []).append(row)
+        groups.setdefault((*row.run.group, row.run.label is None), []).append(row)
     for members in groups.values():
         console.print(_table(members))
         console.print()
@@ -40,8 +40,8 @@ def leaderboard(budget: float | None, dataset: str | None, target: str | None, j
 
 def _table(rows: list[Row]) -> Table:
     """Rows of one dataset and device, ranked or not: only these may be compared."""
-    dataset = rows[0].run.dataset
-    title = f"{'' if rows[0].label is None else 'Not ranked: '}{dataset.name} {dataset.sha256[:8]} on {rows[0].device}"
+    one = rows[0].run
+    title = f"{'' if one.label is None else 'Not ranked: '}{one.dataset} {one.dataset_sha256[:8]} on {one.device}"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for column in ("rank", "run", "target", "n", "budget", "Pass@First", "Pass@All", "ms/token", "accepted", "tasks"):
         table.add_column(column, overflow="fold")
@@ -55,9 +55,9 @@ def _table(rows: list[Row]) -> Table:
             f"{row.budget_s:g} s",
             capped + _share(row.pass_first, row.pass_first_interval),
             capped + _share(row.pass_all, row.pass_all_interval),
-            common.number(row.ms_per_token),
-            common.number(row.mean_acceptance_length, digits=2),
-            row.label or f"{row.n_tasks} of {row.dataset_tasks}",
+            common.number(row.run.ms_per_token),
+            common.number(row.run.mean_acceptance_length, digits=2),
+            row.run.label or f"{row.run.n_tasks} of {row.run.dataset_tasks}",
         )
     return table
 

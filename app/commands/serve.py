@@ -15,7 +15,7 @@ from app.commands import common
 from app.context import Context, install, make_context
 from app.embedded import Embedded
 from app.errors import BadInput, Unavailable
-from app.factory import create_app
+from app.factory import create_app, create_server_app
 
 HOST, PORT = "127.0.0.1", 8000
 THREADS = 16
@@ -41,9 +41,10 @@ def serve(host: str, port: int) -> None:
     ctx = make_context()
     _refuse_public(ctx, host)
     _refuse_taken(host, port)
+    pages = create_server_app(ctx)  # before the workers, who load what must not be kept from the garbage collector
     with Embedded(ctx, "serve"):
         try:
-            server = create_server(create_app(ctx), host=host, port=port, threads=THREADS)
+            server = create_server(pages, host=host, port=port, threads=THREADS)
         except OSError as error:
             raise _taken(host, port, error) from None
         signal.signal(signal.SIGTERM, _stop)

@@ -40,7 +40,7 @@ def _comparison(a: Run, b: Run, budget: float | None) -> dict[str, Any]:
     found = compare_runs(session(), a, b, min(budget or longest, longest))
     grid = [x for x in (a.curve.budgets if a.curve else []) if x < longest] + [longest]
     shares = compared.shares(found, grid)
-    of_a, of_b = (repository.tasks_with_samples(session(), run.id) for run in (a, b))
+    of_a, of_b = (repository.tasks_without_texts(session(), run.id) for run in (a, b))
     return {
         "budget": found.budget_s,
         "shares": shares,

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
-from app.charts.curves import Curve, pass_curves
+from app.charts.curves import Curve, pass_curves, with_cursor
 from app.charts.parts import Chart
 from app.charts.scatter import Point, scatter
+from app.leaderboard.entries import Entry
 from app.leaderboard.service import Row
 
 CURVES_SHOWN = 12  # more lines than this cannot be told apart
+ROWS_SHOWN = 120  # in all groups together, unless all rows are asked for: nobody reads a thousand
+ROWS_AT_LEAST = 10  # of a group
 
 
 @dataclass(frozen=True)
@@ -27,10 +31,10 @@ SORTS = {
     "first": Sort("Pass@First", lambda r: (r.pass_first, r.pass_all)),
     "all": Sort("Pass@All", lambda r: (r.pass_all, r.pass_first)),
     "loss": Sort("Ranking loss", lambda r: r.ranking_loss, descending=False),
-    "finish": Sort("First finished", lambda r: r.first_finished_p50_s, descending=False),
-    "speed": Sort("ms/token", lambda r: r.ms_per_token, descending=False),
-    "throughput": Sort("tokens/s", lambda r: (r.run.figures or {}).get("tokens_per_s")),
-    "accepted": Sort("Accepted", lambda r: r.mean_acceptance_length),
+    "finish": Sort("First finished", lambda r: r.run.first_finished_p50_s, descending=False),
+    "speed": Sort("ms/token", lambda r: r.run.ms_per_token, descending=False),
+    "throughput": Sort("tokens/s", lambda r: r.run.tokens_per_s),
+    "accepted": Sort("Accepted", lambda r: r.run.mean_acceptance_length),
     "date": Sort("Date", lambda r: r.run.created_at),
 }
 
@@ -52,12 +56,13 @@ SHOWN_AT_FIRST = frozenset(COLUMNS) - {"throughput", "sampling"}
 
 @dataclass
 class Group:
-    """Runs that may stand in one list: same dataset content, same device; ranked, or not."""
+    """Runs that may stand in one list: same dataset content and device; ranked, or not. Shown are `rows` of `total`."""
 
     dataset: str
     device: str
     ranked: bool
     rows: list[Row]
+    total: int = 0
     series: dict[Any, int] = field(default_factory=dict)
     chart: Chart | None = None
 
@@ -67,26 +72,29 @@ def columns(asked: Sequence[str]) -> frozenset[str]:
     return frozenset(asked) & frozenset(COLUMNS) if asked else SHOWN_AT_FIRST
 
 
-def groups(rows: Sequence[Row], budget: float, sort: str, view: str) -> list[Group]:
-    """The rows apart by dataset, device and whether they are ranked; ranked and large groups first."""
+def groups(rows: Sequence[Row], budget: float, sort: str, view: str, *, whole: bool) -> list[Group]:
+    """The rows apart by dataset, device and whether they are ranked; ranked and large groups first.
+
+    Unless `whole`, the groups share ROWS_SHOWN rows, and each shows its first in the order of `sort`.
+    """
     found: dict[tuple[bool, str, str], Group] = {}
     for row in rows:
-        ranked = row.label is None
-        key = (not ranked, row.run.dataset.sha256, row.device)
-        found.setdefault(key, Group(row.run.dataset.name, row.device, ranked, [])).rows.append(row)
+        run, ranked = row.run, row.run.label is None
+        found.setdefault((not ranked, *run.group), Group(run.dataset, run.device, ranked, [])).rows.append(row)
     ordered = [found[key] for key in sorted(found, key=lambda k: (k[0], -len(found[k].rows)))]
+    share = None if whole else max(ROWS_SHOWN // max(len(ordered), 1), ROWS_AT_LEAST)
     for group in ordered:
-        best = sorted(group.rows, key=_in_the_end, reverse=True)[:CURVES_SHOWN]
+        best = sorted(group.rows, key=lambda row: _in_the_end(row.run), reverse=True)[:CURVES_SHOWN]
         group.series = {row.run.id: i for i, row in enumerate(best)}
-        group.rows = _sorted(group.rows, sort)
+        group.total = len(group.rows)
+        group.rows = _sorted(group.rows, sort)[:share]
         group.chart = _chart(group, best, budget, view)
     return ordered
 
 
-def _in_the_end(row: Row) -> tuple[float, float]:
+def _in_the_end(run: Entry) -> tuple[float, float]:
     """Both shares at the run's own budget: which runs are drawn, and how, must not change with the slider."""
-    curve = row.run.curve
-    return (curve.pass_first[-1], curve.pass_all[-1]) if curve else (0.0, 0.0)
+    return run.curve.pass_first[-1], run.curve.pass_all[-1]
 
 
 def _sorted(rows: list[Row], sort: str) -> list[Row]:
@@ -97,16 +105,19 @@ def _sorted(rows: list[Row], sort: str) -> list[Row]:
 
 def _chart(group: Group, rows: list[Row], budget: float, view: str) -> Chart:
     where = f"{group.dataset} on {group.device}"
-    curves = []
-    items = []
-    for row in rows:
-        run, stored, series = row.run, row.run.curve, group.series[row.run.id]
-        assert stored is not None  # the board lists runs with a curve only
-        curves.append(Curve(run.name, stored.budgets, stored.pass_first, series))
-        if row.first_finished_p50_s:
-            best = max(stored.pass_first)
-            items.append(Point(run.name, row.first_finished_p50_s, row.pass_first, best, series, str(run.id)))
-    if view == "scatter":
-        x_title = "Median time to the first finished sample"
-        return scatter(items, f"Pass@First against latency, {where}", x_title, budget)
-    return pass_curves(curves, f"Pass@First against the budget, {where}", budget=budget, label_room=176)
+    if view != "scatter":
+        curves = (Curve(r.run.name, r.run.curve.budgets, r.run.curve.pass_first, i) for i, r in enumerate(rows))
+        return with_cursor(_curves(f"Pass@First against the budget, {where}", tuple(curves)), budget)
+    items = [
+        Point(r.run.name, r.run.first_finished_p50_s, r.pass_first, max(r.run.curve.pass_first), i, str(r.run.id))
+        for i, r in enumerate(rows)
+        if r.run.first_finished_p50_s
+    ]
+    x_title = "Median time to the first finished sample"
+    return scatter(items, f"Pass@First against latency, {where}", x_title, budget)
+
+
+@lru_cache(maxsize=64)
+def _curves(title: str, curves: tuple[Curve, ...]) -> Chart:
+    """Kept, because only the cursor on it depends on the budget."""
+    return pass_curves(curves, title, label_room=176)

@@ -27,23 +27,25 @@ def index() -> str:
     except BadInput as problem:
         error, budget = str(problem), None
     dataset, target = request.args.get("dataset", ""), request.args.get("target", "")
-    everything = service.rows(session())
-    ceiling = max((r.run.budget_s for r in everything), default=10.0)
+    everything = service.entries(session())
+    ceiling = max((run.budget_s for run in everything), default=10.0)
     budget = budget or ceiling
     sort = request.args.get("sort", "first")
     sort = sort if sort in board.SORTS else "first"
     view = "scatter" if request.args.get("view") == "scatter" else "curves"
-    rows = service.rows(session(), budget, dataset=dataset or None, target=target or None)
+    rows = service.ranked(everything, budget, dataset=dataset or None, target=target or None)
+    whole = request.args.get("rows") == "all"
     shown = board.columns(request.args.getlist("columns"))
     return render_template(
         "leaderboard/index.html",
-        groups=board.groups(rows, budget, sort, view),
+        groups=board.groups(rows, budget, sort, view, whole=whole),
         budget=budget,
         grid=_grid(rows),
         ceiling=ceiling,
         sort=sort,
         sorts=board.SORTS,
         view=view,
+        whole=whole,
         columns=board.COLUMNS,
         shown=shown,
         # In the order of the board, so that an address is the same however its boxes were ticked.
@@ -51,12 +53,10 @@ def index() -> str:
         usual=board.SHOWN_AT_FIRST,
         dataset=dataset,
         target=target,
-        datasets=sorted({r.run.dataset.name for r in everything}),
-        targets=sorted({r.run.target for r in everything}),
+        datasets=sorted({run.dataset for run in everything}),
+        targets=sorted({run.target for run in everything}),
         error=error,
         min_tasks=MIN_TASKS,
-        counts=_counts,
-        grid_of=_own_grid,
         standard=" ".join(map(str, BUDGET_GRID)),
         nothing_at_all=not everything,
     )
@@ -88,16 +88,4 @@ def _budget(text: str | None) -> float | None:
 
 def _grid(rows: Sequence[Row]) -> list[float]:
     """The stops of the slider: every budget at which a row may change."""
-    return sorted({b for r in rows for b in (r.run.curve.budgets if r.run.curve else ())})
-
-
-def _own_grid(row: Row) -> str | None:
-    """A curve's budgets where they are not the usual ones up to the run's own, which the page holds once."""
-    budgets = row.run.curve.budgets if row.run.curve else []
-    usual = [*(b for b in BUDGET_GRID if b < row.run.budget_s), row.run.budget_s]
-    return None if list(budgets) == usual else " ".join(map(str, budgets))
-
-
-def _counts(shares: Sequence[float], n_tasks: int) -> str:
-    """Shares as whole tasks, for the slider: shorter than the floats and exact."""
-    return " ".join(str(round(share * n_tasks)) for share in shares)
+    return sorted({budget for budgets in {row.run.curve.budgets for row in rows} for budget in budgets})

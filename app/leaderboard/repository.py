@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime as dt
+import uuid
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session, contains_eager, joinedload
 
-from app.datasets.models import Dataset
 from app.runs.models import Run, RunCurve
-from app.states import RunKind
+from app.states import RunKind, RunState
+
+Version = tuple[uuid.UUID, RunState, dt.datetime | None]
+"""What changes whenever a run's curve or figures do: both are written when a run ends, and kept when it goes on."""
+
+_LISTED = (Run.kind.in_((RunKind.EVAL, RunKind.IMPORTED)), RunCurve.n_tasks > 0)
 
 
-def runs_with_curves(session: Session, *, dataset: str | None = None, target: str | None = None) -> Sequence[Run]:
-    """Evaluation runs that have ended with something graded, newest first, with curve and dataset loaded."""
+def versions(session: Session) -> list[Version]:
+    """Those of the evaluation runs that have ended with something graded, newest first; the id comes first."""
+    query = select(Run.id, Run.state, Run.finished_at).join(Run.curve).where(*_LISTED).order_by(Run.id.desc())
+    return [(run_id, state, finished_at) for run_id, state, finished_at in session.execute(query)]
+
+
+def runs_with_curves(session: Session, only: Collection[uuid.UUID] | None = None) -> Sequence[Run]:
+    """These runs (None: all) of those, with curve and dataset loaded."""
     query = (
         select(Run)
         .join(Run.curve)
-        .join(Run.dataset)
-        .where(Run.kind.in_((RunKind.EVAL, RunKind.IMPORTED)), RunCurve.n_tasks > 0)
-        .options(contains_eager(Run.curve), joinedload(Run.dataset))
-        .order_by(Run.id.desc())
+        .where(*_LISTED)
+        .options(contains_eager(Run.curve), joinedload(Run.dataset, innerjoin=True))
     )
-    if dataset:
-        query = query.where(Dataset.name == dataset)
-    if target:
-        query = query.where(Run.target == target)
-    return session.scalars(query).all()
+    return session.scalars(query if only is None else query.where(Run.id.in_(only))).all()

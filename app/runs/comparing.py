@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from app.errors import BadInput
 from app.runs import figures
 from app.runs.models import Run
-from app.runs.repository import tasks_with_samples
+from app.runs.repository import tasks_without_texts
 from app.runs.schemas import DecodingSpec
 from app.runs.service import check_comparable
 from evaluation import statistics
@@ -60,7 +60,7 @@ def compare_runs(session: Session, reference: Run, other: Run, budget_s: float |
             f"budget is {budget_s:g}: one of the runs stopped at {longest:g} seconds, give at most that", "budget"
         )
     budget = budget_s or longest
-    ours, theirs = tasks_with_samples(session, other.id), tasks_with_samples(session, reference.id)
+    ours, theirs = tasks_without_texts(session, other.id), tasks_without_texts(session, reference.id)
     a, b = figures.graded_outcomes(ours), figures.graded_outcomes(theirs)
     if not {o.task_id for o in a} & {o.task_id for o in b}:
         raise BadInput("the two runs have no graded task in common: finish one of them first", "run")

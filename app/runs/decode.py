@@ -24,6 +24,8 @@ def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
         decode_together(ctx, taken)
     else:
         _decode(ctx, taken)
+        if taken.to_be_graded:
+            return  # so the run has work left
     ending.close_if_done(ctx, taken.run.id)
 
 

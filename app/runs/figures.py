@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from app.runs.models import Run, RunCurve, RunTask
-from app.runs.repository import tasks_with_samples
+from app.runs.repository import tasks_without_texts
 from app.runs.walls import busy_s
 from app.samples.models import Sample
 from app.states import PASSED, SANDBOX_ERROR, TaskState
@@ -21,7 +21,7 @@ SELECTOR: metrics.Selector = "mean_logprob"
 
 def record(session: Session, run: Run) -> None:
     """Writes the run's figures and curve over the tasks that are finished now."""
-    tasks = tasks_with_samples(session, run.id)
+    tasks = tasks_without_texts(session, run.id)
     run.figures = figures(run, tasks)
     budgets, first, every = curve(run, tasks)
     existing = session.get(RunCurve, run.id) or RunCurve(run_id=run.id)

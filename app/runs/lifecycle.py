@@ -73,8 +73,7 @@ def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
     )
     try:
         with ctx.database.session() as session:
-            won = changed(
-                session,
+            won = session.execute(
                 update(RunTask)
                 .where(RunTask.id == run_task_id, RunTask.state == step.waiting, may_work)
                 .values(
@@ -84,14 +83,14 @@ def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
                     worker=ctx.worker_name,
                     started_at=now,
                     lease_until=lease_end(ctx, now),
-                ),
-            )
-            if not won:
+                )
+                .returning(RunTask.run_id, RunTask.attempt),
+                execution_options={"synchronize_session": False},
+            ).one_or_none()
+            if won is None:
                 return None
-            run_id, attempt, kind = session.execute(
-                select(RunTask.run_id, RunTask.attempt, Run.kind).join(RunTask.run).where(RunTask.id == run_task_id)
-            ).one()
-            return Claim(run_task_id, run_id, token, step, attempt, kind)
+            kind = session.scalars(select(Run.kind).where(Run.id == won.run_id)).one()
+            return Claim(run_task_id, won.run_id, token, step, won.attempt, kind)
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) in ("40001", "40P01"):
             return None  # the other side of the race won

@@ -58,7 +58,7 @@ def show(run_id: uuid.UUID) -> str:
     run = repository.get_run(session(), run_id)
     tab = request.args.get("tab", "curve")
     tab = tab if tab in TABS else "curve"
-    tasks = repository.tasks_with_samples(session(), run_id)
+    tasks = repository.tasks_without_texts(session(), run_id)
     figures = run.figures or measured.figures(run, tasks)
     groups = shown.failures(tasks)
     counts = {"tasks": run.n_tasks, "failures": sum(g.samples for g in groups)}

@@ -32,19 +32,8 @@ def sample_of(task_id: str, sample: Sample) -> SampleDocument:
 
 def board_row(row: Row) -> BoardRow:
     """A row of the board; `run` holds the id."""
-    shown = {name: getattr(row, name) for name in Row.__slots__ if name != "run"}
-    run = row.run
-    return BoardRow(
-        run=run.id,
-        name=run.name,
-        state=run.state,
-        target=run.target,
-        drafter=run.drafter,
-        n=run.n,
-        dataset=run.dataset.name,
-        created_at=run.created_at,
-        **shown,
-    )
+    names = BoardRow.model_fields.keys() - {"run"}
+    return BoardRow(run=row.run.id, **{name: getattr(row if hasattr(row, name) else row.run, name) for name in names})
 
 
 def run_document(run: Run) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import case, func, select, tuple_
-from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload, undefer
+from sqlalchemy.orm import Session, contains_eager, defer, joinedload, selectinload, undefer
 
 from app.datasets.models import Dataset, Task
 from app.db import utcnow
@@ -17,6 +17,17 @@ from app.runs.walls import busy_s
 from app.samples.models import Sample
 from app.states import OPEN_TASK_STATES, PASSED, RunKind, RunState, TaskState
 
+_MEASURED = (
+    Sample.run_task_id,
+    Sample.index,
+    Sample.n_tokens,
+    Sample.mean_logprob,
+    Sample.finish_reason,
+    Sample.finished_s,
+    Sample.n_rounds,
+    Sample.n_accepted,
+    Sample.verdict,
+)
 LISTED_KINDS = (RunKind.EVAL, RunKind.IMPORTED)  # a baseline is part of the run it was made for
 
 
@@ -117,6 +128,21 @@ def tasks_with_samples(session: Session, run_id: uuid.UUID, *, origins: bool = F
         samples = samples.options(undefer(Sample.origins), undefer(Sample.ends))
     return session.scalars(
         select(RunTask).where(RunTask.run_id == run_id).order_by(RunTask.position).options(samples)
+    ).all()
+
+
+def tasks_without_texts(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
+    """The same with what figures are made of alone: reading any of the texts raises.
+
+    A run has thousands of samples, and nearly all that is stored of them is text.
+    """
+    samples = selectinload(RunTask.samples).load_only(*_MEASURED, raiseload=True)
+    task = joinedload(RunTask.task, innerjoin=True).load_only(Task.task_id, Task.entry_point, raiseload=True)
+    return session.scalars(
+        select(RunTask)
+        .where(RunTask.run_id == run_id)
+        .order_by(RunTask.position)
+        .options(samples, task, defer(RunTask.prompt_sent, raiseload=True))
     ).all()
 
 

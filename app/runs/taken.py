@@ -9,7 +9,8 @@ import uuid
 from typing import TYPE_CHECKING
 
 import structlog
-from sqlalchemy import delete, update
+from sqlalchemy import delete, insert, update
+from sqlalchemy.orm import joinedload
 
 from app import engines
 from app.context import Context
@@ -51,11 +52,12 @@ class Taken:
     _prompt: prompting.Prompt
     _taken_up: dt.datetime
 
-    def __init__(self, ctx: Context, run: Run, task: PlainTask, held: Claim) -> None:
+    def __init__(self, ctx: Context, run: Run, task: PlainTask, queued_at: dt.datetime, held: Claim) -> None:
         self.run = run
+        self.to_be_graded = False
         self.lease = Lease(ctx, held)
         self.narrator = Narrator(ctx, run, task)
-        self._ctx, self._task, self._held = ctx, task, held
+        self._ctx, self._task, self._queued_at, self._held = ctx, task, queued_at, held
 
     @property
     def attempt(self) -> int:
@@ -117,6 +119,7 @@ class Taken:
             )
         self._tell(state)
         if state is TaskState.DECODED:
+            self.to_be_graded = True
             doorbell.ring_grade([self._held.run_task_id], self.run.kind)
 
     def _give_up(self, error: Exception) -> None:
@@ -141,7 +144,6 @@ class Taken:
     def _store(self, state: TaskState, completion: Completion) -> None:
         rounds, now = completion.rounds, utcnow()
         with self._ctx.database.session() as session:
-            row = session.get_one(RunTask, self._held.run_task_id)
             lifecycle.put_down(
                 session,
                 self._held,
@@ -154,7 +156,7 @@ class Taken:
                 finished_at=None if state is TaskState.DECODED else now,
                 n_prompt_tokens=completion.n_prompt_tokens,
                 started_at=self._taken_up,
-                queue_s=(self._taken_up - row.queued_at).total_seconds(),
+                queue_s=(self._taken_up - self._queued_at).total_seconds(),
                 prefill_s=completion.prefill_s,
                 wall_s=completion.wall_s,
                 n_rounds=len(rounds),
@@ -163,36 +165,40 @@ class Taken:
                 other_s=math.fsum(r.other_s for r in rounds),
                 peak_memory_bytes=completion.peak_memory_bytes,
             )
-            session.execute(delete(Sample).where(Sample.run_task_id == self._held.run_task_id))
-            session.add_all(
-                Sample(
-                    run_id=self._held.run_id,
-                    run_task_id=self._held.run_task_id,
-                    index=s.index,
-                    seed=s.seed,
-                    # The fence that ends a chat answer belongs to it: without it the answer would look cut off.
-                    raw=s.text + s.stop_string if self._prompt.mode == "chat" else s.text,
-                    n_tokens=s.n_tokens,
-                    mean_logprob=s.mean_logprob,
-                    finish_reason=s.finish_reason or "error",
-                    first_token_s=s.first_token_s,
-                    finished_s=s.finished_s,
-                    n_rounds=s.n_rounds,
-                    n_drafted=s.n_drafted,
-                    n_accepted=s.n_accepted,
-                    token_ids=s.token_ids,
-                    logprobs=[round(x, 5) for x in s.logprobs],
-                    origins=letters(s.origins),
-                    ends=s.ends,
-                )
-                for s in completion.samples
+            if self.attempt > 1:
+                session.execute(delete(Sample).where(Sample.run_task_id == self._held.run_task_id))
+            session.execute(
+                insert(Sample).returning(Sample.id),  # so they go in one statement, not in one each
+                [
+                    {
+                        "run_id": self._held.run_id,
+                        "run_task_id": self._held.run_task_id,
+                        "index": s.index,
+                        "seed": s.seed,
+                        # The fence that ends a chat answer belongs to it: without it the answer would look cut off.
+                        "raw": s.text + s.stop_string if self._prompt.mode == "chat" else s.text,
+                        "n_tokens": s.n_tokens,
+                        "mean_logprob": s.mean_logprob,
+                        "finish_reason": s.finish_reason or "error",
+                        "first_token_s": s.first_token_s,
+                        "finished_s": s.finished_s,
+                        "n_rounds": s.n_rounds,
+                        "n_drafted": s.n_drafted,
+                        "n_accepted": s.n_accepted,
+                        "token_ids": s.token_ids,
+                        "logprobs": [round(x, 5) for x in s.logprobs],
+                        "origins": letters(s.origins),
+                        "ends": s.ends,
+                    }
+                    for s in completion.samples
+                ],
             )
 
 
 def take_up(ctx: Context, run_task_id: uuid.UUID) -> Taken | None:
     """Claims the task; None if it waits for no decoding. Past the run's time limit all that waits is skipped."""
     with ctx.database.read() as session:
-        row = session.get(RunTask, run_task_id)
+        row = session.get(RunTask, run_task_id, options=[joinedload(RunTask.run, innerjoin=True)])
         if row is None or row.state != TaskState.QUEUED or row.run.state != RunState.RUNNING:
             return None
         run, task = row.run, as_plain(row.task)
@@ -200,7 +206,7 @@ def take_up(ctx: Context, run_task_id: uuid.UUID) -> Taken | None:
         ending.skip_rest(ctx, run.id)
         return None
     held = lifecycle.claim(ctx, run_task_id, Step.DECODE)
-    return Taken(ctx, run, task, held) if held else None
+    return Taken(ctx, run, task, row.queued_at, held) if held else None
 
 
 def engine_config(run: Run) -> EngineConfig:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import structlog
 from celery.signals import setup_logging, task_postrun, task_prerun, worker_process_init
 
@@ -27,6 +29,8 @@ def _unbind(**_: object) -> None:
 
 @worker_process_init.connect
 def _report(**_: object) -> None:
+    if threading.current_thread() is not threading.main_thread():
+        return  # a worker of the embedded form: its process is set up already and reports itself
     from app import tables  # noqa: PLC0415
     from app.celery_app import configure  # noqa: PLC0415
     from app.context import current  # noqa: PLC0415

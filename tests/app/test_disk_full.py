@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from sqlalchemy import event, text
 
 from app.context import Context
@@ -23,7 +25,7 @@ N_TASKS, N = 6, 4
 
 def test_the_embedded_form_goes_on_when_its_full_disk_has_room_again(tmp_path):
     settings = Settings(_env_file=None, data_dir=tmp_path, lease_s=0.5, heartbeat_s=0.1, reap_interval_s=0.1)
-    database, engine = Database(settings.database), FakeEngine()
+    database, engine = Database(settings.database), FakeEngine(hold=threading.Event())
     ctx = Context(settings, database, MemoryBus(), lambda config, on_progress: engine, FakeGrader)
     room: list[int] = []  # pages that the file may have, once it is limited
 
@@ -36,8 +38,10 @@ def test_the_embedded_form_goes_on_when_its_full_disk_has_room_again(tmp_path):
         tasks = tuple(Task(f"t/{i}", bulky + "def add(a, b):\n", "add", "check", RIGHT) for i in range(N_TASKS))
         datasets.store(ctx, Dataset("bulky", tasks, "d" * 64), DatasetKind.IMPORTED)
         run_id = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="bulky", n=N))
+        assert engine.started.wait(10)  # nothing is stored before the disk is full
         with database.session() as session:
             room.append(session.execute(text("PRAGMA page_count")).scalar_one())
+        engine.hold.set()
         wait_for(lambda: len(engine.requests) > 2)
         room.append(2**30)
         wait_for(lambda: state(ctx, run_id) not in (RunState.QUEUED, RunState.RUNNING))

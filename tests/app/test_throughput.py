@@ -58,7 +58,7 @@ def test_one_message_decodes_all_tasks_and_the_run_is_finished_but_not_ranked(ct
         assert (run.state, run.figures["pass_first"]) == (RunState.FINISHED, 1.0)
         assert run.command.endswith(" --throughput")
         (row,) = leaderboard.rows(session)
-        assert (row.rank, row.label) == (None, "throughput")
+        assert (row.rank, row.run.label) == (None, "throughput")
 
 
 def test_a_request_that_the_engine_refuses_fails_alone(ctx, prepared):

@@ -7,6 +7,8 @@ import re
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from app.leaderboard import board
+
 pytestmark = pytest.mark.browser
 
 PAGES = {
@@ -87,6 +89,23 @@ def test_the_slider_recomputes_every_row_without_a_request(site, page):
     assert ranks == sorted(ranks)
     firsts = [float(t.removesuffix(" %")) for t in ranked.locator("td:nth-of-type(2) [data-share]").all_inner_texts()]
     assert firsts == sorted(firsts, reverse=True)
+
+
+def test_the_slider_claims_no_rank_where_only_some_rows_are_shown(site, page, monkeypatch):
+    monkeypatch.setattr(board, "ROWS_SHOWN", 1)
+    monkeypatch.setattr(board, "ROWS_AT_LEAST", 1)
+    page.goto(site.url + "/?sort=speed")
+    ranks = page.locator("table.board").first.locator("[data-rank]")
+    loaded, budget = ranks.all_inner_texts(), page.get_by_label("Budget per task", exact=True).input_value()
+    assert len(loaded) == 1
+    page.get_by_label("Budget per task", exact=True).fill("1.5")
+    assert ranks.all_inner_texts() == ["–"]
+    page.get_by_label("Budget per task", exact=True).fill(budget)
+    assert ranks.all_inner_texts() == loaded
+    page.get_by_role("link", name="Show all 3").click()
+    assert ranks.count() == 3
+    page.get_by_label("Budget per task", exact=True).fill("1.5")
+    assert "1" in ranks.all_inner_texts()
 
 
 def test_the_slider_moves_the_points_and_the_front_of_the_scatter(site, page):

@@ -50,6 +50,7 @@ function readRow(tr, standard) {
     })),
     loss: tr.querySelector("[data-loss]"),
     rank: tr.querySelector("[data-rank]"),
+    place: tr.querySelector("[data-rank]")?.textContent,
     capped: tr.querySelector("[data-capped]"),
   };
 }
@@ -70,6 +71,20 @@ const orders = {
   loss: (a, b) => a.allShare - a.firstShare - (b.allShare - b.firstShare),
 };
 
+/** Ranks are among all runs of the group: where only some are here, they are known for the budget of the page alone. */
+function showRanks(board, budget) {
+  if (board.part) {
+    const known = pointAt(board.grid, budget) === pointAt(board.grid, board.loaded);
+    for (const row of board.rows) row.rank.textContent = known ? row.place : "–";
+    return;
+  }
+  const best = [...board.rows].sort(orders.first);
+  best.forEach((row, i) => {
+    row.place = i > 0 && orders.first(row, best[i - 1]) === 0 ? best[i - 1].place : i + 1;
+    row.rank.textContent = row.place;
+  });
+}
+
 function showBoard(board, budget) {
   for (const row of board.rows) {
     const point = pointAt(row.grid, Math.min(budget, row.cap));
@@ -82,11 +97,7 @@ function showBoard(board, budget) {
     row.loss.textContent = ((100 * (all - first)) / row.n).toFixed(1);
     row.capped.hidden = budget <= row.cap;
   }
-  const best = [...board.rows].sort(orders.first);
-  best.forEach((row, i) => {
-    row.place = i > 0 && orders.first(row, best[i - 1]) === 0 ? best[i - 1].place : i + 1;
-    if (row.rank) row.rank.textContent = row.place;
-  });
+  if (board.ranked) showRanks(board, budget);
   const order = orders[board.sort];
   if (!order) return;
   const ordered = [...board.rows].sort(order);
@@ -133,6 +144,10 @@ function start() {
   const field = document.getElementById("budget");
   const boards = [...document.querySelectorAll("table.board")].map((table) => ({
     sort: table.dataset.sort,
+    part: "part" in table.dataset,
+    ranked: table.querySelector("[data-rank]") !== null,
+    grid,
+    loaded: Number(data("budget")),
     body: table.tBodies[0],
     rows: [...table.tBodies[0].rows].map((tr) => readRow(tr, numbers(data("standard")))),
     figure: table.closest("section").querySelector("[data-chart]"),

@@ -1,0 +1,120 @@
+"""What the job core costs: a run whose engine and sandbox take no time, worked by the embedded workers."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from app import engines, migrate
+from app.context import Context
+from app.db import Database
+from app.embedded import Embedded
+from app.events.bus import MemoryBus
+from app.runs import service
+from app.runs.models import Run
+from app.runs.schemas import RunSpec
+from app.settings import Settings
+from app.states import OPEN_RUN_STATES, RunState
+from decoding.request import Completion, Request, RequestError, Sample
+from evaluation.grading import Verdict
+
+if TYPE_CHECKING:
+    from app.ports import OnProgress
+    from decoding.config import EngineConfig
+    from evaluation.datasets import Task
+
+N_TOKENS = 100
+TARGET = "smollm2-135m"  # named, never loaded
+
+
+class _Engine:
+    """Has n samples of a hundred tokens at once."""
+
+    has_chat_template = False
+    fim_tokens = None
+
+    def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
+        return reply_prefix
+
+    def provenance(self) -> dict[str, str | int | float | None]:
+        return {"device": "none"}
+
+    def generate(self, request: Request, on_update: Any = None, should_cancel: Any = None) -> Completion:
+        samples = [
+            Sample(
+                index=index,
+                seed=request.seed,
+                text=f"    return {index}  # " + "x" * 3 * N_TOKENS,
+                token_ids=list(range(N_TOKENS)),
+                logprobs=[-0.125] * N_TOKENS,
+                origins=["draft"] * N_TOKENS,
+                ends=list(range(0, 3 * N_TOKENS, 3)),
+                finish_reason="stop",
+                first_token_s=0.01,
+                finished_s=0.1 * (index + 1),
+                n_rounds=N_TOKENS // 4,
+                n_drafted=N_TOKENS,
+                n_accepted=N_TOKENS // 2,
+            )
+            for index in range(request.n)
+        ]
+        return Completion(samples, len(request.prompt) // 4, [], 0.01, 0.1 * request.n)
+
+    def generate_many(
+        self, requests: Iterable[Request], on_update: Any = None, should_cancel: Any = None
+    ) -> Iterator[tuple[int, Completion | RequestError]]:
+        for position, request in enumerate(requests):
+            yield position, self.generate(request)
+
+
+class _Grader:
+    """Passes everything at once."""
+
+    sandbox = "none"
+
+    def judge_many(self, items: Sequence[tuple[str, Task]], workers: int) -> Iterator[tuple[int, Verdict]]:
+        for position in range(len(items)):
+            yield position, Verdict("passed", "", "", None, None, None, 0.0, 0.0, 1, "none", "proxy")
+
+
+def _load(_config: EngineConfig, _on_progress: OnProgress | None = None) -> _Engine:
+    return _Engine()
+
+
+def ms_per_task(database_url: str, folder: Path, tasks: int, rounds: int) -> list[float]:
+    """Milliseconds per task from submit to the finished run, for each of `rounds` runs, which are deleted again.
+
+    Queues, leases, claims, stored samples and verdicts, figures and curve are all in it. A first, short run that is
+    not counted loads the engine and checks the dataset.
+    """
+    settings = Settings(_env_file=None, data_dir=folder, database_url=database_url)
+    ctx = Context(settings, Database(settings.database), MemoryBus(), load_engine=_load, make_grader=_Grader)
+    migrate.upgrade(ctx.database)
+    times = []
+    try:
+        with Embedded(ctx, "bench service"):
+            for limit in (2, *[tasks] * rounds):
+                began = time.perf_counter()
+                run_id = service.submit(ctx, RunSpec(target=TARGET, limit=limit))
+                _wait(ctx, run_id)
+                times.append(1000 * (time.perf_counter() - began) / limit)
+                service.delete(ctx, run_id)
+    finally:
+        engines.drop()
+        ctx.database.dispose()
+    return times[1:]
+
+
+def _wait(ctx: Context, run_id: uuid.UUID) -> None:
+    state = RunState.QUEUED
+    while state in OPEN_RUN_STATES:
+        time.sleep(0.05)
+        with ctx.database.read() as session:
+            state = session.scalars(select(Run.state).where(Run.id == run_id)).one()
+    if state is not RunState.FINISHED:
+        raise RuntimeError(f"the run of the job core ended as {state}")

@@ -1,0 +1,153 @@
+"""How long the pages take over a full database, and whether their queries use indexes."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from flask.testing import FlaskClient
+from sqlalchemy import Engine, event, select
+
+from app.context import Context
+from app.datasets.models import Task
+from app.factory import create_server_app
+from app.runs.models import Run
+
+LARGE = {"samples", "run_tasks"}
+WARM_UP = 5
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page or list: where it is, drawn anew for each request, and within how many ms 95 of 100 shall answer."""
+
+    name: str
+    address: Callable[[random.Random], str]
+    target_ms: float | None = None
+
+
+@dataclass
+class Plans:
+    """What the database does for a page: how many queries, by which indexes, and which tables it reads whole."""
+
+    queries: int = 0
+    indexes: set[str] = field(default_factory=set)
+    read_whole: set[str] = field(default_factory=set)
+
+
+def measure(ctx: Context, requests: int) -> Iterator[tuple[Page, list[float], int, Plans]]:
+    """Each page with the milliseconds of its requests, the bytes of the last answer and its plans."""
+    client = create_server_app(ctx).test_client()
+    for page in _pages(ctx):
+        dice = random.Random(page.name)
+        with _recorded(ctx.database.engine) as statements:
+            for _ in range(WARM_UP):
+                _get(client, page.address(dice))
+        plans = _plans(ctx.database.engine, statements)
+        times, size = [], 0
+        for _ in range(requests):
+            address = page.address(dice)
+            began = time.perf_counter()
+            size = _get(client, address)
+            times.append(1000 * (time.perf_counter() - began))
+        yield page, times, size, plans
+
+
+def percentiles(times: Sequence[float]) -> tuple[float, float]:
+    """The median and the 95th percentile."""
+    middle, high = np.percentile(times, (50, 95))
+    return float(middle), float(high)
+
+
+def _pages(ctx: Context) -> list[Page]:
+    with ctx.database.read() as session:
+        runs = session.execute(select(Run.id, Run.dataset_id).order_by(Run.id)).all()
+        tasks = session.execute(select(Task.dataset_id, Task.task_id)).all()
+    datasets = dict(runs)
+    task_ids: dict[uuid.UUID, list[str]] = {}
+    for dataset_id, task_id in tasks:
+        task_ids.setdefault(dataset_id, []).append(task_id)
+    ids = list(datasets)
+
+    def run(dice: random.Random) -> uuid.UUID:
+        return dice.choice(ids)
+
+    def budget(dice: random.Random) -> str:
+        return f"{10 ** dice.uniform(-0.5, 1.5):.3g}"
+
+    def task(dice: random.Random) -> str:
+        chosen = run(dice)
+        return f"/runs/{chosen}/tasks/{dice.choice(task_ids[datasets[chosen]])}"
+
+    def pair(dice: random.Random) -> str:
+        a = run(dice)
+        b = dice.choice([other for other in ids if datasets[other] == datasets[a]])
+        return f"/compare?a={a}&b={b}"
+
+    tabs = ("tasks", "failures", "timing", "config")
+    return [
+        Page("leaderboard", lambda _: "/", 50),
+        Page("leaderboard_budget", lambda d: f"/?budget={budget(d)}", 50),
+        Page("leaderboard_scatter", lambda d: f"/?view=scatter&sort=speed&budget={budget(d)}", 50),
+        Page("leaderboard_dataset", lambda d: f"/?dataset=humaneval&budget={budget(d)}", 50),
+        Page("leaderboard_csv", lambda d: f"/leaderboard.csv?budget={budget(d)}"),
+        Page("run_list", lambda _: "/runs", 50),
+        Page("run_list_deep", lambda d: f"/runs?before={run(d)}", 50),
+        Page("run_list_filtered", lambda d: f"/runs?state=finished&dataset=interviews&before={run(d)}", 50),
+        Page("run_curve", lambda d: f"/runs/{run(d)}", 100),
+        *(Page(f"run_{tab}", lambda d, tab=tab: f"/runs/{run(d)}?tab={tab}", 100) for tab in tabs),  # type: ignore[misc]
+        Page("task", task),
+        Page("compare", pair),
+        Page("api_leaderboard", lambda d: f"/api/v1/leaderboard?budget={budget(d)}"),
+        Page("api_runs", lambda d: f"/api/v1/runs?cursor={run(d)}"),
+        Page("api_run", lambda d: f"/api/v1/runs/{run(d)}"),
+        Page("api_samples", lambda d: f"/api/v1/runs/{run(d)}/samples?cursor={d.randrange(160)}.7"),
+    ]
+
+
+def _get(client: FlaskClient, address: str) -> int:
+    answer = client.get(address)
+    if answer.status_code != 200:
+        raise RuntimeError(f"{address} answered {answer.status}: {answer.get_data(as_text=True)[:500]}")
+    return len(answer.get_data())
+
+
+@contextmanager
+def _recorded(engine: Engine) -> Iterator[dict[str, Any]]:
+    """The distinct SELECTs sent meanwhile, each with the parameters of its last use."""
+    statements: dict[str, Any] = {}
+
+    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, _many: bool) -> None:
+        if statement.startswith("SELECT"):
+            statements[statement] = parameters
+
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield statements
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+
+
+def _plans(engine: Engine, statements: dict[str, Any]) -> Plans:
+    found = Plans(queries=len(statements))
+    with engine.connect() as connection:
+        for statement, parameters in statements.items():
+            answer = connection.exec_driver_sql("EXPLAIN (FORMAT JSON) " + statement, parameters).scalar_one()
+            for node in _nodes(answer[0]["Plan"]):
+                if "Index Name" in node:
+                    found.indexes.add(node["Index Name"])
+                if node["Node Type"] == "Seq Scan":
+                    found.read_whole.add(node["Relation Name"])
+    return found
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)

@@ -1,0 +1,323 @@
+"""A database as after a year of work: ended runs over three datasets on two devices, with all their samples.
+
+The dice are thrown with a fixed seed, and figures and curves are what app/runs/figures.py makes of the samples.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import operator
+import random
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from hashlib import sha256
+from typing import Any, cast
+
+from sqlalchemy import Connection, func, inspect, select
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.datasets import service as datasets
+from app.datasets.models import Dataset
+from app.db import utcnow
+from app.errors import BadInput
+from app.runs import figures
+from app.runs.models import Run, RunCurve, RunTask
+from app.states import DatasetKind, RunKind, RunState, TaskState
+from app.tables import metadata
+from evaluation import datasets as files
+
+MADE_BY = "bassline bench service"  # the only worker that might work these runs, and so the mark of what is ours
+FILLED = {"datasets", "tasks", "runs", "run_tasks", "run_curves", "samples", "dataset_checks", "workers"}
+N = 8
+DEVICES = ("NVIDIA H100 80GB HBM3", "AMD EPYC 7763, 8 cores")
+TARGETS = {  # how often a sample passes, and seconds for a hundred tokens of all samples on the first device
+    "smollm2-135m": (0.12, 0.5),
+    "qwen2.5-coder-0.5b": (0.35, 0.7),
+    "qwen2.5-coder-1.5b": (0.5, 1.1),
+    "hf:deepseek-ai/deepseek-coder-1.3b-base": (0.38, 1.0),
+    "hf:bigcode/starcoder2-3b": (0.42, 1.9),
+}
+DRAFTERS = {"none": 1.0, "ngram": 0.8, "sibling": 0.55, "smollm2-135m": 0.65}
+FAULTS = {
+    "wrong_answer": "assertion failed",
+    "exception": "IndexError: list index out of range",
+    "syntax_error": "'(' was never closed (line 7)",
+    "timeout": "ran past 3 s",
+}
+FAILING = "assert candidate([1.0, 2.0]) == 3"
+TRACEBACK = f'Traceback (most recent call last):\n  File "candidate.py", line 27, in check\n    {FAILING}'
+
+
+@dataclass(slots=True)
+class _Sample:
+    """A row of samples, by the names of its columns."""
+
+    id: str
+    run_id: uuid.UUID
+    run_task_id: str
+    index: int
+    seed: int
+    raw: str
+    n_tokens: int
+    mean_logprob: float
+    finish_reason: str
+    first_token_s: float
+    finished_s: float
+    n_rounds: int
+    n_drafted: int
+    n_accepted: int
+    token_ids: str
+    logprobs: str
+    origins: str
+    program: str
+    extraction: str
+    extraction_version: str
+    verdict: str
+    verdict_detail: str | None
+    traceback: str | None
+    failing_assert: str | None
+    got: str | None
+    expected: str | None
+    calls: int
+    cpu_s: float
+    sandbox_wall_s: float
+    isolation: str
+    trust: str
+    graded_at: dt.datetime
+
+
+@dataclass(slots=True)
+class _Task:
+    """A row of run_tasks, by the names of its columns."""
+
+    id: str
+    run_id: uuid.UUID
+    task_pk: uuid.UUID
+    position: int
+    state: TaskState
+    attempt: int
+    queued_at: dt.datetime
+    started_at: dt.datetime | None = None
+    finished_at: dt.datetime | None = None
+    prompt_sent: str | None = None
+    prompt_version: str | None = None
+    n_prompt_tokens: int | None = None
+    queue_s: float | None = None
+    prefill_s: float | None = None
+    draft_s: float | None = None
+    verify_s: float | None = None
+    other_s: float | None = None
+    wall_s: float | None = None
+    sandbox_s: float | None = None
+    n_rounds: int | None = None
+    peak_memory_bytes: int | None = None
+
+
+@dataclass
+class _Decoded:
+    """A task with its samples, as app/runs/figures.py looks at one."""
+
+    task: Any
+    state: TaskState
+    queued_at: dt.datetime
+    queue_s: float | None
+    wall_s: float | None
+    samples: list[_Sample]
+
+
+def fill(ctx: Context, runs: int, tell: Callable[[str], None]) -> None:
+    """Brings the database to `runs` generated runs in one transaction; one that has them already stays as it is.
+
+    Raises BadInput for a database that holds anything else.
+    """
+    with ctx.database.session() as session:
+        found = _generated(session)
+    if found == runs:
+        return
+    if found:
+        raise BadInput(f"the database holds {found} generated runs: give --runs {found}, or an empty database")
+    stored = [datasets.require(ctx, "humaneval"), *(_imported(ctx, name) for name in ("interviews", "regressions"))]
+    dice = random.Random(0)
+    with ctx.database.session() as session:
+        for number, run in enumerate(_runs(stored, runs, dice), start=1):
+            _write(session, run, dice)
+            if number % 100 == 0:
+                tell(f"{number} of {runs} runs")
+    with ctx.database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql("VACUUM ANALYZE")  # as autovacuum does within a minute
+
+
+def refuse_strangers(connection: Connection) -> None:
+    """Raises BadInput for a database with tables that are not the service's."""
+    strangers = set(inspect(connection).get_table_names()) - set(metadata.tables) - {"alembic_version"}
+    if strangers:
+        raise BadInput(f"the database holds the table {min(strangers)}: give --database an empty one")
+
+
+def _generated(session: Session) -> int:
+    """How many generated runs there are. Raises BadInput if there is anything else."""
+    others = [t.name for t in metadata.sorted_tables if t.name not in FILLED and session.execute(select(t)).first()]
+    if session.scalar(select(Run.id).where(Run.pinned_worker.is_distinct_from(MADE_BY)).limit(1)):
+        others.append("runs")
+    if others:
+        raise BadInput(f"the database holds {others[0]} that are not generated: give --database an empty one")
+    return session.scalar(select(func.count()).select_from(Run)) or 0
+
+
+def _imported(ctx: Context, name: str) -> Dataset:
+    """HumanEval's tasks under other ids, as a team's own dataset."""
+    tasks = tuple(replace(t, task_id=f"{name}/{i}") for i, t in enumerate(files.load("humaneval").tasks))
+    return datasets.store(ctx, files.Dataset(name, tasks, sha256(name.encode()).hexdigest()), DatasetKind.IMPORTED)
+
+
+def _runs(stored: Sequence[Dataset], n: int, dice: random.Random) -> Iterator[Run]:
+    """Runs of the last year, oldest first; one in twelve was stopped halfway."""
+    now = utcnow()
+    for number in range(n):
+        created_at = now - dt.timedelta(hours=8 * (n - number))
+        (dataset,) = dice.choices(stored, (6, 2, 2))
+        target, drafter = dice.choice(list(TARGETS)), dice.choice(list(DRAFTERS))
+        temperature, budget_s = dice.choice((0.2, 0.2, 0.8)), dice.choice((5.0, 10.0, 10.0, 30.0))
+        states = (RunState.FINISHED, RunState.INTERRUPTED, RunState.CANCELLED)
+        (device,) = dice.choices(DEVICES, (7, 3))
+        yield Run(
+            id=uuid.UUID(_id(created_at, dice)),
+            name=f"{target.rsplit('/', maxsplit=1)[-1]} {drafter} {number}",
+            kind=RunKind.EVAL,
+            state=dice.choices(states, (22, 1, 1))[0],
+            dataset=dataset,
+            target=target,
+            drafter=drafter,
+            draft_length="goodput",
+            acceptance="coupled",
+            dtype="auto",
+            device="auto",
+            n=N,
+            budget_s=budget_s,
+            temperature=temperature,
+            top_p=0.95,
+            seed=number,
+            max_tokens=512,
+            prompt_mode="auto",
+            prompt_mode_used="completion",
+            throughput=False,
+            n_tasks=dataset.n_tasks,
+            excluded=[],
+            graded=True,
+            pinned_worker=MADE_BY,
+            command=f"bassline eval --target {target} --drafter {drafter} --seed {number} --budget {budget_s:g}",
+            provenance={
+                "device": "cuda" if device == DEVICES[0] else "cpu",
+                "device_name": device,
+                "dtype": "bfloat16",
+                "torch_version": "2.13.0",
+                "bassline_version": "0.1.0",
+                "python": "3.11.2",
+                "git_commit": f"{number:040x}",
+                "target_sha256": sha256(target.encode()).hexdigest(),
+                "draft_sha256": None,
+            },
+            created_at=created_at,
+            started_at=created_at + dt.timedelta(seconds=20),
+            finished_at=created_at + dt.timedelta(minutes=30),
+        )
+
+
+def _write(session: Session, run: Run, dice: random.Random) -> None:
+    done = run.n_tasks if run.state is RunState.FINISHED else dice.randrange(20, run.n_tasks)
+    jobs, decoded = [], []
+    for position, task in enumerate(run.dataset.tasks):
+        job = _Task(_id(run.created_at, dice), run.id, task.id, position, TaskState.SKIPPED, 0, run.created_at)
+        samples = _decode(run, job, task, dice) if position < done else []
+        jobs.append(job)
+        decoded.append(_Decoded(task, job.state, job.queued_at, job.queue_s, job.wall_s, samples))
+    looked_at = cast("list[RunTask]", decoded)
+    run.figures = figures.figures(run, looked_at)
+    budgets, first, every = figures.curve(run, looked_at)
+    run.curve = RunCurve(n_tasks=done, budgets=budgets, pass_first=first, pass_all=every)
+    session.add(run)
+    session.flush()
+    connection = session.connection()
+    _copy(connection, "run_tasks", jobs)
+    _copy(connection, "samples", itertools.chain.from_iterable(task.samples for task in decoded))
+
+
+def _decode(run: Run, job: _Task, task: Any, dice: random.Random) -> list[_Sample]:
+    skill, pace = TARGETS[run.target]
+    pace *= DRAFTERS[run.drafter] * (1 if run.provenance["device"] == "cuda" else 6)
+    ability, length = min(max(dice.gauss(skill, 0.32), 0.0), 1.0), dice.randint(30, 180)
+    samples = [_sample(run, job, task, index, ability, length, pace, dice) for index in range(run.n)]
+    job.state, job.attempt = TaskState.FINISHED, 0
+    job.queue_s, job.prefill_s, job.sandbox_s = dice.uniform(1, 900), 0.02 * pace, dice.uniform(0.05, 0.4)
+    job.wall_s = max(s.finished_s for s in samples)
+    job.draft_s, job.other_s = 0.14 * job.wall_s, 0.06 * job.wall_s
+    job.verify_s = job.wall_s - job.draft_s - job.other_s - job.prefill_s
+    job.started_at = job.queued_at + dt.timedelta(seconds=job.queue_s)
+    job.finished_at = job.started_at + dt.timedelta(seconds=job.wall_s + job.sandbox_s)
+    job.prompt_sent, job.prompt_version, job.n_prompt_tokens = task.prompt, "completion-1", len(task.prompt) // 4
+    job.n_rounds, job.peak_memory_bytes = length // 3, 3 * 2**30
+    return samples
+
+
+def _sample(
+    run: Run, job: _Task, task: Any, index: int, ability: float, length: int, pace: float, dice: random.Random
+) -> _Sample:
+    n_tokens = max(length + dice.randint(-20, 40), 8)
+    passes, finished_s = dice.random() < ability, pace * n_tokens / 100 * dice.uniform(0.8, 1.35)
+    late = finished_s > run.budget_s
+    verdict = "passed" if passes else dice.choice(list(FAULTS))
+    wrong = verdict == "wrong_answer"
+    raw = task.canonical_solution if passes else f"    # attempt {index}\n" + task.canonical_solution.replace("0", "1")
+    return _Sample(
+        id=_id(run.created_at, dice),
+        run_id=run.id,
+        run_task_id=job.id,
+        index=index,
+        seed=run.seed,
+        raw=raw,
+        n_tokens=n_tokens,
+        mean_logprob=dice.gauss(-0.16 if passes else -0.24, 0.07),
+        finish_reason="deadline" if late else "stop",
+        first_token_s=0.022 * pace,
+        finished_s=run.budget_s + 0.01 if late else finished_s,
+        n_rounds=n_tokens // 3,
+        n_drafted=n_tokens,
+        n_accepted=int(0.62 * n_tokens),
+        token_ids="[]",
+        logprobs="[]",
+        origins="tdd" * (n_tokens // 3),
+        program=task.prompt + raw,
+        extraction="completion",
+        extraction_version="3",
+        verdict=verdict,
+        verdict_detail=FAULTS.get(verdict),
+        traceback=None if passes else TRACEBACK,
+        failing_assert=FAILING if wrong else None,
+        got="[1.0]" if wrong else None,
+        expected="3" if wrong else None,
+        calls=7,
+        cpu_s=0.03,
+        sandbox_wall_s=0.05,
+        isolation="bwrap",
+        trust="proxy",
+        graded_at=run.created_at,
+    )
+
+
+def _copy(connection: Connection, table: str, rows: Iterable[_Task] | Iterable[_Sample]) -> None:
+    names = [field.name for field in fields(_Task if table == "run_tasks" else _Sample)]
+    values = operator.attrgetter(*names)
+    columns = ", ".join(f'"{name}"' for name in names)
+    driver: Any = connection.connection.driver_connection
+    with driver.cursor() as cursor, cursor.copy(f"COPY {table} ({columns}) FROM STDIN") as copy:
+        for row in rows:
+            copy.write_row(values(row))
+
+
+def _id(at: dt.datetime, dice: random.Random) -> str:
+    """A UUIDv7 of that time."""
+    chance = dice.getrandbits(72)
+    return f"{int(at.timestamp() * 1000):012x}7{chance >> 60:03x}8{chance & (2**60 - 1):015x}"

@@ -1,0 +1,117 @@
+"""The leaderboard reads what has changed and nothing twice, and a long one shows its first rows and says so."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import event
+
+from app.leaderboard import board, service
+from app.runs import ending
+from app.runs.service import delete
+from app.states import RunState
+
+
+@contextmanager
+def selects(world):
+    """The SELECTs that are sent meanwhile."""
+    sent: list[str] = []
+
+    def note(_connection, _cursor, statement, *_):
+        if statement.startswith("SELECT"):
+            sent.append(statement)
+
+    event.listen(world.context.database.engine, "before_cursor_execute", note)
+    yield sent
+    event.remove(world.context.database.engine, "before_cursor_execute", note)
+
+
+def labels(world) -> dict[str, str | None]:
+    with world.context.database.read() as session:
+        return {row.run.name: row.run.label for row in service.rows(session)}
+
+
+def test_what_ends_goes_on_or_is_deleted_is_noticed(world):
+    world.add_run("first", limit=1, n=1)
+    assert labels(world) == {"first": "1 of 164 tasks"}
+    stopped = world.add_run("stopped", limit=3, n=1, state=RunState.INTERRUPTED, done=2)
+    assert labels(world)["stopped"] == "interrupted"
+    ending.reopen(world.context, stopped)
+    assert labels(world)["stopped"] == "queued"
+    ending.interrupt(world.context, stopped)
+    assert labels(world)["stopped"] == "interrupted"
+    delete(world.context, stopped)
+    assert labels(world) == {"first": "1 of 164 tasks"}
+
+
+def test_figures_of_a_run_that_ended_again_are_the_new_ones(world):
+    run = world.add_run("stopped", limit=3, n=1, state=RunState.INTERRUPTED, done=2)
+    with world.context.database.read() as session:
+        (before,) = service.entries(session)
+    with world.context.database.session() as session:
+        session.connection().exec_driver_sql("DELETE FROM run_tasks WHERE position = 1")
+    ending.reopen(world.context, run)
+    ending.interrupt(world.context, run)
+    with world.context.database.read() as session:
+        (after,) = service.entries(session)
+    assert (before.n_tasks, after.n_tasks) == (2, 1)
+
+
+def test_a_request_reads_only_the_runs_that_changed(world):
+    for name in "abc":
+        world.add_run(name, limit=1, n=1)
+    world.client.get("/")
+    with selects(world) as again:
+        world.client.get("/")
+    assert len(again) == 1
+    assert "curves.budgets" not in again[0]
+    world.add_run("d", limit=1, n=1)
+    with selects(world) as changed:
+        world.client.get("/")
+    assert len(changed) == 2
+    assert "runs.id IN (?)" in changed[1]
+
+
+def test_a_page_of_a_run_reads_no_text_of_its_samples(world):
+    run = world.add_run("one", limit=2)
+    for tab in ("curve", "tasks", "failures", "timing", "config"):
+        with selects(world) as sent:
+            assert world.client.get(f"/runs/{run}?tab={tab}").status_code == 200
+        assert any("FROM samples" in statement for statement in sent)
+        assert not any(f"samples.{text}" in statement for statement in sent for text in ("raw", "program", "traceback"))
+
+
+@pytest.fixture
+def three_runs(world, monkeypatch):
+    """Three runs of a group that shows two of them."""
+    monkeypatch.setattr(board, "ROWS_SHOWN", 2)
+    monkeypatch.setattr(board, "ROWS_AT_LEAST", 1)
+    for name, skill, pace in (("best", 0.9, 3.0), ("middle", 0.5, 2.0), ("quick", 0.1, 0.5)):
+        world.add_run(name, limit=None, n=1, skill=skill, pace=pace)
+    return world
+
+
+def shown(page: str) -> list[tuple[int, str]]:
+    """(rank, name) of the rows in their order."""
+    rows = re.findall(r'data-rank>(\d+)</td>.*?class="name"[^>]*>([^<]+)<', page, re.DOTALL)
+    return [(int(rank), name) for rank, name in rows]
+
+
+def test_a_long_group_shows_its_first_rows_and_links_to_all(three_runs):
+    page = three_runs.client.get("/?budget=5").get_data(as_text=True)
+    assert shown(page) == [(1, "best"), (2, "middle")]
+    assert "Shown are the first 2 of 3 runs by Pass@First at a budget of 5 s" in page
+    address = re.search(r'href="([^"]+)#group-1">Show all 3<', page)[1].replace("&amp;", "&")
+    assert "budget=5" in address
+    whole = three_runs.client.get(address).get_data(as_text=True)
+    assert len(shown(whole)) == 3
+    assert "Shown are the first" not in whole
+    assert '<input type="hidden" name="rows" value="all">' in whole
+    assert len(three_runs.client.get("/leaderboard.csv").get_data(as_text=True).splitlines()) == 4
+
+
+def test_ranks_are_among_all_runs_of_the_group_not_those_shown(three_runs):
+    page = three_runs.client.get("/?sort=speed").get_data(as_text=True)
+    assert shown(page) == [(3, "quick"), (2, "middle")]

@@ -1,0 +1,75 @@
+"""`bassline bench service` on a small database: whole reports, and no touching of what it did not make."""
+
+from __future__ import annotations
+
+import gc
+import json
+
+import pytest
+
+from app.db import Database
+from benchmarks import _postgres, _service_jobs, _service_pages, service
+
+
+@pytest.fixture(scope="module")
+def url():
+    if _postgres.programs() is None:
+        pytest.skip("PostgreSQL is not installed (initdb not found)")
+    with _postgres.private_cluster() as url:
+        yield url
+    gc.unfreeze()
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Short runs of the job core, pages asked for a few times."""
+    monkeypatch.setattr(_service_pages, "WARM_UP", 1)
+    full = _service_jobs.ms_per_task
+    monkeypatch.setattr(_service_jobs, "ms_per_task", lambda url, folder, tasks, rounds: full(url, folder, 2, 1))
+
+
+def test_it_fills_a_database_measures_every_page_and_finds_it_filled_again(url, small, tmp_path, capsys):
+    file = tmp_path / "service.json"
+    asked = ["--database", url, "--runs", "6", "--requests", "1", "--json", str(file)]
+    assert service.main(asked) == 0
+    report = json.loads(file.read_text())
+    assert report["settings"]["runs"] == 6
+    assert 6 * 20 * 8 <= report["settings"]["samples"] <= 6 * 164 * 8
+    pages = {row["page"]: row for row in report["rows"]}
+    assert pages["leaderboard"]["queries"] == 2
+    assert "uq_samples_run_task_id_index" in pages["task"]["indexes"]
+    assert all(report["figures"][f"{page}.p95_ms"] > 0 for page in pages)
+    assert all(report["figures"][f"jobs.{name}.ms_per_task.median"] > 0 for name in ("postgresql", "sqlite"))
+    assert "Job core" in capsys.readouterr().out
+
+    assert service.main(asked) == 0
+    again = json.loads(file.read_text())
+    assert again["settings"]["samples"] == report["settings"]["samples"]
+    with pytest.raises(SystemExit) as stopped:
+        service.main(["--database", url, "--runs", "7"])
+    assert stopped.value.code == 2
+    assert "the database holds 6 generated runs" in capsys.readouterr().err
+
+
+def test_a_database_with_anything_else_is_refused(url, capsys):
+    name = "strange"
+    admin = Database(url)
+    with admin.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    admin.dispose()
+    strange = url.replace("/postgres?", f"/{name}?")
+    database = Database(strange)
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE invoices (id integer)")
+    database.dispose()
+    with pytest.raises(SystemExit) as stopped:
+        service.main(["--database", strange])
+    assert stopped.value.code == 2
+    assert "the database holds the table invoices: give --database an empty one" in capsys.readouterr().err
+
+
+def test_a_database_that_is_no_postgresql_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        service.main(["--database", f"sqlite:///{tmp_path / 'x.db'}"])
+    assert stopped.value.code == 2
+    assert "--database is SQLite" in capsys.readouterr().err
