@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import ast
 import codeop
+import threading
 import warnings
 
 FILENAME = "<candidate>"
+_ATTEMPTS = 5
+# Python 3.11 counts its depth in a tree once for all threads, so two that build trees at once may both be refused
+# (python/cpython issue 106905). Other libraries parse as well, hence the further attempts.
+_parsing = threading.Lock()
 
 # compile() warns about odd escapes in the code it reads; that is the author's affair, not the log's.
 warnings.filterwarnings("ignore", module=r"<candidate>")
 
 
 def parse(source: str) -> ast.Module | None:
-    """The syntax tree of `source`, or None where Python's parser refuses it for any reason."""
-    try:
-        return ast.parse(source, FILENAME)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    """The syntax tree of `source`, or None where Python's parser refuses it for any reason. Safe in many threads."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            with _parsing:
+                return ast.parse(source, FILENAME)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        except SystemError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+    return None
 
 
 def parse_open(prompt: str) -> ast.Module | None:

@@ -10,6 +10,8 @@ import ast
 import builtins
 from collections.abc import Iterator
 
+from evaluation.source import parse
+
 _REFLECTION = {"eval", "exec", "globals", "locals", "vars", "__import__"}
 
 
@@ -19,9 +21,8 @@ def obstacle(prompt: str, test: str, entry_point: str) -> str | None:
     A test cannot cross that passes functions or classes to the candidate, needs a class of it, or uses other names that
     only the candidate defines. A test that does not compile is left to the checker, which says so.
     """
-    try:
-        tree = ast.parse(test)
-    except (SyntaxError, ValueError):
+    tree = parse(test)
+    if tree is None:
         return None
     prompt_tree = _parse_prompt(prompt)
     if any(isinstance(node, ast.ClassDef) and node.name == entry_point for node in prompt_tree.body):
@@ -42,21 +43,16 @@ def obstacle(prompt: str, test: str, entry_point: str) -> str | None:
 
 def needs_prompt(prompt: str, test: str, entry_point: str) -> bool:
     """Return whether the test uses a name that the prompt defines beside the entry point, or may do so unseen."""
-    try:
-        used = _used(ast.parse(test))
-    except (SyntaxError, ValueError):
+    tree = parse(test)
+    if tree is None:
         return True
+    used = _used(tree)
     bound = _bound(_parse_prompt(prompt)) - {entry_point}
     return "*" in bound or bool(used & (bound | _REFLECTION))
 
 
 def _parse_prompt(prompt: str) -> ast.Module:
-    for text in (prompt, prompt + "\n    pass\n"):
-        try:
-            return ast.parse(text)
-        except (SyntaxError, ValueError):
-            continue
-    return ast.Module([], [])
+    return parse(prompt) or parse(prompt + "\n    pass\n") or ast.Module([], [])
 
 
 def _check_parameters(tree: ast.Module) -> set[str]:
