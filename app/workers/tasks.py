@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-
 import structlog
+from billiard import current_process
 from celery.signals import setup_logging, task_postrun, task_prerun, worker_process_init
 
 
@@ -29,8 +28,8 @@ def _unbind(**_: object) -> None:
 
 @worker_process_init.connect
 def _report(**_: object) -> None:
-    if threading.current_thread() is not threading.main_thread():
-        return  # a worker of the embedded form: its process is set up already and reports itself
+    if current_process().name == "MainProcess":
+        return  # a worker of the embedded form, which has no child: its process is set up and reports itself
     from app import tables  # noqa: PLC0415
     from app.celery_app import configure  # noqa: PLC0415
     from app.context import current  # noqa: PLC0415

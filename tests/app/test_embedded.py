@@ -60,6 +60,13 @@ def test_a_second_process_on_the_database_is_refused(ctx):
         pass
 
 
+def test_no_thread_of_it_goes_on_after_its_end(ctx):
+    before = set(threading.enumerate())
+    with Embedded(ctx, "test"):
+        assert set(threading.enumerate()) > before
+    assert {t.name for t in set(threading.enumerate()) - before} == set()
+
+
 def test_cancel_stops_the_engine_within_a_second_and_keeps_samples(ctx, spec, engine):
     engine.hold = threading.Event()
     with Embedded(ctx, "test"):
