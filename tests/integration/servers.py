@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import _postgres
 from tests.integration.waiting import wait_for
 
 
@@ -58,12 +59,13 @@ class Postgres(Server):
     """A cluster on a unix socket, without durability against a loss of power."""
 
     def __init__(self) -> None:
-        programs = postgres_programs()
+        programs = _postgres.programs()
         if programs is None:
             pytest.skip("PostgreSQL is not installed (initdb not found)")
         self.folder = Path(tempfile.mkdtemp(prefix="bassline-pg-"))
         if os.getuid() == 0:  # PostgreSQL refuses to run as root
-            self.user = {"user": "postgres"}  # not nobody, whose processes a sandbox's self-test takes for its own
+            # Not nobody, whose processes a sandbox's self-test takes for its own.
+            self.user = _postgres.of_the_server()
             shutil.chown(self.folder, "postgres")
         data = self.folder / "data"
         initdb = [programs / "initdb", "-D", data, "-U", "bassline", "-A", "trust", "--no-sync"]
@@ -98,11 +100,3 @@ class Redis(Server):
     def answers(self) -> bool:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self._port)) == 0
-
-
-def postgres_programs() -> Path | None:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if found:
-        return found[-1].parent
-    on_path = shutil.which("initdb")
-    return Path(on_path).parent if on_path else None
