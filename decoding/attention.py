@@ -19,6 +19,10 @@ ATTENTION_NAME = "ragged_cache"
 # Features that change the result and that this attention does not have: better refused than ignored.
 _UNSUPPORTED = ("softcap", "s_aux", "sinks")
 
+# PyTorch multiplies fewer queries than this in another order: these are repeated, so that a token's result does not
+# depend on how many there are.
+_FEWEST_QUERIES = 4
+
 
 class UnsupportedAttentionError(RuntimeError):
     """The model's attention wants a feature that ours lacks."""
@@ -41,19 +45,18 @@ def ragged_cache_attention(
         raise UnsupportedAttentionError("this model does not hand keyword arguments on to its attention")
     check_supported(kwargs)
     R, Hkv, _, D = key.shape
-    Hq, T, L = query.shape[1], layout.gather.shape[1], layout.longest
+    Hq, T, L = query.shape[1], layout.gather.shape[1], layout.attended
     group = Hq // Hkv
     tokens = query[0].transpose(0, 1)  # [N, Hq, D]
     rows = tokens if layout.is_rectangular else tokens[layout.gather.flatten()]
     # [R, T, Hkv, g, D] -> [R, Hkv, g * T, D]
     tile = rows.reshape(R, T, Hkv, group, D).permute(0, 2, 3, 1, 4).reshape(R, Hkv, group * T, D)
-    out = F.scaled_dot_product_attention(
-        tile,
-        key[:, :, :L],
-        value[:, :, :L],
-        attn_mask=masks.get(layout, group, sliding_window, tile.dtype),
-        scale=scaling,
-    )
+    mask = masks.get(layout, group, sliding_window, tile.dtype)
+    if group * T < _FEWEST_QUERIES:
+        times = -(-_FEWEST_QUERIES // (group * T))
+        tile, mask = tile.repeat(1, 1, times, 1), mask.repeat(1, 1, times, 1)
+    out = F.scaled_dot_product_attention(tile, key[:, :, :L], value[:, :, :L], attn_mask=mask, scale=scaling)
+    out = out[:, :, : group * T]
     out = out.reshape(R, Hkv, group, T, D).permute(0, 3, 1, 2, 4).reshape(R * T, Hq, D)
     if not layout.is_rectangular:
         out = out[layout.scatter]
@@ -82,7 +85,7 @@ class MaskStore:
     @staticmethod
     def _build(layout: Layout, group: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
         position = layout.position[layout.gather]  # [R, T]
-        slot = torch.arange(layout.longest, device=position.device)
+        slot = torch.arange(layout.attended, device=position.device)
         visible = slot <= position[..., None]  # [R, T, L]
         if window is not None:
             visible &= slot > position[..., None] - window

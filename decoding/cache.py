@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional as F
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from decoding.layout import Layout
+from decoding.layout import Layout, padded_slots
 from kernels.kv_scatter import kv_scatter
 
 
@@ -31,7 +31,7 @@ class RaggedLayer(CacheLayerMixin):
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Make zeroed buffers for states of shape [1, Hkv, N, D]."""
         # NOTE zeros, not empty: masked slots still take part in 0 * value, and 0 * NaN is NaN.
-        B, S = self.cache.max_rows, self.cache.capacity
+        B, S = self.cache.max_rows, padded_slots(self.cache.capacity)
         self.keys = key_states.new_zeros(B, key_states.shape[1], S, key_states.shape[3])
         self.values = value_states.new_zeros(B, value_states.shape[1], S, value_states.shape[3])
         self.is_initialized = True
@@ -55,7 +55,7 @@ class RaggedLayer(CacheLayerMixin):
     def reserve(self, capacity: int) -> None:
         """Make room for rows of `capacity` tokens, keeping what is there."""
         if self.is_initialized:
-            more = (0, 0, 0, capacity - self.keys.shape[2])
+            more = (0, 0, 0, padded_slots(capacity) - self.keys.shape[2])
             self.keys, self.values = F.pad(self.keys, more), F.pad(self.values, more)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:

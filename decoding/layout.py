@@ -13,6 +13,15 @@ from dataclasses import dataclass
 
 import torch
 
+# Attention reads key slots in multiples of this. The masked slots behind a row's last token add exact zeros, and the
+# order of summation no longer depends on how long the rows happen to be (docs/decoding.md, "Texts and timing").
+SLOT_MULTIPLE = 64
+
+
+def padded_slots(n: int) -> int:
+    """Return `n` slots rounded up to the multiple that attention reads."""
+    return -(-n // SLOT_MULTIPLE) * SLOT_MULTIPLE
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -71,6 +80,11 @@ class Layout:
     def longest(self) -> int:
         """Cache slots in use after this forward by the longest row."""
         return max(a + b for a, b in zip(self.lens, self.counts, strict=True))
+
+    @property
+    def attended(self) -> int:
+        """L, the cache slots that attention reads: `longest`, rounded up so that sums do not depend on it."""
+        return padded_slots(self.longest)
 
     @property
     def is_rectangular(self) -> bool:

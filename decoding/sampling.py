@@ -184,8 +184,11 @@ def _log_mass(logits: torch.Tensor, temperature: float) -> torch.Tensor:
     masses = []
     # A few rows at a time stay in the processor's cache; all at once take five times as long.
     for rows in torch.split(logits, _ROWS_AT_ONCE):
-        peak = rows.amax(dim=1, keepdim=True).float()
+        # PyTorch sums one row on several threads, in another order than two or more: one row is summed twice.
+        several = rows.expand(2, -1) if len(rows) == 1 else rows
+        peak = several.amax(dim=1, keepdim=True).float()
         # Far below the peak nothing counts, and exponentials that underflow are slow.
-        below = rows.float().sub_(peak).div_(temperature).clamp_(min=_UNDERFLOW)
-        masses.append(below.exp_().sum(dim=1, keepdim=True).log_() + peak / temperature)
+        below = (several - peak).div_(temperature).clamp_(min=_UNDERFLOW)
+        mass = below.exp_().sum(dim=1, keepdim=True).log_() + peak / temperature
+        masses.append(mass[: len(rows)])
     return torch.cat(masses)

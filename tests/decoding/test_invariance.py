@@ -1,0 +1,106 @@
+"""On a CPU a token's logits are the same bits in whatever batch it is verified, so that timing cannot change a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+
+from decoding import sampling
+from decoding.attention import ATTENTION_NAME
+from decoding.config import EngineConfig
+from decoding.engine import Engine
+from decoding.invariance import is_batch_invariant
+from decoding.models import LoadedModel
+from decoding.prepack import prepack
+from decoding.request import Request, SamplingParams
+from decoding.round_cost import RoundCost
+from decoding.runner import ModelRunner
+
+DTYPES = [torch.bfloat16, torch.float32]
+
+
+def model(dtype: torch.dtype) -> PreTrainedModel:
+    """Wide enough that oneDNN, MKL and PyTorch's attention choose their order of summation by the batch."""
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=260,
+        hidden_size=256,
+        intermediate_size=1536,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        tie_word_embeddings=False,
+    )
+    made = Qwen2ForCausalLM(config).eval()
+    with torch.no_grad():
+        made.lm_head.weight.normal_(0, 0.2)
+    made = made.to(dtype)
+    made.set_attn_implementation(ATTENTION_NAME)
+    return made
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_packed_models_do_not_depend_on_the_batch(dtype: torch.dtype) -> None:
+    packed = model(dtype)
+    prepack(packed)
+    assert is_batch_invariant(ModelRunner(packed, 260, 3))
+
+
+def test_a_model_whose_products_depend_on_the_batch_is_told() -> None:
+    class ByNumber(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) * (1 + x.shape[-2] * 1e-6)
+
+    other = model(torch.float32)
+    prepack(other)
+    other.lm_head = ByNumber(256, 260)
+    assert not is_batch_invariant(ModelRunner(other, 260, 3))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("V", [260, 49152])
+def test_the_mass_of_a_vocabulary_does_not_depend_on_how_many_are_summed(dtype: torch.dtype, V: int) -> None:
+    torch.manual_seed(0)
+    logits = (torch.randn(24, V) * 3).to(dtype)
+    tokens = torch.arange(24)
+    together = sampling.raw_logprobs(logits, torch.arange(24), tokens)
+    for n in (1, 2, 7):
+        apart = [
+            sampling.raw_logprobs(logits[i : i + n], torch.arange(len(logits[i : i + n])), tokens[i : i + n])
+            for i in range(0, 24, n)
+        ]
+        assert torch.equal(torch.cat(apart), together), n
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_texts_and_logprobs_do_not_depend_on_the_clock(
+    loaded: Callable[[PreTrainedModel], LoadedModel], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = model(dtype)
+    prepack(packed)
+    target = loaded(packed)
+    noise = torch.Generator().manual_seed(0)
+    observe = RoundCost.observe
+
+    def disturbed(self: RoundCost, n_rows: int, n_tokens: int, longest: int, seconds: float) -> None:
+        observe(self, n_rows, n_tokens, longest, seconds * 10 ** float(torch.randn((), generator=noise)))
+
+    monkeypatch.setattr(RoundCost, "observe", disturbed)
+    seen, shapes = set(), set()
+    for company in (0, 0, 2):
+        engine = Engine(EngineConfig(target="tiny", drafter="sibling", draft_length="goodput"), target, None)
+        prompts = ["def add(a, b):\n    return a + b\n" * 2, "x = 1\n" * 9, "print(2)\n" * 5]
+        requests = [
+            Request(prompt, n=4, sampling=SamplingParams(temperature=0.8, top_p=0.95), seed=3, max_new_tokens=40)
+            for prompt in prompts[: 1 + company]
+        ]
+        done = dict(engine.generate_many(requests))[0]
+        seen.add(tuple((s.text, s.mean_logprob) for s in done.samples))
+        shapes.add(tuple(r.n_verified for r in done.rounds))
+    assert len(shapes) > 1, "the clock did not change the rounds: nothing was tested"
+    assert len(seen) == 1
