@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from decoding.config import MAX_DRAFT_LENGTH, EngineConfig
 from decoding.drafters.base import MODEL_EVIDENCE, Proposal
 from decoding.graphs import DraftGraphs, VerifyGraphs, bucket_rows
@@ -22,6 +25,7 @@ class GraphedModels:
         coupled = config.acceptance == "coupled"
         self._target = target
         self._max_batch = config.max_batch
+        self.is_lent = False
         self._runners = {
             id(model): ModelRunner(
                 model.model, min(target.vocab_size, model.vocab_size), rows, capacity_step=_CAPACITY_STEP
@@ -49,6 +53,16 @@ class GraphedModels:
         runner.cache.lens += [1] * n_rows
         drafts = Proposal([[0] * (n_each - 1)] * n_rows, [MODEL_EVIDENCE] * n_rows)
         self.verify.verify([0] * n_rows, [0] * n_rows, drafts, SamplingParams())
+        runner.cache.lens.clear()
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Lend the caches to one batch; another that is decoded meanwhile needs caches of its own."""
+        self.is_lent = True
+        try:
+            yield
+        finally:
+            self.is_lent = False
 
     def runner(self, model: LoadedModel) -> ModelRunner:
         """Return the model's runner, its cache emptied."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import torch
 
@@ -10,6 +11,7 @@ from decoding.drafters.base import Proposal
 from decoding.drafters.lookup import LookupDrafter
 from decoding.drafters.model import ModelDrafter
 from decoding.row import Row
+from decoding.runner import Ahead
 from decoding.sampling import Distribution
 
 LONG_MATCH = 4
@@ -22,10 +24,9 @@ class LookupThenModel:
         self._lookup = LookupDrafter(shared=shared, shortest_match=LONG_MATCH)
         self._model = model
 
-    def start(self, slot: int, row: Row, source: int | None) -> None:
+    def start(self, slot: int, row: Row, source: int | None) -> Iterator[Ahead]:
         """Start the slot in both."""
-        self._lookup.start(slot, row, source)
-        self._model.start(slot, row, source)
+        return chain(self._lookup.start(slot, row, source), self._model.start(slot, row, source))
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return each row's lookup draft, or the model's where the lookup found nothing."""

@@ -119,3 +119,41 @@ def test_graphs_of_the_target_are_captured_before_the_first_request(target, monk
     n_captured = len(captured)
     engine.generate(Request(PROMPT, n=3, sampling=SamplingParams(0.5), max_new_tokens=6))
     assert len(captured) == n_captured == 3 * 3  # 1, 2 and 4 rows of 1, 2 and 3 tokens
+
+
+@pytest.mark.parametrize("drafter", ["sibling", "model"])
+def test_a_request_decoded_inside_a_batch_under_way_disturbs_neither(drafter, target, draft) -> None:
+    wanted = [
+        Request(PROMPT, n=2, seed=seed, sampling=SamplingParams(0.8), max_new_tokens=6 + seed) for seed in range(4)
+    ]
+    config = EngineConfig(target="tiny", max_batch=4, drafter=drafter, draft_length="fixed:2")
+    engines = [Engine(config, target, draft if drafter == "model" else None, graphs=graphs) for graphs in (True, False)]
+    engine = engines[0]
+    alone = [[s.token_ids for s in engines[1].generate(each).samples] for each in wanted]
+    inside, outcomes = [], {}
+    for position, outcome in engine.generate_many(wanted):
+        outcomes[position] = [s.token_ids for s in outcome.samples]
+        inside.append([s.token_ids for s in engine.generate(wanted[3]).samples])
+    assert [outcomes[i] for i in range(4)] == alone
+    assert inside == [alone[3]] * 4
+
+
+def test_graphs_are_free_again_once_a_batch_is_given_up(target) -> None:
+    engine = Engine(EngineConfig(target="tiny", draft_length="fixed:2", max_batch=4), target, None, graphs=True)
+    wanted = Request(PROMPT, n=1, sampling=SamplingParams(0.0), max_new_tokens=4)
+    batch = engine.generate_many([wanted] * 9)
+    next(batch)
+    assert engine._graphs is not None
+    assert engine._graphs.is_lent
+    batch.close()
+    assert not engine._graphs.is_lent
+
+
+def test_measuring_a_verify_leaves_no_rows_behind(target) -> None:
+    request = Request(PROMPT, n=2, sampling=SamplingParams(0.8), max_new_tokens=8)
+    made = [
+        Engine(EngineConfig(target="tiny", draft_length="goodput", max_batch=8), target, None, graphs=graphs)
+        for graphs in (True, False)
+    ]
+    one, other = ([s.token_ids for s in engine.generate(request).samples] for engine in made)
+    assert one == other
