@@ -32,8 +32,8 @@ class Clock:
 class CostTimer:
     """Predicts the seconds of the next unit of work (a round, a token of a prefill) from the last few of this batch.
 
-    Until the batch has measured one, a quarter of what the first unit of an earlier batch cost is expected: the machine
-    may be faster now, and a request refused on an old belief would come back empty. If the belief is right, the first
+    Until the batch has measured one, a quarter of the cheapest unit of the batch before is expected: the machine may be
+    faster now, and a request refused on an old belief would come back empty. If the belief is right, the first
     unit ends at most its own length after the deadline.
     """
 
@@ -47,8 +47,7 @@ class CostTimer:
 
     def observe(self, seconds: float) -> None:
         """Remember what a unit cost."""
-        if not self._seen:
-            self._believed_s = seconds
+        self._believed_s = min(self._believed_s, seconds) if self._seen else seconds
         self._seen.append(seconds)
 
     @property

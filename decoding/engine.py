@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 
 import torch
 import transformers
 
+from decoding import self_check
 from decoding.active import ActiveRequest, encode
 from decoding.attention_variants import NAMES, chosen, pick_attention
 from decoding.batch import Batch
@@ -60,11 +61,18 @@ class Engine:
     """A target, a drafter and the rules between them; decodes one request at a time, or many in one batch."""
 
     def __init__(
-        self, config: EngineConfig, target: LoadedModel, draft: LoadedModel | None, *, graphs: bool | None = None
+        self,
+        config: EngineConfig,
+        target: LoadedModel,
+        draft: LoadedModel | None,
+        *,
+        graphs: bool | None = None,
+        disabled: Mapping[str, str] | None = None,
     ) -> None:
         """`graphs` runs rounds as CUDA graphs; by default on a GPU with the attention that can be captured.
 
-        On a CPU, where tests ask for it, a graph is replayed by running its work again.
+        On a CPU, where tests ask for it, a graph is replayed by running its work again. `disabled` says of kernels by
+        their names why they must not be used.
         """
         self.config = config
         self.target = target
@@ -75,7 +83,8 @@ class Engine:
         self._prefill_tokens: defaultdict[int, CostTimer] = defaultdict(CostTimer)
         if graphs is None:
             graphs = target.device.type == "cuda" and chosen(target.model) == "ragged"
-        self._graphs = GraphedModels(target, draft, config) if graphs else None
+        self._disabled = dict(disabled or {})
+        self._graphs = GraphedModels(target, draft, config, self._disabled) if graphs else None
 
     @classmethod
     def load(cls, config: EngineConfig, on_progress: Callable[[str], None] | None = None) -> Engine:
@@ -86,8 +95,13 @@ class Engine:
         if spec.model is not None:
             draft = _load(config, spec.model, on_progress)
             check_same_tokenizer(target, draft)
-        engine = cls(config, target, draft)
+        on_gpu = target.device.type == "cuda"
+        disabled = self_check.check_kernels([target] if draft is None else [target, draft]) if on_gpu else {}
+        engine = cls(config, target, draft, disabled=disabled)
         engine._warm_up()
+        if on_gpu:
+            engine._check_graphs()
+            self_check.warn(engine._disabled, device_name(target.device))
         return engine
 
     # What the caller needs to know to write a prompt -----------------------------------------------------------
@@ -120,10 +134,17 @@ class Engine:
             "threads": torch.get_num_threads() if self.target.device.type == "cpu" else None,
             "dtype": str(self.target.dtype).removeprefix("torch."),
             "attention": chosen(self.target.model),
+            "disabled": ", ".join(self.disabled) or None,
             "torch": torch.__version__,
             "transformers": transformers.__version__,
         }
         return facts
+
+    @property
+    def disabled(self) -> list[str]:
+        """The kernels and graphs that were switched off because they do not work on this device."""
+        failed = {"graphs"} if self._graphs is not None and not self._graphs.ready else set()
+        return sorted({*self._disabled, *failed})
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens a prompt has."""
@@ -184,11 +205,12 @@ class Engine:
             timer.restart()
         with nullcontext() if graphs is None else graphs.lent():
             work = self._begin(max_samples, policy, graphs)
-            yield from self._work_off(work, requests, on_update, should_cancel)
+            yield from self._work_off(work, graphs, requests, on_update, should_cancel)
 
     def _work_off(
         self,
         work: Decoding,
+        graphs: GraphedModels | None,
         requests: Iterable[Request],
         on_update: OnUpdateOf | None,
         should_cancel: ShouldCancel | None,
@@ -207,20 +229,23 @@ class Engine:
             if not batch.active:
                 return
             cancelled = should_cancel is not None and should_cancel()
+            expected_s = self._rounds.expected_s + (graphs.capture_ahead_s if graphs else 0.0)
             for active in batch.active:
                 if cancelled:
                     _publish(batch.finish(active, "cancelled"), on_update)
-                elif not active.clock.fits(self._rounds.expected_s):
+                elif not active.clock.fits(expected_s):
                     if not active.rounds:
                         self._rounds.halve()
                     _publish(batch.finish(active, "deadline"), on_update)
             done = batch.retire()
             if batch.rows:
-                started = time.perf_counter()
+                started, captured_s = time.perf_counter(), graphs.captured_s if graphs else 0.0
                 added = work.round()
                 _publish(batch.rows, on_update, added)
                 done += batch.retire()
-                self._rounds.observe(time.perf_counter() - started)
+                # What a round takes to capture its graphs says nothing about the next.
+                capture_s = graphs.captured_s - captured_s if graphs else 0.0
+                self._rounds.observe(time.perf_counter() - started - capture_s)
             for active in done:
                 yield active.position, active.completion(self.target)
 
@@ -238,7 +263,8 @@ class Engine:
         if graphs is not None:
             runner = graphs.runner(model)
         else:
-            runner = ModelRunner(model.model, min(self.target.vocab_size, model.vocab_size), max_rows)
+            vocab_size, scatters = min(self.target.vocab_size, model.vocab_size), "kv_scatter" not in self._disabled
+            runner = ModelRunner(model.model, vocab_size, max_rows, scatters_by_kernel=scatters)
         runner.token_timer = self._prefill_tokens[id(model)]
         return runner
 
@@ -328,7 +354,7 @@ class Engine:
         if self._graphs is not None and not self._graphs.is_lent:
             return measure(self._graphs.verify_of)
         longest = min(SIZES[-1], self.target.context_length - 1)
-        runner = ModelRunner(self.target.model, self.target.vocab_size, 1)
+        runner = self._runner(self.target, 1, None)
         for _ in runner.start(0, [0], 1 + longest):
             pass
         sampling = SamplingParams()
@@ -349,6 +375,25 @@ class Engine:
             fixed = parse_draft_length(self.config.draft_length)
             self._graphs.prepare(0 if self.config.drafter == "none" else MAX_DRAFT_LENGTH if fixed is None else fixed)
         self.generate(Request(prompt="def add(a, b):\n    return a + b\n" * 4, n=2, max_new_tokens=8))
+
+    def _check_graphs(self) -> None:
+        """Compare what graphs compute with forwards without; switch off what differs or fails."""
+        graphs = self._graphs
+        if graphs is None or not graphs.ready:
+            return
+        runner = self._runner(self.target, 1, None)
+        if doubt := self_check.doubt_about_rounds(self.target, runner, self.generate_many):
+            self._disabled["graphs"] = doubt
+            self._graphs = None
+            # Costs were learnt from rounds in graphs.
+            for cost in ("verify_cost", "round_cost"):
+                self.__dict__.pop(cost, None)
+            self._warm_up()
+        elif self.draft is not None and graphs.draft is not None:
+            runner = self._runner(self.draft, 1, None)
+            if doubt := self_check.doubt_about_drafts(self.target, runner, graphs.draft):
+                self._disabled["draft graphs"] = doubt
+                graphs.draft = None
 
 
 def _publish(

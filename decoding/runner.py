@@ -32,8 +32,19 @@ class Ahead(NamedTuple):
 class ModelRunner:
     """Runs a causal LM over a `RaggedCache` that it owns for the length of one batch."""
 
-    def __init__(self, model: PreTrainedModel, vocab_size: int, max_rows: int, *, capacity_step: int = 1) -> None:
-        """`capacity_step` rounds the cache's capacity up, so that a cache that stays in use seldom has to move."""
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        vocab_size: int,
+        max_rows: int,
+        *,
+        capacity_step: int = 1,
+        scatters_by_kernel: bool = True,
+    ) -> None:
+        """`capacity_step` rounds the cache's capacity up, so that a cache that stays in use seldom has to move.
+
+        `scatters_by_kernel` lets the Triton kernel write keys and values wherever Triton computes the attention.
+        """
         self.model = model
         self.name = model.config.name_or_path or type(model).__name__
         self._capacity_step = capacity_step
@@ -44,7 +55,9 @@ class ModelRunner:
         self.prefill_piece = PREFILL_PIECE[self.device.type]
         self.token_timer = CostTimer()
         self.cache = RaggedCache(
-            config.num_hidden_layers, max_rows, uses_kernel=self.attention in ("ragged", "pad", "split")
+            config.num_hidden_layers,
+            max_rows,
+            uses_kernel=scatters_by_kernel and self.attention in ("ragged", "pad", "split"),
         )
 
     @torch.inference_mode()

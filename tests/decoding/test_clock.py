@@ -33,7 +33,7 @@ def test_what_an_earlier_batch_cost_is_believed_to_a_quarter_until_this_one_meas
     for seconds in earlier:
         timer.observe(seconds)
     timer.restart()
-    assert timer.expected_s == timer.least_s == earlier[0] / 4
+    assert timer.expected_s == timer.least_s == min(earlier) / 4
     timer.observe(now)
     assert timer.least_s == now < timer.expected_s
 
