@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from decoding.active import ActiveRequest
 from decoding.drafters.base import Drafter
 from decoding.models import LoadedModel
 from decoding.request import FinishReason, Sample
 from decoding.row import Row
-from decoding.runner import ModelRunner
+from decoding.runner import Ahead, ModelRunner
 from decoding.text import TextStream
 
 
@@ -38,9 +39,13 @@ class Batch:
         """Places for samples that nobody takes."""
         return self.max_samples - sum(len(row.samples) for row in self.rows if not row.is_finished)
 
-    def admit(self, active: ActiveRequest) -> None:
-        """Prefill a request's prompt and start as many of its samples as there is room for."""
+    def admit(self, active: ActiveRequest) -> Iterator[Ahead]:
+        """Prefill a request's prompt, saying before each piece what lies ahead; then start its samples, as many as fit.
+
+        Who does not iterate to the end has to `finish` the request.
+        """
         self.active.append(active)
+        yield from self._start(self._next_group(active), active, len(self.rows), source=None)
         self._fill()
 
     def fork(self, slot: int, parts: Sequence[Sequence[Sample]]) -> None:
@@ -66,7 +71,7 @@ class Batch:
             if not self.rows[slot].is_finished:
                 continue
             if group := self._next_group(self.rows[slot].active):
-                self._start(group, self.rows[slot].active, slot, source=slot)
+                self._copy(group, self.rows[slot].active, slot, source=slot)
                 continue
             last = self.rows.pop()
             if slot < len(self.rows):
@@ -80,18 +85,23 @@ class Batch:
 
     def _fill(self) -> None:
         for active in self.active:
-            while group := self._next_group(active):
-                twins = (slot for slot, row in enumerate(self.rows) if row.active is active)
-                self._start(group, active, len(self.rows), source=next(twins, None))
+            source = next((slot for slot, row in enumerate(self.rows) if row.active is active), None)
+            while source is not None and (group := self._next_group(active)):
+                self._copy(group, active, len(self.rows), source)
 
     def _next_group(self, active: ActiveRequest) -> list[Sample]:
         """Take the waiting samples of a request that there is room for in one row."""
         n_places = self.n_free if self.shared else min(self.n_free, 1)
         return [active.waiting.popleft() for _ in range(min(n_places, len(active.waiting)))]
 
-    def _start(self, samples: list[Sample], active: ActiveRequest, slot: int, source: int | None) -> None:
-        """Put a new row into a slot, its prompt copied from slot `source` of the same request or else prefilled."""
+    def _copy(self, samples: list[Sample], active: ActiveRequest, slot: int, source: int) -> None:
+        """Put a new row into a slot, its prompt copied from slot `source` of the same request."""
+        for _ in self._start(samples, active, slot, source):
+            raise AssertionError("a prompt that is copied needs no prefill")
+
+    def _start(self, samples: list[Sample], active: ActiveRequest, slot: int, source: int | None) -> Iterator[Ahead]:
+        """Put a new row into a slot; iterating over the result prefills its prompt, if there is no `source`."""
         row = Row(samples, active, list(active.prompt), TextStream(self._tokenizer, active.prompt, active.request.stop))
         self.rows[slot : slot + 1] = [row]
-        self.target.start(slot, active.prompt[:-1], active.capacity, source)
-        self.drafter.start(slot, row, source)
+        steps = self.target.start(slot, active.prompt[:-1], active.capacity, source)
+        return chain(steps, self.drafter.start(slot, row, source))

@@ -1,13 +1,15 @@
-"""The wall clock of a request, and what the engine has learnt of the cost of its rounds."""
+"""The wall clock of a request, and what the engine has learnt of the cost of its work."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
 
-# A round may cost more than its predecessors (a longer draft, a busy machine).
+# Work may cost more than what came before it (a longer draft, a busy machine).
 _MARGIN = 1.15
 _REMEMBERED = 4
+# How much faster the machine may have become since another batch was decoded.
+_DOUBT = 4.0
 
 
 class Clock:
@@ -27,21 +29,38 @@ class Clock:
         return self.budget_s is None or self.elapsed + seconds <= self.budget_s
 
 
-class RoundTimer:
-    """Predicts the next round from the last few, over all requests of an engine."""
+class CostTimer:
+    """Predicts the seconds of the next unit of work (a round, a token of a prefill) from the last few of this batch.
+
+    Until the batch has measured one, a quarter of the cheapest unit of the batch before is expected: the machine may be
+    faster now, and a request refused on an old belief would come back empty. If the belief is right, the first
+    unit ends at most its own length after the deadline.
+    """
 
     def __init__(self) -> None:
-        self._rounds: deque[float] = deque([0.0], maxlen=_REMEMBERED)
+        self._seen: deque[float] = deque(maxlen=_REMEMBERED)
+        self._believed_s = 0.0
+
+    def restart(self) -> None:
+        """Begin a batch: what was measured so far is a belief from now on."""
+        self._seen.clear()
 
     def observe(self, seconds: float) -> None:
-        """Remember what a round cost."""
-        self._rounds.append(seconds)
+        """Remember what a unit cost."""
+        self._believed_s = min(self._believed_s, seconds) if self._seen else seconds
+        self._seen.append(seconds)
 
     @property
     def expected_s(self) -> float:
-        """What the next round will cost: the dearest of the last few, with a margin."""
-        return max(self._rounds) * _MARGIN
+        """What the next unit will cost: the dearest of the last few, with a margin."""
+        return max(self._seen) * _MARGIN if self._seen else self._believed_s / _DOUBT
 
-    def doubt(self) -> None:
-        """Believe half of it: one bad measurement must not keep every later request from beginning."""
-        self._rounds = deque((seconds / 2 for seconds in self._rounds), maxlen=_REMEMBERED)
+    @property
+    def least_s(self) -> float:
+        """What a unit costs at least: the cheapest of the last few."""
+        return min(self._seen, default=self._believed_s / _DOUBT)
+
+    def halve(self) -> None:
+        """Believe half: what is thought too dear to begin is never measured again otherwise."""
+        self._believed_s /= 2
+        self._seen = deque((seconds / 2 for seconds in self._seen), maxlen=_REMEMBERED)

@@ -13,16 +13,19 @@ A sample finishes the moment it stops, hits its length or runs out of time; its 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 
 import torch
 import transformers
 
+from decoding import self_check
 from decoding.active import ActiveRequest, encode
 from decoding.attention_variants import NAMES, chosen, pick_attention
 from decoding.batch import Batch
-from decoding.clock import RoundTimer
+from decoding.clock import CostTimer
 from decoding.config import MAX_DRAFT_LENGTH, EngineConfig, parse_draft_length, parse_drafter
 from decoding.device import device_name, pick_device
 from decoding.draft_length import BassLength, DraftLength, FixedLength, GoodputLength, TableLength
@@ -53,30 +56,35 @@ from decoding.runner import ModelRunner
 from decoding.sampling import shape
 from decoding.verify_cost import SIZES, VerifyCost, measure
 
-# Shorter prefills say little about what a token of a prompt costs.
-_FEWEST_TO_TIME = 16
-
 
 class Engine:
     """A target, a drafter and the rules between them; decodes one request at a time, or many in one batch."""
 
     def __init__(
-        self, config: EngineConfig, target: LoadedModel, draft: LoadedModel | None, *, graphs: bool | None = None
+        self,
+        config: EngineConfig,
+        target: LoadedModel,
+        draft: LoadedModel | None,
+        *,
+        graphs: bool | None = None,
+        disabled: Mapping[str, str] | None = None,
     ) -> None:
         """`graphs` runs rounds as CUDA graphs; by default on a GPU with the attention that can be captured.
 
-        On a CPU, where tests ask for it, a graph is replayed by running its work again.
+        On a CPU, where tests ask for it, a graph is replayed by running its work again. `disabled` says of kernels by
+        their names why they must not be used.
         """
         self.config = config
         self.target = target
         self.draft = draft
         # Costs learnt from earlier requests, so that the first round of the next can be predicted.
         self._acceptance = AcceptanceModel()
-        self._rounds = RoundTimer()
-        self._prefill_s_per_token = 0.0
+        self._rounds = CostTimer()
+        self._prefill_tokens: defaultdict[int, CostTimer] = defaultdict(CostTimer)
         if graphs is None:
             graphs = target.device.type == "cuda" and chosen(target.model) == "ragged"
-        self._graphs = GraphedModels(target, draft, config) if graphs else None
+        self._disabled = dict(disabled or {})
+        self._graphs = GraphedModels(target, draft, config, self._disabled) if graphs else None
 
     @classmethod
     def load(cls, config: EngineConfig, on_progress: Callable[[str], None] | None = None) -> Engine:
@@ -87,8 +95,13 @@ class Engine:
         if spec.model is not None:
             draft = _load(config, spec.model, on_progress)
             check_same_tokenizer(target, draft)
-        engine = cls(config, target, draft)
+        on_gpu = target.device.type == "cuda"
+        disabled = self_check.check_kernels([target] if draft is None else [target, draft]) if on_gpu else {}
+        engine = cls(config, target, draft, disabled=disabled)
         engine._warm_up()
+        if on_gpu:
+            engine._check_graphs()
+            self_check.warn(engine._disabled, device_name(target.device))
         return engine
 
     # What the caller needs to know to write a prompt -----------------------------------------------------------
@@ -121,10 +134,17 @@ class Engine:
             "threads": torch.get_num_threads() if self.target.device.type == "cpu" else None,
             "dtype": str(self.target.dtype).removeprefix("torch."),
             "attention": chosen(self.target.model),
+            "disabled": ", ".join(self.disabled) or None,
             "torch": torch.__version__,
             "transformers": transformers.__version__,
         }
         return facts
+
+    @property
+    def disabled(self) -> list[str]:
+        """The kernels and graphs that were switched off because they do not work on this device."""
+        failed = {"graphs"} if self._graphs is not None and not self._graphs.ready else set()
+        return sorted({*self._disabled, *failed})
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens a prompt has."""
@@ -178,7 +198,23 @@ class Engine:
         on_update: OnUpdateOf | None,
         should_cancel: ShouldCancel | None,
     ) -> Iterator[tuple[int, Completion | RequestError]]:
-        work = self._begin(max_samples)
+        policy = self._make_policy()
+        # A batch that is decoded while another waits for its caller has caches of its own, and no graphs over them.
+        graphs = None if self._graphs is None or self._graphs.is_lent else self._graphs
+        for timer in (self._rounds, *self._prefill_tokens.values()):
+            timer.restart()
+        with nullcontext() if graphs is None else graphs.lent():
+            work = self._begin(max_samples, policy, graphs)
+            yield from self._work_off(work, graphs, requests, on_update, should_cancel)
+
+    def _work_off(
+        self,
+        work: Decoding,
+        graphs: GraphedModels | None,
+        requests: Iterable[Request],
+        on_update: OnUpdateOf | None,
+        should_cancel: ShouldCancel | None,
+    ) -> Iterator[tuple[int, Completion | RequestError]]:
         batch, incoming = work.batch, enumerate(requests)
         cancelled = False
         while True:
@@ -189,79 +225,93 @@ class Engine:
                 except RequestError as error:
                     yield position, error
                     continue
-                if active.is_done:
-                    yield position, self._complete(active)
+                yield from self._admit(active, batch, on_update, should_cancel)
             if not batch.active:
                 return
             cancelled = should_cancel is not None and should_cancel()
+            expected_s = self._rounds.expected_s + (graphs.capture_ahead_s if graphs else 0.0)
             for active in batch.active:
                 if cancelled:
                     _publish(batch.finish(active, "cancelled"), on_update)
-                elif not active.clock.fits(self._rounds.expected_s):
+                elif not active.clock.fits(expected_s):
+                    if not active.rounds:
+                        self._rounds.halve()
                     _publish(batch.finish(active, "deadline"), on_update)
             done = batch.retire()
             if batch.rows:
-                started = time.perf_counter()
+                started, captured_s = time.perf_counter(), graphs.captured_s if graphs else 0.0
                 added = work.round()
                 _publish(batch.rows, on_update, added)
                 done += batch.retire()
-                self._rounds.observe(time.perf_counter() - started)
+                # What a round takes to capture its graphs says nothing about the next.
+                capture_s = graphs.captured_s - captured_s if graphs else 0.0
+                self._rounds.observe(time.perf_counter() - started - capture_s)
             for active in done:
-                yield active.position, self._complete(active)
+                yield active.position, active.completion(self.target)
 
-    def _begin(self, max_samples: int) -> Decoding:
-        target = self._runner(self.target, max_samples)
+    def _begin(self, max_samples: int, policy: DraftLength, graphs: GraphedModels | None) -> Decoding:
+        target = self._runner(self.target, max_samples, graphs)
         # Under the maximal rule a draft drawn once for several samples would make these depend on each other.
         # In a graph each sample has its row: a GPU verifies many rows as fast as one, and shapes stay the same.
-        shared = self._graphs is None and (self.config.acceptance == "coupled" or self.draft is None)
-        batch = Batch(self.target, target, self._make_drafter(max_samples), max_samples=max_samples, shared=shared)
-        graphs = self._graphs.verify if self._graphs else None
-        return Decoding(batch, self.target, self._make_policy(), self.config.acceptance, graphs)
+        shared = graphs is None and (self.config.acceptance == "coupled" or self.draft is None)
+        drafter = self._make_drafter(max_samples, graphs)
+        batch = Batch(self.target, target, drafter, max_samples=max_samples, shared=shared)
+        return Decoding(batch, self.target, policy, self.config.acceptance, graphs.verify if graphs else None)
 
-    def _runner(self, model: LoadedModel, max_rows: int) -> ModelRunner:
+    def _runner(self, model: LoadedModel, max_rows: int, graphs: GraphedModels | None) -> ModelRunner:
         """Return a runner with an empty cache: a new one, or the one whose buffers the graphs were captured over."""
-        if self._graphs is not None:
-            return self._graphs.runner(model)
-        return ModelRunner(model.model, min(self.target.vocab_size, model.vocab_size), max_rows)
+        if graphs is not None:
+            runner = graphs.runner(model)
+        else:
+            vocab_size, scatters = min(self.target.vocab_size, model.vocab_size), "kv_scatter" not in self._disabled
+            runner = ModelRunner(model.model, vocab_size, max_rows, scatters_by_kernel=scatters)
+        runner.token_timer = self._prefill_tokens[id(model)]
+        return runner
 
     def _has_room(self, batch: Batch) -> bool:
         """Whether there is a place for another sample, and time for its prefill before the others' deadlines."""
-        expected_s = self._rounds.expected_s
+        round_s, token_s = self._rounds.expected_s, self._prefill_tokens[id(self.target)].expected_s
         return batch.n_free > 0 and all(
-            active.clock.fits(expected_s + self._prefill_s_per_token * len(active.prompt)) for active in batch.active
+            active.clock.fits(round_s + token_s * len(active.prompt)) for active in batch.active
         )
 
     def _take_up(self, position: int, request: Request, batch: Batch) -> ActiveRequest:
-        """Start a request in the batch; it comes back done if its prefill alone would miss the deadline."""
+        """Start a request's clock. Raises RequestError if it cannot be decoded in this batch."""
         active = ActiveRequest.take_up(position, request, self.target)
         if batch.active and request.sampling != batch.active[0].request.sampling:
             raise RequestError("sampling differs from that of the request before: decode it in a batch of its own")
-        n_prefill = len(active.prompt) - 1
-        if not active.clock.fits(self._prefill_s_per_token * n_prefill):
-            active.finish_waiting("deadline")
-            return active
-        started = active.clock.elapsed
-        batch.admit(active)
-        if n_prefill >= _FEWEST_TO_TIME:
-            seen = (active.clock.elapsed - started) / n_prefill
-            self._prefill_s_per_token = min(self._prefill_s_per_token or seen, seen)
-        active.prefill_s = active.clock.elapsed
         return active
 
-    def _complete(self, active: ActiveRequest) -> Completion:
-        if not active.rounds:
-            # Believed too dear to begin: doubt the belief, or one bad measurement would refuse for ever.
-            self._rounds.doubt()
-            self._prefill_s_per_token /= 2
-        return active.completion(self.target)
+    def _admit(
+        self, active: ActiveRequest, batch: Batch, on_update: OnUpdateOf | None, should_cancel: ShouldCancel | None
+    ) -> Iterator[tuple[int, Completion]]:
+        """Prefill a request's prompt in pieces; yield what is over by then, itself if it cannot get to a round."""
+        for n_pieces, ahead in enumerate(batch.admit(active)):
+            # The others stand still meanwhile, but come back in time with what they have.
+            for other in [o for o in batch.active if o is not active and not o.clock.fits(ahead.next_s)]:
+                _publish(batch.finish(other, "deadline"), on_update)
+                batch.active.remove(other)
+                yield other.position, other.completion(self.target)
+            if n_pieces and should_cancel is not None and should_cancel():
+                _publish(batch.finish(active, "cancelled"), on_update)
+                break
+            if not active.clock.fits(ahead.rest_s):
+                if not n_pieces:
+                    for timer in self._prefill_tokens.values():
+                        timer.halve()
+                _publish(batch.finish(active, "deadline"), on_update)
+                break
+        active.prefill_s = active.clock.elapsed
+        for done in batch.retire():
+            yield done.position, done.completion(self.target)
 
-    def _make_drafter(self, max_rows: int) -> Drafter:
+    def _make_drafter(self, max_rows: int, graphs: GraphedModels | None) -> Drafter:
         spec = parse_drafter(self.config.drafter)
         shared = spec.lookup == "sibling"
         if self.draft is None:
             return LookupDrafter(shared=shared) if spec.lookup else NoDrafter()
-        graphs = self._graphs.draft if self._graphs else None
-        model = ModelDrafter(self._runner(self.draft, max_rows), graphs, coupled=self.config.acceptance == "coupled")
+        runner = self._runner(self.draft, max_rows, graphs)
+        model = ModelDrafter(runner, graphs.draft if graphs else None, coupled=self.config.acceptance == "coupled")
         return LookupThenModel(model, shared=shared) if spec.lookup else model
 
     def _make_policy(self) -> DraftLength:
@@ -301,11 +351,12 @@ class Engine:
     @torch.inference_mode()
     def verify_cost(self) -> VerifyCost:
         """What a verify costs here by its number of tokens; measured once, when the engine is loaded or first asked."""
-        if self._graphs is not None:
+        if self._graphs is not None and not self._graphs.is_lent:
             return measure(self._graphs.verify_of)
         longest = min(SIZES[-1], self.target.context_length - 1)
-        runner = ModelRunner(self.target.model, self.target.vocab_size, 1)
-        runner.start(0, [0], 1 + longest)
+        runner = self._runner(self.target, 1, None)
+        for _ in runner.start(0, [0], 1 + longest):
+            pass
         sampling = SamplingParams()
 
         def verify(n_tokens: int) -> None:
@@ -324,6 +375,25 @@ class Engine:
             fixed = parse_draft_length(self.config.draft_length)
             self._graphs.prepare(0 if self.config.drafter == "none" else MAX_DRAFT_LENGTH if fixed is None else fixed)
         self.generate(Request(prompt="def add(a, b):\n    return a + b\n" * 4, n=2, max_new_tokens=8))
+
+    def _check_graphs(self) -> None:
+        """Compare what graphs compute with forwards without; switch off what differs or fails."""
+        graphs = self._graphs
+        if graphs is None or not graphs.ready:
+            return
+        runner = self._runner(self.target, 1, None)
+        if doubt := self_check.doubt_about_rounds(self.target, runner, self.generate_many):
+            self._disabled["graphs"] = doubt
+            self._graphs = None
+            # Costs were learnt from rounds in graphs.
+            for cost in ("verify_cost", "round_cost"):
+                self.__dict__.pop(cost, None)
+            self._warm_up()
+        elif self.draft is not None and graphs.draft is not None:
+            runner = self._runner(self.draft, 1, None)
+            if doubt := self_check.doubt_about_drafts(self.target, runner, graphs.draft):
+                self._disabled["draft graphs"] = doubt
+                graphs.draft = None
 
 
 def _publish(

@@ -5,9 +5,10 @@ CUDA graph is recorded once per shape and started as a whole. So shapes are few:
 to buckets. Rows beyond the batch and tokens beyond a row's draft compute on token 0 behind everything committed; what
 they write is garbage past a length, which the ragged cache never reads (cache.py).
 
-Two kinds of graph, both over buffers that stay in place: `DraftGraphs` runs all k steps of the draft model, each
+Two kinds of graph, both over buffers that stay in place: `DraftGraphs` runs one step of the draft model, k times, each
 feeding the next, and `VerifyGraphs` the target's forward, with the acceptance behind it. Drafts go from one to the
-other on the device. A replay reads lengths from its input buffer, so it stays valid while rows grow.
+other on the device. A replay reads lengths and sampling parameters from its input buffers, so it stays valid while
+rows grow and for every request: the shapes are few, and all are captured when an engine is loaded.
 
 Where a graph cannot be captured, one line is logged and rounds run without graphs from then on.
 """
@@ -15,6 +16,7 @@ Where a graph cannot be captured, one line is logged and rounds run without grap
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +24,8 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from decoding.acceptance import NO_TOKEN
+from decoding import acceptance
+from decoding.acceptance import NO_TOKEN, Positions
 from decoding.attention import MaskStore
 from decoding.config import MAX_DRAFT_LENGTH
 from decoding.drafters.base import PENDING, Proposal
@@ -30,7 +33,7 @@ from decoding.layout import Layout
 from decoding.noise import Role
 from decoding.request import SamplingParams
 from decoding.runner import ModelRunner
-from decoding.sampling import Distribution, narrow, shape
+from decoding.sampling import KINDS, Distribution, Kind, kind_of, limits_of, narrow, narrow_by, shape
 from kernels import accept
 from kernels.rows import RaggedRows
 
@@ -54,21 +57,36 @@ def bucket_tokens(n: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Something to replay: `inputs` int64 on the device, to be filled before; `run` returns tensors that stay put."""
+    """Something to replay: `inputs` on the device, to be filled before; `run` returns tensors that stay put."""
 
     inputs: dict[str, torch.Tensor]
     run: Callable[[], tuple[torch.Tensor, ...]]
 
 
 class Graphs:
-    """The captured graphs of one model over its cache, by shape; `ready` is False once a capture has failed."""
+    """The captured graphs of one model over its cache, by shape; `ready` is False once a capture has failed.
 
-    def __init__(self, runner: ModelRunner) -> None:
+    `captured_s` are the seconds that captures have taken. Without `uses_kernel` draws and acceptance are PyTorch's.
+    """
+
+    def __init__(self, runner: ModelRunner, *, uses_kernel: bool = True) -> None:
         self.runner = runner
         self.ready = True
+        self.uses_kernel = uses_kernel
+        self.captured_s = 0.0
+        self._dearest_s = 0.0
         self._works: dict[Hashable, Work] = {}
         self._capacity = 0
         self._pool = torch.cuda.graph_pool_handle() if runner.device.type == "cuda" else None
+
+    @property
+    def capture_ahead_s(self) -> float:
+        """What capturing anew will take in the next round: the dearest capture so far if the cache has moved."""
+        return self._dearest_s if self.ready and self._works and self._has_moved else 0.0
+
+    @property
+    def _has_moved(self) -> bool:
+        return self._capacity != self.runner.cache.capacity
 
     def replay(
         self, key: Hashable, make: Callable[[], Work], values: dict[str, Any]
@@ -79,12 +97,13 @@ class Graphs:
         """
         if not self.ready:
             return None
-        if self._capacity != self.runner.cache.capacity:
+        if self._has_moved:
             # The cache has moved, and what was captured would write where it was.
             self._works.clear()
             self._capacity = self.runner.cache.capacity
         work = self._works.get(key)
         if work is None:
+            started = time.perf_counter()
             work = make()
             _fill(work, values)
             try:
@@ -95,6 +114,9 @@ class Graphs:
                 why = (str(error).strip() or type(error).__name__).splitlines()[0]
                 _log.warning("no CUDA graph of %s (%s): its rounds run without, more slowly", self.runner.name, why)
                 return None
+            seconds = time.perf_counter() - started
+            self.captured_s += seconds
+            self._dearest_s = max(self._dearest_s, seconds)
         else:
             _fill(work, values)
         return work.run()
@@ -162,8 +184,8 @@ class VerifyGraphs(Graphs):
     depend on the request's sampling parameters, and graphs serve every request.
     """
 
-    def __init__(self, runner: ModelRunner, *, coupled: bool) -> None:
-        super().__init__(runner)
+    def __init__(self, runner: ModelRunner, *, coupled: bool, uses_kernel: bool = True) -> None:
+        super().__init__(runner, uses_kernel=uses_kernel)
         self._coupled = coupled
 
     def prepare(self, max_rows: int, longest: int) -> None:
@@ -242,7 +264,13 @@ class VerifyGraphs(Graphs):
         at = torch.arange(R * T, device=ids.device).view(R, T)
         position = length[:, None] + step + 1
         draft = ids[:, 1:].masked_fill(step[1:] > drafted[:, None], NO_TOKEN)
-        if self._coupled:
+        if not self.uses_kernel:
+            where = Positions(at, position)
+            if self._coupled:
+                accepted, emitted = acceptance.coupled(p, where, draft, keys)
+            else:
+                accepted, emitted = acceptance.maximal(p, where, draft, keys, q and Distribution(*q))
+        elif self._coupled:
             accepted, emitted = accept.coupled(p.ids, p.logp, at, position, draft, keys, Role.SAMPLE)
         else:
             accepted, emitted = accept.maximal(p.ids, p.logp, at, position, draft, keys, q, Role.ACCEPT, Role.RESIDUAL)
@@ -254,11 +282,18 @@ class VerifyGraphs(Graphs):
 
 
 class DraftGraphs(Graphs):
-    """All k steps of the draft model in one graph: each draws its tokens and feeds them to the next."""
+    """One step of the draft model as a graph: draws a token for every row. It is run k times, each feeds the next."""
 
-    def __init__(self, runner: ModelRunner, role: Role) -> None:
-        super().__init__(runner)
+    def __init__(self, runner: ModelRunner, role: Role, *, uses_kernel: bool = True) -> None:
+        super().__init__(runner, uses_kernel=uses_kernel)
         self._role = role
+
+    def prepare(self, max_rows: int) -> None:
+        """Capture the steps of up to `max_rows` rows, for every kind of distribution, before a clock runs."""
+        for R in sorted({bucket_rows(n) for n in range(1, max_rows + 1)}, reverse=True):
+            for kind in KINDS:
+                for T in (FIRST_FEED, 1):
+                    self._step(R, T, kind, {"fed": [1] * R, "limits": [1.0, 1.0, 0.0, 0.0]})
 
     def draft(
         self, feed: Sequence[Sequence[int]], keys: Sequence[int], k: int, sampling: SamplingParams
@@ -270,46 +305,56 @@ class DraftGraphs(Graphs):
         `feed` are one or two tokens that the model has not seen, per row. None when graphs do not work here.
         """
         n = len(feed)
-        R = bucket_rows(n)
+        R, kind = bucket_rows(n), kind_of(sampling)
         idle = R - n
-        lens = self.runner.cache.lens
-        values = {
+        steady = {"keys": [*keys, *[0] * idle], "limits": limits_of(sampling)}
+        values: dict[str, Any] = steady | {
             "ids": [[*tokens, *[0] * (FIRST_FEED - len(tokens))] for tokens in feed] + [[0] * FIRST_FEED] * idle,
             "fed": [*map(len, feed), *[1] * idle],
-            "length": [*lens, *[0] * idle],
-            "keys": [*keys, *[0] * idle],
+            "length": [*self.runner.cache.lens, *[0] * idle],
         }
-        out = self.replay((R, k, sampling), lambda: self._work(R, k, sampling), values)
-        if out is None:
-            return None
-        tokens, *law = out
-        return tokens[:n], Distribution(*(t[:n].flatten(0, 1) for t in law)) if law else None
+        tokens, laws = [], []
+        for step in range(k):
+            out = self._step(R, 1 if step else FIRST_FEED, kind, values)
+            if out is None:
+                return None
+            drawn, length, *law = out
+            # The next replay of the same graph writes where this one wrote.
+            tokens.append(drawn[:n].clone())
+            laws.append([t[:n].clone() for t in law])
+            values = {"ids": drawn, "length": length}
+            if step == 0:
+                values |= steady | {"fed": [1] * R}
+        if self._role == Role.SAMPLE:
+            return torch.cat(tokens, dim=1), None
+        ids, logp = (torch.stack(each, dim=1).flatten(0, 1) for each in zip(*laws, strict=True))
+        return torch.cat(tokens, dim=1), Distribution(ids, logp)
 
-    def _work(self, R: int, k: int, sampling: SamplingParams) -> Work:
-        inputs = self.buffers(ids=(R, FIRST_FEED), fed=(R,), length=(R,), keys=(R,))
-        none = self.buffers(draft=(R, 0))["draft"]
+    def _step(self, R: int, T: int, kind: Kind, values: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
+        """Return the tokens drawn [R, 1], the lengths behind what was fed [R] and, if wanted, ids and logp [R, C]."""
 
-        def run() -> tuple[torch.Tensor, ...]:
-            row = torch.arange(R, device=self.runner.device)
-            ids, length = inputs["ids"], inputs["length"]
-            keep = row * FIRST_FEED + inputs["fed"] - 1
-            tokens, laws = [], []
-            for step in range(k):
-                logits = self.forward(ids, length, keep)
-                length = length + (1 if step else inputs["fed"])
-                law, _ = narrow(logits, sampling)
-                _, drawn = accept.coupled(
-                    law.ids, law.logp, row[:, None], length[:, None], none, inputs["keys"], self._role
-                )
-                tokens.append(drawn)
-                laws.append(law)
-                ids, keep = drawn, row
-            drafts = torch.cat(tokens, dim=1)
-            if self._role == Role.SAMPLE:
-                return (drafts,)
-            return drafts, torch.stack([law.ids for law in laws], dim=1), torch.stack([law.logp for law in laws], dim=1)
+        def make() -> Work:
+            inputs = self.buffers(ids=(R, T), fed=(R,), length=(R,), keys=(R,))
+            inputs["limits"] = torch.ones(4, device=self.runner.device)
 
-        return Work(inputs, run)
+            def run() -> tuple[torch.Tensor, ...]:
+                row = torch.arange(R, device=self.runner.device)
+                logits = self.forward(inputs["ids"], inputs["length"], row * T + inputs["fed"] - 1)
+                length = inputs["length"] + inputs["fed"]
+                law = narrow_by(logits, kind, inputs["limits"])
+                drawn = self._draw(law, inputs["keys"], length)
+                return (drawn, length) if self._role == Role.SAMPLE else (drawn, length, law.ids, law.logp)
+
+            return Work(inputs, run)
+
+        return self.replay((R, T, kind), make, values)
+
+    def _draw(self, law: Distribution, keys: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        """Return a token per row, int64 [R, 1]."""
+        if not self.uses_kernel:
+            return law.sample(keys, position, self._role)[:, None]
+        rows = torch.arange(len(keys), device=keys.device)[:, None]
+        return accept.coupled(law.ids, law.logp, rows, position[:, None], rows[:, :0], keys, self._role)[1]
 
 
 def _padded(q: Distribution, n: int, k: int, R: int, steps: int) -> tuple[torch.Tensor, torch.Tensor]:

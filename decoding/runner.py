@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 from transformers import PreTrainedModel
@@ -11,16 +13,38 @@ from transformers import PreTrainedModel
 from decoding.attention import MaskStore
 from decoding.attention_variants import chosen, rows_of
 from decoding.cache import RaggedCache
+from decoding.clock import CostTimer
 
-# A prompt is prefilled in pieces of this many tokens, to bound the mask (piece x length) and the logits.
-PREFILL_PIECE = 512
+# A prompt is prefilled in pieces of this many tokens: between two of them the clock is asked. The size depends on the
+# device alone, never on the time left, so that a text does not depend on how fast the machine was.
+PREFILL_PIECE = {"cpu": 64, "cuda": 512}
+# The cost of a token in a shorter piece says little about others.
+_FEWEST_TO_TIME = 16
+
+
+class Ahead(NamedTuple):
+    """What a prefill is about to take, in seconds: its next piece, and at least all that is left of it."""
+
+    next_s: float
+    rest_s: float
 
 
 class ModelRunner:
     """Runs a causal LM over a `RaggedCache` that it owns for the length of one batch."""
 
-    def __init__(self, model: PreTrainedModel, vocab_size: int, max_rows: int, *, capacity_step: int = 1) -> None:
-        """`capacity_step` rounds the cache's capacity up, so that a cache that stays in use seldom has to move."""
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        vocab_size: int,
+        max_rows: int,
+        *,
+        capacity_step: int = 1,
+        scatters_by_kernel: bool = True,
+    ) -> None:
+        """`capacity_step` rounds the cache's capacity up, so that a cache that stays in use seldom has to move.
+
+        `scatters_by_kernel` lets the Triton kernel write keys and values wherever Triton computes the attention.
+        """
         self.model = model
         self.name = model.config.name_or_path or type(model).__name__
         self._capacity_step = capacity_step
@@ -28,22 +52,40 @@ class ModelRunner:
         self.device = model.device
         config = model.config.get_text_config()
         self.attention = chosen(model)
+        self.prefill_piece = PREFILL_PIECE[self.device.type]
+        self.token_timer = CostTimer()
         self.cache = RaggedCache(
-            config.num_hidden_layers, max_rows, uses_kernel=self.attention in ("ragged", "pad", "split")
+            config.num_hidden_layers,
+            max_rows,
+            uses_kernel=scatters_by_kernel and self.attention in ("ragged", "pad", "split"),
         )
 
     @torch.inference_mode()
-    def start(self, row: int, tokens: Sequence[int], capacity: int, source: int | None = None) -> None:
-        """Begin a row of up to `capacity` tokens with `tokens`, copied from row `source` if that has them."""
+    def start(self, row: int, tokens: Sequence[int], capacity: int, source: int | None = None) -> Iterator[Ahead]:
+        """Begin a row of up to `capacity` tokens with `tokens`, copied from row `source` if that has them.
+
+        Otherwise they are prefilled as the result is iterated over: it says before each piece what lies ahead. Who
+        stops in between has a row with a part of the tokens, to be dropped.
+        """
         self.cache.reserve(-(-capacity // self._capacity_step) * self._capacity_step)
         if source is not None:
             self.cache.start(row, len(tokens), source)
-            return
+            return iter(())
         self.cache.start(row)
-        for at in range(0, len(tokens), PREFILL_PIECE):
-            piece = tokens[at : at + PREFILL_PIECE]
+        return self._prefill(row, tokens)
+
+    @torch.inference_mode()
+    def _prefill(self, row: int, tokens: Sequence[int]) -> Iterator[Ahead]:
+        for at in range(0, len(tokens), self.prefill_piece):
+            piece = tokens[at : at + self.prefill_piece]
+            yield Ahead(len(piece) * self.token_timer.expected_s, (len(tokens) - at) * self.token_timer.least_s)
+            started = time.perf_counter()
             self.forward([piece], last_only=True, first=row)
             self.cache.commit([len(piece)], first=row)
+            if self.device.type == "cuda":
+                torch.cuda.synchronize(self.device)
+            if len(piece) >= _FEWEST_TO_TIME:
+                self.token_timer.observe((time.perf_counter() - started) / len(piece))
 
     @torch.inference_mode()
     def forward(self, tokens: Sequence[Sequence[int]], *, last_only: bool = False, first: int = 0) -> torch.Tensor:

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 
 from decoding.noise import Role, gumbel
 from decoding.request import SamplingParams
 
+Kind = Literal["greedy", "whole", "nucleus"]
+KINDS: tuple[Kind, ...] = ("greedy", "whole", "nucleus")
 _FIRST_WIDTH = 64
 _CHUNK = 128
 _ROWS_AT_ONCE = 8
@@ -65,13 +68,24 @@ class Distribution:
 
 def shape(logits: torch.Tensor, params: SamplingParams) -> Distribution:
     """Return the distribution that `params` make of `logits` [N, V]; temperature 0 is all mass on the argmax."""
-    if params.temperature == 0:
-        ids = logits.argmax(dim=1, keepdim=True)
-        return Distribution(ids, torch.zeros_like(ids, dtype=torch.float32))
-    if params.top_p == 1 and params.top_k == 0 and params.min_p == 0:
+    if kind_of(params) == "greedy":
+        return _likeliest(logits)
+    if kind_of(params) == "whole":
         ids = torch.arange(logits.shape[1], device=logits.device).expand(logits.shape)
         return Distribution(ids, torch.log_softmax(logits.float() / params.temperature, dim=1))
     return _nucleus(logits, params, _FIRST_WIDTH)
+
+
+def kind_of(params: SamplingParams) -> Kind:
+    """Return how a distribution is computed: its likeliest token only, the whole vocabulary, or a filtered part."""
+    if params.temperature == 0:
+        return "greedy"
+    return "whole" if params.top_p == 1 and params.top_k == 0 and params.min_p == 0 else "nucleus"
+
+
+def _likeliest(logits: torch.Tensor) -> Distribution:
+    ids = logits.argmax(dim=1, keepdim=True)
+    return Distribution(ids, torch.zeros_like(ids, dtype=torch.float32))
 
 
 def _nucleus(logits: torch.Tensor, params: SamplingParams, width: int) -> Distribution:
@@ -88,7 +102,7 @@ def _nucleus(logits: torch.Tensor, params: SamplingParams, width: int) -> Distri
     else:
         total = _total(logits, scaled, params.temperature)
         inside = torch.full((len(ids),), width == V, device=ids.device)
-    result, keep = _filtered(scaled, ids, total, params)
+    result, keep = _filtered(scaled, ids, total, params.top_p, params.min_p)
     wider = ~(inside | ~keep[:, -1])
     if bool(wider.any()):
         return _merge(result, wider, _nucleus(logits[wider], params, width * 16))
@@ -103,8 +117,7 @@ def narrow(logits: torch.Tensor, params: SamplingParams) -> tuple[Distribution, 
     """
     N, V = logits.shape
     everywhere = torch.ones(N, dtype=torch.bool, device=logits.device)
-    unfiltered = params.top_p == 1 and params.top_k == 0 and params.min_p == 0
-    if params.temperature == 0 or unfiltered:
+    if kind_of(params) != "nucleus":
         return shape(logits, params), everywhere
     k = min(params.top_k, V)
     top, ids = _highest(logits, min(max(_FIRST_WIDTH, k), V))
@@ -114,16 +127,48 @@ def narrow(logits: torch.Tensor, params: SamplingParams) -> tuple[Distribution, 
         total = scaled.logsumexp(dim=1, keepdim=True)
     else:
         total = (logits.float() / params.temperature).logsumexp(dim=1, keepdim=True)
-    result, keep = _filtered(scaled, ids, total, params)
+    result, keep = _filtered(scaled, ids, total, params.top_p, params.min_p)
     return result, everywhere if k or ids.shape[1] == V else ~keep[:, -1]
 
 
+def limits_of(params: SamplingParams) -> list[float]:
+    """Return what `narrow_by` reads from the device."""
+    # Greedy decoding does not read its temperature.
+    return [params.temperature or 1.0, params.top_p, params.min_p, float(params.top_k)]
+
+
+def narrow_by(logits: torch.Tensor, kind: Kind, limits: torch.Tensor) -> Distribution:
+    """Return the distribution of a draft with `limits` float32 [4] on the device, so that a CUDA graph serves any.
+
+    What `narrow` makes of the same parameters, but never wider than its first search: a draft may be drawn from any
+    distribution, as long as it is the one that the acceptance is told.
+    """
+    if kind == "greedy":
+        return _likeliest(logits)
+    temperature, top_p, min_p, top_k = limits.unbind()
+    scaled = logits.float() / temperature
+    if kind == "whole":
+        return Distribution(
+            torch.arange(logits.shape[1], device=logits.device).expand(logits.shape), scaled.log_softmax(1)
+        )
+    total = scaled.logsumexp(dim=1, keepdim=True)
+    top, ids = _highest(logits, min(_FIRST_WIDTH, logits.shape[1]))
+    beyond = (top_k > 0) & (torch.arange(ids.shape[1], device=ids.device) >= top_k)
+    scaled = (top.float() / temperature).masked_fill(beyond, float("-inf"))
+    total = torch.where(top_k > 0, scaled.logsumexp(dim=1, keepdim=True), total)
+    return _filtered(scaled, ids, total, top_p, min_p)[0]
+
+
 def _filtered(
-    scaled: torch.Tensor, ids: torch.Tensor, total: torch.Tensor, params: SamplingParams
+    scaled: torch.Tensor,
+    ids: torch.Tensor,
+    total: torch.Tensor,
+    top_p: float | torch.Tensor,
+    min_p: float | torch.Tensor,
 ) -> tuple[Distribution, torch.Tensor]:
     """Return what top-p and min-p leave of the highest logits, `scaled` [N, C] descending, and which these are."""
     p = (scaled - total).exp()
-    keep = (p.cumsum(dim=1) - p < params.top_p) & (p >= params.min_p * p[:, :1])
+    keep = (p.cumsum(dim=1) - p < top_p) & (p >= min_p * p[:, :1])
     keep[:, 0] = True
     return Distribution(ids, scaled.masked_fill(~keep, float("-inf")).log_softmax(dim=1)), keep
 

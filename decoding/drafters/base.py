@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 
 from decoding.row import Row
+from decoding.runner import Ahead
 from decoding.sampling import Distribution
 
 PENDING = -2
@@ -58,8 +59,11 @@ class Proposal:
 class Drafter(Protocol):
     """Proposes up to k tokens per row; keeps whatever state it needs in step with the batch's slots."""
 
-    def start(self, slot: int, row: Row, source: int | None) -> None:
-        """A row that holds its prompt only begins in the slot; `source` is a slot of its request, if there is one."""
+    def start(self, slot: int, row: Row, source: int | None) -> Iterator[Ahead]:
+        """A row that holds its prompt only begins in the slot; `source` is a slot of its request, if there is one.
+
+        What takes long is done in pieces as the result is iterated over, as in `ModelRunner.start`.
+        """
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return at most `lengths[r]` draft tokens for each row."""
@@ -77,8 +81,9 @@ class Drafter(Protocol):
 class NoDrafter:
     """Proposes nothing: plain decoding, through the same loop."""
 
-    def start(self, slot: int, row: Row, source: int | None) -> None:
+    def start(self, slot: int, row: Row, source: int | None) -> Iterator[Ahead]:
         """Nothing to prepare."""
+        return iter(())
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return no tokens."""

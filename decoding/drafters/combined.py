@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import torch
 
@@ -10,6 +11,7 @@ from decoding.drafters.base import Proposal
 from decoding.drafters.lookup import LookupDrafter
 from decoding.drafters.model import ModelDrafter
 from decoding.row import Row
+from decoding.runner import Ahead
 from decoding.sampling import Distribution
 
 LONG_MATCH = 4
@@ -22,10 +24,9 @@ class LookupThenModel:
         self._lookup = LookupDrafter(shared=shared, shortest_match=LONG_MATCH)
         self._model = model
 
-    def start(self, slot: int, row: Row, source: int | None) -> None:
+    def start(self, slot: int, row: Row, source: int | None) -> Iterator[Ahead]:
         """Start the slot in both."""
-        self._lookup.start(slot, row, source)
-        self._model.start(slot, row, source)
+        return chain(self._lookup.start(slot, row, source), self._model.start(slot, row, source))
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return each row's lookup draft, or the model's where the lookup found nothing."""
@@ -55,17 +56,21 @@ class LookupThenModel:
 
 
 def _with_certainties(q: Distribution, found: list[list[int]], k: int) -> Distribution:
-    """Return `q` [R * k', C] widened to k steps, with one-hot rows where the lookup drafted."""
+    """Return `q` [R * k', C] widened to k steps, one-hot in the rows where the lookup drafted and only the draft there.
+
+    The draft model may have drawn for such a row as well (a graph draws for all); that law is not the draft's.
+    """
     R = len(found)
     ids = q.ids.view(R, -1, q.width)
     logp = q.logp.view(R, -1, q.width)
+    filler = -1 - torch.arange(q.width, device=ids.device)
     missing = k - ids.shape[1]
     if missing > 0:
-        filler = (-1 - torch.arange(q.width, device=ids.device)).expand(R, missing, -1)
-        ids = torch.cat([ids, filler], dim=1)
+        ids = torch.cat([ids, filler.expand(R, missing, -1)], dim=1)
         logp = torch.cat([logp, logp.new_full((R, missing, q.width), float("-inf"))], dim=1)
     for r, tokens in enumerate(found):
         if tokens:
+            ids[r], logp[r] = filler, float("-inf")
             ids[r, : len(tokens), 0] = torch.tensor(tokens, device=ids.device)
             logp[r, : len(tokens), 0] = 0.0
     return Distribution(ids.flatten(0, 1), logp.flatten(0, 1))

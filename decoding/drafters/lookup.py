@@ -7,10 +7,11 @@ majority where several places match (the consensus of arXiv 2503.05330). Needs n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from decoding.drafters.base import Proposal
 from decoding.row import Row
+from decoding.runner import Ahead
 
 LONGEST_MATCH = 6
 _MOST_PLACES = 16
@@ -66,11 +67,12 @@ class LookupDrafter:
         self._index: list[TextIndex] = []
         self._indexed: list[int] = []
 
-    def start(self, slot: int, row: Row, source: int | None) -> None:
+    def start(self, slot: int, row: Row, source: int | None) -> Iterator[Ahead]:
         """Index the prompt; with siblings a row profits from all that were written before it."""
         known = self._index[source] if self.shared and source is not None else self._own_index(row)
         self._index[slot : slot + 1] = [known]
         self._indexed[slot : slot + 1] = [len(row.tokens)]
+        return iter(())
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return each row's continuation of its longest match, none where nothing matches."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -10,7 +10,7 @@ from decoding.drafters.base import MODEL_EVIDENCE, PENDING, Proposal
 from decoding.graphs import FIRST_FEED, DraftGraphs
 from decoding.noise import Role
 from decoding.row import Row
-from decoding.runner import ModelRunner
+from decoding.runner import Ahead, ModelRunner
 from decoding.sampling import Distribution, shape
 
 
@@ -27,9 +27,9 @@ class ModelDrafter:
         self._role = Role.SAMPLE if coupled else Role.DRAFT
         self._base: list[int] = []
 
-    def start(self, slot: int, row: Row, source: int | None) -> None:
+    def start(self, slot: int, row: Row, source: int | None) -> Iterator[Ahead]:
         """Prefill the prompt, but for its pending last token."""
-        self._runner.start(slot, row.tokens[:-1], row.active.capacity, source)
+        return self._runner.start(slot, row.tokens[:-1], row.active.capacity, source)
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Draw up to `lengths[r]` tokens per row, one step of the draft model for each.

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoding.clock import Clock, RoundTimer
+from decoding.clock import Clock, CostTimer
 
 
 def test_no_budget_never_ends() -> None:
@@ -18,15 +18,31 @@ def test_what_does_not_fit_does_not_begin() -> None:
 
 @given(st.lists(st.floats(0.001, 10), min_size=4, max_size=9))
 def test_the_next_round_is_expected_to_cost_more_than_any_recent_one(rounds: list[float]) -> None:
-    timer = RoundTimer()
+    timer = CostTimer()
     for seconds in rounds:
         timer.observe(seconds)
     assert timer.expected_s > max(rounds[-4:])
+    assert timer.least_s == min(rounds[-4:])
 
 
-def test_a_doubted_cost_is_believed_half() -> None:
-    timer = RoundTimer()
+@given(st.lists(st.floats(0.001, 10), min_size=1, max_size=9), st.floats(0.001, 10))
+def test_what_an_earlier_batch_cost_is_believed_to_a_quarter_until_this_one_measures(
+    earlier: list[float], now: float
+) -> None:
+    timer = CostTimer()
+    for seconds in earlier:
+        timer.observe(seconds)
+    timer.restart()
+    assert timer.expected_s == timer.least_s == min(earlier) / 4
+    timer.observe(now)
+    assert timer.least_s == now < timer.expected_s
+
+
+def test_a_halved_cost_is_believed_half() -> None:
+    timer = CostTimer()
     timer.observe(2.0)
     before = timer.expected_s
-    timer.doubt()
+    timer.halve()
     assert timer.expected_s == before / 2
+    timer.restart()
+    assert timer.expected_s == 1.0 / 4

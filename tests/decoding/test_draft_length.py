@@ -1,10 +1,16 @@
 """Algorithm 1 of BASS, step by step, and the draft lengths a user may name."""
 
 import pytest
+import torch
 
-from decoding.config import EngineConfig
-from decoding.draft_length import BassLength, FixedLength, Outcome
+from decoding.config import MAX_DRAFT_LENGTH, EngineConfig
+from decoding.draft_length import BassLength, FixedLength, GoodputLength, Outcome
+from decoding.drafters.base import MODEL_EVIDENCE, PENDING, Proposal
+from decoding.goodput import AcceptanceModel
 from decoding.request import RequestError
+from decoding.round_cost import RoundCost
+from decoding.sampling import Distribution
+from decoding.verify_cost import VerifyCost
 
 
 def outcome(*accepted: int) -> Outcome:
@@ -62,3 +68,57 @@ def test_fixed_is_fixed() -> None:
 def test_an_unknown_length_is_refused_with_what_is_allowed(text: str) -> None:
     with pytest.raises(RequestError, match="goodput, bass, table or fixed:K"):
         EngineConfig(target="x", draft_length=text)
+
+
+def goodput(slope: float, *, drafts_cost_time: bool) -> GoodputLength:
+    """A policy on a machine where each further token makes a verify dearer by `slope` of the first."""
+    cost = RoundCost(VerifyCost((1, 101), (1.0, 1.0 + 100 * slope)))
+    return GoodputLength(AcceptanceModel(), cost, drafts_cost_time=drafts_cost_time)
+
+
+def test_goodput_drafts_as_far_as_it_may_where_drafts_are_free_and_verifies_what_pays() -> None:
+    free, dear = goodput(0.0, drafts_cost_time=False), goodput(1.0, drafts_cost_time=False)
+    assert free.next(2, 2) == dear.next(2, 2) == MAX_DRAFT_LENGTH
+    found = Proposal([[1] * 6, [2] * 3], [6, 1])
+    assert free.trim(found, [1, 1]) == [6, 3]
+    assert dear.trim(found, [1, 1]) == [0, 0]
+
+
+def test_goodput_learns_from_what_stood() -> None:
+    policy = goodput(0.2, drafts_cost_time=False)
+    found = Proposal([[1] * 6], [3])
+    for _ in range(60):
+        policy.observe(Outcome((3,), (6,), (6,), (7,), 0.0, 2.2))
+    assert policy.trim(found, [1]) == [6]
+    for _ in range(300):
+        policy.observe(Outcome((3,), (6,), (0,), (7,), 0.0, 2.2))
+    assert policy.trim(found, [1]) == [0]
+
+
+def test_goodput_gives_a_draft_model_fewer_steps_the_dearer_they_are() -> None:
+    lengths = []
+    for step_s in (0.01, 0.3, 5.0):
+        policy = goodput(0.01, drafts_cost_time=True)
+        k = policy.next(1, 1)
+        policy.observe(Outcome((MODEL_EVIDENCE,), (k,), (k,), (k + 1,), k * step_s, 1.0))
+        lengths.append(policy.next(1, 1))
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[0] > lengths[1]
+    assert lengths[2] == 0
+
+
+def test_a_cut_proposal_keeps_what_each_token_was_drawn_from() -> None:
+    # Row r, step i is drawn from ids (10 r + i, 99) with probability (r + i + 1) / 8 for the first.
+    R, k = 2, 3
+    first = torch.tensor([[(r + i + 1) / 8 for i in range(k)] for r in range(R)]).flatten()
+    ids = torch.tensor([[10 * r + i, 99] for r in range(R) for i in range(k)])
+    whole = Proposal(
+        [[PENDING] * 3, [10, 11]], [MODEL_EVIDENCE] * 2, Distribution(ids, torch.stack([first, 1 - first], 1).log())
+    )
+    for lengths, kept in (([2, 1], 2), ([3, 0], 3), ([0, 1], 1), ([0, 0], 0)):
+        cut = whole.cut(lengths)
+        assert [len(tokens) for tokens in cut.tokens] == lengths
+        assert cut.q is not None
+        assert cut.q.ids[:, 0].tolist() == [10 * r + i for r in range(R) for i in range(kept)]
+        expected = [(r + i + 1) / 8 for r in range(R) for i in range(kept)]
+        assert cut.q.logp.exp()[:, 0].tolist() == pytest.approx(expected)

@@ -12,6 +12,7 @@ import torch
 from decoding.engine import Engine
 from decoding.models import LoadedModel
 from decoding.request import BrokenModelError, Request, RequestError, SamplingParams, Update
+from decoding.runner import PREFILL_PIECE
 
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add(a, b):"
 DRAFTERS = ["ngram", "sibling", "draft", "ngram+draft", "sibling+draft"]
@@ -61,6 +62,21 @@ def test_greedy_is_what_transformers_generates(engine: MakeEngine, target: Loade
     finally:
         target.model.set_attn_implementation("ragged_cache")
     assert ours == [t for t in theirs[0, ids.shape[1] :].tolist() if t != 256]
+
+
+def test_a_prompt_prefilled_in_pieces_is_what_transformers_reads(engine: MakeEngine, target: LoadedModel) -> None:
+    prompt = "".join(f"def f{i}(a, b):\n    return a + {i} * b\n" for i in range(13))
+    ids = torch.tensor([target.tokenizer(prompt)["input_ids"]])
+    assert ids.shape[1] > 6 * PREFILL_PIECE["cpu"]
+    target.model.set_attn_implementation("eager")
+    try:
+        theirs = target.model.generate(ids, max_new_tokens=12, do_sample=False, eos_token_id=256, pad_token_id=0)
+    finally:
+        target.model.set_attn_implementation("ragged_cache")
+    expected = [t for t in theirs[0, ids.shape[1] :].tolist() if t != EOS]
+    for drafter in ("none", "draft"):
+        wanted = request(prompt=prompt, temperature=0.0, n=1, max_new_tokens=12)
+        assert tokens_of(engine(drafter=drafter), wanted)[0] == expected
 
 
 def test_a_perfect_drafter_is_always_accepted(loaded: Callable, engine: MakeEngine, target: LoadedModel) -> None:

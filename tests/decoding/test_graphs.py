@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import torch
 
+from decoding import graphed_models
 from decoding.attention_variants import NAMES
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.graphs import Graphs, bucket_rows, bucket_tokens
 from decoding.models import LoadedModel
 from decoding.request import Request, SamplingParams
-from decoding.sampling import narrow, shape
+from decoding.sampling import kind_of, limits_of, narrow, narrow_by, shape
 
 pytest.importorskip("triton")
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add("
@@ -119,3 +120,104 @@ def test_graphs_of_the_target_are_captured_before_the_first_request(target, monk
     n_captured = len(captured)
     engine.generate(Request(PROMPT, n=3, sampling=SamplingParams(0.5), max_new_tokens=6))
     assert len(captured) == n_captured == 3 * 3  # 1, 2 and 4 rows of 1, 2 and 3 tokens
+
+
+@pytest.mark.parametrize("drafter", ["sibling", "model"])
+def test_a_request_decoded_inside_a_batch_under_way_disturbs_neither(drafter, target, draft) -> None:
+    wanted = [
+        Request(PROMPT, n=2, seed=seed, sampling=SamplingParams(0.8), max_new_tokens=6 + seed) for seed in range(4)
+    ]
+    config = EngineConfig(target="tiny", max_batch=4, drafter=drafter, draft_length="fixed:2")
+    engines = [Engine(config, target, draft if drafter == "model" else None, graphs=graphs) for graphs in (True, False)]
+    engine = engines[0]
+    alone = [[s.token_ids for s in engines[1].generate(each).samples] for each in wanted]
+    inside, outcomes = [], {}
+    for position, outcome in engine.generate_many(wanted):
+        outcomes[position] = [s.token_ids for s in outcome.samples]
+        inside.append([s.token_ids for s in engine.generate(wanted[3]).samples])
+    assert [outcomes[i] for i in range(4)] == alone
+    assert inside == [alone[3]] * 4
+
+
+def test_graphs_are_free_again_once_a_batch_is_given_up(target) -> None:
+    engine = Engine(EngineConfig(target="tiny", draft_length="fixed:2", max_batch=4), target, None, graphs=True)
+    wanted = Request(PROMPT, n=1, sampling=SamplingParams(0.0), max_new_tokens=4)
+    batch = engine.generate_many([wanted] * 9)
+    next(batch)
+    assert engine._graphs is not None
+    assert engine._graphs.is_lent
+    batch.close()
+    assert not engine._graphs.is_lent
+
+
+def test_measuring_a_verify_leaves_no_rows_behind(target) -> None:
+    request = Request(PROMPT, n=2, sampling=SamplingParams(0.8), max_new_tokens=8)
+    made = [
+        Engine(EngineConfig(target="tiny", draft_length="goodput", max_batch=8), target, None, graphs=graphs)
+        for graphs in (True, False)
+    ]
+    one, other = ([s.token_ids for s in engine.generate(request).samples] for engine in made)
+    assert one == other
+
+
+@pytest.mark.parametrize("acceptance", ["coupled", "maximal"])
+def test_no_temperature_filter_or_length_is_captured_in_a_requests_time(acceptance, target, draft, monkeypatch) -> None:
+    captured = []
+    monkeypatch.setattr(Graphs, "_capture", lambda self, work: captured.append(work) or work)
+    config = EngineConfig("tiny", "model", "fixed:2", acceptance, max_batch=2)
+    engine = Engine(config, target, draft, graphs=True)
+    engine._warm_up()
+    n_captured = len(captured)
+    # The target: 1 or 2 rows of 1 to 3 tokens. The draft model: 1 or 2 rows, two feeds, three kinds of distribution.
+    assert n_captured == 2 * 3 + 2 * 2 * 3
+    samplings = [SamplingParams(0.1 * t, top_p=p) for t in range(6) for p in (0.9, 1.0)]
+    for sampling in [*samplings, SamplingParams(0.7, 0.95, 3), SamplingParams(0.7, 1.0, 100, 0.05)]:
+        for n in (1, 2):
+            engine.generate(Request(PROMPT, n=n, sampling=sampling, max_new_tokens=3))
+    assert len(captured) == n_captured
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        SamplingParams(0.0),
+        SamplingParams(0.3, 1.0),
+        SamplingParams(0.7, 0.9),
+        SamplingParams(1.0, 1.0, 5),
+        SamplingParams(1.3, 0.8, 20, 0.02),
+        SamplingParams(1.0, 1.0, 0, 0.1),
+        SamplingParams(1.0, 1.0, 64),
+    ],
+)
+def test_parameters_read_from_the_device_make_the_same_distribution(sampling: SamplingParams) -> None:
+    logits = torch.randn(5, 20_000, generator=torch.Generator().manual_seed(1)) * 4
+    expected, _ = narrow(logits, sampling)
+    found = narrow_by(logits, kind_of(sampling), torch.tensor(limits_of(sampling)))
+    tokens = torch.arange(20_000).expand(5, -1)
+    assert torch.allclose(found.prob_of(tokens), expected.prob_of(tokens), atol=1e-6)
+    assert torch.allclose(found.logp.exp().sum(dim=1), torch.ones(()), atol=1e-5)
+
+
+def test_a_draft_from_more_tokens_than_the_search_takes_is_drawn_from_the_likeliest() -> None:
+    sampling = SamplingParams(1.0, 1.0, 100)
+    logits = torch.randn(3, 20_000, generator=torch.Generator().manual_seed(1))
+    found = narrow_by(logits, kind_of(sampling), torch.tensor(limits_of(sampling)))
+    assert found.width == 64
+    assert torch.allclose(found.logp.exp().sum(dim=1), torch.ones(()), atol=1e-5)
+
+
+def test_a_cache_that_grows_is_captured_anew_and_that_is_counted(target, draft, monkeypatch) -> None:
+    monkeypatch.setattr(graphed_models, "_CAPACITY_STEP", 96)
+    config = EngineConfig("tiny", "model", "fixed:2", max_batch=2)
+    engine = Engine(config, target, draft, graphs=True)
+    requests = [Request(PROMPT * n, n=2, sampling=SamplingParams(0.8), max_new_tokens=9) for n in (1, 4, 1)]
+    found, captures = [], []
+    for request in requests:
+        found.append([s.token_ids for s in engine.generate(request).samples])
+        captures.append(engine._graphs.captured_s)
+        assert engine._graphs.capture_ahead_s == 0
+    assert captures[0] < captures[1] == captures[2]
+    engine._graphs.runner(target).cache.reserve(1000)
+    assert 0 < engine._graphs.capture_ahead_s < captures[2]
+    plain = Engine(config, target, draft, graphs=False)
+    assert found == [[s.token_ids for s in plain.generate(request).samples] for request in requests]

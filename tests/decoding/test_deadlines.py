@@ -1,0 +1,166 @@
+"""Deadlines on a simulated clock: what a machine that changes its speed returns, and when."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from decoding.engine import Engine
+from decoding.request import Completion, Request, RequestError, SamplingParams
+from decoding.runner import PREFILL_PIECE, ModelRunner
+
+LONG = "x = 1\n" * 80  # 480 tokens: 1.2 s of prefill, and half a piece
+SHORT = "def add(a, b):"
+TOKEN_S, FORWARD_S = 0.0022, 0.02
+PIECE_S = FORWARD_S + PREFILL_PIECE["cpu"] * TOKEN_S
+PREFILL_S = 8 * FORWARD_S + (len(LONG) - 1) * TOKEN_S
+
+
+class Machine:
+    """Forwards take `slowness` times what they are priced at; nothing else takes time."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slowness = 1.0
+        self.dearest_s = 0.0
+
+    def spend(self, n_tokens: int) -> None:
+        seconds = self.slowness * (FORWARD_S + n_tokens * TOKEN_S)
+        self.now += seconds
+        self.dearest_s = max(self.dearest_s, seconds)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    simulated, forward = Machine(), ModelRunner.forward
+
+    def priced(runner: ModelRunner, tokens: Sequence[Sequence[int]], **options: Any) -> Any:
+        simulated.spend(sum(map(len, tokens)))
+        return forward(runner, tokens, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "perf_counter", lambda: simulated.now)
+        patch.setattr(ModelRunner, "forward", priced)
+        yield simulated
+
+
+@pytest.fixture
+def unending(engine: Callable[..., Engine]) -> Callable[..., Engine]:
+    """Make an engine whose samples never end by themselves."""
+
+    def make(**settings: object) -> Engine:
+        made = engine(**{"drafter": "none", "draft_length": "fixed:2", "max_batch": 16, **settings})
+        made.target = replace(made.target, vocab_size=256)
+        return made
+
+    return make
+
+
+def asked(prompt: str = LONG, **changes: Any) -> Request:
+    return Request(prompt, sampling=SamplingParams(1.0), **{"max_new_tokens": 400, **changes})
+
+
+@pytest.mark.parametrize("drafter", ["none", "draft"])
+@pytest.mark.parametrize("n", [1, 16])
+def test_whatever_the_speed_a_request_ends_within_a_piece_of_its_deadline_and_has_tokens_if_a_round_fits(
+    n: int, drafter: str, unending: Callable[..., Engine], machine: Machine
+) -> None:
+    made = unending(drafter=drafter)
+    models = 1 if drafter == "none" else 2
+    made.generate(asked(max_new_tokens=2))
+    for slowness in (1.0, 4.0, 4.0, 1.0, 0.25, 1.0, 4.0):  # the first request at each speed finds another believed
+        machine.slowness = slowness
+        for budget_s in (0.05, 0.3, PREFILL_S * models, 1.5 * PREFILL_S * models, 3.0, 5.2 * PREFILL_S * models):
+            machine.dearest_s = 0.0
+            started = machine.now
+            completion = made.generate(asked(n=n, budget_s=budget_s, max_new_tokens=4))
+            took = machine.now - started
+            dearest_round_s = max((r.draft_s + r.verify_s + r.other_s for r in completion.rounds), default=0.0)
+            assert took <= budget_s + max(machine.dearest_s, dearest_round_s) + 1e-9, (slowness, budget_s)
+            first_round_s = slowness * 3 * (FORWARD_S + 3 * n * TOKEN_S)
+            if PREFILL_S * models * slowness + first_round_s <= budget_s:
+                assert all(sample.token_ids for sample in completion.samples), (slowness, budget_s)
+            assert all(s.token_ids or s.finish_reason == "deadline" for s in completion.samples)
+
+
+def test_a_prefill_that_cannot_be_done_in_time_ends_as_soon_as_that_is_measured(
+    unending: Callable[..., Engine], machine: Machine
+) -> None:
+    made = unending()
+    for _ in range(8):
+        started = machine.now
+        completion = made.generate(asked(n=3, budget_s=0.4))
+        assert machine.now - started <= PIECE_S + 1e-9
+        assert [(s.finish_reason, s.token_ids) for s in completion.samples] == [("deadline", [])] * 3
+        assert completion.prefill_s == completion.wall_s
+
+
+def test_a_prefill_stops_between_pieces_when_the_machine_slows_down(
+    unending: Callable[..., Engine], machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = unending()
+    made.generate(asked())
+    begun = machine.now
+    spend = Machine.spend
+
+    def slowing(simulated: Machine, n_tokens: int) -> None:
+        simulated.slowness = 4.0 if simulated.now - begun > 0.5 else 1.0
+        spend(simulated, n_tokens)
+
+    monkeypatch.setattr(Machine, "spend", slowing)
+    completion = made.generate(asked(budget_s=2.0))
+    assert machine.now - begun <= 2.0 + 4 * PIECE_S
+    assert completion.samples[0].finish_reason == "deadline"
+
+
+def test_after_a_stall_requests_are_answered_again(unending: Callable[..., Engine], machine: Machine) -> None:
+    made = unending()
+    machine.slowness = 1000.0
+    made.generate(asked(max_new_tokens=2))
+    machine.slowness = 1.0
+    answered = [bool(made.generate(asked(budget_s=2.0)).samples[0].token_ids) for _ in range(12)]
+    assert answered[-1]
+    assert answered == sorted(answered)
+
+
+def test_a_long_prefill_lets_others_come_back_in_time(unending: Callable[..., Engine], machine: Machine) -> None:
+    made = unending()
+    returned: dict[int, float] = {}
+
+    def wanted() -> Iterator[Request]:
+        yield asked(SHORT, budget_s=0.7)
+        yield asked(SHORT, budget_s=30.0, max_new_tokens=5)
+        yield asked(LONG)
+
+    outcomes: dict[int, Completion | RequestError] = {}
+    for position, outcome in made.generate_many(wanted()):
+        returned[position], outcomes[position] = machine.now, outcome
+    assert returned[0] <= 0.7 + PIECE_S
+    assert [s.finish_reason for i in range(3) for s in outcomes[i].samples] == ["deadline", "length", "length"]  # type: ignore[union-attr]
+
+
+def test_a_request_is_cancelled_between_two_pieces_of_its_prompt(
+    unending: Callable[..., Engine], machine: Machine
+) -> None:
+    completion = unending().generate(asked(n=2), should_cancel=lambda: True)
+    assert machine.now <= PIECE_S + 1e-9
+    assert [s.finish_reason for s in completion.samples] == ["cancelled"] * 2
+
+
+@pytest.mark.parametrize("drafter", ["none", "draft", "sibling+draft"])
+def test_what_a_stopped_prefill_leaves_behind_harms_nobody(
+    drafter: str, unending: Callable[..., Engine], machine: Machine
+) -> None:
+    wanted = [
+        asked(SHORT, n=2, max_new_tokens=9),
+        asked(LONG, n=3, budget_s=0.3),
+        asked(SHORT, n=2, seed=1, max_new_tokens=9),
+    ]
+    alone = [[s.token_ids for s in unending().generate(each).samples] for each in (wanted[0], wanted[2])]
+    outcomes = dict(unending(drafter=drafter).generate_many(wanted))
+    assert [[s.token_ids for s in outcomes[i].samples] for i in (0, 2)] == alone  # type: ignore[union-attr]
+    assert {s.finish_reason for s in outcomes[1].samples} == {"deadline"}  # type: ignore[union-attr]

@@ -1,0 +1,209 @@
+"""What does not work on a device is switched off, named once, and decoding goes on: kernels made wrong on purpose."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from decoding import graphed_models, self_check
+from decoding.attention_variants import NAMES, chosen
+from decoding.config import EngineConfig
+from decoding.engine import Engine
+from decoding.graphs import DraftGraphs, Graphs, Work
+from decoding.models import LoadedModel
+from decoding.request import Request, SamplingParams
+from kernels import accept, check, kv_scatter, reference
+
+pytest.importorskip("triton")
+HEADS = check.Heads(n_kv=2, group=2, dim=16, dtype=torch.float32)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def quick(target: LoadedModel, draft: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Engine]]:
+    """Make an engine with graphs over attention that takes lengths from tensors and is quick on a CPU."""
+    before = target.model.config._attn_implementation
+    for loaded in (target, draft):
+        loaded.model.set_attn_implementation(NAMES["reference"])
+    monkeypatch.setattr(graphed_models, "_CAPACITY_STEP", 128)
+
+    def make(drafter: str = "draft") -> Engine:
+        config = EngineConfig("tiny", drafter, draft_length="fixed:2", max_batch=4)
+        # The output layer has padding rows beyond the vocabulary, and no sample ends by itself.
+        return Engine(config, replace(target, vocab_size=256), draft if "draft" in drafter else None, graphs=True)
+
+    yield make
+    for loaded in (target, draft):
+        loaded.model.set_attn_implementation(before)
+
+
+def wrong(function: Callable[..., Any], spoil: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda *arguments, **options: spoil(function(*arguments, **options))
+
+
+def off_by_one(*arguments: Any) -> None:
+    *others, position = arguments
+    reference.kv_scatter(*others, position + 1)
+
+
+@pytest.mark.parametrize("attention", ["ragged", "pad", "split"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_kernels_that_work_pass(attention: str, dtype: torch.dtype) -> None:
+    assert check.failures(replace(HEADS, dtype=dtype), attention, CPU) == {}
+
+
+def test_each_wrong_kernel_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    ragged = check.ATTENTIONS["ragged"]
+    for spoil in (lambda out: out + 0.01, lambda out: out.fill_(torch.nan), lambda out: out.roll(1, 0)):
+        with monkeypatch.context() as patch:
+            patch.setitem(check.ATTENTIONS, "ragged", wrong(ragged, spoil))
+            found = check.failures(HEADS, "ragged", CPU)
+        assert list(found) == ["ragged"]
+        assert "differs from its reference by" in found["ragged"]
+
+    def broken(*_: Any) -> None:
+        raise RuntimeError("out of resource: shared memory\nmore")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kv_scatter, "kv_scatter", off_by_one)
+        patch.setattr(accept, "maximal", wrong(accept.maximal, lambda out: (out[0], out[1] + 1)))
+        assert check.failures(HEADS, "ragged", CPU) == {
+            "kv_scatter": "writes other slots than its reference",
+            "accept": "decides differently from its reference",
+        }
+    monkeypatch.setattr(accept, "coupled", broken)
+    assert check.failures(HEADS, "ragged", CPU) == {"accept": "out of resource: shared memory"}
+
+
+def test_a_wrong_attention_is_replaced_by_pytorchs(
+    target: LoadedModel, draft: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = target.model.config._attn_implementation
+    monkeypatch.setitem(check.ATTENTIONS, "ragged", wrong(check.ATTENTIONS["ragged"], lambda out: out * 2))
+    for loaded in (target, draft):
+        loaded.model.set_attn_implementation(NAMES["ragged"])
+    try:
+        disabled = self_check.check_kernels([target, draft])
+        assert list(disabled) == ["ragged"]
+        assert chosen(target.model) == chosen(draft.model) == "sdpa"
+        engine = Engine(EngineConfig(target="tiny"), target, None, disabled=disabled)
+        assert engine.provenance()["disabled"] == "ragged"
+        assert engine.provenance()["attention"] == "sdpa"
+    finally:
+        for loaded in (target, draft):
+            loaded.model.set_attn_implementation(before)
+
+
+@pytest.mark.parametrize("rule", ["coupled", "maximal"])
+def test_without_the_kernels_texts_are_the_same(
+    rule: str, target: LoadedModel, draft: LoadedModel, monkeypatch
+) -> None:
+    request = Request("def add(a, b):", n=2, sampling=SamplingParams(1.0, top_p=1.0), max_new_tokens=8)
+    config = EngineConfig(target="tiny", drafter="draft", draft_length="fixed:2", acceptance=rule, max_batch=2)
+    before = target.model.config._attn_implementation
+    texts = []
+    try:
+        for loaded in (target, draft):
+            loaded.model.set_attn_implementation(NAMES["ragged"])
+        for disabled in ({}, {"kv_scatter": "wrong", "accept": "wrong"}):
+            if disabled:
+                for name in ("coupled", "maximal"):
+                    monkeypatch.setattr(accept, name, None)
+                monkeypatch.setattr("decoding.cache.kv_scatter", None)
+            engine = Engine(config, target, draft, graphs=True, disabled=disabled)
+            texts.append([s.token_ids for s in engine.generate(request).samples])
+    finally:
+        for loaded in (target, draft):
+            loaded.model.set_attn_implementation(before)
+    assert texts[0] == texts[1]
+
+
+def test_graphs_that_work_stay(quick: Callable[..., Engine]) -> None:
+    engine = quick()
+    engine._check_graphs()
+    assert engine._graphs is not None
+    assert engine._graphs.draft is not None
+    assert engine.disabled == []
+    assert engine.provenance()["disabled"] is None
+
+
+def stale(name: str) -> Callable[[Graphs, Work], Work]:
+    """A capture that keeps the value that one input had when it was made."""
+
+    def capture(graphs: Graphs, work: Work) -> Work:
+        kept = work.inputs[name].clone()
+
+        def run() -> tuple[torch.Tensor, ...]:
+            work.inputs[name].copy_(kept)
+            return work.run()
+
+        return Work(work.inputs, run)
+
+    return capture
+
+
+def raising(graphs: Graphs, work: Work) -> Work:
+    def run() -> tuple[torch.Tensor, ...]:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered\nmore")
+
+    return Work(work.inputs, run)
+
+
+@pytest.mark.parametrize(
+    ("capture", "reason"),
+    [
+        (stale("length"), "log-probabilities are off by"),
+        (stale("ids"), "log-probabilities are off by"),
+        (raising, "CUDA error: an illegal memory access was encountered"),
+    ],
+    ids=["stale lengths", "stale tokens", "fails"],
+)
+def test_wrong_rounds_in_graphs_are_switched_off_and_decoding_goes_on(
+    capture: Any, reason: str, quick: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setattr(Graphs, "_capture", capture)
+    engine = quick("none")
+    engine._check_graphs()
+    assert engine.disabled == ["graphs"]
+    assert engine._disabled["graphs"].startswith(reason)
+    request = Request("x =", n=2, sampling=SamplingParams(0.0), max_new_tokens=6)
+    monkeypatch.undo()
+    texts = [s.token_ids for s in engine.generate(request).samples]
+    assert texts == [s.token_ids for s in quick("none").generate(request).samples]
+    with caplog.at_level(logging.WARNING, logger="decoding"):
+        self_check.warn(engine._disabled, "a card")
+        self_check.warn({}, "a card")
+    (line,) = (record.getMessage() for record in caplog.records)
+    assert line.startswith(f"switched off on a card, where it does not work as it should: graphs ({reason}")
+
+
+def test_wrong_draft_graphs_are_switched_off_alone(
+    quick: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = DraftGraphs._step
+
+    def another(self: DraftGraphs, *arguments: Any) -> Any:
+        drawn, *rest = step(self, *arguments)  # type: ignore[misc]
+        return ((drawn + 1) % 256, *rest)
+
+    monkeypatch.setattr(DraftGraphs, "_step", another)
+    engine = quick()
+    engine._check_graphs()
+    assert engine.disabled == ["draft graphs"]
+    assert engine._graphs is not None
+    assert engine.generate(Request("x =", sampling=SamplingParams(0.0), max_new_tokens=6)).samples[0].n_tokens == 6
+
+
+def test_a_failed_capture_is_in_the_provenance(quick: Callable[..., Engine], monkeypatch: Any) -> None:
+    def fail(self: Graphs, work: Work) -> Work:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(Graphs, "_capture", fail)
+    engine = quick("none")
+    engine.generate(Request("x =", sampling=SamplingParams(0.0), max_new_tokens=3))
+    assert engine.provenance()["disabled"] == "graphs"
