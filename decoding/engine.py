@@ -20,9 +20,10 @@ import torch
 import transformers
 
 from decoding.active import ActiveRequest, encode
-from decoding.attention_variants import NAMES, chosen, pick_attention
+from decoding.attention_variants import chosen, pick_attention
 from decoding.batch import Batch
 from decoding.clock import RoundTimer
+from decoding.compatibility import fit
 from decoding.config import MAX_DRAFT_LENGTH, EngineConfig, parse_draft_length, parse_drafter
 from decoding.device import device_name, pick_device
 from decoding.draft_length import BassLength, DraftLength, FixedLength, GoodputLength, TableLength
@@ -49,6 +50,7 @@ from decoding.request import (
 from decoding.round import Decoding
 from decoding.round_cost import RoundCost
 from decoding.row import Row
+from decoding.row_by_row import runner_of
 from decoding.runner import ModelRunner
 from decoding.sampling import shape
 from decoding.verify_cost import SIZES, VerifyCost, measure
@@ -75,7 +77,8 @@ class Engine:
         self._rounds = RoundTimer()
         self._prefill_s_per_token = 0.0
         if graphs is None:
-            graphs = target.device.type == "cuda" and chosen(target.model) == "ragged"
+            models = [target.model] if draft is None else [target.model, draft.model]
+            graphs = target.device.type == "cuda" and all(chosen(model) == "ragged" for model in models)
         self._graphs = GraphedModels(target, draft, config) if graphs else None
 
     @classmethod
@@ -222,7 +225,7 @@ class Engine:
         """Return a runner with an empty cache: a new one, or the one whose buffers the graphs were captured over."""
         if self._graphs is not None:
             return self._graphs.runner(model)
-        return ModelRunner(model.model, min(self.target.vocab_size, model.vocab_size), max_rows)
+        return runner_of(model.model, min(self.target.vocab_size, model.vocab_size), max_rows)
 
     def _has_room(self, batch: Batch) -> bool:
         """Whether there is a place for another sample, and time for its prefill before the others' deadlines."""
@@ -304,7 +307,7 @@ class Engine:
         if self._graphs is not None:
             return measure(self._graphs.verify_of)
         longest = min(SIZES[-1], self.target.context_length - 1)
-        runner = ModelRunner(self.target.model, self.target.vocab_size, 1)
+        runner = runner_of(self.target.model, self.target.vocab_size, 1)
         runner.start(0, [0], 1 + longest)
         sampling = SamplingParams()
 
@@ -351,8 +354,9 @@ def _publish(
 
 
 def _load(config: EngineConfig, ref: str, on_progress: Callable[[str], None] | None) -> LoadedModel:
-    """Load a model with our attention and, on a CPU, reordered weights."""
-    attention = NAMES[pick_attention(config.attention, pick_device(config.device))]
-    loaded = load(ref, config.dtype, config.device, on_progress, attention=attention)
+    """Load a model with the attention that suits it and, on a CPU, reordered weights."""
+    pick_attention(config.attention, pick_device(config.device))  # one that does not run here is refused at once
+    loaded = load(ref, config.dtype, config.device, on_progress)
+    fit(loaded, config.attention, on_progress)
     prepack(loaded.model)
     return loaded

@@ -1,0 +1,137 @@
+"""Whether the engine decodes a model as the model itself does, found out by trying, before anyone relies on it.
+
+The engine packs rows of different lengths into one forward and rolls back by not committing. That holds for a model
+whose only state is the keys and values of its cache, and whose attention sees what ours sees. No flag of transformers
+says so: a state kept in a module, a mask in chunks, a convolution over packed tokens all give fluent, wrong text. So
+each model first decodes two short rows, one of them past its sliding window where that is short, and is compared with
+itself alone. What fails with our attention may still run row by row with its own; what fails there too is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from itertools import cycle, islice
+from typing import Any
+
+import torch
+
+from decoding.active import encode
+from decoding.attention_variants import NAMES, OWN, pick_attention
+from decoding.model_errors import IncompatibleModelError
+from decoding.models import LoadedModel, quiet
+from decoding.row_by_row import RowByRowRunner
+from decoding.runner import ModelRunner
+
+_log = logging.getLogger(__name__)
+# Distance of logits from the model's own, relative to how far these are from their mean: rounding stays far below,
+# a token that sees what it should not lies far above.
+TOLERANCE = {torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1.5e-1}
+_TEXT = "def add(a, b):\n    return a + b\n\n\nfor line in open('names.txt'):\n    print(line.strip(), len(line))\n"
+_SHORT, _LONG = 11, 29
+_LONGEST_WINDOW = 256
+_JUNK = 3
+
+
+def fit(loaded: LoadedModel, attention: str, on_progress: Callable[[str], None] | None = None) -> None:
+    """Give the model the best attention with which it decodes as it does alone: ours if possible, else its own.
+
+    `attention` is that of `EngineConfig`; `auto` tries the device's best, then PyTorch's, then the model's own, row by
+    row, which is told in one line. Raises IncompatibleModelError with the reasons where none agrees with the model.
+    """
+    model, own = loaded.model, loaded.model.config._attn_implementation
+    if getattr(model, "_is_stateful", False):
+        raise IncompatibleModelError(
+            f"{loaded.name} cannot be used: {type(model).__name__} keeps a recurrent state, which cannot be rolled back"
+            " to the tokens that stay: choose a model of attention alone, such as Llama, Qwen, Mistral or Gemma."
+        )
+    texts = _texts(loaded)
+    with torch.inference_mode():
+        alone = [model(torch.tensor([text], device=loaded.device), use_cache=False).logits[0].float() for text in texts]
+    if not all(logits.isfinite().all() for logits in alone):
+        return  # The engine stops such a model at its first round, with an error of its own.
+    reasons: list[str] = []
+    for name in _candidates(loaded, attention):
+        with quiet():
+            model.set_attn_implementation(own if name == OWN else NAMES[name])
+        runner = (RowByRowRunner if name == OWN else ModelRunner)(model, loaded.vocab_size, len(texts))
+        reason = _difference(runner, texts, alone, TOLERANCE[loaded.dtype])
+        if reason is None:
+            break
+        reasons.append(f"with attention {name!r} {reason}")
+    else:
+        remedy = "choose another architecture, such as Llama, Qwen, Mistral or Gemma."
+        if attention != "auto":
+            remedy = f"use attention auto instead of {attention!r}, or {remedy}"
+        raise IncompatibleModelError(
+            f"{loaded.name} cannot be used: {type(model).__name__} does not decode here as it does alone"
+            f" ({'; '.join(reasons)}): {remedy}"
+        )
+    if name == OWN or reasons:
+        why = f" ({'; '.join(reasons)})" if reasons else " (its attention cannot be exchanged)"
+        how = "one row after the other, more slowly" if name == OWN else f"with attention {name!r}"
+        _log.warning("%s runs %s%s", loaded.name, how, why)
+        if on_progress:
+            on_progress(f"{loaded.name}: runs {how}{why}")
+
+
+def _candidates(loaded: LoadedModel, attention: str) -> Iterator[str]:
+    exchangeable = loaded.model._supports_attention_backend
+    best = pick_attention(attention, loaded.device)
+    if exchangeable:
+        yield best
+    if attention == "auto":
+        if exchangeable and best != "sdpa":
+            yield "sdpa"
+        yield OWN
+
+
+def _texts(loaded: LoadedModel) -> list[list[int]]:
+    """Return two rows of tokens, of different lengths; the second goes past a short sliding window."""
+    window = getattr(loaded.model.config.get_text_config(), "sliding_window", None)
+    long = max(_LONG, window + _SHORT) if isinstance(window, int) and window <= _LONGEST_WINDOW else _LONG
+    tokens = cycle([token for token in encode(loaded, _TEXT) if token < loaded.vocab_size])
+    room = loaded.context_length - _JUNK
+    return [list(islice(tokens, min(length, room))) for length in (_SHORT, long)]
+
+
+def _difference(runner: ModelRunner, texts: list[list[int]], alone: list[torch.Tensor], tolerance: float) -> str | None:
+    """Return in words how decoding of `texts` departs from `alone`, logits [T, V] per text; None if it agrees."""
+    try:
+        decoded = _decode(runner, texts)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # each architecture fails in its own way
+        return f"it fails ({_first_line(error)})"
+    for got, own in zip(decoded, alone, strict=True):
+        want = own[-len(got) :, : got.shape[1]]
+        spread = (want - want.mean(dim=1, keepdim=True)).norm(dim=1).clamp(min=1e-6)
+        # The median: rounding may send single tokens to another expert of a mixture.
+        off = float(((got.float() - want).norm(dim=1) / spread).median())
+        if not off <= tolerance:
+            return f"its logits are off by {off:.1%}"
+    return None
+
+
+def _decode(runner: ModelRunner, texts: list[list[int]]) -> list[torch.Tensor]:
+    """Return logits [T, V] of the last tokens of each text, decoded as in rounds: ragged, with a rejected draft."""
+    new = [min(len(text) - 1, n) for text, n in zip(texts, (6, 8), strict=True)]
+    for row, (text, n) in enumerate(zip(texts, new, strict=True)):
+        runner.start(row, text[: len(text) - n], len(text) + _JUNK)
+    kept = [2, 1]
+    first = [text[len(text) - n :][:k] for text, n, k in zip(texts, new, kept, strict=True)]
+    draft = [[*first[0], *texts[0][:_JUNK]], first[1]]
+    before = _split(runner.forward(draft), draft)
+    runner.cache.commit(kept)
+    rest = [text[len(text) - n + k :] for text, n, k in zip(texts, new, kept, strict=True)]
+    after = _split(runner.forward(rest), rest)
+    return [torch.cat([b[:k], a]) for b, k, a in zip(before, kept, after, strict=True)]
+
+
+def _split(logits: torch.Tensor, tokens: list[list[int]]) -> list[torch.Tensor]:
+    return list(torch.split(logits, [len(row) for row in tokens]))
+
+
+def _first_line(error: Exception) -> str:
+    said: Any = str(error).strip() or type(error).__name__
+    return str(said.splitlines()[0])
