@@ -23,7 +23,7 @@ from decoding.model_errors import (
     NotCausalError,
     TokenizerMismatchError,
 )
-from decoding.trusted_code import VARIABLE, is_trusted
+from decoding.trusted_code import VARIABLE, check_code, is_trusted
 
 __all__ = ["LoadedModel", "ModelError", "check_same_tokenizer", "load"]
 
@@ -83,6 +83,8 @@ def load(
     """
     trusted = is_trusted(registry.resolve(ref))
     info = fetch.ensure_info(ref, on_progress=(lambda news: on_progress(str(news))) if on_progress else None)
+    if trusted:
+        check_code(info)
     name, folder = info.name, info.folder
     config = _causal_config(folder, name, trusted)
     on, kind = pick_device(device), pick_dtype(dtype, pick_device(device))
