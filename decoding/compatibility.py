@@ -15,6 +15,7 @@ from itertools import cycle, islice
 from typing import Any
 
 import torch
+import transformers
 
 from decoding.active import encode
 from decoding.attention_variants import NAMES, OWN, pick_attention
@@ -46,8 +47,15 @@ def fit(loaded: LoadedModel, attention: str, on_progress: Callable[[str], None] 
             " to the tokens that stay: choose a model of attention alone, such as Llama, Qwen, Mistral or Gemma."
         )
     texts = _texts(loaded)
-    with torch.inference_mode():
-        alone = [model(torch.tensor([text], device=loaded.device), use_cache=False).logits[0].float() for text in texts]
+    try:
+        alone = [_alone(loaded, text) for text in texts]
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # each architecture fails in its own way
+        raise IncompatibleModelError(
+            f"{loaded.name} cannot be used: {type(model).__name__} does not run by itself with transformers"
+            f" {transformers.__version__} ({_first_line(error)}): check its config.json, or choose another model."
+        ) from error
     if not all(logits.isfinite().all() for logits in alone):
         return  # The engine stops such a model at its first round, with an error of its own.
     reasons: list[str] = []
@@ -84,6 +92,13 @@ def _candidates(loaded: LoadedModel, attention: str) -> Iterator[str]:
         if exchangeable and best != "sdpa":
             yield "sdpa"
         yield OWN
+
+
+@torch.inference_mode()
+def _alone(loaded: LoadedModel, text: list[int]) -> torch.Tensor:
+    """Return logits [T, V] of a text by the model's own forward, without a cache."""
+    logits: torch.Tensor = loaded.model(torch.tensor([text], device=loaded.device), use_cache=False).logits[0]
+    return logits.float()
 
 
 def _texts(loaded: LoadedModel) -> list[list[int]]:

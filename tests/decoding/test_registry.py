@@ -80,8 +80,8 @@ def test_an_unknown_reference_is_answered_with_everything_that_would_work(ref: s
 
 
 REPOSITORIES = [
-    "..", "a/..", "../..", "./a", "a/.", "-a/b", "a/-b", "a/b-", "a/.b", "a/b.", "a/b.git", "a/b--c", "a/b..c", "/a", "a/",
-    "a//b", "a/b/c", "a b/c", "a/b\n", "ä/b", f"a/{'b' * 97}", f"{'a' * 97}/b", "a/b%2e", "a\\b/c",
+    "..", "a/..", "../..", "./a", "a/.", "-a/b", "a/-b", "a/b-", "a/.b", "a/b.", "a/b.git", "a/b--c", "a/b..c", "/a",
+    "a/", "a//b", "a/b/c", "a b/c", "a/b\n", "ä/b", f"a/{'b' * 97}", f"{'a' * 97}/b", "a/b%2e", "a\\b/c",
 ]  # fmt: skip
 REVISIONS = [
     "", "..", "../../x", "../x", "x/..", "x/../y", "./x", "x/./y", "-x", "x/-y", "/x", "x/", "x//y", "x y", "x\n", "x.",
