@@ -25,11 +25,11 @@ class UnsupportedAttentionError(RuntimeError):
 
 
 def ragged_cache_attention(
-    module: torch.nn.Module,  # noqa: ARG001 (transformers' calling convention, as attention_mask)
+    module: torch.nn.Module,  # noqa: ARG001 (transformers' calling convention)
     query: torch.Tensor,  # [1, Hq, N, D], packed
     key: torch.Tensor,  # [R, Hkv, S, D], the cache's buffers
     value: torch.Tensor,  # [R, Hkv, S, D]
-    attention_mask: torch.Tensor | None,  # noqa: ARG001
+    attention_mask: torch.Tensor | None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     layout: Layout | None = None,
@@ -45,7 +45,7 @@ def ragged_cache_attention(
     """
     if layout is None or masks is None:
         raise UnsupportedAttentionError("this model does not hand keyword arguments on to its attention")
-    check_supported(kwargs)
+    check_supported(attention_mask, kwargs)
     R, Hkv, _, D = key.shape
     Dv = value.shape[3]
     Hq, T, L = query.shape[1], layout.gather.shape[1], layout.longest
@@ -64,7 +64,7 @@ def ragged_cache_attention(
     out = out.reshape(R, Hkv, group, T, Dv).permute(0, 3, 1, 2, 4).reshape(R * T, Hq, Dv)
     if not layout.is_rectangular:
         out = out[layout.scatter]
-    return out.unsqueeze(0), None
+    return out.unsqueeze(0).contiguous(), None
 
 
 def _attend(
@@ -86,8 +86,10 @@ def _attend(
     return score.softmax(dim=-1)[..., : keys.shape[2]].to(values.dtype) @ values
 
 
-def check_supported(features: Mapping[str, object]) -> None:
+def check_supported(attention_mask: torch.Tensor | None, features: Mapping[str, object]) -> None:
     """Raise `UnsupportedAttentionError` if a model gives its attention a tensor that ours would ignore."""
+    if attention_mask is not None:
+        raise UnsupportedAttentionError("its attention brings a mask of its own, which ours does not take")
     for name, feature in features.items():
         if isinstance(feature, torch.Tensor) and name not in _KNOWN:
             raise UnsupportedAttentionError(f"its attention takes {name}, which ours does not")

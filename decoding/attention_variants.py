@@ -106,13 +106,13 @@ def _register(variant: str, verify: Callable[..., torch.Tensor]) -> None:
                 s_aux=s_aux,
                 **kwargs,
             )
-        check_supported(kwargs)
+        check_supported(attention_mask, kwargs)
         if value.shape[3] != key.shape[3]:
             raise UnsupportedAttentionError("its keys and values differ in size")
         scale = query.shape[3] ** -0.5 if scaling is None else scaling
         tokens = query[0].transpose(0, 1)
         out = verify(tokens, key, value, rows, scale, sliding_window, softcap=softcap, sinks=s_aux)
-        return out.unsqueeze(0), None
+        return out.unsqueeze(0).contiguous(), None
 
     AttentionInterface.register(NAMES[variant], attend)
 
