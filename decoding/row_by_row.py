@@ -89,7 +89,7 @@ class RowByRowRunner(ModelRunner):
                 logits = self.model(ids, past_key_values=caches.of(first + r), use_cache=True, **keep).logits[0]
                 parts[r] = logits[-1:, : self.vocab_size] if last_only else logits[:, : self.vocab_size]
         if last_only:
-            nothing = next(iter(parts.values())).new_zeros(1, self.vocab_size)
+            nothing = torch.zeros_like(next(iter(parts.values())))
             return torch.cat([parts.get(r, nothing) for r in range(len(tokens))])
         return torch.cat(list(parts.values()))
 
