@@ -169,11 +169,15 @@ def _distance(got: torch.Tensor, want: torch.Tensor) -> float:
     return float(((got.float() - want).norm(dim=1) / spread).median())
 
 
+@torch.inference_mode()
 def _decode(runner: ModelRunner, texts: list[list[int]]) -> list[torch.Tensor]:
     """Return logits [T, V] of the last tokens of each text, decoded as in rounds: ragged, with a rejected draft."""
     new = [min(len(text) - 1, n) for text, n in zip(texts, (6, 8), strict=True)]
     for row, (text, n) in enumerate(zip(texts, new, strict=True)):
-        runner.start(row, text[: len(text) - n], len(text) + _JUNK)
+        runner.cache.reserve(len(text) + _JUNK)
+        runner.cache.start(row)
+        runner.forward([text[: len(text) - n]], last_only=True, first=row)
+        runner.cache.commit([len(text) - n], first=row)
     kept = [2, 1]
     first = [text[len(text) - n :][:k] for text, n, k in zip(texts, new, kept, strict=True)]
     draft = [[*first[0], *texts[0][:_JUNK]], first[1]]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
@@ -67,8 +67,9 @@ class RowCaches(RaggedCache):
 class RowByRowRunner(ModelRunner):
     """Runs a causal LM with its own attention, one row after the other."""
 
-    def __init__(self, model: PreTrainedModel, vocab_size: int, max_rows: int, *, capacity_step: int = 1) -> None:
-        super().__init__(model, vocab_size, max_rows, capacity_step=capacity_step)
+    def __init__(self, model: PreTrainedModel, vocab_size: int, max_rows: int, **options: Any) -> None:
+        """`options` are those of `ModelRunner`."""
+        super().__init__(model, vocab_size, max_rows, **options)
         self.cache = RowCaches(max_rows)
         self._selects = "logits_to_keep" in inspect.signature(model.forward).parameters
 
@@ -94,7 +95,7 @@ class RowByRowRunner(ModelRunner):
         return torch.cat(list(parts.values()))
 
 
-def runner_of(model: PreTrainedModel, vocab_size: int, max_rows: int) -> ModelRunner:
+def runner_of(model: PreTrainedModel, vocab_size: int, max_rows: int, **options: Any) -> ModelRunner:
     """Return what runs a model: packed over the ragged cache, or row by row where it keeps its own attention."""
     kind = RowByRowRunner if chosen(model) == OWN else ModelRunner
-    return kind(model, vocab_size, max_rows)
+    return kind(model, vocab_size, max_rows, **options)
