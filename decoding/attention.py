@@ -16,9 +16,8 @@ from transformers import AttentionInterface
 from decoding.layout import Layout
 
 ATTENTION_NAME = "ragged_cache"
-# Features that change the result and that this attention does not have: better refused than ignored.
-_UNSUPPORTED = ("softcap", "s_aux", "sinks")
-
+# Tensors that some models hand down to their attention and that change nothing in it.
+_KNOWN = ("position_ids", "cache_position")
 # PyTorch multiplies fewer queries than this in another order: these are repeated, so that a token's result does not
 # depend on how many there are.
 _FEWEST_QUERIES = 4
@@ -29,45 +28,78 @@ class UnsupportedAttentionError(RuntimeError):
 
 
 def ragged_cache_attention(
-    module: torch.nn.Module,  # noqa: ARG001 (transformers' calling convention, as attention_mask)
+    module: torch.nn.Module,  # noqa: ARG001 (transformers' calling convention)
     query: torch.Tensor,  # [1, Hq, N, D], packed
     key: torch.Tensor,  # [R, Hkv, S, D], the cache's buffers
     value: torch.Tensor,  # [R, Hkv, S, D]
-    attention_mask: torch.Tensor | None,  # noqa: ARG001
+    attention_mask: torch.Tensor | None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     layout: Layout | None = None,
     masks: MaskStore | None = None,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,  # [Hq]
     **kwargs: object,
 ) -> tuple[torch.Tensor, None]:
-    """Return [1, N, Hq, D]: each packed token attends to its own row's slots up to its own position."""
+    """Return [1, N, Hq, Dv]: each packed token attends to its own row's slots up to its own position.
+
+    `softcap` bounds the scores (Gemma 2); `s_aux` are sinks, scores of one more key per head, without a value
+    (gpt-oss).
+    """
     if layout is None or masks is None:
         raise UnsupportedAttentionError("this model does not hand keyword arguments on to its attention")
-    check_supported(kwargs)
+    check_supported(attention_mask, kwargs)
     R, Hkv, _, D = key.shape
+    Dv = value.shape[3]
     Hq, T, L = query.shape[1], layout.gather.shape[1], layout.attended
     group = Hq // Hkv
     tokens = query[0].transpose(0, 1)  # [N, Hq, D]
     rows = tokens if layout.is_rectangular else tokens[layout.gather.flatten()]
     # [R, T, Hkv, g, D] -> [R, Hkv, g * T, D]
     tile = rows.reshape(R, T, Hkv, group, D).permute(0, 2, 3, 1, 4).reshape(R, Hkv, group * T, D)
+    keys, values = key[:, :, :L], value[:, :, :L]
     mask = masks.get(layout, group, sliding_window, tile.dtype)
+    sinks = None if s_aux is None else s_aux.view(Hkv, group).repeat_interleave(T, dim=1)
     if group * T < _FEWEST_QUERIES:
         times = -(-_FEWEST_QUERIES // (group * T))
         tile, mask = tile.repeat(1, 1, times, 1), mask.repeat(1, 1, times, 1)
-    out = F.scaled_dot_product_attention(tile, key[:, :, :L], value[:, :, :L], attn_mask=mask, scale=scaling)
-    out = out[:, :, : group * T]
-    out = out.reshape(R, Hkv, group, T, D).permute(0, 3, 1, 2, 4).reshape(R * T, Hq, D)
+        sinks = None if sinks is None else sinks.repeat(1, times)
+    if softcap is None and sinks is None:
+        out = F.scaled_dot_product_attention(tile, keys, values, attn_mask=mask, scale=scaling)
+    else:
+        out = _attend(tile, keys, values, mask, D**-0.5 if scaling is None else scaling, softcap, sinks)
+    out = out[:, :, : group * T].reshape(R, Hkv, group, T, Dv).permute(0, 3, 1, 2, 4).reshape(R * T, Hq, Dv)
     if not layout.is_rectangular:
         out = out[layout.scatter]
-    return out.unsqueeze(0), None
+    return out.unsqueeze(0).contiguous(), None
 
 
-def check_supported(features: Mapping[str, object]) -> None:
-    """Raise `UnsupportedAttentionError` if a model asks for a feature that ours lacks."""
-    for name in _UNSUPPORTED:
-        if features.get(name) is not None:
-            raise UnsupportedAttentionError(f"attention with {name} is not supported")
+def _attend(
+    tile: torch.Tensor,  # [R, Hkv, g * T, D]
+    keys: torch.Tensor,  # [R, Hkv, L, D]
+    values: torch.Tensor,  # [R, Hkv, L, Dv]
+    mask: torch.Tensor,  # [R, 1, g * T, L]
+    scale: float,
+    softcap: float | None,
+    sinks: torch.Tensor | None,  # [Hkv, g * T]
+) -> torch.Tensor:
+    """Return [R, Hkv, g * T, Dv]: attention with what the library's scaled dot product does not have."""
+    score = (tile @ keys.transpose(2, 3)).float() * scale
+    if softcap is not None:
+        score = (score / softcap).tanh() * softcap
+    score = score + mask
+    if sinks is not None:
+        score = torch.cat([score, sinks.float()[None, ..., None].expand(len(score), -1, -1, -1)], dim=-1)
+    return score.softmax(dim=-1)[..., : keys.shape[2]].to(values.dtype) @ values
+
+
+def check_supported(attention_mask: torch.Tensor | None, features: Mapping[str, object]) -> None:
+    """Raise `UnsupportedAttentionError` if a model gives its attention a tensor that ours would ignore."""
+    if attention_mask is not None:
+        raise UnsupportedAttentionError("its attention brings a mask of its own, which ours does not take")
+    for name, feature in features.items():
+        if isinstance(feature, torch.Tensor) and name not in _KNOWN:
+            raise UnsupportedAttentionError(f"its attention takes {name}, which ours does not")
 
 
 class MaskStore:

@@ -13,7 +13,13 @@ from typing import Any
 import torch
 from transformers import AttentionInterface
 
-from decoding.attention import ATTENTION_NAME, MaskStore, check_supported, ragged_cache_attention
+from decoding.attention import (
+    ATTENTION_NAME,
+    MaskStore,
+    UnsupportedAttentionError,
+    check_supported,
+    ragged_cache_attention,
+)
 from decoding.config import MAX_DRAFT_LENGTH
 from decoding.layout import Layout
 from decoding.model_errors import ModelError
@@ -29,6 +35,8 @@ _VARIANTS: dict[str, Callable[..., torch.Tensor]] = {
 }
 NAMES = {"sdpa": ATTENTION_NAME} | {variant: f"{ATTENTION_NAME}_{variant}" for variant in _VARIANTS}
 """What transformers calls each attention."""
+OWN = "own, row by row"
+"""The attention of a model that keeps its own (row_by_row.py)."""
 _TRITON = ("pad", "split", "ragged")
 
 
@@ -48,9 +56,9 @@ def pick_attention(attention: str, device: torch.device) -> str:
 
 
 def chosen(model: Any) -> str:
-    """Return the name of the attention that a model was loaded with."""
+    """Return the name of the attention that a model runs with."""
     implementation = model.config.get_text_config()._attn_implementation
-    return next(name for name, known in NAMES.items() if known == implementation)
+    return next((name for name, known in NAMES.items() if known == implementation), OWN)
 
 
 def rows_of(layout: Layout) -> RaggedRows:
@@ -78,16 +86,33 @@ def _register(variant: str, verify: Callable[..., torch.Tensor]) -> None:
         layout: Layout | None = None,
         masks: MaskStore | None = None,
         rows: RaggedRows | None = None,
+        softcap: float | None = None,
+        s_aux: torch.Tensor | None = None,  # [Hq]
         **kwargs: Any,
     ) -> tuple[torch.Tensor, None]:
         """Return [1, N, Hq, D]: each packed token attends to its own row's slots up to its own position."""
         if rows is None or rows.max_count > MAX_DRAFT_LENGTH + 1:
             return ragged_cache_attention(
-                module, query, key, value, attention_mask, scaling, sliding_window, layout, masks, **kwargs
+                module,
+                query,
+                key,
+                value,
+                attention_mask,
+                scaling,
+                sliding_window,
+                layout,
+                masks,
+                softcap=softcap,
+                s_aux=s_aux,
+                **kwargs,
             )
-        check_supported(kwargs)
+        check_supported(attention_mask, kwargs)
+        if value.shape[3] != key.shape[3]:
+            raise UnsupportedAttentionError("its keys and values differ in size")
         scale = query.shape[3] ** -0.5 if scaling is None else scaling
-        return verify(query[0].transpose(0, 1), key, value, rows, scale, sliding_window).unsqueeze(0), None
+        tokens = query[0].transpose(0, 1)
+        out = verify(tokens, key, value, rows, scale, sliding_window, softcap=softcap, sinks=s_aux)
+        return out.unsqueeze(0).contiguous(), None
 
     AttentionInterface.register(NAMES[variant], attend)
 

@@ -23,9 +23,10 @@ import transformers
 
 from decoding import self_check
 from decoding.active import ActiveRequest, encode
-from decoding.attention_variants import NAMES, chosen, pick_attention
+from decoding.attention_variants import chosen, pick_attention
 from decoding.batch import Batch
 from decoding.clock import CostTimer
+from decoding.compatibility import fit
 from decoding.config import MAX_DRAFT_LENGTH, EngineConfig, parse_draft_length, parse_drafter
 from decoding.device import device_name, pick_device
 from decoding.draft_length import BassLength, DraftLength, FixedLength, GoodputLength, TableLength
@@ -35,6 +36,7 @@ from decoding.drafters.lookup import LookupDrafter
 from decoding.drafters.model import ModelDrafter
 from decoding.goodput import AcceptanceModel
 from decoding.graphed_models import GraphedModels
+from decoding.invariance import MIN_ROWS, is_batch_invariant
 from decoding.models import LoadedModel, check_same_tokenizer, load
 from decoding.prepack import prepack
 from decoding.profile import Profile, find
@@ -52,6 +54,7 @@ from decoding.request import (
 from decoding.round import Decoding
 from decoding.round_cost import RoundCost
 from decoding.row import Row
+from decoding.row_by_row import runner_of
 from decoding.runner import ModelRunner
 from decoding.sampling import shape
 from decoding.verify_cost import SIZES, VerifyCost, measure
@@ -82,7 +85,8 @@ class Engine:
         self._rounds = CostTimer()
         self._prefill_tokens: defaultdict[int, CostTimer] = defaultdict(CostTimer)
         if graphs is None:
-            graphs = target.device.type == "cuda" and chosen(target.model) == "ragged"
+            models = [target.model] if draft is None else [target.model, draft.model]
+            graphs = target.device.type == "cuda" and all(chosen(model) == "ragged" for model in models)
         self._disabled = dict(disabled or {})
         self._graphs = GraphedModels(target, draft, config, self._disabled) if graphs else None
 
@@ -135,6 +139,7 @@ class Engine:
             "dtype": str(self.target.dtype).removeprefix("torch."),
             "attention": chosen(self.target.model),
             "disabled": ", ".join(self.disabled) or None,
+            "batch_invariant": self.batch_invariant,
             "torch": torch.__version__,
             "transformers": transformers.__version__,
         }
@@ -264,7 +269,7 @@ class Engine:
             runner = graphs.runner(model)
         else:
             vocab_size, scatters = min(self.target.vocab_size, model.vocab_size), "kv_scatter" not in self._disabled
-            runner = ModelRunner(model.model, vocab_size, max_rows, scatters_by_kernel=scatters)
+            runner = runner_of(model.model, vocab_size, max_rows, scatters_by_kernel=scatters)
         runner.token_timer = self._prefill_tokens[id(model)]
         return runner
 
@@ -365,6 +370,11 @@ class Engine:
         return measure(verify)
 
     @cached_property
+    def batch_invariant(self) -> bool:
+        """Whether a token's logits do not depend on its batch here, so that a repeat gives the same texts."""
+        return is_batch_invariant(self._runner(self.target, MIN_ROWS, None))
+
+    @cached_property
     def round_cost(self) -> RoundCost:
         """What a round costs, as measured and as learnt from the rounds of all requests so far."""
         return RoundCost(self.verify_cost)
@@ -421,8 +431,9 @@ def _publish(
 
 
 def _load(config: EngineConfig, ref: str, on_progress: Callable[[str], None] | None) -> LoadedModel:
-    """Load a model with our attention and, on a CPU, reordered weights."""
-    attention = NAMES[pick_attention(config.attention, pick_device(config.device))]
-    loaded = load(ref, config.dtype, config.device, on_progress, attention=attention)
+    """Load a model with the attention that suits it and, on a CPU, reordered weights."""
+    pick_attention(config.attention, pick_device(config.device))  # one that does not run here is refused at once
+    loaded = load(ref, config.dtype, config.device, on_progress)
+    fit(loaded, config.attention, on_progress)
     prepack(loaded.model)
     return loaded

@@ -80,6 +80,8 @@ def verify(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgres
     differing = [
         name for name, record in info.files.items() if name not in found or found[name].sha256 != record.sha256
     ]
+    # Code that was not recorded would run as the model's own (trusted_code.py); other new files change nothing.
+    differing += [name for name in found if name.endswith(".py") and name not in info.files]
     if differing:
         raise DamagedModelError(
             f"{entry.name}: {', '.join(differing)} in {info.folder} differ from what was recorded:"

@@ -23,11 +23,13 @@ _BATCHES: tuple[tuple[Sequence[int], Sequence[int]], ...] = (
     ((70, 41, 9), (5, 1, 12)),
 )
 
+MIN_ROWS = max(len(lens) for lens, _ in _BATCHES)
+
 
 def is_batch_invariant(runner: ModelRunner) -> bool:
     """Return whether a token's logits are the same to the bit alone and in batches of other shapes.
 
-    Takes an empty runner with room for three rows, and leaves it used. Costs about ten small forwards.
+    Takes an empty runner with room for `MIN_ROWS` rows, and leaves it used. Costs about ten small forwards.
     """
     alone = _first_logits(runner, *_ALONE)
     return all(torch.equal(_first_logits(runner, *batch), alone) for batch in _BATCHES)

@@ -94,7 +94,7 @@ def record_files(folder: Path, name: str, on_progress: OnProgress | None) -> dic
         path
         for path in folder.iterdir()
         if path.is_file()
-        and path.suffix in {".safetensors", ".json", ".txt", ".model", ".jinja"}
+        and path.suffix in {".safetensors", ".json", ".txt", ".model", ".jinja", ".py"}
         and path.name != FILENAME
     )
     meter = Meter("check", f"{name}: hashing the files", folder_bytes(folder), on_progress)
@@ -103,6 +103,11 @@ def record_files(folder: Path, name: str, on_progress: OnProgress | None) -> dic
         stat = path.stat()
         records[path.name] = FileRecord(stat.st_size, stat.st_mtime_ns, sha256_of(path, meter))
     return records
+
+
+def is_same(path: Path, record: FileRecord) -> bool:
+    """Whether the file's content is what was recorded."""
+    return path.is_file() and path.stat().st_size == record.bytes and sha256_of(path) == record.sha256
 
 
 def weights_sha256(files: dict[str, FileRecord]) -> str:

@@ -47,8 +47,8 @@ class EncoderDecoderError(NotCausalError):
     """An encoder-decoder model."""
 
 
-class NoAttentionBackendError(ModelError):
-    """An architecture whose attention cannot be exchanged."""
+class IncompatibleModelError(ModelError):
+    """A model that the engine does not decode as the model does alone."""
 
 
 class TokenizerMismatchError(ModelError):

@@ -20,11 +20,10 @@ from decoding.device import pick_device, pick_dtype
 from decoding.model_errors import (
     EncoderDecoderError,
     ModelError,
-    NoAttentionBackendError,
     NotCausalError,
     TokenizerMismatchError,
 )
-from decoding.trusted_code import VARIABLE, is_trusted
+from decoding.trusted_code import VARIABLE, check_code, is_trusted
 
 __all__ = ["LoadedModel", "ModelError", "check_same_tokenizer", "load"]
 
@@ -79,18 +78,20 @@ def load(
     """The model `ref`, fetched first if need be, in memory on `device`.
 
     `dtype` auto is bfloat16 where the device computes in it, else float32 (float16 on older GPUs). `attention` names a
-    function of transformers' `AttentionInterface`; None is its scaled dot product. Code from a repository is not
+    function of transformers' `AttentionInterface`; None is the model's own choice. Code from a repository is not
     run unless the operator named its commit (`trusted_code.py`). Raises `ModelError`.
     """
     trusted = is_trusted(registry.resolve(ref))
     info = fetch.ensure_info(ref, on_progress=(lambda news: on_progress(str(news))) if on_progress else None)
+    if trusted:
+        check_code(info)
     name, folder = info.name, info.folder
     config = _causal_config(folder, name, trusted)
     on, kind = pick_device(device), pick_dtype(dtype, pick_device(device))
     if on_progress:
         on_progress(f"{name}: loading into memory ({on}, {str(kind).removeprefix('torch.')})")
     tokenizer = _tokenizer(folder, name, trusted)
-    model = _weights(folder, name, config, kind, on, attention or "sdpa", trusted)
+    model = _weights(folder, name, config, kind, on, attention, trusted)
     parameters = list(model.parameters())
     text_config = config.get_text_config()
     return LoadedModel(
@@ -136,7 +137,7 @@ def check_same_tokenizer(target: LoadedModel, draft: LoadedModel) -> None:
 
 
 def _causal_config(folder: Path, name: str, trusted: bool) -> Any:
-    """The configuration, if it is one of a causal language model whose attention can be exchanged."""
+    """The configuration, if it is one of a causal language model."""
     raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     if trusted and "--" in json.dumps(raw.get("auto_map", {})):
         raise ModelError(f"{name} takes code from another repository, whose commit nobody named: it is not loaded.")
@@ -162,11 +163,6 @@ def _causal_config(folder: Path, name: str, trusted: bool) -> Any:
             f"{name} is not a causal language model (it is {', '.join(architectures) or config.model_type}):"
             " choose one whose config.json names a ...ForCausalLM or ...LMHeadModel architecture."
         )
-    if not model_class._supports_attention_backend:
-        raise NoAttentionBackendError(
-            f"{name} cannot be used: {model_class.__name__} computes its attention itself, so the ragged batch"
-            " has no place in it: choose an architecture such as Llama, Qwen, Mistral, Gemma or StarCoder2."
-        )
     return config
 
 
@@ -189,10 +185,10 @@ def _tokenizer(folder: Path, name: str, trusted: bool) -> Any:
 
 
 def _weights(
-    folder: Path, name: str, config: Any, dtype: torch.dtype, device: torch.device, attention: str, trusted: bool
+    folder: Path, name: str, config: Any, dtype: torch.dtype, device: torch.device, attention: str | None, trusted: bool
 ) -> Any:
     """The model with every weight from the file, mapped into memory rather than read twice."""
-    with _quiet():
+    with quiet():
         try:
             model, loading = transformers.AutoModelForCausalLM.from_pretrained(
                 folder,
@@ -216,7 +212,7 @@ def _weights(
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep transformers' progress bars and advice off the terminal."""
     logging = transformers.utils.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -233,8 +229,18 @@ def _quiet() -> Iterator[None]:
 
 
 def _context_length(config: Any, tokenizer: Any) -> int:
-    length = getattr(config, "max_position_embeddings", None)
-    return int(length or tokenizer.model_max_length)
+    """Return the tokens that the model looks at in one way.
+
+    Behind the first chunk of a chunked attention (Llama 4), and behind the original length where the rotary embedding
+    then stretches for the whole batch (Phi-3's longrope, dynamic NTK), a row would no longer be decoded as if alone.
+    """
+    lengths = [getattr(config, "max_position_embeddings", None) or tokenizer.model_max_length]
+    lengths.append(getattr(config, "attention_chunk_size", None))
+    rope = getattr(config, "rope_parameters", None) or {}
+    for settings in (rope, *rope.values()):
+        if isinstance(settings, dict) and settings.get("rope_type") in ("longrope", "dynamic"):
+            lengths.append(settings.get("original_max_position_embeddings"))
+    return int(min(length for length in lengths if length))
 
 
 def _eos_token_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:

@@ -18,7 +18,14 @@ from typing import Any
 from decoding.model_errors import UnknownModelError
 
 FORMS = "hf:owner/name[@revision], a local folder in transformers format, or a local .gguf file"
-_HUB_REF = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
+_HUB_REF = re.compile(r"hf:(?P<repo>[^/@]+/[^/@]+)(?:@(?P<revision>.+))?", re.ASCII)
+# As the hub's own rules have it; a dot or dash at an edge, or two of them in a row, could leave the repository's place.
+_HUB_NAME = re.compile(r"(?!.*(--|\.\.))\w([\w.-]{0,94}\w)?(?<!\.git)", re.ASCII)
+# What git allows of a branch, tag or commit, less what nobody uses.
+_REVISION = re.compile(r"(?=.{1,255}$)(?!.*(\.\.|\.lock(/|$)))\w[\w.-]*(/\w[\w.-]*)*(?<!\.)", re.ASCII)
+_LONGEST_REF = 4096
+# A file name has at most 255 bytes; kind, hash and suffixes take the rest.
+_LONGEST_READABLE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +110,41 @@ def resolve(ref: str) -> ModelEntry:
     known = _registry().get(ref)
     if known:
         return known
+    if ref.startswith("hf:"):
+        return _hub_model(ref)
+    if not ref.strip() or len(ref) > _LONGEST_REF:
+        raise UnknownModelError(f"model {_shown(ref)} is {'too long' if ref.strip() else 'empty'}: {_advice()}.")
+    try:
+        return _local(ref)
+    except (OSError, RuntimeError, ValueError) as error:  # no permission, a name too long, no such user, a NUL
+        raise UnknownModelError(f"model {_shown(ref)} cannot be looked up as a path: {_advice()}.") from error
+
+
+def is_repository(repo: str) -> bool:
+    """Whether `repo` is owner/name as the hub allows them; anything else could name another place in an address."""
+    owner, _, name = repo.partition("/")
+    return all(_HUB_NAME.fullmatch(part) for part in (owner, name))
+
+
+def _hub_model(ref: str) -> HubModel:
     hub = _HUB_REF.fullmatch(ref)
-    if hub:
-        repo, revision = hub["repo"], hub["revision"]
-        return HubModel(ref, repo, _slug("hf", repo, ref), repo, revision)
+    if not hub:
+        raise UnknownModelError(f"model {_shown(ref)} is not of the form hf:owner/name[@revision]: {_advice()}.")
+    repo, revision = hub["repo"], hub["revision"]
+    if not is_repository(repo):
+        raise UnknownModelError(
+            f"model {_shown(ref)} names no repository of the hub: owner and name have letters, digits, single dots or"
+            " dashes, and underscores, at most 96 characters, begin and end with none of .- and do not end with .git;"
+            f" {_advice()}."
+        )
+    if revision is not None and not _REVISION.fullmatch(revision):
+        raise UnknownModelError(
+            f"model {_shown(ref)} names no revision: give the name of a branch or tag, or the commit, after the @."
+        )
+    return HubModel(ref, repo, _slug("hf", repo, ref), repo, revision)
+
+
+def _local(ref: str) -> ModelEntry:
     path = Path(ref).expanduser()
     if path.suffix.lower() == ".gguf" and path.is_file():
         path = path.resolve()
@@ -114,24 +152,31 @@ def resolve(ref: str) -> ModelEntry:
     if (path / "config.json").is_file():
         path = path.resolve()
         return LocalFolder(ref, path.name, _slug("folder", path.name, str(path)), path)
-    raise UnknownModelError(f"{_complaint(ref, path)}: give one of {', '.join(_registry())}, or {FORMS}.")
+    raise UnknownModelError(f"{_complaint(ref, path)}: {_advice()}.")
+
+
+def _advice() -> str:
+    return f"give one of {', '.join(_registry())}, or {FORMS}"
+
+
+def _shown(ref: str) -> str:
+    """The reference as an error may quote it: a page of text is no help."""
+    return repr(ref if len(ref) <= 100 else f"{ref[:97]}...")
 
 
 def _complaint(ref: str, path: Path) -> str:
-    if ref.startswith("hf:"):
-        return f"model {ref!r} is not of the form hf:owner/name[@revision]"
     if path.is_dir():
-        return f"model folder {ref!r} has no config.json"
+        return f"model folder {_shown(ref)} has no config.json"
     if path.is_file():
-        return f"model file {ref!r} is not a .gguf file"
+        return f"model file {_shown(ref)} is not a .gguf file"
     if path.suffix.lower() == ".gguf":
-        return f"model file {ref!r} does not exist"
-    return f"model {ref!r} is not known"
+        return f"model file {_shown(ref)} does not exist"
+    return f"model {_shown(ref)} is not known"
 
 
 def _slug(kind: str, name: str, identity: str) -> str:
-    readable = re.sub(r"[^\w.-]+", "-", name)
-    return f"{kind}-{readable}-{hashlib.sha256(identity.encode()).hexdigest()[:10]}"
+    readable = re.sub(r"[^\w.-]+", "-", name).encode(errors="replace")[:_LONGEST_READABLE].decode(errors="ignore")
+    return f"{kind}-{readable}-{hashlib.sha256(identity.encode(errors='surrogateescape')).hexdigest()[:10]}"
 
 
 @cache

@@ -91,7 +91,8 @@ def sha256_of(path: Path, meter: Meter | None = None) -> str:
 def hub_files(repo: str, revision: str | None, on_progress: OnProgress | None) -> HubFiles:
     """The safetensors, configuration, tokenizer and code files of a repository; raises `SourceError`.
 
-    Code comes along as the rest does, under the same hashes; `trusted_code.py` says whether it may ever run.
+    Code comes along and is recorded with its hash as the rest is; `trusted_code.py` says whether it may ever run, and
+    hashes it again before it does.
     """
     _probe_hub(on_progress)
     from huggingface_hub import HfApi  # noqa: PLC0415 (slow to import)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 
-from decoding.model_errors import ModelError
-from decoding.registry import HubModel, ModelEntry
+from decoding import manifest
+from decoding.manifest import ModelInfo
+from decoding.model_errors import DamagedModelError, ModelError
+from decoding.registry import HubModel, ModelEntry, is_repository
 
 VARIABLE = "BASSLINE_TRUSTED_CODE"
-_COMMIT = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def is_trusted(entry: ModelEntry) -> bool:
@@ -20,6 +22,24 @@ def is_trusted(entry: ModelEntry) -> bool:
     """
     named = os.environ.get(VARIABLE, "").split()
     for name in named:
-        if not _COMMIT.fullmatch(name):
+        repo, _, commit = name.partition("@")
+        if not is_repository(repo) or not _COMMIT.fullmatch(commit):
             raise ModelError(f"{VARIABLE} names {name!r}: give owner/name@commit, with all 40 digits of the commit.")
     return isinstance(entry, HubModel) and f"{entry.repo}@{entry.revision}" in named
+
+
+def check_code(info: ModelInfo) -> None:
+    """Hash the model's code again; called before it runs, as files in a cache can be changed by others.
+
+    Raises DamagedModelError for a file that is not the one that was pulled, or whose hash nobody took then: earlier
+    versions recorded no code, and a hash taken now would vouch for whatever lies there.
+    """
+    found = {str(path.relative_to(info.folder)): path for path in info.folder.rglob("*.py")}
+    recorded = {name: record for name, record in info.files.items() if name.endswith(".py")}
+    differing = found.keys() ^ recorded.keys()
+    differing |= {name for name in found.keys() & recorded.keys() if not manifest.is_same(found[name], recorded[name])}
+    if differing:
+        raise DamagedModelError(
+            f"{info.name} brings code that is not known to be what was pulled ({', '.join(sorted(differing))}):"
+            f" delete {info.folder} and run `bassline models pull {info.ref}`."
+        )

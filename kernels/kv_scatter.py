@@ -22,7 +22,7 @@ def kv_scatter(
     """
     require(keys.device)
     N, n_heads, D = new_keys.shape
-    assert keys.shape == values.shape
+    assert keys.shape == values.shape, "its keys and values differ in size"
     assert (keys.shape[1], keys.shape[3]) == (n_heads, D) == tuple(new_values.shape[1:])
     assert keys.stride() == values.stride()
     assert new_keys.stride(2) == new_values.stride(2) == keys.stride(3) == 1

@@ -18,6 +18,9 @@ def verify_attention(
     scale: float,
     window: int | None = None,
     prefix: Prefix | None = None,
+    *,
+    softcap: float | None = None,
+    sinks: torch.Tensor | None = None,  # [Hq]
 ) -> torch.Tensor:
     """Return [N, Hq, D], computed in the dtype of the arguments."""
     out = torch.zeros_like(q)
@@ -37,7 +40,12 @@ def verify_attention(
             visible &= place > position - window
         keys, values = (t.repeat_interleave(group, dim=0) for t in (keys, values))
         score = torch.einsum("thd,hld->htl", q[mine], keys) * scale
-        weight = score.masked_fill(~visible, float("-inf")).softmax(dim=-1)
+        if softcap is not None:
+            score = (score / softcap).tanh() * softcap
+        score = score.masked_fill(~visible, float("-inf"))
+        if sinks is not None:
+            score = torch.cat([score, sinks.to(score.dtype)[:, None, None].expand(-1, count, 1)], dim=-1)
+        weight = score.softmax(dim=-1)[..., : len(place)]
         out[mine] = torch.einsum("htl,hld->thd", weight, values)
     return out
 

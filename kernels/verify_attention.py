@@ -40,14 +40,19 @@ def ragged(
     scale: float,
     window: int | None = None,
     prefix: Prefix | None = None,
+    *,
+    softcap: float | None = None,
+    sinks: torch.Tensor | None = None,  # [Hq]
 ) -> torch.Tensor:
     """Return [N, Hq, D]; each query sees its own row's slots up to its position, `window` of them if given.
 
-    `position - prefix length` is a query's slot. Nothing is read past a row's length, whatever lies there.
+    `position - prefix length` is a query's slot. Nothing is read past a row's length, whatever lies there. `softcap`
+    bounds the scores, c * tanh(score / c) (Gemma 2). `sinks` are scores of one more key per head, whose value is zero
+    (gpt-oss).
     """
     n_splits = _split_count(q, k, rows.max_count, k.shape[0])
     if prefix is None:
-        return _Parts(q, n_splits).add(q, k, v, rows, scale, window).merge()
+        return _Parts(q, n_splits).add(q, k, v, rows, scale, window, softcap).merge(sinks)
     N, device = q.shape[0], q.device
     # To the prefix all queries are one row, whose keys all lie before them.
     common = RaggedRows(
@@ -60,23 +65,39 @@ def ragged(
     before, values = prefix.keys[None], prefix.values[None]
     n_before = _split_count(q, before, N, 1)
     parts = _Parts(q, n_before + n_splits)
-    parts.add(q, before, values, common, scale, window, shared=True, n_splits=n_before)
-    parts.add(q, k, v, rows, scale, window, first_part=n_before, n_splits=n_splits, offset=prefix.n_slots)
-    return parts.merge()
+    parts.add(q, before, values, common, scale, window, softcap, shared=True, n_splits=n_before)
+    parts.add(q, k, v, rows, scale, window, softcap, first_part=n_before, n_splits=n_splits, offset=prefix.n_slots)
+    return parts.merge(sinks)
 
 
 def pad(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rows: RaggedRows, scale: float, window: int | None = None
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    rows: RaggedRows,
+    scale: float,
+    window: int | None = None,
+    *,
+    softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return what `ragged` does, with every row's keys and queries padded to the longest row's (BASS-PAD)."""
     assert rows.host is not None
     longest = max(length + count for length, count in rows.host)
     n_splits = _split_count(q, k[:, :, :longest], rows.max_count, k.shape[0])
-    return _Parts(q, n_splits).add(q, k, v, rows, scale, window, longest=longest).merge()
+    return _Parts(q, n_splits).add(q, k, v, rows, scale, window, softcap, longest=longest).merge(sinks)
 
 
 def split(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rows: RaggedRows, scale: float, window: int | None = None
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    rows: RaggedRows,
+    scale: float,
+    window: int | None = None,
+    *,
+    softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return what `ragged` does, with one launch per row (BASS-SPLIT)."""
     assert rows.host is not None
@@ -85,8 +106,8 @@ def split(
     parts = _Parts(q, max(counts))
     for r, slot in enumerate(slots):
         if rows.host[r][1]:
-            parts.add(q, slot, v[r : r + 1], rows.one(r), scale, window)
-    return parts.merge()
+            parts.add(q, slot, v[r : r + 1], rows.one(r), scale, window, softcap)
+    return parts.merge(sinks)
 
 
 def _split_count(q: torch.Tensor, k: torch.Tensor, max_count: int, n_rows: int) -> int:
@@ -131,6 +152,7 @@ class _Parts:
         rows: RaggedRows,
         scale: float,
         window: int | None,
+        softcap: float | None,
         *,
         first_part: int = 0,
         n_splits: int | None = None,
@@ -162,7 +184,9 @@ class _Parts:
             rows.count,
             rows.length,
             rows.position,
-            scale * _LOG2E,
+            # Scores are exponents of two; a capped one becomes that after its tanh.
+            scale * _LOG2E if softcap is None else scale / softcap,
+            (softcap or 0.0) * _LOG2E,
             N,
             offset,
             window or 0,
@@ -179,6 +203,7 @@ class _Parts:
             BLOCK_N=_block_n(D, q.element_size()),
             BLOCK_D=next_power_of_two(D),
             WINDOWED=window is not None,
+            CAPPED=softcap is not None,
             SHARED=shared,
             PADDED=longest is not None,
             # NOTE Triton 3.9's interpreter multiplies bfloat16 operands of a dot as the integers of their bits.
@@ -188,10 +213,19 @@ class _Parts:
         )
         return self
 
-    def merge(self) -> torch.Tensor:
+    def merge(self, sinks: torch.Tensor | None) -> torch.Tensor:
         """Return [N, Hq, D] in the queries' dtype."""
+        if sinks is not None:
+            # A sink takes its share of the softmax's mass and adds nothing: every output shrinks by that share.
+            mass = self.lse[0] if self.n_parts == 1 else self.lse.mul(1 / _LOG2E).logsumexp(0).mul(_LOG2E)
+            share = torch.sigmoid(mass / _LOG2E - sinks.float())[..., None]
+            return (self._merged().float() * share).to(self.like.dtype)
+        return self._merged().to(self.like.dtype)
+
+    def _merged(self) -> torch.Tensor:
+        """Return [N, Hq, D]: the parts, each weighted by the mass that it has seen."""
         if self.n_parts == 1:
-            return self.out[0].to(self.like.dtype)
+            return self.out[0]
         N, Hq, D = self.like.shape
         merged = self.like.new_empty(N, Hq, D, dtype=_store_dtype(self.like))
         _merge[(N * Hq,)](
@@ -205,7 +239,7 @@ class _Parts:
             BLOCK_D=next_power_of_two(D),
             num_warps=4,
         )
-        return merged.to(self.like.dtype)
+        return merged
 
 
 @jit_for_any("first", "count", "length", "n_tokens", "offset", "window", "longest", "n_splits", "first_part")
@@ -219,7 +253,8 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     count,  # int32 [R]
     length,  # int32 [R]
     position,  # int64 [N]
-    scale_log2,
+    scale,  # of scores in base 2, or before the tanh where they are capped
+    cap_log2,
     n_tokens,
     offset,  # position of slot 0
     window,
@@ -241,6 +276,7 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     BLOCK_N: tl.constexpr,
     BLOCK_D: tl.constexpr,
     WINDOWED: tl.constexpr,
+    CAPPED: tl.constexpr,
     SHARED: tl.constexpr,
     PADDED: tl.constexpr,
     UPCAST: tl.constexpr,
@@ -300,9 +336,12 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
         if PADDED:
             value = tl.where(held[:, None], value, 0.0)
         if UPCAST:
-            score = tl.dot(query.to(tl.float32), key.to(tl.float32), input_precision="ieee") * scale_log2
+            score = tl.dot(query.to(tl.float32), key.to(tl.float32), input_precision="ieee") * scale
         else:
-            score = tl.dot(query, key, input_precision="ieee") * scale_log2
+            score = tl.dot(query, key, input_precision="ieee") * scale
+        if CAPPED:
+            # tanh(x) = 1 - 2 / (1 + e^2x), which no x overflows.
+            score = cap_log2 * (1.0 - 2.0 / (1.0 + tl.exp2(score * (2.0 * 1.4426950408889634))))
         visible = held[None, :] & (slot[None, :] <= here[:, None])
         if WINDOWED:
             visible = visible & (slot[None, :] > here[:, None] - window)

@@ -1,76 +1,256 @@
-"""One code path for every architecture: greedy output is what transformers computes, eagerly and without a cache.
+"""Every architecture decodes what transformers computes with it alone, or is refused with the reason.
 
-Tiny models with random weights; they differ in norm, position scheme, heads, windows and biases.
+Tiny models with random weights, large enough that attention matters; they differ in norm, position scheme, heads,
+windows, biases, caps and sinks, and in whether their attention can be exchanged.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, GPT2Config, PreTrainedConfig, PreTrainedModel
-from transformers import Gemma3TextConfig as Gemma3
-from transformers import GPTNeoXConfig as GPTNeoX
-from transformers import LlamaConfig as Llama
-from transformers import MistralConfig as Mistral
-from transformers import Qwen2Config as Qwen2
-from transformers import Qwen3Config as Qwen3
-from transformers import Starcoder2Config as Starcoder2
+from torch.nn import functional as F
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 
+from decoding import compatibility, models
+from decoding.attention_variants import OWN, chosen
+from decoding.compatibility import fit
 from decoding.config import EngineConfig
 from decoding.engine import Engine
+from decoding.model_errors import IncompatibleModelError
 from decoding.models import LoadedModel
-from decoding.request import Request, SamplingParams
+from decoding.request import Completion, Request, SamplingParams
+from tests.decoding.conftest import disturbed
 
-EOS = 256
-PROMPT = "def add(a, b):\n    return a + b\n\ndef add(a, b):"
-SHAPE = {"vocab_size": 260, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3}
-HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512}
-SMALL = {**SHAPE, **HEADS, "tie_word_embeddings": False}
+N_TOKENS = 256  # one per byte: none of them ends a text
+PROMPTS = [
+    "def add(a, b):\n    return a + b\n\ndef add(a, b):",
+    "x = 1\nx = ",
+    "for line in lines:\n    print(line)\nfor",
+]
+SIZE = {"vocab_size": N_TOKENS, "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4}
+SMALL = {**SIZE, "intermediate_size": 96, "num_key_value_heads": 2, "max_position_embeddings": 512}
+GPT = {"vocab_size": N_TOKENS, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 512}
+EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2}
+WINDOWS = {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "sliding_window": 12}
 
-CONFIGS: dict[str, PreTrainedConfig] = {
-    "llama": Llama(**SMALL),
-    "qwen2": Qwen2(**SMALL),
-    "qwen3 (query and key norms)": Qwen3(**SMALL, head_dim=24),
-    "mistral (sliding window)": Mistral(**SMALL, sliding_window=16),
-    "starcoder2 (layer norm, biases, window)": Starcoder2(**SMALL, sliding_window=24),
-    "gemma3 (mixed windows, scaled embeddings)": Gemma3(**SMALL, head_dim=16, sliding_window=12),
-    "gpt-neox (partial rotary, parallel residual)": GPTNeoX(
-        **SHAPE, num_attention_heads=4, max_position_embeddings=512
+PACKED: dict[str, dict[str, Any]] = {
+    "llama": {"model_type": "llama", **SMALL},
+    "qwen2": {"model_type": "qwen2", **SMALL},
+    "qwen3 (query and key norms)": {"model_type": "qwen3", **SMALL, "head_dim": 24},
+    "mistral (sliding window)": {"model_type": "mistral", **SMALL, "sliding_window": 16},
+    "starcoder2 (layer norm, biases, window)": {"model_type": "starcoder2", **SMALL, "sliding_window": 24},
+    "gemma2 (soft caps)": {"model_type": "gemma2", **SMALL, **WINDOWS, "head_dim": 16, "attn_logit_softcapping": 0.5},
+    "gemma3 (mixed windows, scaled embeddings)": {"model_type": "gemma3_text", **SMALL, **WINDOWS, "head_dim": 16},
+    "gpt_oss (sinks, experts)": {"model_type": "gpt_oss", **SMALL, **EXPERTS, **WINDOWS, "head_dim": 16},
+    "llama4 (chunks)": {
+        "model_type": "llama4_text", **SMALL, **EXPERTS, "intermediate_size_mlp": 96, "head_dim": 16,
+        "attention_chunk_size": 128,
+    },
+    "deepseek_v2 (keys and values of two sizes)": {
+        "model_type": "deepseek_v2", **SMALL, "num_key_value_heads": 4, "q_lora_rank": 16, "kv_lora_rank": 16,
+        "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16, "first_k_dense_replace": 3,
+    },
+    "gpt-neox (partial rotary, parallel residual)": {
+        "model_type": "gpt_neox", **SIZE, "intermediate_size": 96, "max_position_embeddings": 512
+    },
+    "gpt2 (learned positions)": {"model_type": "gpt2", **GPT},
+}  # fmt: skip
+
+ROW_BY_ROW: dict[str, dict[str, Any]] = {
+    "codegen": {"model_type": "codegen", **GPT, "n_ctx": 512, "rotary_dim": 8},
+    "gptj": {"model_type": "gptj", **GPT, "rotary_dim": 8},
+    "gpt_neo (local attention)": {
+        "model_type": "gpt_neo", "vocab_size": N_TOKENS, "hidden_size": 64, "num_layers": 2, "num_heads": 4,
+        "window_size": 8, "attention_types": [[["global", "local"], 1]], "max_position_embeddings": 512,
+    },
+    "falcon": {"model_type": "falcon", **SIZE},
+    "falcon (ALiBi)": {"model_type": "falcon", **SIZE, "alibi": True, "multi_query": False},
+    "stablelm": {"model_type": "stablelm", **SMALL},
+    "bloom": {"model_type": "bloom", "vocab_size": N_TOKENS, "hidden_size": 64, "n_layer": 2, "n_head": 4},
+    "mpt": {"model_type": "mpt", "vocab_size": N_TOKENS, "d_model": 64, "n_layers": 2, "n_heads": 4},
+    "nemotron": {"model_type": "nemotron", **SMALL},
+    "phimoe (a window that its attention is not told)": {
+        "model_type": "phimoe", **SMALL, **EXPERTS, "sliding_window": 12
+    },
+}  # fmt: skip
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "recurrent_gemma": ({"model_type": "recurrent_gemma", **SMALL}, "keeps a state other than keys and values"),
+    "lfm2": ({"model_type": "lfm2", **SMALL, "layer_types": ["conv", "full_attention", "conv"]}, "layers of type conv"),
+    "mamba": ({"model_type": "mamba", **SIZE}, "keeps a state other than keys and values"),
+    "qwen3_next": (
+        {"model_type": "qwen3_next", **SMALL, "layer_types": ["linear_attention", "full_attention", "full_attention"]},
+        "layers of type linear_attention",
     ),
-    "gpt2 (learned positions)": GPT2Config(vocab_size=260, n_embd=64, n_layer=2, n_head=4, n_positions=512),
+    "bert as an encoder": (
+        {"model_type": "bert", **SIZE, "intermediate_size": 96},
+        "see those behind them, so it is an encoder",
+    ),
+    "openai-gpt (no cache)": ({"model_type": "openai-gpt", **GPT}, "does not decode here as it does alone"),
 }
 
+Load = Callable[[PreTrainedModel], LoadedModel]
 
-def random_model(config: PreTrainedConfig) -> PreTrainedModel:
+
+def random_model(settings: dict[str, Any]) -> PreTrainedModel:
+    """A model whose next token depends on what its attention sees."""
     torch.manual_seed(0)
-    config.bos_token_id = config.eos_token_id = config.pad_token_id = None
+    nobody = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None, "tie_word_embeddings": False}
+    config: PreTrainedConfig = AutoConfig.for_model(**settings, **nobody)
     model = AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() > 1:
+                weight.mul_(5)
+        for sinks in (weight for name, weight in model.named_parameters() if name.endswith("sinks")):
+            sinks.normal_(0, 2)
         model.get_output_embeddings().weight.normal_(0, 0.4)
     return model
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-def test_greedy_output_is_what_transformers_computes(
-    name: str, loaded: Callable[[PreTrainedModel], LoadedModel]
-) -> None:
-    model = random_model(CONFIGS[name])
-    target = replace(loaded(model), vocab_size=EOS)
-    prompt = torch.tensor([target.tokenizer(PROMPT)["input_ids"]])
-    model.set_attn_implementation("eager")
-    never = torch.ones(260, dtype=torch.bool)
-    never[:EOS] = False
-    with torch.inference_mode():
-        ids = prompt
-        for _ in range(40):
-            logits = model(ids, use_cache=False).logits[0, -1].masked_fill(never, float("-inf"))
-            ids = torch.cat([ids, logits.argmax().view(1, 1)], dim=1)
-    model.set_attn_implementation("ragged_cache")
+def fitted(load: Load, model: PreTrainedModel, attention: str = "auto") -> LoadedModel:
+    own = model.config._attn_implementation
+    loaded = replace(load(model), vocab_size=N_TOKENS)
+    model.set_attn_implementation(own)
+    fit(loaded, attention)
+    return loaded
+
+
+def alone(model: PreTrainedModel, prompt: torch.Tensor, n: int) -> list[int]:
+    """What the model writes greedily by its own generate, with its own attention."""
+    said = model.generate(
+        prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=n, do_sample=False, use_cache=False
+    )
+    ids: list[int] = said[0, prompt.shape[1] :].tolist()
+    return ids
+
+
+@pytest.mark.parametrize("name", [*PACKED, *ROW_BY_ROW])
+def test_greedy_output_is_what_transformers_generates(name: str, loaded: Load) -> None:
+    model = random_model((PACKED | ROW_BY_ROW)[name])
+    tokenizer = loaded(random_model(PACKED["llama"])).tokenizer
+    prompts = [torch.tensor([tokenizer(prompt)["input_ids"]]) for prompt in PROMPTS]
+    want = [alone(model, prompt, 20) for prompt in prompts]
+    target = fitted(loaded, model)
+    assert chosen(model) == (OWN if name in ROW_BY_ROW else "sdpa")
+    requests = [Request(p, n=2, sampling=SamplingParams(temperature=0), max_new_tokens=20) for p in PROMPTS]
     for drafter in ("none", "sibling"):
-        engine = Engine(EngineConfig(target="tiny", drafter=drafter, draft_length="fixed:5"), target, None)
-        greedy = Request(PROMPT, n=2, sampling=SamplingParams(temperature=0), max_new_tokens=40)
-        for sample in engine.generate(greedy).samples:
-            assert sample.token_ids == ids[0, prompt.shape[1] :].tolist()
+        # Three prompts of two samples in four places: rows part, end, and give their places to others.
+        config = EngineConfig(target="tiny", drafter=drafter, draft_length="fixed:5", max_batch=4)
+        for position, outcome in Engine(config, target, None).generate_many(requests):
+            assert isinstance(outcome, Completion)
+            assert [sample.token_ids for sample in outcome.samples] == [want[position]] * 2
+
+
+@pytest.mark.parametrize("name", ROW_BY_ROW)
+def test_row_by_row_every_drafter_writes_the_same_samples(name: str, loaded: Load) -> None:
+    model = random_model(ROW_BY_ROW[name])
+    target, draft = fitted(loaded, model), fitted(loaded, disturbed(random_model(ROW_BY_ROW[name]), 0.05))
+    sampling = SamplingParams(temperature=0.8)
+    requests = [Request(p, n=4, seed=7, sampling=sampling, max_new_tokens=16) for p in PROMPTS]
+    written: dict[str, list[list[list[int]]]] = {}
+    accepted = {}
+    for drafter in ("none", "ngram", "sibling", "draft", "sibling+draft"):
+        config = EngineConfig(target="tiny", drafter=drafter, draft_length="fixed:3", max_batch=6)
+        engine = Engine(config, target, draft if "draft" in drafter else None)
+        outcomes = dict(engine.generate_many(requests))
+        samples = [list(outcomes[i].samples) for i in range(len(requests))]  # type: ignore[union-attr]
+        written[drafter] = [[sample.token_ids for sample in each] for each in samples]
+        accepted[drafter] = sum(sample.n_accepted for each in samples for sample in each)
+        assert engine.provenance()["attention"] == OWN
+        if drafter == "draft":
+            one = engine.generate(requests[1])
+            assert [sample.token_ids for sample in one.samples] == written["draft"][1]
+    assert all(texts == written["none"] for texts in written.values())
+    assert accepted["draft"] > 0
+    assert len({tuple(tokens) for tokens in written["none"][0]}) > 1
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_decoded_is_refused_with_the_reason(name: str, loaded: Load) -> None:
+    settings, reason = REFUSED[name]
+    with pytest.raises(IncompatibleModelError, match=f"tiny cannot be used: .*{reason}.*: choose a"):
+        fitted(loaded, random_model(settings))
+
+
+def test_state_outside_the_cache_is_found_without_being_declared(loaded: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compatibility, "_require_keys_and_values", lambda _: None)
+    with pytest.raises(IncompatibleModelError, match="does not decode here as it does alone"):
+        fitted(loaded, random_model(REFUSED["recurrent_gemma"][0]))
+
+
+def test_tokens_that_see_the_one_before_them_in_the_pack_are_found(loaded: Load) -> None:
+    """As with a convolution: the pack of a ragged batch puts another row's token before a row's first."""
+    model = random_model(PACKED["llama"])
+    model.model.layers[0].mlp.register_forward_hook(lambda _, __, out: out + 0.3 * F.pad(out, (0, 0, 1, -1)))
+    with pytest.raises(IncompatibleModelError, match=r"with attention 'sdpa' its logits are off by \d+"):
+        fitted(loaded, model)
+
+
+def test_a_mask_of_the_models_own_is_not_ignored(loaded: Load) -> None:
+    """Doge masks out keys by their content, and tells its attention so by the mask alone."""
+    with pytest.raises(IncompatibleModelError, match=r"a mask of its own.*use attention auto instead of 'sdpa'"):
+        fitted(loaded, random_model({"model_type": "doge", **SMALL}), "sdpa")
+    assert chosen(fitted(loaded, random_model({"model_type": "doge", **SMALL})).model) == OWN
+
+
+def test_running_row_by_row_is_said_once_with_the_reason(loaded: Load, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "decoding"):
+        fitted(loaded, random_model(ROW_BY_ROW["codegen"]))
+        fitted(loaded, random_model(PACKED["llama"]))
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("decoding")]
+    assert said == ["tiny runs one row after the other, more slowly (its attention cannot be exchanged)"]
+
+
+def test_the_models_own_windows_are_as_before_after_the_check(loaded: Load) -> None:
+    model = fitted(loaded, random_model(PACKED["gemma3 (mixed windows, scaled embeddings)"])).model
+    assert model.config.sliding_window == 12
+    assert [layer.self_attn.sliding_window for layer in model.model.layers] == [12, None, 12]
+
+
+@pytest.mark.parametrize(
+    ("changes", "length"),
+    [
+        ({}, 512),
+        ({"model_type": "llama4_text", "attention_chunk_size": 64, **EXPERTS}, 64),
+        ({"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0,
+                              "original_max_position_embeddings": 128}}, 128),
+    ],
+    ids=["llama", "chunks", "stretched rotary embedding"],
+)  # fmt: skip
+def test_a_context_ends_where_rows_would_no_longer_be_alone(
+    changes: dict[str, Any],
+    length: int,
+    tokenizer: PreTrainedTokenizerFast,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
+    random_model({"model_type": "llama", **SMALL, **changes}).save_pretrained(tmp_path / "tiny")
+    tokenizer.save_pretrained(tmp_path / "tiny")
+    assert models.load(str(tmp_path / "tiny"), "float32", "cpu").context_length == length
+
+
+def test_a_model_with_its_own_attention_loads_and_decodes(
+    tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
+    random_model({**ROW_BY_ROW["codegen"], "vocab_size": 260}).save_pretrained(tmp_path / "tiny")
+    tokenizer.save_pretrained(tmp_path / "tiny")
+    news: list[str] = []
+    engine = Engine.load(EngineConfig(str(tmp_path / "tiny"), dtype="float32", device="cpu"), news.append)
+    assert news[-1] == "tiny: runs one row after the other, more slowly (its attention cannot be exchanged)"
+    completion = engine.generate(Request(PROMPTS[0], n=4, max_new_tokens=6))
+    assert all(sample.token_ids for sample in completion.samples)

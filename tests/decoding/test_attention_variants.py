@@ -6,10 +6,19 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, PreTrainedModel
+from transformers import (
+    AutoModelForCausalLM,
+    DeepseekV2Config,
+    Gemma2Config,
+    GptOssConfig,
+    LlamaConfig,
+    MistralConfig,
+    PreTrainedModel,
+)
 
-from decoding import attention_variants
-from decoding.attention_variants import NAMES, pick_attention
+from decoding import attention_variants, compatibility
+from decoding.attention_variants import NAMES, chosen, pick_attention
+from decoding.compatibility import fit
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.model_errors import ModelError
@@ -21,7 +30,13 @@ pytest.importorskip("triton")
 SMALL = {"vocab_size": 260, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512,
          "tie_word_embeddings": False}  # fmt: skip
-CONFIGS = {"llama": LlamaConfig(**SMALL), "mistral (sliding window)": MistralConfig(**SMALL, sliding_window=12)}
+MIXED = {"head_dim": 16, "sliding_window": 12, "layer_types": ["sliding_attention", "full_attention"]}
+CONFIGS = {
+    "llama": LlamaConfig(**SMALL),
+    "mistral (sliding window)": MistralConfig(**SMALL, sliding_window=12),
+    "gemma2 (soft caps)": Gemma2Config(**SMALL, **MIXED, attn_logit_softcapping=0.5),
+    "gpt_oss (sinks)": GptOssConfig(**SMALL, **MIXED, num_local_experts=2, num_experts_per_tok=1),
+}
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -37,6 +52,28 @@ def test_every_attention_decodes_the_same_tokens(name: str, loaded: Callable[[Pr
         written[variant] = [sample.token_ids for sample in engine.generate(request).samples]
         assert engine.provenance()["attention"] == variant
     assert written == dict.fromkeys(NAMES, written["sdpa"])
+
+
+def test_a_kernel_that_a_model_is_too_much_for_gives_way_to_pytorch(
+    loaded: Callable[[PreTrainedModel], LoadedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = DeepseekV2Config(
+        **SMALL | {"num_key_value_heads": 4}, q_lora_rank=16, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=16,
+        v_head_dim=16, first_k_dense_replace=2,
+    )  # fmt: skip
+    model = AutoModelForCausalLM.from_config(config).eval()
+    own = model.config._attn_implementation
+    target = loaded(model)
+    monkeypatch.setattr(compatibility, "pick_attention", lambda *_: "ragged")
+    model.set_attn_implementation(own)
+    news: list[str] = []
+    fit(target, "auto", news.append)
+    assert chosen(model) == "sdpa"
+    why = "with attention 'ragged' it fails (its keys and values differ in size)"
+    assert news == [f"tiny: runs with attention 'sdpa' ({why})"]
+    model.set_attn_implementation(own)
+    with pytest.raises(ModelError, match=r"keys and values differ in size.*use attention auto instead of 'ragged'"):
+        fit(target, "ragged")
 
 
 def test_a_cpu_takes_sdpa_and_refuses_kernels_without_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:

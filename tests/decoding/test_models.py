@@ -15,8 +15,6 @@ from tokenizers.models import BPE
 from transformers import (
     BertConfig,
     BertLMHeadModel,
-    CodeGenConfig,
-    CodeGenForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedConfig,
@@ -32,7 +30,6 @@ from decoding import device, fetch, models
 from decoding.model_errors import (
     EncoderDecoderError,
     ModelError,
-    NoAttentionBackendError,
     NotCausalError,
     TokenizerMismatchError,
 )
@@ -151,12 +148,6 @@ def test_an_encoder_is_refused(save: Save, tmp_path: Path) -> None:
     change_config(tmp_path / "tiny", architectures=["BertForMaskedLM"])
     with pytest.raises(NotCausalError, match=r"not a causal language model \(it is BertForMaskedLM\)"):
         models.load(ref)
-
-
-def test_a_model_whose_attention_cannot_be_exchanged_is_refused(save: Save) -> None:
-    config = CodeGenConfig(vocab_size=300, n_positions=64, n_embd=32, n_layer=1, n_head=4, rotary_dim=4)
-    with pytest.raises(NoAttentionBackendError, match="CodeGenForCausalLM computes its attention itself"):
-        models.load(save(CodeGenForCausalLM(config), byte_tokenizer()))
 
 
 def test_a_type_that_transformers_does_not_know_is_refused(save: Save, tmp_path: Path) -> None:

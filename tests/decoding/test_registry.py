@@ -79,6 +79,51 @@ def test_an_unknown_reference_is_answered_with_everything_that_would_work(ref: s
     assert all(known in str(caught.value) for known in [*KEYS, "hf:owner/name", ".gguf"])
 
 
+REPOSITORIES = [
+    "..", "a/..", "../..", "./a", "a/.", "-a/b", "a/-b", "a/b-", "a/.b", "a/b.", "a/b.git", "a/b--c", "a/b..c", "/a",
+    "a/", "a//b", "a/b/c", "a b/c", "a/b\n", "ä/b", f"a/{'b' * 97}", f"{'a' * 97}/b", "a/b%2e", "a\\b/c",
+]  # fmt: skip
+REVISIONS = [
+    "", "..", "../../x", "../x", "x/..", "x/../y", "./x", "x/./y", "-x", "x/-y", "/x", "x/", "x//y", "x y", "x\n", "x.",
+    "x.lock", "x.lock/y", "x..y", "ä", "x@{1}", "x~1", "x?a=b", "x#y", "%2e%2e/x", "a" * 256,
+]  # fmt: skip
+ALLOWED = ["hf:bigcode/starcoder2-3b", "hf:a/b", "hf:01-ai/Yi-1.5-9B", "hf:_a/b_@v1.0", "hf:a/b@refs/pr/1"]
+
+
+@pytest.mark.parametrize("repository", REPOSITORIES)
+def test_a_repository_that_would_leave_its_place_is_refused(repository: str) -> None:
+    with pytest.raises(UnknownModelError, match=r"hf:owner/name|names no repository"):
+        registry.resolve(f"hf:{repository}")
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_revision_that_would_leave_its_place_is_refused(revision: str) -> None:
+    with pytest.raises(UnknownModelError, match=r"hf:owner/name|names no revision"):
+        registry.resolve(f"hf:a/b@{revision}")
+
+
+@pytest.mark.parametrize("ref", [*ALLOWED, "hf:a/b@" + "c" * 40])
+def test_names_that_the_hub_allows_are_taken(ref: str) -> None:
+    assert isinstance(registry.resolve(ref), HubModel)
+
+
+@pytest.mark.parametrize("ref", ["", " ", "\n", "x" * 300, "x/" * 3000, "~nobody-of-this-name/x", "a\0b", "\udcff"])
+def test_what_no_path_can_be_is_refused_in_a_sentence(ref: str) -> None:
+    with pytest.raises(UnknownModelError) as caught:
+        registry.resolve(ref)
+    assert "give one of" in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+def test_a_folder_in_the_cache_stays_a_file_name_whatever_the_model_is_called(tmp_path: Path) -> None:
+    path = tmp_path / ("ä" * 120 + ".gguf")
+    path.write_bytes(b"GGUF")
+    slug = registry.resolve(str(path)).slug
+    assert len(f"{slug}.lock".encode()) <= 255
+    assert "/" not in slug
+    (tmp_path / slug).mkdir()
+
+
 def test_listing_and_fetching_import_no_torch() -> None:
     program = "import sys; from decoding import fetch, registry; registry.entries(); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 from decoding import fetch, models, sources
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.model_errors import ModelError, NotCausalError
+from decoding.model_errors import DamagedModelError, ModelError, NotCausalError
 from decoding.request import Request
 from decoding.trusted_code import VARIABLE
 from tests.decoding.conftest import tiny_qwen2
@@ -94,3 +94,45 @@ def test_code_of_another_repository_is_not_covered(ran: Path, tmp_path: Path, mo
     with pytest.raises(ModelError, match="takes code from another repository"):
         models.load(REF)
     assert not ran.exists()
+
+
+def test_code_that_was_changed_in_the_cache_does_not_run(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, f"owner/own@{COMMIT}")
+    code = fetch.ensure(REF) / "own.py"
+    code.write_text(code.read_text().replace("touch", "chmod"))  # as many bytes
+    with pytest.raises(DamagedModelError, match=r"not known to be what was pulled \(own.py\): delete .* and run"):
+        models.load(REF)
+    assert not ran.exists()
+    with pytest.raises(DamagedModelError, match=r"own\.py"):
+        fetch.verify(REF)
+
+
+def test_code_beside_that_of_the_repository_does_not_run(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, f"owner/own@{COMMIT}")
+    folder = fetch.ensure(REF)
+    (folder / "more.py").write_text("")
+    with pytest.raises(DamagedModelError, match=r"more\.py"):
+        models.load(REF)
+    with pytest.raises(DamagedModelError, match=r"more\.py"):
+        fetch.verify(REF)
+    (folder / "more.py").unlink()
+    (folder / "deep").mkdir()
+    (folder / "deep" / "own.py").write_bytes((folder / "own.py").read_bytes())
+    with pytest.raises(DamagedModelError, match=r"deep/own\.py"):
+        models.load(REF)
+    assert not ran.exists()
+
+
+def test_code_pulled_before_its_hash_was_recorded_does_not_run_until_pulled_again(
+    ran: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, f"owner/own@{COMMIT}")
+    folder = fetch.ensure(REF)
+    record = json.loads((folder / "bassline.json").read_text())
+    del record["files"]["own.py"]
+    (folder / "bassline.json").write_text(json.dumps(record))
+    with pytest.raises(DamagedModelError, match=r"own\.py"):
+        models.load(REF)
+    assert not ran.exists()
+    shutil.rmtree(folder)
+    assert type(models.load(REF, "float32", "cpu").model).__name__ == "OwnForCausalLM"

@@ -26,9 +26,9 @@ def compile_for_h100(kernel: Any, constants: dict[str, Any], types: dict[str, st
 
 
 ATTEND = {"out": F32, "lse": F32, "q": BF16, "k": BF16, "v": BF16, "first": I32, "count": I32, "length": I32,
-          "position": I64, "scale_log2": "fp32"}  # fmt: skip
+          "position": I64, "scale": "fp32", "cap_log2": "fp32"}  # fmt: skip
 for block_m, windowed in ((16, False), (64, True)):
-    flags = {"WINDOWED": windowed, "SHARED": False, "PADDED": False, "UPCAST": False}
+    flags = {"WINDOWED": windowed, "CAPPED": windowed, "SHARED": False, "PADDED": False, "UPCAST": False}
     sizes = {"N_HEADS": 32, "GROUP": 4, "D": 128, "BLOCK_M": block_m, "BLOCK_N": 64, "BLOCK_D": 128}
     compile_for_h100(verify_attention._attend, sizes | flags, ATTEND, num_stages=3)
 merge = {"D": 128, "BLOCK_P": 16, "BLOCK_D": 128}

@@ -7,6 +7,9 @@ twice the error that PyTorch makes in the same dtype.
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import pytest
 import torch
 
@@ -42,6 +45,7 @@ class Problem:
         n_kv_heads: int = 1,
         window: int | None = None,
         n_before: int = 0,
+        features: dict[str, Any] | None = None,
     ) -> None:
         lengths = lengths_around(_block_n(D, dtype.itemsize))
         counts = [T, max(T - 1, 1), 1, T, max(T // 2, 1), 0]
@@ -52,6 +56,7 @@ class Problem:
         self.q = torch.randn(n_kv_heads * group, sum(counts), D, device=device, dtype=dtype).transpose(0, 1)
         self.k, self.v = torch.randn(2, R + 1, n_kv_heads, S, D, device=device, dtype=dtype)[:, :R]
         self.prefix = None
+        self.features = features or {}
         if n_before:
             self.prefix = Prefix(*torch.randn(2, n_kv_heads, n_before, D, device=device, dtype=dtype))
         for r, (length, count) in enumerate(zip(lengths, counts, strict=True)):
@@ -60,7 +65,7 @@ class Problem:
     def reference(self, dtype: torch.dtype) -> torch.Tensor:
         prefix = self.prefix and Prefix(self.prefix.keys.to(dtype), self.prefix.values.to(dtype))
         q, k, v = (t.to(dtype) for t in (self.q, self.k, self.v))
-        return reference.verify_attention(q, k, v, self.rows, self.scale, self.window, prefix)
+        return reference.verify_attention(q, k, v, self.rows, self.scale, self.window, prefix, **self.features)
 
     def check(self, out: torch.Tensor) -> None:
         exact = self.reference(torch.float32)
@@ -89,6 +94,25 @@ def test_the_papers_variants_are_as_exact(variant, D, T, group, dtype, device) -
 def test_a_sliding_window_hides_what_lies_further_back(variant, window: int, device: torch.device) -> None:
     p = Problem(64, 5, 2, torch.float32, device, n_kv_heads=2, window=window)
     p.check(variant(p.q, p.k, p.v, p.rows, p.scale, p.window))
+
+
+@pytest.mark.parametrize("variant", [verify_attention.ragged, verify_attention.pad, verify_attention.split])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_soft_caps_and_sinks_change_what_they_should(variant, dtype: torch.dtype, device: torch.device) -> None:
+    sinks = torch.tensor([-3.0, 0.0, 2.0, 5.0], device=device)
+    features = [{"softcap": 0.7}, {"sinks": sinks}, {"softcap": 0.7, "sinks": sinks}]
+    problems = [Problem(64, 5, 2, dtype, device, n_kv_heads=2, features=each) for each in ({}, *features)]
+    for p, plain in zip(problems[1:], problems, strict=False):
+        p.q, p.k, p.v = plain.q, plain.k, plain.v
+        p.check(variant(p.q, p.k, p.v, p.rows, p.scale, **p.features))
+    exact = [p.reference(torch.float32) for p in problems]
+    assert all((one - other).abs().max() > 0.1 for one, other in itertools.combinations(exact, 2))
+
+
+def test_a_soft_cap_and_sinks_count_over_a_shared_prefix_too(device: torch.device) -> None:
+    features = {"softcap": 0.7, "sinks": torch.tensor([-3.0, 0.0, 2.0, 5.0], device=device)}
+    p = Problem(64, 3, 2, torch.float32, device, n_kv_heads=2, window=65, n_before=70, features=features)
+    p.check(verify_attention.ragged(p.q, p.k, p.v, p.rows, p.scale, p.window, p.prefix, **features))
 
 
 @pytest.mark.parametrize(
