@@ -23,13 +23,15 @@ from app.runs.models import RunTask
 from app.samples.models import Sample
 from app.states import TaskState
 from evaluation.datasets import Task as PlainTask
-from evaluation.extraction import Extraction, extract
+from evaluation.extraction import Extraction
+from evaluation.extractor import Extractor
 
 if TYPE_CHECKING:
     from app.ports import Grader
     from evaluation.grading import Verdict
 
 log = structlog.get_logger(__name__)
+extractor = Extractor()
 
 
 def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
@@ -74,7 +76,7 @@ def _extracted(task: PlainTask, sample: Sample, mode: str) -> Extraction:
     """The program in the model's text. An imported program is taken to the letter: it is what the other tool judged."""
     if sample.program is not None:
         return Extraction(sample.program, sample.extraction, sample.extraction_version)  # type: ignore[arg-type]
-    return extract(task, sample.raw, mode)  # type: ignore[arg-type]
+    return extractor.extract(task, sample.raw, mode)  # type: ignore[arg-type]
 
 
 def judge(grader: Grader, programs: Sequence[str], task: PlainTask, workers: int) -> list[Verdict]:
