@@ -13,7 +13,7 @@ from sqlalchemy.orm import joinedload
 
 from app.context import Context
 from app.datasets.service import as_plain
-from app.db import reason, utcnow
+from app.db import as_written, reason, utcnow
 from app.errors import Unavailable
 from app.events import kinds
 from app.runs import doorbell, ending, lifecycle
@@ -75,8 +75,8 @@ def _work(ctx: Context, held: Claim, lease: Lease) -> None:
 def _extracted(task: PlainTask, sample: Sample, mode: str) -> Extraction:
     """The program in the model's text. An imported program is taken to the letter: it is what the other tool judged."""
     if sample.program is not None:
-        return Extraction(sample.program, sample.extraction, sample.extraction_version)  # type: ignore[arg-type]
-    return extractor.extract(task, sample.raw, mode)  # type: ignore[arg-type]
+        return Extraction(as_written(sample.program), sample.extraction, sample.extraction_version)  # type: ignore[arg-type]
+    return extractor.extract(task, as_written(sample.raw), mode)  # type: ignore[arg-type]
 
 
 def judge(grader: Grader, programs: Sequence[str], task: PlainTask, workers: int) -> list[Verdict]:

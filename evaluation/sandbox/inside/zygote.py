@@ -30,6 +30,8 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     for name in settings["preload"]:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    hardening.list_import_path()
+    hardening.hide_machine()
     role = importlib.import_module("evaluation.sandbox.inside." + settings["role"])
     abi = hardening.landlock_abi() if settings["landlock"] else 0
     ruleset = hardening.landlock_ruleset(abi, settings["trees"], settings["hidden"]) if abi else None
