@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
+import selectors
 import subprocess
 import sys
 import threading
@@ -30,6 +30,7 @@ WALL_S = 60.0
 """For a process that waits or was stopped: CPU time does not pass there."""
 MEMORY_BYTES = 2**30
 _ROOT = Path(__file__).resolve().parents[1]
+_READY = b"ready\n"
 _SERVE = "from evaluation.extractor import serve; serve()"
 
 
@@ -69,14 +70,18 @@ class Extractor:
             yield
 
     def _ask(self, request: bytes) -> Extraction | None:
+        if self._process is None or self._process.poll() is not None:
+            self._end()
+            self._process = self._start()
+            if self._line(self._process) != _READY:
+                self._end()
+                raise OSError("the process that reads answers does not start")
         process = self._process
-        if process is None or process.poll() is not None:
-            process = self._process = self._start()
         assert process.stdin is not None
         try:
             process.stdin.write(request)
             process.stdin.flush()
-            answer = self._answer(process)
+            answer = self._line(process)
         except OSError:
             answer = b""
         if not answer.endswith(b"\n"):
@@ -85,23 +90,26 @@ class Extractor:
         return Extraction(**json.loads(answer))
 
     def _start(self) -> subprocess.Popen[bytes]:
+        # None of the service's variables, which hold secrets, but one that some interpreters need to start.
+        needed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
         return subprocess.Popen(
             [sys.executable, "-s", "-P", "-B", "-c", _SERVE, str(self._cpu_s)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
-            env={"PYTHONPATH": str(_ROOT)},
+            env={**needed, "PYTHONPATH": str(_ROOT)},
         )  # fmt: skip
 
-    def _answer(self, process: subprocess.Popen[bytes]) -> bytes:
+    def _line(self, process: subprocess.Popen[bytes]) -> bytes:
+        """What the process writes, up to the end of the line, of the process or of the time."""
         assert process.stdout is not None
-        answer, deadline = b"", time.monotonic() + self._wall_s
-        while not answer.endswith(b"\n"):
-            if not select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                return answer
-            data = os.read(process.stdout.fileno(), 2**16)
-            if not data:
-                return answer
-            answer += data
-        return answer
+        line, deadline = b"", time.monotonic() + self._wall_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while not line.endswith(b"\n") and selector.select(max(0.0, deadline - time.monotonic())):
+                data = os.read(process.stdout.fileno(), 2**16)
+                if not data:
+                    break
+                line += data
+        return line
 
     def _end(self) -> None:
         if self._process is not None:
@@ -125,6 +133,8 @@ def serve() -> None:
     # Not handled here, so that the signal ends the process at once, also inside the parser.
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.stdout.buffer.write(_READY)
+    sys.stdout.buffer.flush()
     for line in sys.stdin.buffer:
         signal.setitimer(signal.ITIMER_PROF, cpu_s)
         request = json.loads(line)

@@ -32,6 +32,16 @@ BUILT = {
 TEXTS = {**{path.stem: path.read_text("utf-8") for path in ANSWERS}, **BUILT}
 
 
+SPINNING = """
+import signal, sys
+print("ready", flush=True)
+sys.stdin.readline()
+signal.setitimer(signal.ITIMER_PROF, float(sys.argv[1]))
+while True:
+    pass
+"""
+
+
 @pytest.fixture(scope="module")
 def extractor():
     kept = Extractor()
@@ -71,10 +81,10 @@ def test_an_answer_that_takes_too_long_is_taken_unread_and_the_next_one_is_read(
 
 
 def test_a_process_that_ends_or_hangs_costs_its_answer_alone():
-    patient = Extractor(wall_s=0.2)
+    patient = Extractor()
     try:
         patient.extract(CLOSE, "    return a\n", "completion")
-        process = patient._process
+        process, patient._wall_s = patient._process, 0.2
         os.kill(process.pid, signal.SIGSTOP)
         assert patient.extract(CLOSE, "    return a\n", "chat").version == UNREAD
         assert process.returncode == -signal.SIGKILL
@@ -93,8 +103,7 @@ def test_a_process_that_ends_or_hangs_costs_its_answer_alone():
 def test_other_threads_run_while_an_answer_is_read(monkeypatch):
     """Parsed here, this text would hold the interpreter's lock to its end; there it uses all of its CPU time."""
     busy = Extractor(cpu_s=0.3)
-    monkeypatch.setattr("evaluation.extractor._SERVE", "import sys, signal; signal.setitimer(signal.ITIMER_PROF, "
-                        "float(sys.argv[1]))\nsys.stdin.readline()\nwhile True: pass")  # fmt: skip
+    monkeypatch.setattr("evaluation.extractor._SERVE", SPINNING)
     done = threading.Event()
     reader = threading.Thread(target=lambda: (busy.extract(CLOSE, "x", "chat"), done.set()))
     before = time.process_time()
@@ -123,3 +132,9 @@ def test_the_process_knows_no_secret_and_ends_with_its_owner(monkeypatch):
 def test_any_text_crosses_unchanged(extractor):
     for raw in ("\ud800\x00\u2028\r\n", "", "    return 'λ\U0001f600'\n"):
         assert extractor.extract(CLOSE, raw, "completion") == extract(CLOSE, raw, "completion")
+
+
+def test_a_process_that_does_not_start_is_a_fault_and_no_reading(monkeypatch):
+    monkeypatch.setattr("evaluation.extractor._SERVE", "raise SystemExit(3)")
+    with pytest.raises(OSError, match="does not start"):
+        Extractor().extract(CLOSE, "    return a\n", "completion")
