@@ -9,11 +9,13 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 
 FILENAME = "<candidate>"
 _ATTEMPTS = 5
 _CALL_CHARS = 100
 """What one reading costs beside its length, in characters."""
+_KEPT_TREES = 6
 # Python 3.11 counts its depth in a tree once for all threads, so two that build trees at once may both be refused
 # (python/cpython issue 106905). Other libraries parse as well, hence the further attempts.
 _parsing = threading.Lock()
@@ -26,32 +28,51 @@ class TooMuch(Exception):  # noqa: N818  (no fault of the program: the text asks
     """More source was read inside `at_most` than it allows."""
 
 
-_left: ContextVar[list[int] | None] = ContextVar("characters left to read", default=None)
+@dataclass(slots=True)
+class _Allowance:
+    left: int
+    trees: dict[str, ast.Module | None] = field(default_factory=dict)
+    """Of the sources parsed last: the readings of an answer come back to the same ones."""
+
+
+_allowance: ContextVar[_Allowance | None] = ContextVar("what may still be read", default=None)
 
 
 @contextlib.contextmanager
 def at_most(characters: int) -> Iterator[None]:
-    """Bound the source that the functions below read, repetitions included; the one that exceeds it raises TooMuch.
+    """Bound the source that the functions below read in this block; the one that exceeds it raises TooMuch.
 
-    Characters and not seconds, so that an answer is read the same way on every machine.
+    Characters and not seconds, so that an answer is read the same way on every machine. Trees are shared in the
+    block: nobody changes them.
     """
-    token = _left.set([characters])
+    token = _allowance.set(_Allowance(characters))
     try:
         yield
     finally:
-        _left.reset(token)
+        _allowance.reset(token)
 
 
 def _charge(source: str, times: int = 1) -> None:
-    if (left := _left.get()) is not None:
-        left[0] -= times * (len(source) + _CALL_CHARS)
-        if left[0] < 0:
+    if (allowance := _allowance.get()) is not None:
+        allowance.left -= times * (len(source) + _CALL_CHARS)
+        if allowance.left < 0:
             raise TooMuch
 
 
 def parse(source: str) -> ast.Module | None:
     """The syntax tree of `source`, or None where Python's parser refuses it for any reason. Safe in many threads."""
-    _charge(source)
+    allowance = _allowance.get()
+    if allowance is None:
+        return _parse(source)
+    if source not in allowance.trees:
+        _charge(source)
+        while len(allowance.trees) >= _KEPT_TREES:
+            del allowance.trees[next(iter(allowance.trees))]
+        allowance.trees[source] = _parse(source)
+    return allowance.trees[source]
+
+
+def _parse(source: str) -> ast.Module | None:
     for attempt in range(_ATTEMPTS):
         try:
             with _parsing:
