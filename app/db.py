@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import re
 import sqlite3
 import uuid
 from collections.abc import Iterator
@@ -57,14 +58,31 @@ class UtcDateTime(TypeDecorator[dt.datetime]):
 
 
 class OutputText(TypeDecorator[str]):
-    """What a model or its program wrote. PostgreSQL cannot hold U+0000: the symbol U+2400 stands in its place."""
+    """What a model or its program wrote. No database here holds a lone surrogate and PostgreSQL no U+0000: a visible
+    character stands in place of each, and `as_written` tells it from the same character in the text."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """Storable going in."""
-        return value.replace("\0", "\N{SYMBOL FOR NULL}") if value else value
+        return _UNSTORABLE.sub(lambda found: _STAND_INS.get(found[0], _FOR_SURROGATES), value) if value else value
+
+
+_FOR_SURROGATES = "\N{REPLACEMENT CHARACTER}\N{VARIATION SELECTOR-15}"
+_STAND_INS = {"\0": "\N{SYMBOL FOR NULL}\N{VARIATION SELECTOR-15}"}
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+def as_written(stored: str) -> str:
+    """Source as it was before an OutputText column took it, for whoever runs it.
+
+    Python refuses a program with U+0000 or a lone surrogate anywhere, and takes the stand-in in strings and comments.
+    Which surrogate it was is not kept.
+    """
+    for character, stand_in in (*_STAND_INS.items(), ("\ud800", _FOR_SURROGATES)):
+        stored = stored.replace(stand_in, character)
+    return stored
 
 
 class Base(DeclarativeBase):

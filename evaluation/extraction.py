@@ -6,12 +6,16 @@ where they lack, or the body alone, which continues the prompt. Every reading th
 a function that does something is good; the first one in the order below wins. Where none is, the most literal
 reading is returned, and the sandbox reports its syntax error.
 
+Versions: `extraction-3` keeps what fills a table after the function, joins fenced blocks, lets the last definition win,
+leaves out thoughts and mends odd spaces; `extraction-2` did none of these.
+
 Nothing is executed, and nothing inside a function is changed but the indentation of a body that lost it.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,14 +23,23 @@ from textwrap import dedent, indent
 from typing import Literal
 
 from evaluation.datasets import Task
+from evaluation.effects import is_builtin, names_read
+from evaluation.mending import answer_of, unix_lines, with_plain_spaces, without_interpreter_prompts
 from evaluation.prompting import Mode
-from evaluation.salvage import lines_of, salvage, stretches
-from evaluation.source import bound_names, defined_names, parse, parse_open
+from evaluation.salvage import does_something, lines_of, providers, salvage, stretches
+from evaluation.source import TooMuch, at_most, bound_names, defined_names, parse, parse_open
 
 How = Literal["completion", "fenced", "open_fence", "function", "empty"]
-VERSION = "extraction-2"
+VERSION = "extraction-3"
+UNREAD = "extraction-3 (not read in time)"
 MAX_FENCES = 6
-"""Fence lines looked at; more are nested examples, not answers."""
+"""Fence lines that are tried in every combination; more are nested examples, not answers."""
+MAX_BLOCK_FENCES = 60
+"""Fence lines looked at for blocks that are Python as they stand."""
+MAX_NESTED = 4
+"""Fence lines after its own at which such a block may end."""
+MAX_READ = 600_000
+"""Characters that the readings of one answer may parse together."""
 MAX_BODIES = 6
 """Blocks that are tried as a body alone, the dearest reading."""
 MAX_CHARS = 50_000
@@ -53,29 +66,40 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
     """The program in a raw answer; in chat mode `raw` starts inside the fence that the prompt opened.
 
     Never raises: any text gives a program, which may not compile. In infill mode the program is prompt, answer and
-    suffix as they are, since that is what the answer was asked to fit.
+    suffix as they are, since that is what the answer was asked to fit. Python's own parser may take long over a
+    hostile text, and holds the interpreter's lock: where that matters use `evaluation.extractor`.
     """
-    text = _unix_lines(raw)
-    task = replace(task, prompt=_unix_lines(task.prompt))
+    text = answer_of(unix_lines(raw))
+    task = replace(task, prompt=unix_lines(task.prompt))
     if all(_BARE_FENCE.fullmatch(line) for line in text.split("\n") if line.strip()):
         return Extraction("", "empty")
     if task.suffix is not None:
         return Extraction(task.prompt + text + task.suffix, "completion")
-    for how, program in _readings(task, text, opened=mode == "chat") if len(text) <= MAX_CHARS else ():
-        if (cut := salvage(program, task.entry_point)) is not None and _does_something(cut, task.entry_point):
-            return Extraction(cut, how)
+    if len(text) <= MAX_CHARS:
+        with contextlib.suppress(TooMuch), at_most(MAX_READ):
+            for variant in dict.fromkeys((text, with_plain_spaces(text), without_interpreter_prompts(text))):
+                for how, program in _readings(task, variant, opened=mode == "chat"):
+                    if (cut := salvage(program, task.entry_point)) is not None and _is_answer(cut, task.entry_point):
+                        return Extraction(cut, how)
     return _literal(task, text, opened=mode == "chat")
 
 
-def _unix_lines(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+def unread(task: Task, raw: str, mode: Mode) -> Extraction:
+    """The answer behind the prompt, taken for code without a look at it: for a text that cannot be read in time."""
+    text = answer_of(unix_lines(raw))
+    return Extraction(
+        task.prompt + text + (task.suffix or ""), "open_fence" if mode == "chat" else "completion", UNREAD
+    )
 
 
 def _readings(task: Task, text: str, opened: bool) -> Iterator[tuple[How, str]]:
     """Candidate programs, the likeliest first."""
+    if not text.strip():
+        return
     blocks = [(how, code) for how, code in _blocks(text, opened) if code.strip()]
     if not opened and _starts_indented(text, task.entry_point):
         yield "completion", task.prompt + text
+    yield from _assembled(task, text, opened)
     for how, code in blocks:
         if (program := _restated(task, code)) is not None:
             yield how or "function", program
@@ -86,7 +110,7 @@ def _readings(task: Task, text: str, opened: bool) -> Iterator[tuple[How, str]]:
 
 def _literal(task: Task, text: str, opened: bool) -> Extraction:
     """The reading without any repair, for an answer that no reading makes a program of."""
-    definition = re.compile(rf"^\s*(?:async\s+)?def\s+{re.escape(task.entry_point)}\b", re.MULTILINE)
+    definition = re.compile(rf"^[ \t\f]*(?:async[ \t]+)?def[ \t]+{re.escape(task.entry_point)}\b", re.MULTILINE)
     blocks = [(how, code) for how, code in _blocks(text, opened) if code.strip()]
     for how, code in blocks:
         if definition.search(code):
@@ -109,6 +133,59 @@ def _blocks(text: str, opened: bool) -> Iterator[tuple[How | None, str]]:
         yield "open_fence", "\n".join(lines[start + 1 :])
     if not opened:
         yield None, text
+
+
+def _assembled(task: Task, text: str, opened: bool) -> Iterator[tuple[How, str]]:
+    """The program of an answer in one or more fenced blocks that are Python as they stand, if one has the function.
+
+    The last block that has it wins: a model that writes it again corrects itself. What it lacks, a helper or an
+    import, is taken from the other blocks.
+    """
+    blocks = list(_python_blocks(text, opened))
+    having = [
+        i for i, (_, code) in enumerate(blocks) if task.entry_point in code and _is_answer(code, task.entry_point)
+    ]
+    if not having:
+        return
+    how, code = blocks[having[-1]]
+    lacking = _lacking(task, code)
+    parts = [
+        code if i == having[-1] else providers(other, lacking, task.entry_point) for i, (_, other) in enumerate(blocks)
+    ]
+    yield how, _with_preamble(task, "\n".join(filter(None, parts)))
+
+
+def _python_blocks(text: str, opened: bool) -> Iterator[tuple[How, str]]:
+    """Fenced blocks that parse as they stand, none overlapping another, in order.
+
+    A fence line may lie inside a string of the block, so a block ends at the nearest fence that leaves it whole.
+    """
+    lines = text.split("\n")
+    fences = [i for i, line in enumerate(lines) if _FENCE.fullmatch(line)][:MAX_BLOCK_FENCES]
+    ends = [*fences, len(lines)]
+    at = -1 if opened else 0
+    while at < len(fences):
+        start = fences[at] if at >= 0 else -1
+        following = range(at + 1, min(at + 1 + MAX_NESTED, len(ends)))
+        codes = {end: "\n".join([*lines[start + 1 : ends[end]], *[""][end == len(fences) :]]) for end in following}
+        found = next((end for end, code in codes.items() if code.strip() and _parses(code)), None)
+        if found is not None:
+            yield "open_fence" if found == len(fences) else "fenced", codes[found]
+        at = (at + 1 if found is None else found) + 1
+
+
+def _parses(code: str) -> bool:
+    return parse(code) is not None
+
+
+def _lacking(task: Task, code: str) -> set[str]:
+    """Names that the code reads and neither binds nor finds in the prompt or in Python."""
+    prompt, tree = parse_open(task.prompt), parse(code)
+    known = (defined_names(prompt) if prompt is not None else set()) | (
+        defined_names(tree) if tree is not None else set()
+    )
+    read = {name for node in tree.body for name in names_read(node)} if tree is not None else set()
+    return {name for name in read - known if not is_builtin(name)}
 
 
 def _restated(task: Task, code: str) -> str | None:
@@ -189,19 +266,11 @@ def _first_free_line(tree: ast.Module) -> int:
     )
 
 
-def _does_something(program: str, entry_point: str) -> bool:
-    """Whether the entry point is more than imports, a docstring and a placeholder."""
+def _is_answer(program: str, entry_point: str) -> bool:
+    """Whether the program parses and its entry point is more than a placeholder."""
     tree = parse(program)
-    if tree is None:
-        return False
-    node = next(node for node in reversed(tree.body) if entry_point in bound_names(node))
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return True
-    return any(
-        not isinstance(stmt, ast.Import | ast.ImportFrom | ast.Pass)
-        and not (isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant))
-        for stmt in node.body
-    )
+    binding = [n for n in tree.body if entry_point in bound_names(n)] if tree is not None else []
+    return any(does_something(node, entry_point) for node in binding)
 
 
 def _starts_indented(text: str, entry_point: str) -> bool:

@@ -2,13 +2,15 @@
 
 A candidate is judged by the task's tests. What it prints, asserts or calls after the function it was asked for is
 its demonstration; run, it could fail, wait for input or spend the time limit for an answer that is right. So after
-the entry point only definitions stay: functions, classes, imports, and assignments that a definition needs.
+the entry point stay definitions and those statements that give a value or content to what a definition needs
+(`evaluation.effects`): an assignment, a loop that fills a table, a call that does, a limit of recursion.
 """
 
 from __future__ import annotations
 
 import ast
 
+from evaluation.effects import DEFINITIONS, Program, names_read
 from evaluation.source import bound_names, compile_error, is_open, parse
 
 MAX_JOINED = 12
@@ -33,8 +35,56 @@ def salvage(source: str, entry_point: str) -> str | None:
     binding = [i for i, node in enumerate(tree.body) if entry_point in bound_names(node)]
     if not binding:
         return None
-    dropped = _demonstration(tree.body, binding[-1], entry_point)
-    return _without(source, tree.body, dropped)
+    # A model that starts the task over and stops leaves a stub behind the function it had finished.
+    whole = [i for i in binding if returns(tree.body[i], entry_point)]
+    whole = whole or [i for i in binding if does_something(tree.body[i], entry_point)]
+    entry = (whole or binding)[-1]
+    stubs = [tree.body[i] for i in binding if i > entry]
+    return _without(source, tree.body, [*stubs, *_demonstration(tree.body, entry, entry_point)])
+
+
+def providers(source: str, names: set[str], entry_point: str) -> str:
+    """The statements of a program that give `names` their values, and what those need in turn; "" for none."""
+    tree = parse(source)
+    body = tree.body if tree is not None else []
+    program = Program(body, entry_point)
+    effects = [program.effects(node) for node in body]
+    wanted, kept = set(names), set[int]()
+    while True:
+        useful = {
+            i
+            for i, found in enumerate(effects)
+            if found.provides & wanted and entry_point not in found.binds and not found.demonstrates
+        }
+        if useful <= kept:
+            return _without(source, body, [node for i, node in enumerate(body) if i not in kept]) if kept else ""
+        kept |= useful
+        wanted |= {name for i in useful for name in effects[i].reads}
+
+
+def does_something(node: ast.stmt, entry_point: str) -> bool:
+    """Whether the statement gives the entry point more than imports, a docstring and a placeholder."""
+    function = _function(node, entry_point)
+    return function is None or any(
+        not isinstance(stmt, ast.Import | ast.ImportFrom | ast.Pass)
+        and not (isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant))
+        for stmt in function.body
+    )
+
+
+def returns(node: ast.stmt, entry_point: str) -> bool:
+    """Whether the statement gives the entry point a function that returns or yields something, or no plain function."""
+    function = _function(node, entry_point)
+    return function is None or any(
+        isinstance(n, ast.Yield | ast.YieldFrom) or (isinstance(n, ast.Return) and n.value is not None)
+        for n in ast.walk(function)
+    )
+
+
+def _function(node: ast.stmt, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+        return node
+    return None
 
 
 def stretches(source: str) -> list[str]:
@@ -69,45 +119,40 @@ def _parsable(source: str) -> str:
 def _demonstration(body: list[ast.stmt], entry: int, entry_point: str) -> list[ast.stmt]:
     """The statements to leave out: demonstration after the entry point, stray words and asserts before it."""
     dropped = [node for node in body[:entry] if _is_stray(node)]
+    after = body[entry + 1 :]
+    if all(isinstance(node, DEFINITIONS) for node in after):
+        return dropped
+    program = Program(body, entry_point)
     needed = {entry_point}
-    for node in body[: entry + 1]:
-        needed |= _loaded(node)
-    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
-    for node in body[entry + 1 :]:
-        if isinstance(node, definitions):
-            needed |= _loaded(node)
-    for node in reversed(body[entry + 1 :]):
-        if isinstance(node, definitions):
-            continue
-        if bound_names(node) & needed and not _calls(node, entry_point):
-            needed |= _loaded(node)
-        else:
-            dropped.append(node)
+    for node in [*body[: entry + 1], *(node for node in after if isinstance(node, DEFINITIONS))]:
+        needed |= names_read(node)
+    for node in reversed(after):
+        if not isinstance(node, DEFINITIONS):
+            effects = program.effects(node)
+            if (effects.provides & needed or effects.sets) and not effects.demonstrates:
+                needed |= effects.reads
+            else:
+                dropped.append(node)
     return dropped
 
 
 def _is_stray(node: ast.stmt) -> bool:
     match node:
-        case ast.Expr(value=ast.Call() | ast.Constant()):
-            return False  # sys.setrecursionlimit(...), a module docstring
-        case ast.Expr() | ast.Assert() | ast.AnnAssign(value=None):
-            return True  # "Solution", "Note: this" are Python too
+        case ast.Expr(value=ast.Constant()):
+            return False  # a module docstring
+        case ast.Expr():  # "Solution", "Note: this" are Python too; what calls something may be there for its effect
+            return not any(isinstance(n, ast.Call) for n in ast.walk(node))
+        case ast.Assert() | ast.AnnAssign(value=None):
+            return True
         case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
             return True
     return False
 
 
-def _loaded(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-
-
-def _calls(node: ast.AST, name: str) -> bool:
-    return any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == name for n in ast.walk(node))
-
-
 def _without(source: str, body: list[ast.stmt], dropped: list[ast.stmt]) -> str:
     """`source` without the lines that belong to dropped statements alone."""
-    kept = {line for node in body if node not in dropped for line in lines_of(node)}
+    left_out = set(map(id, dropped))
+    kept = {line for node in body if id(node) not in left_out for line in lines_of(node)}
     cut = {line for node in dropped for line in lines_of(node)} - kept
     if not cut:
         return source

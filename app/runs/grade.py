@@ -13,7 +13,7 @@ from sqlalchemy.orm import joinedload
 
 from app.context import Context
 from app.datasets.service import as_plain
-from app.db import reason, utcnow
+from app.db import as_written, reason, utcnow
 from app.errors import Unavailable
 from app.events import kinds
 from app.runs import doorbell, ending, lifecycle
@@ -23,13 +23,15 @@ from app.runs.models import RunTask
 from app.samples.models import Sample
 from app.states import TaskState
 from evaluation.datasets import Task as PlainTask
-from evaluation.extraction import Extraction, extract
+from evaluation.extraction import Extraction
+from evaluation.extractor import Extractor
 
 if TYPE_CHECKING:
     from app.ports import Grader
     from evaluation.grading import Verdict
 
 log = structlog.get_logger(__name__)
+extractor = Extractor()
 
 
 def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
@@ -73,8 +75,8 @@ def _work(ctx: Context, held: Claim, lease: Lease) -> None:
 def _extracted(task: PlainTask, sample: Sample, mode: str) -> Extraction:
     """The program in the model's text. An imported program is taken to the letter: it is what the other tool judged."""
     if sample.program is not None:
-        return Extraction(sample.program, sample.extraction, sample.extraction_version)  # type: ignore[arg-type]
-    return extract(task, sample.raw, mode)  # type: ignore[arg-type]
+        return Extraction(as_written(sample.program), sample.extraction, sample.extraction_version)  # type: ignore[arg-type]
+    return extractor.extract(task, as_written(sample.raw), mode)  # type: ignore[arg-type]
 
 
 def judge(grader: Grader, programs: Sequence[str], task: PlainTask, workers: int) -> list[Verdict]:

@@ -14,24 +14,28 @@ from functools import cache
 _ALLOWED = (
     "read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "preadv2", "pwritev2",
     "lseek", "close", "close_range", "dup", "dup2", "dup3", "fstat", "newfstatat", "stat", "lstat", "statx",
-    "fstatfs", "statfs", "access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents",
-    "getdents64", "getcwd", "chdir", "fchdir", "umask", "flock", "fsync", "fdatasync", "ftruncate", "fadvise64",
-    "fallocate", "readahead", "copy_file_range", "sendfile", "brk", "mmap", "munmap", "mremap", "mprotect",
-    "madvise", "mincore", "msync", "mlock", "mlock2", "munlock", "membarrier", "futex", "futex_waitv",
-    "futex_wake", "futex_wait", "set_robust_list", "set_tid_address", "rseq", "arch_prctl", "set_thread_area",
-    "get_thread_area", "rt_sigaction", "rt_sigprocmask", "rt_sigpending", "rt_sigreturn", "rt_sigsuspend",
-    "rt_sigtimedwait", "sigaltstack", "sigreturn", "restart_syscall", "pause", "alarm", "kill", "tgkill",
-    "signalfd4", "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time",
-    "times", "getitimer", "setitimer", "timer_create", "timer_delete", "timer_getoverrun", "timer_gettime",
-    "timer_settime", "timerfd_create", "timerfd_gettime", "timerfd_settime", "getpid", "getppid", "gettid",
-    "getuid", "geteuid", "getgid", "getegid", "getgroups", "getresuid", "getresgid", "getpgid", "getpgrp",
-    "getsid", "getpriority", "getrlimit", "getrusage", "setrlimit", "getcpu", "capget", "uname", "sysinfo",
-    "sched_yield", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_getattr",
-    "sched_get_priority_max", "sched_get_priority_min", "poll", "ppoll", "select", "pselect6", "epoll_create",
-    "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd", "eventfd2", "pipe",
-    "pipe2", "socketpair", "wait4", "waitid", "getrandom", "exit", "exit_group",
+    "access", "faccessat", "faccessat2", "getdents", "getdents64", "getcwd", "chdir", "fchdir", "umask",
+    "fsync", "fdatasync", "ftruncate", "fadvise64", "fallocate", "readahead", "copy_file_range", "sendfile",
+    "brk", "mmap", "munmap", "mremap", "mprotect", "madvise", "mincore", "msync", "mlock", "mlock2", "munlock",
+    "membarrier", "futex", "futex_waitv", "futex_wake", "futex_wait", "set_robust_list", "set_tid_address",
+    "rseq", "arch_prctl", "set_thread_area", "get_thread_area", "rt_sigaction", "rt_sigprocmask",
+    "rt_sigpending", "rt_sigreturn", "rt_sigsuspend", "rt_sigtimedwait", "sigaltstack", "sigreturn",
+    "restart_syscall", "pause", "alarm", "kill", "tgkill", "signalfd4", "nanosleep", "gettimeofday", "time",
+    "times", "getitimer", "setitimer", "timer_delete", "timer_getoverrun", "timer_gettime", "timer_settime",
+    "timerfd_create", "timerfd_gettime", "timerfd_settime", "getpid", "getppid", "gettid", "getuid", "geteuid",
+    "getgid", "getegid", "getgroups", "getresuid", "getresgid", "getpgrp", "getrlimit", "getrusage",
+    "setrlimit", "getcpu", "sched_yield", "sched_get_priority_max", "sched_get_priority_min", "poll", "ppoll",
+    "select", "pselect6", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait",
+    "epoll_pwait2", "eventfd", "eventfd2", "pipe", "pipe2", "socketpair", "wait4", "waitid", "getrandom",
+    "exit", "exit_group",
 )  # fmt: skip
 _OPENING = ("open", "openat")
+_ABOUT_A_PROCESS = ("getpgid", "getsid", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_getattr")
+"""Allowed about the caller alone (pid 0): of other numbers they tell which processes there are."""
+_ON_A_CLOCK = ("clock_gettime", "clock_getres", "clock_nanosleep", "timer_create")
+_CLOCK_OF_A_PROCESS = 0xFFFFFFF0
+"""Bits of a clock's number that are clear for those of the machine; others hold a process's number, inverted."""
+_CPU_OF_THE_CALLER = 0xFFFFFFF8
 _NEW_NAMESPACES = 0x7E020080
 """Every CLONE_NEW* bit, time included."""
 _CLONE_THREAD = 0x10000
@@ -39,9 +43,10 @@ _PRCTL_OPTIONS = (3, 15, 16, 39, 0x53564D41)
 """Get dumpable, set and get name, get no_new_privs, name a mapping."""
 _FCNTL_COMMANDS = (
     *(fcntl.F_DUPFD, fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL, fcntl.F_SETFL),
-    *(fcntl.F_GETLK, fcntl.F_SETLK, fcntl.F_SETLKW, fcntl.F_DUPFD_CLOEXEC, 1032),
+    *(fcntl.F_DUPFD_CLOEXEC, 1032),
 )
-"""No F_SETOWN and F_SETSIG: they make the kernel send any signal to any process of the same uid."""
+"""No F_SETOWN and F_SETSIG: they make the kernel send any signal to any process of the same uid. No locks, as no flock
+above: no file may be written here, and on the machine's own files they would reach other programs."""
 _IOCTL_REQUESTS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """Terminal settings and size (isatty), bytes waiting, non-blocking, close-on-exec on and off."""
 
@@ -87,6 +92,12 @@ def build(open_files: bool) -> Filter:
     allow("clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CLONE_THREAD | _NEW_NAMESPACES, _CLONE_THREAD))
     # Of another process this would change the limits, for instance those of the zygote.
     allow("prlimit64", equals(0, 0))
+    for name in _ABOUT_A_PROCESS:
+        allow(name, equals(0, 0))
+    allow("getpriority", equals(1, 0))
+    for name in _ON_A_CLOCK:
+        allow(name, pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CLOCK_OF_A_PROCESS, 0))
+        allow(name, pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CPU_OF_THE_CALLER, _CPU_OF_THE_CALLER))
     for option in _PRCTL_OPTIONS:
         allow("prctl", equals(0, option))
     for command in _FCNTL_COMMANDS:

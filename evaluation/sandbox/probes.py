@@ -15,7 +15,7 @@ from evaluation.sandbox.supervisor import Job, Result
 LIMITS = Limits(cpu_s=3, wall_s=10.0)
 
 PROGRAM = """
-import ctypes, os, signal, socket, sys
+import ctypes, os, signal, socket, sys, time
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -104,10 +104,55 @@ def gain_privileges():
 def inherit_environment():
     return bool(set(os.environ) - {"PYTHONHASHSEED", "LC_CTYPE", "PWD"})
 
+def see_other_process():
+    others = [os.getppid(), 1]
+    seen = [lambda p: os.sched_getaffinity(p), lambda p: os.getpgid(p), lambda p: os.getsid(p),
+            lambda p: os.getpriority(os.PRIO_PROCESS, p), lambda p: time.clock_gettime((~p << 3) | 2)]
+    for look in seen:
+        for other in others:
+            try:
+                look(other)
+                return True
+            except OSError:
+                pass
+    return False
+
+def lock_host_file():
+    import fcntl
+    with open(os.__file__) as file:
+        for lock in (lambda: fcntl.flock(file, fcntl.LOCK_SH), lambda: fcntl.lockf(file, fcntl.LOCK_SH)):
+            try:
+                lock()
+                return True
+            except OSError:
+                pass
+    return False
+
+def measure_machine():
+    if libc.uname(ctypes.create_string_buffer(1024)) == 0 or libc.sysinfo(ctypes.create_string_buffer(1024)) == 0:
+        return True
+    return os.statvfs("/").f_blocks > 0
+
+def follow_link():
+    return bool(os.readlink("/proc/self/exe"))
+
+def list_packages():
+    folder = os.path.dirname(os.__file__)
+    above = os.path.dirname(folder)
+    for name in ("site-packages", "dist-packages", "../python3/dist-packages", "python3/dist-packages"):
+        for start in (folder, above):
+            try:
+                if os.listdir(os.path.join(start, name)):
+                    return True
+            except OSError:
+                pass
+    return False
+
 PROBES = [read_host_file, list_processes, list_root, write_tmp, write_shared_memory, change_file_mode,
 internet_socket,
           unix_socket, fork, execute, signal_parent, signal_group, aim_signal, limit_parent, user_namespace,
-          trace, memory_file, allocate, be_root, keep_groups, gain_privileges, inherit_environment]
+          trace, memory_file, allocate, be_root, keep_groups, gain_privileges, inherit_environment,
+          see_other_process, lock_host_file, measure_machine, follow_link, list_packages]
 
 def probe(names, root_names):
     global ROOT_NAMES

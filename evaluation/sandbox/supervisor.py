@@ -92,7 +92,13 @@ def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[i
 
 
 def _job_file(stack: contextlib.ExitStack, job: Job) -> int:
-    content = {"code": job.program, "entry": job.entry_point, "prompt": job.prompt, "test": job.test}
+    # In a file, Python passes over a byte order mark; in a text that it is given, it would be a syntax error.
+    content = {
+        "code": job.program.removeprefix("\ufeff"),
+        "entry": job.entry_point,
+        "prompt": job.prompt,
+        "test": job.test,
+    }
     descriptor = _keep(stack, os.memfd_create("job"))
     codec.write(descriptor, json.dumps({**content, "in_guest": job.in_guest}).encode())
     os.lseek(descriptor, 0, os.SEEK_SET)

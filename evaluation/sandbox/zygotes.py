@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
+import secrets
 import socket
 import subprocess
 from dataclasses import dataclass, field
@@ -19,12 +21,14 @@ from evaluation.sandbox.tiers import Tier
 
 _START_S = 20.0
 _ANSWER_S = 10.0
-_SHARED_SLACK = 128
+_ROUND = 32
+_SHARED_SLACK = 96
 """Threads that others of the same uid may start after a zygote without taking them from a candidate (tier landlock)."""
 MARK = "bassline-sandbox-of-"
 _LOADER = """
 import json, socket, sys, types
 control = socket.socket(fileno=int(sys.argv[1]))
+del sys.argv[1:], sys.orig_argv[1:]
 boot = json.loads(control.recv(1 << 20))
 for name, text in boot["sources"]:
     module = types.ModuleType(name)
@@ -69,7 +73,8 @@ class Zygote:
                 self._control.close()
                 raise ZygoteError(f"cannot start: {error}") from error
         if not self.tier.namespaces:
-            self.other_threads = _threads_of_uid() + _SHARED_SLACK
+            # Programs can read their limit: a round number tells less of what else runs here.
+            self.other_threads = -(-_threads_of_uid() // _ROUND) * _ROUND + _SHARED_SLACK
         try:
             policy = filters.build(self.tier.open_files)
             self._boot(policy)
@@ -163,14 +168,22 @@ class Slot:
 
 
 def mark() -> str:
-    """Return what the command lines of this process's zygotes, and of all that they fork, hold and no other has."""
-    return f"{MARK}{os.getpid()}."
+    """Return what the command lines of this process's zygotes, and of all that they fork, hold and no other has.
+
+    It is drawn, not the process's number: a program under test can read its own command line in its memory.
+    """
+    return _drawn_mark(os.getpid())
+
+
+@functools.cache
+def _drawn_mark(_process: int) -> str:
+    return f"{MARK}{secrets.token_hex(8)}."
 
 
 def _sources(role: str) -> list[tuple[str, str]]:
     package = "evaluation.sandbox.inside"
     folder = resources.files(package)
-    names = ("codec", "hardening", role, "zygote")
+    names = ("codec", "hardening", "semaphores", role, "zygote")
     parents = [("evaluation", ""), ("evaluation.sandbox", ""), (package, "")]
     return parents + [(f"{package}.{name}", (folder / f"{name}.py").read_text("utf-8")) for name in names]
 

@@ -6,10 +6,13 @@ most of the steps before it. Any step that fails raises OSError, and the process
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
+import importlib
 import os
+import posix
 import resource
 import signal
 import struct
@@ -75,8 +78,8 @@ def _rules(trees: Sequence[str], hidden: Sequence[str]) -> list[tuple[str, int]]
         if tree in hidden:
             continue
         if Path(tree).is_dir() and any(path.startswith(tree.rstrip("/") + "/") for path in hidden):
-            # Landlock cannot take a folder out of a tree: name its neighbours one by one instead.
-            rules.append((tree, _READ_DIR))
+            # Landlock cannot take a folder out of a tree: name its neighbours one by one instead. The folder above
+            # cannot be listed then; `importlib` remembers what it saw there before (see `list_import_path`).
             rules.extend(_rules([str(entry) for entry in Path(tree).iterdir()], hidden))
         elif Path(tree).is_dir():
             rules.append((tree, _READ_FILE | _READ_DIR))
@@ -97,12 +100,29 @@ def _add_rule(ruleset: int, path: str, allowed: int) -> None:
         os.close(descriptor)
 
 
+def list_import_path() -> None:
+    """Let importlib read the folders on sys.path, whose lists it keeps while their times do not change."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("no_such_module_in_any_folder")
+
+
+def hide_machine() -> None:
+    """Make os.uname tell the kind of system alone; a filter then denies the call that tells name and kernel."""
+    neutral = (os.uname().sysname, "localhost", "", "", os.uname().machine)
+    facts = os.uname_result(neutral)
+    posix.uname = os.uname = lambda: facts
+
+
 def place_descriptors(output: int, rest: Sequence[int]) -> None:
-    """Put `output` on 1 and 2 and `rest` on 3, 4, ...; close everything else but 0."""
-    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 100) for descriptor in (output, output, *rest)]
-    for target, source in enumerate(high, start=1):
+    """Put an empty input on 0, `output` on 1 and 2, `rest` on 3, 4, ...; close everything else.
+
+    The input is opened anew: flags and locks of an open file outlive the process if another has the same open file.
+    """
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 100) for descriptor in (nothing, output, output, *rest)]
+    for target, source in enumerate(high):
         os.dup2(source, target)
-    os.closerange(len(high) + 1, 4096)
+    os.closerange(len(high), 4096)
 
 
 def resolve_limits(limits: dict[str, int]) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ import signal
 import socket
 from typing import Any
 
-from evaluation.sandbox.inside import hardening
+from evaluation.sandbox.inside import hardening, semaphores
 
 
 def main(control: socket.socket, settings: dict[str, Any]) -> None:
@@ -30,6 +30,9 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     for name in settings["preload"]:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    hardening.list_import_path()
+    hardening.hide_machine()
+    semaphores.install()
     role = importlib.import_module("evaluation.sandbox.inside." + settings["role"])
     abi = hardening.landlock_abi() if settings["landlock"] else 0
     ruleset = hardening.landlock_ruleset(abi, settings["trees"], settings["hidden"]) if abi else None

@@ -1,0 +1,166 @@
+"""What a statement at the top of a program does to it when it runs, told from its text alone.
+
+An answer may hold, after the function it was asked for, what that function needs (a loop that fills a table) and
+what only shows it at work (calls, prints, input). Both are statements; their effects tell them apart.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import symtable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from evaluation.source import FILENAME, bound_names
+
+_BUILTINS = frozenset(dir(builtins))
+_CHANGING_BUILTINS = {"setattr", "delattr", "next"}
+_ENDING_CALLS = {"input", "exit", "quit", "breakpoint", "_exit"}
+_DEMONSTRATING_MODULES = {"unittest", "doctest", "pytest", "timeit", "cProfile"}
+_SETTINGS = {"setrecursionlimit", "set_int_max_str_digits", "stack_size", "seed"}
+"""Functions of modules that are called for what they change there."""
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+
+
+@dataclass(slots=True)
+class Effects:
+    """Names of the module that a statement reads (its functions' bodies included), binds, and whose objects it may
+    change; `sets` a limit or a seed; `demonstrates`: it calls the function asked for, waits for input, asserts, ends
+    the program."""
+
+    reads: set[str] = field(default_factory=set)
+    binds: set[str] = field(default_factory=set)
+    changes: set[str] = field(default_factory=set)
+    sets: bool = False
+    demonstrates: bool = False
+
+    @property
+    def provides(self) -> set[str]:
+        """The names that have another value or content afterwards."""
+        return self.binds | self.changes
+
+
+class Program:
+    """The effects of a program's top statements, those of the functions they call included."""
+
+    def __init__(self, body: list[ast.stmt], entry_point: str) -> None:
+        self._entry = entry_point
+        imports = [n for n in body if isinstance(n, ast.Import)]
+        self._modules = {name for node in imports for name in bound_names(node)}
+        self._functions = {node.name: node for node in body if isinstance(node, _Function)}
+        self._called: dict[str, Effects] = {}
+
+    def effects(self, node: ast.stmt) -> Effects:
+        """What happens when this statement runs."""
+        effects = Effects(reads=names_read(node), binds=bound_names(node))
+        if not isinstance(node, DEFINITIONS):
+            loop_targets = self._act([node], effects)
+            effects.demonstrates |= self._entry in loop_targets
+            shown = any(isinstance(n, ast.Name) and n.id == self._entry and _is_load(n) for n in _walk([node]))
+            rebinds = isinstance(node, ast.Assign | ast.AnnAssign)
+            effects.demonstrates |= shown and not rebinds and self._entry not in effects.changes
+        return effects
+
+    def _act(self, nodes: Iterable[ast.AST], effects: Effects) -> set[str]:
+        """Add what these nodes do; return the names that loops and with-blocks bind on their way."""
+        passing: set[str] = set()
+        for node in _walk(nodes):
+            match node:
+                case ast.Assert():
+                    effects.demonstrates = True
+                case ast.For() | ast.AsyncFor():
+                    passing |= _stored(node.target)
+                    effects.binds |= {name for inner in node.body for name in bound_names(inner)}
+                case ast.While():
+                    effects.binds |= {name for inner in node.body for name in bound_names(inner)}
+                case ast.withitem(optional_vars=ast.expr() as target):
+                    passing |= _stored(target)
+                case ast.Subscript() | ast.Attribute() if not _is_load(node):
+                    effects.changes |= _root(node)
+                case ast.Attribute(attr="stdin"):
+                    effects.demonstrates = True
+                case ast.Compare(left=ast.Name(id="__name__")):
+                    effects.demonstrates = True
+                case ast.Call():
+                    self._call(node, effects)
+        return passing
+
+    def _call(self, node: ast.Call, effects: Effects) -> None:
+        name = node.func.id if isinstance(node.func, ast.Name) else None
+        attribute = node.func.attr if isinstance(node.func, ast.Attribute) else None
+        root = _root(node.func)
+        effects.demonstrates |= (name or attribute) in _ENDING_CALLS or name == self._entry
+        effects.demonstrates |= bool(root & _DEMONSTRATING_MODULES)
+        effects.sets |= (name or attribute) in _SETTINGS
+        if attribute is not None:
+            effects.changes |= root - self._modules
+        if name is None or name not in _BUILTINS or name in _CHANGING_BUILTINS:
+            effects.changes |= {a.id for a in node.args if isinstance(a, ast.Name)} - {self._entry}
+        if name in self._functions:
+            called = self._of_call(name)
+            effects.changes |= called.provides
+            effects.demonstrates |= called.demonstrates
+
+    def _of_call(self, name: str) -> Effects:
+        """What a call of the program's own function does outside of it."""
+        if name not in self._called:
+            self._called[name] = effects = Effects()  # also what a recursive call finds
+            function = self._functions[name]
+            self._act(function.body, effects)
+            shared = names_read(function)
+            declared = {n for node in _walk(function.body) if isinstance(node, ast.Global) for n in node.names}
+            effects.changes &= shared | declared
+            effects.binds = declared
+        return self._called[name]
+
+
+def names_read(node: ast.stmt) -> set[str]:
+    """Names of the module that a statement reads when it runs or that the functions in it read later."""
+    try:
+        tables = [symtable.symtable(ast.unparse(node), FILENAME, "exec")]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and _is_load(n)}
+    found: set[str] = set()
+    for table in tables:
+        tables += table.get_children()
+        at_top = table.get_type() == "module"
+        found |= {s.get_name() for s in table.get_symbols() if s.is_referenced() and (at_top or s.is_global())}
+    return found
+
+
+def is_builtin(name: str) -> bool:
+    """Whether every program knows the name."""
+    return name in _BUILTINS or name in ("__name__", "__file__", "__doc__")
+
+
+def _walk(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes that run with the statement: not the bodies of the functions it defines."""
+    todo = list(nodes)
+    while todo:
+        node = todo.pop()
+        if not isinstance(node, _Function):
+            yield node
+            todo.extend(ast.iter_child_nodes(node))
+
+
+def _is_load(node: ast.Name | ast.Attribute | ast.Subscript) -> bool:
+    return isinstance(node.ctx, ast.Load)
+
+
+def _stored(target: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+
+
+def _root(node: ast.AST) -> set[str]:
+    """The name that an expression such as a.b[0].c() starts from."""
+    while True:
+        match node:
+            case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Call(func=inner):
+                node = inner
+            case ast.Name(id=name):
+                return {name}
+            case _:
+                return set()

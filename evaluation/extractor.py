@@ -1,0 +1,145 @@
+"""Extraction in a process of its own, which can be killed.
+
+Python's parser runs over text that nobody has read. It may take long over it while it holds the interpreter's lock, so
+that every other thread of the worker stands still, and deep nesting has ended whole interpreters. Here it can end
+only a small process: the kernel kills that at a limit of CPU time, and the next answer gets a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from evaluation.datasets import Task
+from evaluation.extraction import Extraction, unread
+from evaluation.prompting import Mode
+
+CPU_S = 0.75
+"""CPU time for one answer. Real answers take milliseconds; on the text that costs most, extraction's own bound of what
+it reads ends it before this limit does, so that the machine's speed does not decide how an answer is read."""
+WALL_S = 60.0
+"""For a process that waits or was stopped: CPU time does not pass there."""
+MEMORY_BYTES = 2**30
+_ROOT = Path(__file__).resolve().parents[1]
+_READY = b"ready\n"
+_SERVE = "from evaluation.extractor import serve; serve()"
+
+
+class Extractor:
+    """`extract` of `evaluation.extraction` for hostile text. Safe to use from many threads and after a fork.
+
+    It keeps one process, started on first use; `close` ends it, and so does the end of this process.
+    """
+
+    def __init__(self, cpu_s: float = CPU_S, wall_s: float = WALL_S) -> None:
+        self._cpu_s = cpu_s
+        self._wall_s = wall_s
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def extract(self, task: Task, raw: str, mode: Mode) -> Extraction:
+        """The program in a raw answer; where reading it takes too long or ends the process, the answer unread.
+
+        Its `version` then says so. Raises OSError where no process can be started.
+        """
+        content = {"task": {**asdict(task), "test": "", "canonical_solution": ""}, "raw": raw, "mode": mode}
+        with self._ours():
+            found = self._ask(json.dumps(content).encode() + b"\n")
+        return unread(task, raw, mode) if found is None else found
+
+    def close(self) -> None:
+        """End the process; a later answer starts a new one."""
+        with self._ours():
+            self._end()
+
+    @contextlib.contextmanager
+    def _ours(self) -> Iterator[None]:
+        if self._owner != os.getpid():  # a copy made by fork: the process and a lock held there are the other's
+            self._lock, self._owner, self._process = threading.Lock(), os.getpid(), None
+        with self._lock:
+            yield
+
+    def _ask(self, request: bytes) -> Extraction | None:
+        if self._process is None or self._process.poll() is not None:
+            self._end()
+            self._process = self._start()
+            if self._line(self._process) != _READY:
+                self._end()
+                raise OSError("the process that reads answers does not start")
+        process = self._process
+        assert process.stdin is not None
+        try:
+            process.stdin.write(request)
+            process.stdin.flush()
+            answer = self._line(process)
+        except OSError:
+            answer = b""
+        if not answer.endswith(b"\n"):
+            self._end()
+            return None
+        return Extraction(**json.loads(answer))
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        # None of the service's variables, which hold secrets, but one that some interpreters need to start.
+        needed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+        return subprocess.Popen(
+            [sys.executable, "-s", "-P", "-B", "-c", _SERVE, str(self._cpu_s)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+            env={**needed, "PYTHONPATH": str(_ROOT)},
+        )  # fmt: skip
+
+    def _line(self, process: subprocess.Popen[bytes]) -> bytes:
+        """What the process writes, up to the end of the line, of the process or of the time."""
+        assert process.stdout is not None
+        line, deadline = b"", time.monotonic() + self._wall_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while not line.endswith(b"\n") and selector.select(max(0.0, deadline - time.monotonic())):
+                data = os.read(process.stdout.fileno(), 2**16)
+                if not data:
+                    break
+                line += data
+        return line
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            with contextlib.suppress(OSError), self._process:  # what it had not yet read is lost with it
+                self._process = None
+
+
+def serve() -> None:
+    """What the process does: one answer a line, until there are no more."""
+    import resource  # noqa: PLC0415  (Unix alone has it and signal.setitimer; the parent needs neither)
+    import signal  # noqa: PLC0415
+
+    from evaluation.extraction import extract  # noqa: PLC0415
+
+    cpu_s = float(sys.argv[1])
+    for limit, wanted in ((resource.RLIMIT_AS, MEMORY_BYTES), (resource.RLIMIT_CORE, 0)):
+        hard = resource.getrlimit(limit)[1]
+        value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(limit, (value, value))
+    # Not handled here, so that the signal ends the process at once, also inside the parser.
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.stdout.buffer.write(_READY)
+    sys.stdout.buffer.flush()
+    for line in sys.stdin.buffer:
+        signal.setitimer(signal.ITIMER_PROF, cpu_s)
+        request = json.loads(line)
+        found = extract(Task(**request["task"]), request["raw"], request["mode"])
+        answer = json.dumps({"program": found.program, "how": found.how, "version": found.version})
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        sys.stdout.buffer.write(answer.encode() + b"\n")
+        sys.stdout.buffer.flush()

@@ -1,0 +1,56 @@
+"""What stands between a model's text and the code in it, taken away line by line: thoughts, odd spaces, prompts.
+
+Every function here takes time that is linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+
+_THOUGHTS = ("think", "thinking", "reasoning")
+_SPACES = {
+    **dict.fromkeys(map(ord, "\u00a0\u1680\u2007\u202f\u205f\u3000"), " "),
+    **dict.fromkeys(range(0x2000, 0x200B), " "),
+}
+_NO_WIDTH = dict.fromkeys(map(ord, "\ufeff\u200b\u2060"))
+_PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.)(?: |$)")
+_TYPED_FUNCTION = re.compile(r"[ \t]*>>> (?:async )?def ")
+_FENCE_START = re.compile(r" {0,3}(?:```|~~~)")
+
+
+def unix_lines(text: str) -> str:
+    """The text with line ends as Python has them."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def answer_of(text: str) -> str:
+    """The text without a byte order mark and without what the model marked as its thoughts, ended or not."""
+    text = text.removeprefix("\ufeff")
+    for tag in _THOUGHTS:
+        opening, closing = f"<{tag}>", f"</{tag}>"
+        head, ended, tail = text.rpartition(closing)
+        if ended:
+            # Some chat templates open the thoughts in the prompt: then the text has the end alone.
+            text = head.partition(opening)[0] + tail if _opens_line(head, opening) else tail
+        if _opens_line(text, opening):
+            text = text.partition(opening)[0]
+    return text
+
+
+def _opens_line(text: str, tag: str) -> bool:
+    before, found, _ = text.partition(tag)
+    return bool(found) and not before.rpartition("\n")[2].strip()
+
+
+def with_plain_spaces(text: str) -> str:
+    """The text with an ordinary space for every other kind and none of no width; strings in it change too."""
+    return text.translate(_SPACES | _NO_WIDTH)
+
+
+def without_interpreter_prompts(text: str) -> str:
+    """Of an interpreter's session in which a function was typed: the code and the fences; any other text unchanged."""
+    lines = text.split("\n")
+    if not any(_TYPED_FUNCTION.match(line) for line in lines):
+        return text
+    kept = [line for line in lines if _PROMPT.match(line) or _FENCE_START.match(line)]
+    return "\n".join(_PROMPT.sub("", line, count=1) for line in kept) + "\n"
