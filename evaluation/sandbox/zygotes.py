@@ -170,7 +170,7 @@ def mark() -> str:
 def _sources(role: str) -> list[tuple[str, str]]:
     package = "evaluation.sandbox.inside"
     folder = resources.files(package)
-    names = ("codec", "hardening", role, "zygote")
+    names = ("shared", "plain", "codec", "exceptions", "hardening", role, "zygote")
     parents = [("evaluation", ""), ("evaluation.sandbox", ""), (package, "")]
     return parents + [(f"{package}.{name}", (folder / f"{name}.py").read_text("utf-8")) for name in names]
 
