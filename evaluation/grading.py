@@ -25,7 +25,7 @@ STATUSES: tuple[Status, ...] = Status.__args__  # type: ignore[attr-defined]
 Trust = Literal["proxy", "in-guest"]
 MAX_PROGRAM_BYTES = 4 * 2**20
 _ATTEMPTS = 3
-_ENTRY = "__bassline_check__"
+_ENTRY, _OWN = "__bassline_check__", "__bassline_builtins__"
 
 
 class Task(Protocol):
@@ -169,5 +169,7 @@ def prepare(program: str, task: Task) -> tuple[Job, Trust]:
 
 
 def _in_guest(program: str, task: Task) -> Job:
-    whole = f"{program}\n{task.test}\ndef {_ENTRY}():\n    check({task.entry_point})\n"
+    # The test is a text of its own there: neither can change how the other is read.
+    test = f"{_OWN}.exec({_OWN}.compile({task.test!r}, '<test>', 'exec', dont_inherit=True), {_OWN}.globals())"
+    whole = f"{program}\nimport builtins as {_OWN}\n{test}\ndef {_ENTRY}():\n    check({task.entry_point})\n"
     return Job(whole, _ENTRY, "", "def check(candidate):\n    candidate()\n", in_guest=True)

@@ -33,7 +33,7 @@ class _Ended(BaseException):
 
 
 class Proxy:
-    """Stands for the candidate's function in the test. `names` are those of the prompt and the test."""
+    """Stands for the candidate's function in the test. `names` are those of the prompt."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         self.calls = 0
@@ -47,38 +47,33 @@ class Proxy:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the candidate's value for these arguments, or raise its exception."""
         self.returned.clear()
-        message = self._sync()
-        try:
-            message["args"] = codec.encode(list(args), self._shared)
-            message["kw"] = codec.encode(kwargs, self._shared)
-        except CodecError as error:
-            raise self.end(OBSTACLE, f"the test passes an argument that cannot cross: {error}") from None
         self.calls += 1
-        value = self._ask(message)["ret"]
+        value = self._ask({"args": list(args), "kw": kwargs})["ret"]
         self.returned.append(value)
         return value
 
     def _items(self, number: int) -> Generator[Any, None, Any]:
         """Yield the items of an iterator of the guest, each fetched when it is asked for."""
         while True:
-            reply = self._ask({**self._sync(), "next": number})
+            reply = self._ask({"next": number})
             if "end" in reply:
                 return reply["end"]
             yield reply["ret"]
 
-    def _sync(self) -> dict[str, Any]:
-        """Return the start of a message: what the test changed, and what it no longer holds."""
-        self._messages += 1
-        changes = codec.encode_changes(self._shared)
-        return {"id": self._messages, "unused": self._shared.drop_unused(), "changes": changes}
+    def _ask(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Send values, with what the test changed and no longer holds; return the reply, `ret` or `end` decoded.
 
-    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Send a message and return the reply, `ret` or `end` decoded; raise the candidate's exception."""
-        self._shared.mark()
+        Raises the candidate's exception.
+        """
+        self._messages += 1
         try:
+            changes = codec.encode_changes(self._shared)
+            message = {"id": self._messages, "changes": changes, "unused": self._shared.drop_unused()}
+            message |= {name: codec.encode(value, self._shared) for name, value in values.items()}
             frame = codec.dump(message)
         except CodecError as error:
-            raise self.end(OBSTACLE, f"the test passes an argument that cannot cross: {error}") from None
+            raise self.end(OBSTACLE, f"the test passes a value that cannot cross: {error}") from None
+        self._shared.mark()
         self.send(frame)
         reply = self.receive()
         if type(reply.get("id")) is not int or reply["id"] != self._messages:
@@ -171,7 +166,7 @@ def _load_test(job: dict[str, Any]) -> dict[str, Any]:
             break
         except SyntaxError:
             continue
-    proxy = namespace[job["entry"]] = Proxy(namespace)
+    proxy = namespace[job["entry"]] = Proxy(dict(namespace))
     exec(compile(job["test"], "<test>", "exec"), namespace)
     if not callable(namespace.get("check")):
         raise NameError("it defines no function check(candidate)")

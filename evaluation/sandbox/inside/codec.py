@@ -13,6 +13,7 @@ import os
 import struct
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from evaluation.sandbox.inside.plain import (
@@ -53,14 +54,13 @@ def decode(form: Any, shared: Shared | None = None) -> Any:
 def encode_changes(shared: Shared) -> list[list[Any]]:
     """Return [number, form] of each object that holds something else than at the last mark.
 
-    One that now holds what is not plain data is left out: the other side goes on with what it knows.
+    The side that lends its objects lends here whatever it put into one and is no plain data; on the other side that
+    raises CodecError.
     """
     changes: list[list[Any]] = []
     for number, item in shared.changed():
-        try:
-            changes.append([number, _whole(lambda writer, item=item: writer.content(item, 0), shared)])  # type: ignore[misc]
-        except CodecError:
-            continue
+        content = partial(_Writer.content, item=item, depth=0)
+        changes.append([number, _whole(content, shared, lend_all=True)])
     return changes
 
 
@@ -135,15 +135,19 @@ _to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _from_json = json.JSONDecoder(parse_int=_parse_int, parse_float=_refuse, parse_constant=_refuse).decode
 
 
-def _whole(write_one: Callable[[_Writer], Any], shared: Shared) -> Any:
+def _whole(write_one: Callable[[_Writer], Any], shared: Shared, lend_all: bool = False) -> Any:
     count = shared.count
     try:
-        return write_one(_Writer(shared))
+        return write_one(_Writer(shared, lend_all))
     except BaseException as error:
         shared.cut(count)
         if isinstance(error, RecursionError):
             raise CodecError("the value is nested deeper than this process can follow") from None
         raise
+
+
+class Opaque:
+    """Something of the candidate that is no plain data, in an object that the test handed over: equal to nothing."""
 
 
 class _Walk:
@@ -162,7 +166,11 @@ class _Walk:
 
 
 class _Writer(_Walk):
-    """One value on its way out."""
+    """One value on its way out. `lend_all`: what is no plain data crosses as a number, if this side lends at all."""
+
+    def __init__(self, shared: Shared, lend_all: bool) -> None:
+        super().__init__(shared)
+        self._lends = lend_all and shared.lends
 
     def walk(self, item: Any, depth: int) -> Any:
         """Return the form of a value."""
@@ -178,14 +186,14 @@ class _Writer(_Walk):
                 return self._object(item, depth)
             write_one = next((WRITERS[base] for base in kind.__mro__ if base in WRITERS), None)
         if write_one is None:
-            raise CodecError(f"a value of type {kind.__name__!s:.80} is not plain data")
+            return self._object(item, depth)
         return write_one(item, lambda part: self.walk(part, depth + 1))
 
     def content(self, item: Any, depth: int) -> Any:
         """Return the form of what a mutable object holds."""
         base: Any = base_of(type(item))
         if base is None:
-            return {"iterator": None}
+            return {"iterator" if _is_iterator(type(item)) else "opaque": None}
         if base is list:
             return self._list(list(list.__iter__(item)), depth)
         if base is bytearray:
@@ -203,8 +211,9 @@ class _Writer(_Walk):
         number = self._shared.number(item)
         if number is not None:
             return {"ref": number}
-        if not self._shared.lends and base_of(type(item)) is None:
-            raise CodecError(f"a value of type {type(item).__name__!s:.80} is not plain data")
+        kind = type(item)
+        if base_of(kind) is None and not (self._lends or (self._shared.lends and _is_iterator(kind))):
+            raise CodecError(f"a value of type {kind.__name__!s:.80} is not plain data")
         self._shared.add(item)
         return self.content(item, depth)
 
@@ -234,10 +243,10 @@ class _Reader(_Walk):
         tag, body = ("list", form) if type(form) is list else _tagged(form)
         if tag == "ref":
             return self._known(body)
-        if tag == "iterator" and self._shared.borrow is not None:
-            made = self._shared.borrow(self._shared.count)
-            self._shared.add(made)
-            return made
+        if tag in ("iterator", "opaque") and self._shared.borrow is not None:
+            lent: Any = Opaque() if tag == "opaque" else self._shared.borrow(self._shared.count)
+            self._shared.add(lent)
+            return lent
         if tag in _EMPTY:
             made = _EMPTY[tag](body)
             self._shared.add(made)

@@ -65,13 +65,13 @@ def describe(error: BaseException, shared: Shared) -> dict[str, Any]:
         story = "".join(traceback.format_exception(kind, error, trace))
     except BaseException:
         story = ""
-    classes = [[str(base.__module__)[:100], base.__qualname__[:100]] for base in kind.__mro__[:_CLASSES]]
-    return {
-        "exc": [kind.__name__[:100], builtin, text[:TEXT_LIMIT], story[-TEXT_LIMIT:]],
-        "classes": classes,
-        "args": _form(_arguments(error), shared),
-        "state": _form(getattr(error, "__dict__", None), shared),
-    }
+    facts = {"exc": [kind.__name__[:100], builtin, text[:TEXT_LIMIT], story[-TEXT_LIMIT:]]}
+    try:
+        classes = [[str(base.__module__)[:100], str(base.__qualname__)[:100]] for base in kind.__mro__[:_CLASSES]]
+        arguments, state = _arguments(error), vars(error)
+    except BaseException:
+        return facts
+    return {**facts, "classes": classes, "args": _form(arguments, shared), "state": _form(state, shared)}
 
 
 def _arguments(error: BaseException) -> Any:
@@ -100,19 +100,19 @@ def read(reply: Mapping[str, Any]) -> Raised | None:
 def rebuild(raised: Raised, names: Mapping[str, Any], shared: Shared) -> BaseException:
     """Return the exception to raise in the test: of the first of its classes that this process knows itself.
 
-    Known are builtin classes, those of standard modules that are loaded here, and those of `names`, which the prompt
-    defines. Raises CodecError for forms that the guest's codec never writes.
+    Known are builtin classes, those of standard modules that are loaded here, and those of `names` that the
+    prompt defines. Raises CodecError for forms that the guest's codec never writes.
     """
     arguments = codec.decode(raised.args, shared)
     state = codec.decode(raised.state, shared)
     kind, exact = _known_class(raised, names)
     if kind is None:
         return CandidateError(raised.summary)
-    error = _make(kind, arguments if type(arguments) is list else [raised.text])
-    if error is None or (not exact and str(error) != raised.text):
-        error = _make(kind, [raised.text]) or CandidateError(raised.summary)
-    if exact and type(state) is dict and all(type(key) is str for key in state):
+    error = _make(kind, arguments) if type(arguments) is list else None
+    if error is not None and exact and type(state) is dict and all(type(key) is str for key in state):
         error.__dict__.update(state)
+    if error is None or (not exact and _text(error) != raised.text):
+        error = _make(kind, [raised.text]) or CandidateError(raised.summary)
     return error
 
 
@@ -124,6 +124,7 @@ def _known_class(raised: Raised, names: Mapping[str, Any]) -> tuple[type[BaseExc
         module, name = entry
         if module == "candidate":
             found = names.get(name)
+            found = found if getattr(found, "__module__", None) == names["__name__"] else None
         elif module == "builtins":
             found = vars(builtins).get(name)
         elif module.partition(".")[0] in sys.stdlib_module_names and module in sys.modules:
@@ -141,7 +142,13 @@ def _make(kind: type[BaseException], arguments: list[Any]) -> BaseException | No
     try:
         error: BaseException = base.__new__(kind, *arguments)
         base.__init__(error, *arguments)
-        str(error)
     except Exception:
         return None
     return error
+
+
+def _text(error: BaseException) -> str | None:
+    try:
+        return str(error)
+    except Exception:
+        return None

@@ -60,9 +60,9 @@ def _load(code: str, entry: str, namespace: dict[str, Any]) -> Any:
 
 def _answer(function: Any, request: dict[str, Any], shared: Shared) -> bytes:
     number = request["id"]
+    codec.decode_changes(request["changes"], shared)
     for unused in request["unused"]:
         shared.drop(unused)
-    codec.decode_changes(request["changes"], shared)
     if "next" in request:
         function, args, kwargs = next, [shared.get(request["next"])], {}
     else:
