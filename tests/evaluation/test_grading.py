@@ -10,7 +10,7 @@ from evaluation.grading import Grader, Verdict, clean
 from evaluation.sandbox import Limits, Sandbox, SandboxUnavailable
 from evaluation.sandbox.crossing import needs_prompt, obstacle
 
-QUICK = Limits(cpu_s=1, wall_s=3.0)
+QUICK = Limits(cpu_s=1, wall_s=30.0)
 
 
 @pytest.fixture(scope="module", params=["bwrap", "landlock"])

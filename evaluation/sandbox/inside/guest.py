@@ -63,10 +63,12 @@ def _answer(function: Any, request: dict[str, Any], shared: Shared) -> bytes:
     codec.decode_changes(request["changes"], shared)
     for unused in request["unused"]:
         shared.drop(unused)
+    kwargs: dict[str, Any] = {}
     if "next" in request:
-        function, args, kwargs = next, [shared.get(request["next"])], {}
+        function, args = next, (shared.get(request["next"]),)
     else:
-        args, kwargs = codec.decode(request["args"], shared), codec.decode(request["kw"], shared)
+        args = codec.decode(request["args"], shared)
+        kwargs = codec.decode(request["kw"], shared) if "kw" in request else kwargs
     shared.mark()
     count = shared.count
     try:
