@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from evaluation.sandbox.inside import codec, exceptions
 from evaluation.sandbox.inside.exceptions import TEXT_LIMIT, Raised
-from evaluation.sandbox.inside.plain import CodecError
+from evaluation.sandbox.inside.plain import CodecError, as_list
 from evaluation.sandbox.inside.shared import Shared
 
 REPLIES_IN, CALLS_OUT, VERDICT_OUT, JOB_IN = 3, 4, 5, 6
@@ -80,18 +80,20 @@ class Proxy:
         if type(reply.get("bad")) is str:
             raise self.end("wrong_answer", reply["bad"])
         facts = exceptions.read(reply)
-        kind = "end" if "end" in reply else "ret"
+        kind = "end" if "end" in reply and "next" in values else "ret"
         if facts is None and kind not in reply:
             raise self.end("forged", "a reply holds no value, no exception")
         try:
             codec.decode_changes(reply.get("changes", []), self._shared)
-            if facts is None:
-                return {kind: codec.decode(reply[kind], self._shared)}
-            raised = exceptions.rebuild(facts, self._names, self._shared)
+            value = None if facts else codec.decode(reply[kind], self._shared)
+            raised = exceptions.rebuild(facts, self._names, self._shared) if facts else None
+            for number in as_list(reply.get("unused", [])):
+                self._shared.drop(number)
         except CodecError as error:
             raise self.end("forged", str(error)) from None
-        finally:
-            self._shared.mark()
+        self._shared.mark()
+        if facts is None or raised is None:
+            return {kind: value}
         self.raised = (raised, facts)
         raise raised
 

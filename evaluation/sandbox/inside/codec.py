@@ -279,7 +279,7 @@ class _Reader(_Walk):
         if tag == "bytearray":
             bytearray.extend(item, read_hex(body))
         elif tag == "list":
-            if set(map(type, body)) <= {int, str, bool, type(None)}:
+            if set(map(type, as_list(body))) <= {int, str, bool, type(None)}:
                 self._count(len(body), depth + 1)
                 list.extend(item, body)
             else:

@@ -59,12 +59,21 @@ def _load(code: str, entry: str, namespace: dict[str, Any]) -> Any:
 
 
 def _answer(function: Any, request: dict[str, Any], shared: Shared) -> bytes:
-    number = request["id"]
     codec.decode_changes(request["changes"], shared)
-    for unused in request["unused"]:
-        shared.drop(unused)
+    for number in request["unused"]:
+        shared.drop(number)
+    try:
+        outcome = _outcome(function, request, shared)
+        return codec.dump({"id": request["id"], **outcome, "unused": shared.drop_unused()})
+    except CodecError as error:
+        return codec.dump({"id": request["id"], "bad": str(error)})
+
+
+def _outcome(function: Any, request: dict[str, Any], shared: Shared) -> dict[str, Any]:
+    """Return what one call, or one step of an iterator, came to, and which of the test's objects it changed."""
+    iterates = "next" in request
     kwargs: dict[str, Any] = {}
-    if "next" in request:
+    if iterates:
         function, args = next, (shared.get(request["next"]),)
     else:
         args = codec.decode(request["args"], shared)
@@ -72,21 +81,15 @@ def _answer(function: Any, request: dict[str, Any], shared: Shared) -> bytes:
     shared.mark()
     count = shared.count
     try:
-        return codec.dump({"id": number, **_outcome(function, args, kwargs, shared)})
-    except CodecError as error:
-        return codec.dump({"id": number, "bad": str(error)})
+        try:
+            kind, value = "ret", function(*args, **kwargs)
+        except StopIteration as end:
+            if not iterates:
+                raise
+            kind, value = "end", end.value
+        return {"changes": codec.encode_changes(shared), kind: codec.encode(value, shared)}
+    except CodecError:
+        raise
     except BaseException as error:
         shared.cut(count)
-        return codec.dump({"id": number, "changes": [], **exceptions.describe(error, shared)})
-
-
-def _outcome(function: Any, args: Any, kwargs: Any, shared: Shared) -> dict[str, Any]:
-    """Return what one call came to, and which of the objects that the test knows it changed."""
-    kind = "ret"
-    try:
-        value = function(*args, **kwargs)
-    except BaseException as error:
-        if function is not next or not isinstance(error, StopIteration):
-            return {"changes": codec.encode_changes(shared), **exceptions.describe(error, shared)}
-        kind, value = "end", error.value
-    return {"changes": codec.encode_changes(shared), kind: codec.encode(value, shared)}
+        return {"changes": codec.encode_changes(shared), **exceptions.describe(error, shared)}

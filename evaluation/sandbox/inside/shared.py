@@ -2,7 +2,8 @@
 
 A value crosses as a copy. So that `is`, a changed argument and two names for one list mean what they mean in one
 process, each side keeps the mutable objects of a judgement under the same numbers: both count them in the order in
-which they are written and read. What changed since the last message crosses with the next one.
+which they are written and read. What changed since the last message crosses with the next one. An object that either
+side no longer holds is forgotten by both, so for most programs the table is empty after every call.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ class Shared:
             raise KeyError(number)
         return self._items[number]
 
-    def drop(self, number: int) -> None:
-        """Forget one object."""
-        item = self._items.pop(number, None)
-        self._numbers.pop(id(item), None)
-        self._seen.pop(number, None)
+    def drop(self, number: Any) -> None:
+        """Forget the object of that number, if there is one."""
+        if type(number) is int and number in self._items:
+            self._numbers.pop(id(self._items.pop(number)), None)
+            self._seen.pop(number, None)
 
     def cut(self, count: int) -> None:
         """Take the numbers from `count` on back, after a value that could not be written."""
@@ -74,9 +75,14 @@ class Shared:
                 yield number, item
 
     def drop_unused(self) -> list[int]:
-        """Forget the objects that nobody but this table holds; return their numbers."""
+        """Forget the objects that nobody but this table holds; return their numbers.
+
+        Neither side can change or return them any more. What this side lends stays until the other has no use for it.
+        """
         dropped = []
         for number in list(self._items):  # a container has a lower number than its parts, so one pass is enough
+            if self.lends and base_of(type(self._items[number])) is None:
+                continue
             if sys.getrefcount(self._items[number]) <= _HELD_BY_THE_TABLE_ALONE:
                 self.drop(number)
                 dropped.append(number)

@@ -151,8 +151,6 @@ class Sides:
     def send(self, value, to_guest=True):
         ours, theirs = (self.checker, self.guest) if to_guest else (self.guest, self.checker)
         codec.decode_changes(codec.encode_changes(ours), theirs)
-        for number in ours.drop_unused() if to_guest else ():
-            theirs.drop(number)
         there = codec.decode(codec.parse(codec.dump({"v": codec.encode(value, ours)})[4:])["v"], theirs)
         ours.mark()
         theirs.mark()
@@ -178,14 +176,21 @@ def test_a_change_on_one_side_reaches_the_object_of_the_other(value):
     assert same(there, value)
 
 
-def test_what_the_test_no_longer_holds_is_forgotten_on_both_sides():
+def test_what_nobody_but_the_table_holds_is_forgotten():
     sides = Sides()
     kept = [[1]]
     sides.send(kept)
     sides.send([[2], {3: []}])
-    sides.send(None)
-    assert set(sides.checker._items) == set(sides.guest._items) == {0, 1}
+    assert sides.checker.drop_unused() == [2, 3, 4, 5]
+    assert set(sides.checker._items) == {0, 1}
     assert sides.checker.number(kept) == 0
+
+
+def test_what_is_lent_is_kept_for_the_other_side():
+    sides = Sides()
+    sides.send([[1], iter([])], to_guest=False)
+    assert sides.guest.drop_unused() == [0, 1]
+    assert set(sides.guest._items) == {2}
 
 
 def test_what_is_no_plain_data_in_an_argument_is_equal_to_nothing_and_can_be_handed_back():
@@ -305,6 +310,7 @@ def test_frames_outside_the_grammar_are_refused(body):
         {"defaultdict": ["eval", []]},
         {"defaultdict": [[], []]},
         {"Counter": 5},
+        {"list": None},
         {"dict_items": [1]},
         {"dict_keys": [1, 1]},
         {"memoryview": 5},

@@ -43,6 +43,10 @@ PASSED, WRONG = ("passed", "proxy"), ("wrong_answer", "proxy")
         ("r = [1]\ndef f(x):\n    return r\n", "a = candidate(1)\na.append(2)\nassert candidate(1) == [1]", WRONG),
         ("acc = []\ndef f(x):\n    acc.append(x)\n    return acc\n",
          "a = candidate(1)\nb = candidate(2)\nassert (a, b) == ([1], [1, 2])", WRONG),
+        ("cache = {}\ndef f(x):\n    return cache.setdefault(x, [x])\n",
+         "a = candidate(1)\ncandidate(1).append(2)\nassert a == [1, 2]", PASSED),
+        ("def f(x):\n    return [x]\n",
+         "all_of_them = [candidate([i]) for i in range(3000)]\nassert all_of_them[2999] == [[2999]]", PASSED),
         # One object under two names.
         ("def f(n):\n    return [[0] * n] * n\n", "g = candidate(2)\ng[0][0] = 1\nassert g == [[1, 0], [0, 0]]", WRONG),
         ("def f(n):\n    return [[0] * n for _ in range(n)]\n",
@@ -125,6 +129,51 @@ def test_a_program_cannot_bring_its_own_value_into_the_guest_judgement(judge):
     """What cannot cross is an obstacle where the test hands it over, and a wrong answer where the program does."""
     program = "class Any:\n    __eq__ = lambda s, o: True\ndef f(x):\n    return Any()\n"
     assert judge(program, "assert candidate(1) == 5") == WRONG
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"ret": 3, "changes": [[0, {"dict": []}]]},
+        {"ret": 3, "changes": [[9, []]]},
+        {"ret": 3, "changes": [[0, {"ref": 0}]]},
+        {"ret": 3, "changes": 5},
+        {"ret": 3, "unused": 5},
+        {"ret": {"ref": 9}},
+        {"end": 3},
+        {"exc": ["X", "ValueError", "", ""], "classes": 5, "args": {"module": "os"}},
+        {"exc": ["X", "ValueError", "", ""], "state": {"list": None}},
+    ],
+    ids=str,
+)
+def test_a_reply_that_no_honest_guest_writes_is_forged(judge, reply):
+    program = (
+        "import json, os, struct\ndef f(x):\n"
+        f"    body = json.dumps({{'id': 1, **{reply!r}}}).encode()\n"
+        "    os.write(4, struct.pack('>I', len(body)) + body)\n    os._exit(0)\n"
+    )
+    assert judge(program, "a = [1]\nassert candidate(a) == 3")[0] == "forged"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "evaluation.sandbox.inside.checker:_Ended",
+        "builtins:eval",
+        "builtins:StopIteration",
+        "os:_exit",
+        "candidate:Proxy",
+    ],
+)
+def test_an_exception_is_made_of_known_exception_classes_only(judge, name):
+    module, _, kind = name.partition(":")
+    reply = {"id": 1, "exc": ["X", "no", "text", ""], "classes": [[module, kind]], "args": [1], "state": None}
+    program = (
+        "import json, os, struct\ndef f(x):\n"
+        f"    body = json.dumps({reply!r}).encode()\n"
+        "    os.write(4, struct.pack('>I', len(body)) + body)\n    os._exit(0)\n"
+    )
+    assert judge(program, "assert all(map(candidate, [1, 2]))") == ("exception", "proxy")
 
 
 def test_a_text_of_the_candidate_is_never_executed_beside_the_test(judge, sandbox):
