@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Literal, Protocol
 
 from evaluation.sandbox.crossing import needs_prompt, obstacle
+from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.sandbox import Sandbox
 from evaluation.sandbox.supervisor import Job, Result
@@ -24,7 +25,7 @@ STATUSES: tuple[Status, ...] = Status.__args__  # type: ignore[attr-defined]
 Trust = Literal["proxy", "in-guest"]
 MAX_PROGRAM_BYTES = 4 * 2**20
 _ATTEMPTS = 3
-_ENTRY = "__bassline_check__"
+_ENTRY, _OWN = "__bassline_check__", "__bassline_builtins__"
 
 
 class Task(Protocol):
@@ -84,10 +85,11 @@ class Grader:
         repeated up to twice, then it is the verdict (`sandbox_error`).
         """
         job, trust = prepare(program, task)
-        refused = _refuse(program)
-        result = refused or self._attempt(job, alone=False)
-        if result.status == "timeout":
-            result = self._attempt(job, alone=True)
+        result = _refuse(program) or self._settled(job)
+        if result.status == OBSTACLE:
+            # Only what the test did while it ran showed that it cannot cross.
+            job, trust = _in_guest(program, task), "in-guest"
+            result = self._settled(job)
         return self._verdict(result, trust)
 
     def judge_many(self, items: Iterable[tuple[str, Task]], workers: int = 2) -> Iterator[tuple[int, Verdict]]:
@@ -107,6 +109,10 @@ class Grader:
                     yield positions.pop(future), future.result()
         finally:
             executor.shutdown(cancel_futures=True)
+
+    def _settled(self, job: Job) -> Result:
+        result = self._attempt(job, alone=False)
+        return self._attempt(job, alone=True) if result.status == "timeout" else result
 
     def _attempt(self, job: Job, alone: bool) -> Result:
         for _ in range(_ATTEMPTS):
@@ -159,5 +165,11 @@ def prepare(program: str, task: Task) -> tuple[Job, Trust]:
     if _obstacle(task.prompt, task.test, task.entry_point) is None:
         prompt = task.prompt if _needs_prompt(task.prompt, task.test, task.entry_point) else ""
         return Job(program, task.entry_point, prompt, task.test), "proxy"
-    whole = f"{program}\n{task.test}\ndef {_ENTRY}():\n    check({task.entry_point})\n"
-    return Job(whole, _ENTRY, "", "def check(candidate):\n    candidate()\n", in_guest=True), "in-guest"
+    return _in_guest(program, task), "in-guest"
+
+
+def _in_guest(program: str, task: Task) -> Job:
+    # The test is a text of its own there: neither can change how the other is read.
+    test = f"{_OWN}.exec({_OWN}.compile({task.test!r}, '<test>', 'exec', dont_inherit=True), {_OWN}.globals())"
+    whole = f"{program}\nimport builtins as {_OWN}\n{test}\ndef {_ENTRY}():\n    check({task.entry_point})\n"
+    return Job(whole, _ENTRY, "", "def check(candidate):\n    candidate()\n", in_guest=True)

@@ -10,16 +10,16 @@ import ast
 import builtins
 from collections.abc import Iterator
 
+from evaluation.sandbox import obstacles
 from evaluation.source import parse
-
-_REFLECTION = {"eval", "exec", "globals", "locals", "vars", "__import__"}
 
 
 def obstacle(prompt: str, test: str, entry_point: str) -> str | None:
     """Return why the test cannot cross the proxy, in a few words, or None where it can.
 
-    A test cannot cross that passes functions or classes to the candidate, needs a class of it, or uses other names that
-    only the candidate defines. A test that does not compile is left to the checker, which says so.
+    A test cannot cross that passes functions or classes to the candidate, needs a class of it, uses other names that
+    only the candidate defines, or does what a rule of `obstacles` names. A test that does not compile is left to the
+    checker, which says so.
     """
     tree = parse(test)
     if tree is None:
@@ -27,7 +27,16 @@ def obstacle(prompt: str, test: str, entry_point: str) -> str | None:
     prompt_tree = _parse_prompt(prompt)
     if any(isinstance(node, ast.ClassDef) and node.name == entry_point for node in prompt_tree.body):
         return "the entry point is a class"
-    proxies = {entry_point, *_check_parameters(tree)}
+    proxies = obstacles.aliases(tree, {entry_point, *_check_parameters(tree)})
+    reason = (
+        obstacles.executes(tree)
+        or (obstacles.executes(prompt_tree) if needs_prompt(prompt, test, entry_point) else None)
+        or obstacles.compares_identity(tree)
+        or obstacles.needs_one_thread_of_control(tree, prompt_tree, entry_point)
+        or obstacles.uses_own_types(tree, prompt_tree, proxies)
+    )
+    if reason:
+        return reason
     callables = _callables(tree) | _callables(prompt_tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in proxies:
@@ -42,13 +51,13 @@ def obstacle(prompt: str, test: str, entry_point: str) -> str | None:
 
 
 def needs_prompt(prompt: str, test: str, entry_point: str) -> bool:
-    """Return whether the test uses a name that the prompt defines beside the entry point, or may do so unseen."""
+    """Return whether the test uses a name that the prompt defines beside the entry point."""
     tree = parse(test)
     if tree is None:
         return True
     used = _used(tree)
     bound = _bound(_parse_prompt(prompt)) - {entry_point}
-    return "*" in bound or bool(used & (bound | _REFLECTION))
+    return "*" in bound or bool(used & bound)
 
 
 def _parse_prompt(prompt: str) -> ast.Module:

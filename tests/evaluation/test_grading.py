@@ -10,7 +10,7 @@ from evaluation.grading import Grader, Verdict, clean
 from evaluation.sandbox import Limits, Sandbox, SandboxUnavailable
 from evaluation.sandbox.crossing import needs_prompt, obstacle
 
-QUICK = Limits(cpu_s=1, wall_s=3.0)
+QUICK = Limits(cpu_s=1, wall_s=30.0)
 
 
 @pytest.fixture(scope="module", params=["bwrap", "landlock"])
@@ -183,7 +183,49 @@ def test_a_test_that_passes_a_function_runs_in_the_guest_and_says_so(grader):
         ("assert candidate(1) == 1", "", None),
         ("assert list(map(candidate, [1])) == sorted([len([1])])", "", None),
         ("import math\nassert math.isclose(candidate(1), helper(1))", "def helper(x):\n    return x\n", None),
-        ("for i, x in enumerate([1]):\n    with open(x) as f:\n        assert [y for y in candidate(i, f)]", "", None),
+        ("for i, x in enumerate([1]):\n    assert [y for y in candidate(i, x)]", "", None),
+        ("assert candidate(1) is True and candidate(2) is not None and 1 is candidate(3)[0] is None", "", "identities"),
+        ("assert candidate(1) is True and candidate(2) is not None", "", None),
+        ("a = [1]\nassert candidate(a) is a", "", "identities"),
+        ("assert id(candidate(1)) == 1", "", "asks for the id"),
+        ("assert type(candidate(1)) == int", "", "asks for the type"),
+        ("assert candidate(1).__class__ == int", "", "class of a value"),
+        ("assert isinstance(candidate(1), (int, list))", "", None),
+        ("assert isinstance(candidate(1), map)", "", "a map"),
+        ("assert eval(candidate('2*3')) == 6", "", "uses eval"),
+        ("e = eval\nassert e(candidate('2*3')) == 6", "", "uses eval"),
+        ("assert [exec][0](candidate('2*3')) is None", "", "uses exec"),
+        ("import builtins\nassert builtins.eval(candidate('2*3')) == 6", "", "uses eval"),
+        ("assert __builtins__['ev' + 'al'](candidate('2*3')) == 6", "", "__builtins__"),
+        ("import builtins\nassert getattr(builtins, 'ev' + 'al')(candidate('2*3'))", "", "name that is computed"),
+        ("assert getattr(candidate(1), 'real') == 1 and hasattr(candidate(1), 'imag')", "", None),
+        ("import re\nassert re.compile(candidate('x')).match('x')", "", None),
+        ("import timeit\nassert timeit.timeit(candidate(1)) > 0", "", "imports timeit"),
+        ("from pickle import loads\nassert loads(candidate(1)) > 0", "", "imports pickle"),
+        ("def helper(x):\n    return x\nassert run(candidate(1))", "def run(x):\n    return eval(x)\n\n", "uses eval"),
+        ("assert candidate(1)", "def run(x):\n    return eval(x)\n\n", None),
+        ("import sys\nassert candidate(sys.maxsize) == sys.float_info.max", "", None),
+        ("from sys import maxsize\nassert candidate(maxsize)", "", None),
+        ("import sys\nassert candidate(1) == sys.stdout", "", "imports sys"),
+        ("import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()):\n    candidate(1)", "", "imports"),
+        ("import random\nrandom.seed(1)\nassert candidate(1)", "", "seeds"),
+        ("try:\n    candidate(1)\nexcept StopIteration:\n    pass", "", "StopIteration"),
+        ("try:\n    candidate(1)\nexcept (ValueError, KeyError) as e:\n    assert e.args", "", None),
+        ("g = candidate(1)\ng.send(2)", "", "(send)"),
+        ("import asyncio\nassert asyncio.run(candidate(1))", "", "imports asyncio"),
+        ("assert candidate(1) == 1", "async def add(x):\n", "asynchronous"),
+        ("assert candidate(1)(2) == 1", "", "calls what"),
+        ("f = candidate(1)\nassert f(2) == 1", "", "calls what"),
+        ("for f in map(candidate, [1]):\n    assert f(2) == 1", "", "calls what"),
+        ("assert list(map(candidate(1), [1]))", "", "calls what"),
+        ("f = candidate\nassert f(2) == 1", "", None),
+        ("assert candidate(1).left.value == 1", "", "no plain value has"),
+        ("r = candidate(1)\nassert r.append(2) is None and r[0].bit_length()", "", None),
+        ("def walk(n):\n    return n.next\nassert walk(candidate(1))", "", "no plain value has"),
+        ("import random\nrng = random.Random(4)\nassert candidate(rng.randint(1, 2))", "", None),
+        ("assert candidate(1) == 1", "class Node:\n    pass\n\n", "class Node"),
+        ("assert candidate(1) == 1", "class Bad(ValueError):\n    pass\nclass Worse(Bad):\n    pass\n\n", None),
+        ("import numpy\nassert candidate(1) == 1", "", None),
     ],
 )
 def test_only_the_task_decides_whether_its_test_can_cross(test, prompt, word):
@@ -199,7 +241,6 @@ def test_only_the_task_decides_whether_its_test_can_cross(test, prompt, word):
         ("assert candidate(1) == helper(1)", "def helper(x):\n    return x\n\ndef add(x):\n", True),
         ("assert candidate(1) == math.inf", "import math\ndef add(x):\n", True),
         ("assert candidate(1) == inf", "from math import *\ndef add(x):\n", True),
-        ("assert eval('helper(1)')", "def helper(x):\n    return x\n\ndef add(x):\n", True),
     ],
 )
 def test_the_prompt_is_executed_beside_the_test_only_where_the_test_uses_it(test, prompt, needed):

@@ -1,7 +1,8 @@
 """The checker: it runs the task's test against a proxy of the candidate and alone decides the verdict.
 
 It shares no interpreter with the guest. The proxy sends the arguments of a call and returns the plain data that
-comes back; nothing the guest prints, raises or leaves behind is looked at.
+comes back; nothing the guest prints or leaves behind is looked at. What a test hands over or asks for and no message
+can carry is an obstacle: the test has to be judged in the guest then, and no program is charged for it.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ import json
 import os
 import select
 import traceback
-from typing import Any
+from collections.abc import Generator
+from typing import Any, NoReturn
 
-from evaluation.sandbox.inside import codec
+from evaluation.sandbox.inside import codec, exceptions
+from evaluation.sandbox.inside.exceptions import TEXT_LIMIT, Raised
+from evaluation.sandbox.inside.plain import CodecError, as_list
+from evaluation.sandbox.inside.shared import Shared
 
 REPLIES_IN, CALLS_OUT, VERDICT_OUT, JOB_IN = 3, 4, 5, 6
-_TEXT_LIMIT = 4000
+OBSTACLE = "obstacle"
 _VALUE_LIMIT = 500
-_CONTROL_FLOW = (StopIteration, StopAsyncIteration, GeneratorExit, KeyboardInterrupt, SystemExit)
-
-
-class CandidateError(Exception):
-    """An exception of the candidate that has no safe builtin class of its own on this side."""
+_EXECUTING = ("eval", "exec", "compile", "open")
+"""Builtins that a test could hand a text of the candidate to."""
 
 
 class _Ended(BaseException):
@@ -31,42 +33,67 @@ class _Ended(BaseException):
 
 
 class Proxy:
-    """Stands for the candidate's function in the test."""
+    """Stands for the candidate's function in the test. `names` are those of the prompt."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: dict[str, Any]) -> None:
         self.calls = 0
         self.fatal: tuple[str, str] | None = None
-        self.raised: tuple[BaseException, list[str]] | None = None
+        self.raised: tuple[BaseException, Raised] | None = None
         self.returned: list[Any] = []
+        self._names = names
+        self._messages = 0
+        self._shared = Shared(borrow=self._items)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the candidate's value for these arguments, or raise its exception."""
+        self.returned.clear()
+        self.calls += 1
+        value = self._ask({"args": args, "kw": kwargs} if kwargs else {"args": args})["ret"]
+        self.returned.append(value)
+        return value
+
+    def _items(self, number: int) -> Generator[Any, None, Any]:
+        """Yield the items of an iterator of the guest, each fetched when it is asked for."""
+        while True:
+            reply = self._ask({"next": number})
+            if "end" in reply:
+                return reply["end"]
+            yield reply["ret"]
+
+    def _ask(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Send values, with what the test changed and no longer holds; return the reply, `ret` or `end` decoded.
+
+        Raises the candidate's exception.
+        """
+        self._messages += 1
         try:
-            request = {"id": self.calls + 1, "args": codec.encode(list(args)), "kw": codec.encode(kwargs)}
-            frame = codec.dump(request)
-        except codec.CodecError as error:
-            raise self.end(
-                "exception", f"the test passes an argument that cannot cross to the candidate: {error}"
-            ) from None
+            changes = codec.encode_changes(self._shared)
+            message = {"id": self._messages, "changes": changes, "unused": self._shared.drop_unused()}
+            message |= {name: codec.encode(value, self._shared) for name, value in values.items()}
+            frame = codec.dump(message)
+        except CodecError as error:
+            raise self.end(OBSTACLE, f"the test passes a value that cannot cross: {error}") from None
         self.send(frame)
         reply = self.receive()
-        if type(reply.get("id")) is not int or reply["id"] != self.calls + 1:
+        if type(reply.get("id")) is not int or reply["id"] != self._messages:
             raise self.end("forged", "a reply carries the wrong number")
-        self.calls += 1
-        if "ret" in reply:
-            try:
-                value = codec.decode(reply["ret"])
-            except codec.CodecError as error:
-                raise self.end("forged", str(error)) from None
-            self.returned[:] = [value]
-            return value
-        self.returned.clear()
         if type(reply.get("bad")) is str:
             raise self.end("wrong_answer", reply["bad"])
-        facts = _strings(reply.get("exc"))
-        if facts is None:
+        facts = exceptions.read(reply)
+        kind = "end" if "end" in reply and "next" in values else "ret"
+        if facts is None and kind not in reply:
             raise self.end("forged", "a reply holds no value, no exception")
-        raised = _exception(facts)
+        try:
+            codec.decode_changes(reply.get("changes", []), self._shared)
+            value = None if facts else codec.decode(reply[kind], self._shared)
+            raised = exceptions.rebuild(facts, self._names, self._shared) if facts else None
+            for number in as_list(reply.get("unused", [])):
+                self._shared.drop(number)
+        except CodecError as error:
+            raise self.end("forged", str(error)) from None
+        self._shared.mark()
+        if facts is None or raised is None:
+            return {kind: value}
         self.raised = (raised, facts)
         raise raised
 
@@ -74,6 +101,10 @@ class Proxy:
         """Record the outcome, which no `except` in a test can undo, and return what to raise."""
         self.fatal = self.fatal or (status, detail)
         return _Ended()
+
+    def execute(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        """Stand in for the builtins that execute text."""
+        raise self.end(OBSTACLE, "the test executes text")
 
     def send(self, frame: bytes) -> None:
         """Send one frame to the guest."""
@@ -86,7 +117,7 @@ class Proxy:
         """Return the next frame of the guest."""
         try:
             reply = codec.read(REPLIES_IN)
-        except codec.CodecError as error:
+        except CodecError as error:
             raise self.end("forged", str(error)) from None
         if reply is None:
             raise self.end("crashed", "the program ended without an answer")
@@ -115,7 +146,7 @@ def serve() -> None:
     proxy = namespace[job["entry"]]
     try:
         hello = codec.read(REPLIES_IN)
-    except codec.CodecError as error:
+    except CodecError as error:
         report({"status": "sandbox_error", "detail": f"the guest sent no hello: {error}"})
         return
     if hello is None or "hello" not in hello:
@@ -127,7 +158,8 @@ def serve() -> None:
 
 
 def _load_test(job: dict[str, Any]) -> dict[str, Any]:
-    namespace: dict[str, Any] = {"__name__": "test"}
+    own_builtins = dict(vars(builtins))
+    namespace: dict[str, Any] = {"__name__": "test", "__builtins__": own_builtins}
     # Prompts define helpers that tests use; one that ends in a bare `def` line compiles once it has a body.
     for text in (job["prompt"], job["prompt"] + "\n    pass\n"):
         try:
@@ -135,25 +167,29 @@ def _load_test(job: dict[str, Any]) -> dict[str, Any]:
             break
         except SyntaxError:
             continue
-    namespace[job["entry"]] = Proxy()
+    proxy = namespace[job["entry"]] = Proxy(dict(namespace))
     exec(compile(job["test"], "<test>", "exec"), namespace)
     if not callable(namespace.get("check")):
         raise NameError("it defines no function check(candidate)")
+    namespace[job["entry"]] = proxy
+    # `crossing` sends a test that executes text to the guest; one that it overlooked finds nothing to do so here.
+    own_builtins.update(dict.fromkeys(_EXECUTING, proxy.execute))
     return namespace
 
 
 def _judge(job: dict[str, Any], namespace: dict[str, Any], proxy: Proxy) -> dict[str, Any]:
     try:
-        proxy.send(codec.dump({"code": job["code"], "entry": job["entry"]}, codec.MAX_CODE_FRAME))
+        proxy.send(codec.dump({"code": job["code"], "entry": job["entry"]}))
         ready = proxy.receive()
     except _Ended:
         return _fatal(proxy)
     if ready.get("ready") is not True:
-        facts = _strings(ready.get("load_error"))
+        facts = exceptions.read(ready)
         if facts is None:
             return {"status": "forged", "detail": "the first reply is neither ready nor an error"}
-        status = "syntax_error" if ready.get("phase") == "compile" and facts[1] != "MemoryError" else _status(facts)
-        return {"status": status, "detail": _summary(facts), "traceback": facts[3]}
+        compiling = ready.get("phase") == "compile" and facts.status != "memory"
+        status = "syntax_error" if compiling else facts.status
+        return {"status": status, "detail": facts.summary, "traceback": facts.trace}
     try:
         namespace["check"](proxy)
     except BaseException as error:
@@ -187,9 +223,9 @@ def _failure(job: dict[str, Any], proxy: Proxy, error: BaseException) -> dict[st
     if proxy.raised is not None and theirs:
         facts = proxy.raised[1]
         # A test that runs inside the guest raises its assertions there.
-        failed_there = job["in_guest"] and facts[1] == "AssertionError"
-        status = "wrong_answer" if failed_there else _status(facts)
-        return {**outcome, "status": status, "detail": _summary(facts), "traceback": facts[3]}
+        failed_there = job["in_guest"] and facts.builtin == "AssertionError"
+        status = "wrong_answer" if failed_there else facts.status
+        return {**outcome, "status": status, "detail": facts.summary, "traceback": facts.trace}
     if node is not None and proxy.returned:
         outcome["got"] = _shown(proxy.returned[0])
         outcome["expected"] = _expected(node)
@@ -198,7 +234,7 @@ def _failure(job: dict[str, Any], proxy: Proxy, error: BaseException) -> dict[st
     )
     if isinstance(error, AssertionError) and error.args:
         detail += f": {_line(error)}"
-    return {**outcome, "status": "wrong_answer", "detail": detail[:_TEXT_LIMIT]}
+    return {**outcome, "status": "wrong_answer", "detail": detail[:TEXT_LIMIT]}
 
 
 def _assert_at(test: str, line: int) -> ast.Assert | None:
@@ -229,27 +265,3 @@ def _line(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"[:_VALUE_LIMIT]
     except Exception:
         return type(error).__name__
-
-
-def _strings(facts: Any) -> list[str] | None:
-    is_list = type(facts) is list and len(facts) == 4 and all(type(fact) is str for fact in facts)
-    return [fact[:_TEXT_LIMIT] for fact in facts] if is_list else None
-
-
-def _status(facts: list[str]) -> str:
-    return "memory" if facts[1] == "MemoryError" else "exception"
-
-
-def _summary(facts: list[str]) -> str:
-    return f"{facts[0]}: {facts[2]}" if facts[2] else facts[0]
-
-
-def _exception(facts: list[str]) -> BaseException:
-    # Control flow is never re-raised: StopIteration would quietly end a test's all(map(candidate, cases)).
-    kind = getattr(builtins, facts[1], None)
-    if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, _CONTROL_FLOW):
-        try:
-            return kind(facts[2])
-        except TypeError:  # UnicodeDecodeError and its like need more than a text
-            pass
-    return CandidateError(_summary(facts))

@@ -1,83 +1,74 @@
 """Frames and plain data between the guest (untrusted) and the checker (trusted).
 
-A frame is four bytes of length, big-endian, and that many bytes of JSON. Values cross as exact builtins only:
-no pickle, marshal, eval or repr, so a reply can carry a wrong value and nothing else. JSON carries None,
-bool, list, ordinary text and integers up to 2**53; every other type is an object with one key that names it,
-for instance `{"tuple": [1, 2]}`.
+A frame is four bytes of length, big-endian, and that many bytes of JSON. Values cross as data of the types listed
+in `plain` and `shared` only: no pickle, marshal, eval or repr, so a reply can carry a wrong value and nothing else.
+JSON carries None, bool, list, ordinary text and integers up to 2**53; every other type is an object with one key that
+names it, for instance `{"tuple": [1, 2]}`. `{"ref": 3}` is the object that both sides know as number 3.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import struct
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-MAX_FRAME = 2**20
-"""Largest frame of values, bytes."""
-MAX_CODE_FRAME = 2**23
-"""Largest frame that carries a program, bytes (4 MiB of text can double in JSON)."""
-MAX_NODES = 200_000
-MAX_DEPTH = 60
-_SAFE_INT = 2**53
-_HEX_INT = re.compile(r"-?0x[0-9a-f]+\Z")
-_HEX_FLOAT = re.compile(r"[0-9a-f]{16}\Z")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+from evaluation.sandbox.inside.plain import (
+    READERS,
+    SAFE_INT,
+    SURROGATE,
+    WRITERS,
+    CodecError,
+    as_list,
+    read_hex,
+    read_pairs,
+    read_unique,
+)
+from evaluation.sandbox.inside.shared import MUTABLE, Shared, base_of
+
+MAX_FRAME = 2**23
+"""Largest frame of values or of a program, bytes (4 MiB of a program's text can double in JSON)."""
+MAX_NODES = 1_000_000
+MAX_DEPTH = 150
+_FACTORIES: dict[str, type] = {kind.__name__: kind for kind in (int, float, str, bool, list, tuple, dict, set)}
+"""What a defaultdict may make; one that makes something else crosses without its factory."""
 
 
-class CodecError(ValueError):
-    """A value that is not plain data, or a frame that breaks a rule."""
+def encode(value: Any, shared: Shared | None = None) -> Any:
+    """Return the JSON form of a value; subclasses of the types here are flattened to their base's value.
 
-
-def encode(value: Any) -> Any:
-    """Return the JSON form of a value; subclasses of builtins are flattened to the base value.
-
-    Raises CodecError for any other type and for values above MAX_NODES or MAX_DEPTH.
+    A mutable object joins `shared`, or crosses as a reference where it is there already. Raises CodecError for any
+    other type and for values above MAX_NODES or MAX_DEPTH; `shared` is then as it was.
     """
-    nodes = 0
-
-    def walk(item: Any, depth: int) -> Any:
-        nonlocal nodes
-        nodes += 1
-        if nodes > MAX_NODES:
-            raise CodecError(f"the value has more than {MAX_NODES} parts")
-        if depth > MAX_DEPTH:
-            raise CodecError(f"the value is nested deeper than {MAX_DEPTH}")
-        kind = type(item)
-        if item is None or kind is bool:
-            return item
-        write = _WRITERS.get(kind) or next((_WRITERS[base] for base in _WRITERS if base in kind.__mro__), None)
-        if write is None:
-            raise CodecError(f"a value of type {kind.__name__!s:.80} is not plain data")
-        return write(item, lambda part: walk(part, depth + 1))
-
-    return walk(value, 0)
+    return _whole(lambda writer: writer.walk(value, 0), Shared() if shared is None else shared)
 
 
-def decode(form: Any) -> Any:
-    """Return the value of a JSON form, built of exact builtins. Raises CodecError for what `encode` never writes."""
-    nodes = 0
+def decode(form: Any, shared: Shared | None = None) -> Any:
+    """Return the value of a JSON form. Raises CodecError for what `encode` never writes."""
+    return _Reader(Shared() if shared is None else shared).walk(form, 0)
 
-    def walk(item: Any, depth: int) -> Any:
-        nonlocal nodes
-        nodes += 1
-        if nodes > MAX_NODES or depth > MAX_DEPTH:
-            raise CodecError("the value is too large or nested too deep")
-        if item is None or type(item) in (bool, int, str):
-            return item
-        if type(item) is list:
-            return [walk(part, depth + 1) for part in item]
-        if type(item) is not dict or len(item) != 1:
-            raise CodecError("a value is no plain data")
-        ((tag, body),) = item.items()
-        read = _READERS.get(tag)
-        if read is None:
-            raise CodecError("a value has an unknown tag")
-        return read(body, lambda part: walk(part, depth + 1))
 
-    return walk(form, 0)
+def encode_changes(shared: Shared) -> list[list[Any]]:
+    """Return [number, form] of each object that holds something else than at the last mark.
+
+    The side that lends its objects lends here whatever it put into one and is no plain data; on the other side that
+    raises CodecError.
+    """
+    changes: list[list[Any]] = []
+    for number, item in shared.changed():
+        content = partial(_Writer.content, item=item, depth=0)
+        changes.append([number, _whole(content, shared, lend_all=True)])
+    return changes
+
+
+def decode_changes(forms: Any, shared: Shared) -> None:
+    """Change objects in place to what the other side says they hold. Raises CodecError for any other form."""
+    for form in as_list(forms):
+        number, content = as_list(form, 2)
+        _Reader(shared).change(number, content)
 
 
 def dump(message: Any, limit: int = MAX_FRAME) -> bytes:
@@ -106,14 +97,14 @@ def write(descriptor: int, frame: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def read(descriptor: int, limit: int = MAX_FRAME) -> dict[str, Any] | None:
+def read(descriptor: int) -> dict[str, Any] | None:
     """Return the next message, or None where the other side has gone. Raises CodecError for a hostile frame."""
     header = _read_exactly(descriptor, 4)
     if header is None:
         return None
     (length,) = struct.unpack(">I", header)
-    if length > limit:
-        raise CodecError(f"a frame announces {length} bytes, more than {limit}")
+    if length > MAX_FRAME:
+        raise CodecError(f"a frame announces {length} bytes, more than {MAX_FRAME}")
     body = _read_exactly(descriptor, length)
     return None if body is None else parse(body)
 
@@ -130,7 +121,7 @@ def _read_exactly(descriptor: int, count: int) -> bytes | None:
 
 
 def _parse_int(text: str) -> int:
-    if len(text) > 17 or abs(int(text)) > _SAFE_INT:
+    if len(text) > 17 or abs(int(text)) > SAFE_INT:
         raise CodecError("a bare integer is beyond 2**53")
     return int(text)
 
@@ -143,129 +134,195 @@ def _refuse(_text: str) -> Any:
 _to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _from_json = json.JSONDecoder(parse_int=_parse_int, parse_float=_refuse, parse_constant=_refuse).decode
 
-Walk = Callable[[Any], Any]
 
-
-def _write_int(item: Any, _walk: Walk) -> Any:
-    number = int.__int__(item)
-    return number if -_SAFE_INT <= number <= _SAFE_INT else {"int": hex(number)}
-
-
-def _write_str(item: Any, _walk: Walk) -> Any:
-    text = str.__str__(item)
-    # JSON would join two lone surrogates into one character, so text that holds any crosses as bytes.
-    return {"str": text.encode("utf-8", "surrogatepass").hex()} if _SURROGATE.search(text) else text
-
-
-def _bits(number: Any) -> str:
-    return struct.pack(">d", float.__float__(number)).hex()
-
-
-def _write_complex(item: Any, _walk: Walk) -> Any:
-    return {"complex": [_bits(complex.real.__get__(item)), _bits(complex.imag.__get__(item))]}
-
-
-def _write_dict(item: Any, walk: Walk) -> Any:
-    return {"dict": [[walk(key), walk(value)] for key, value in dict.items(item)]}
-
-
-_WRITERS: dict[type, Callable[[Any, Walk], Any]] = {
-    int: _write_int,
-    str: _write_str,
-    float: lambda item, _walk: {"float": _bits(item)},
-    list: lambda item, walk: [walk(part) for part in list.__iter__(item)],
-    tuple: lambda item, walk: {"tuple": [walk(part) for part in tuple.__iter__(item)]},
-    dict: _write_dict,
-    set: lambda item, walk: {"set": [walk(part) for part in set.__iter__(item)]},
-    frozenset: lambda item, walk: {"frozenset": [walk(part) for part in frozenset.__iter__(item)]},
-    bytes: lambda item, _walk: {"bytes": bytes.hex(item)},
-    bytearray: lambda item, _walk: {"bytearray": bytearray.hex(item)},
-    complex: _write_complex,
-    range: lambda item, walk: {"range": [walk(item.start), walk(item.stop), walk(item.step)]},
-}
-
-
-def _list(body: Any) -> list[Any]:
-    if type(body) is not list:
-        raise CodecError("a tagged value has no list")
-    return body
-
-
-def _read_int(body: Any, _walk: Walk) -> Any:
-    if type(body) is not str or not _HEX_INT.match(body):
-        raise CodecError("an integer is not in hex")
-    return int(body, 16)
-
-
-def _read_hex(body: Any) -> bytes:
-    if type(body) is not str:
-        raise CodecError("bytes are not in hex")
+def _whole(write_one: Callable[[_Writer], Any], shared: Shared, lend_all: bool = False) -> Any:
+    count = shared.count
     try:
-        return bytes.fromhex(body)
-    except ValueError:
-        raise CodecError("bytes are not in hex") from None
+        return write_one(_Writer(shared, lend_all))
+    except BaseException as error:
+        shared.cut(count)
+        if isinstance(error, RecursionError):
+            raise CodecError("the value is nested deeper than this process can follow") from None
+        raise
 
 
-def _read_str(body: Any, _walk: Walk) -> Any:
-    try:
-        return _read_hex(body).decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        raise CodecError("a text is not UTF-8") from None
+class Opaque:
+    """Something of the candidate that is no plain data, in an object that the test handed over: equal to nothing."""
 
 
-def _read_float(body: Any, __walk: Walk | None = None) -> Any:
-    if type(body) is not str or not _HEX_FLOAT.match(body):
-        raise CodecError("a float is not 16 hex digits")
-    return struct.unpack(">d", bytes.fromhex(body))[0]
+class _Walk:
+    """The limits of one value."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._nodes = 0
+
+    def _count(self, parts: int, depth: int) -> None:
+        self._nodes += parts
+        if self._nodes > MAX_NODES:
+            raise CodecError(f"the value has more than {MAX_NODES} parts")
+        if depth > MAX_DEPTH:
+            raise CodecError(f"the value is nested deeper than {MAX_DEPTH}")
 
 
-def _read_complex(body: Any, _walk: Walk) -> Any:
-    parts = _list(body)
-    if len(parts) != 2:
-        raise CodecError("a complex number has two parts")
-    return complex(_read_float(parts[0]), _read_float(parts[1]))
+class _Writer(_Walk):
+    """One value on its way out. `lend_all`: what is no plain data crosses as a number, if this side lends at all."""
+
+    def __init__(self, shared: Shared, lend_all: bool) -> None:
+        super().__init__(shared)
+        self._lends = lend_all and shared.lends
+
+    def walk(self, item: Any, depth: int) -> Any:
+        """Return the form of a value."""
+        self._count(1, depth)
+        kind = type(item)
+        if item is None or kind is bool:
+            return item
+        if kind in MUTABLE:
+            return self._object(item, depth)
+        write_one = WRITERS.get(kind)
+        if write_one is None:
+            if base_of(kind) is not None or _is_iterator(kind):
+                return self._object(item, depth)
+            write_one = next((WRITERS[base] for base in kind.__mro__ if base in WRITERS), None)
+        if write_one is None:
+            return self._object(item, depth)
+        return write_one(item, lambda part: self.walk(part, depth + 1))
+
+    def content(self, item: Any, depth: int) -> Any:
+        """Return the form of what a mutable object holds."""
+        base: Any = base_of(type(item))
+        if base is None:
+            return {"iterator" if _is_iterator(type(item)) else "opaque": None}
+        if base is list:
+            return self._list(list(list.__iter__(item)), depth)
+        if base is bytearray:
+            return {"bytearray": bytearray.hex(item)}
+        if not issubclass(base, dict):
+            parts = self._list(list(base.__iter__(item)), depth)
+            return {"set": parts} if base is set else {"deque": [item.maxlen, parts]}
+        pairs = [[self.walk(key, depth + 1), self.walk(value, depth + 1)] for key, value in base.items(item)]
+        if base is defaultdict:
+            made = item.default_factory
+            return {"defaultdict": [next((name for name, kind in _FACTORIES.items() if kind is made), None), pairs]}
+        return {base.__name__: pairs}
+
+    def _object(self, item: Any, depth: int) -> Any:
+        number = self._shared.number(item)
+        if number is not None:
+            return {"ref": number}
+        kind = type(item)
+        if base_of(kind) is None and not (self._lends or (self._shared.lends and _is_iterator(kind))):
+            raise CodecError(f"a value of type {kind.__name__!s:.80} is not plain data")
+        self._shared.add(item)
+        return self.content(item, depth)
+
+    def _list(self, parts: list[Any], depth: int) -> list[Any]:
+        kinds = set(map(type, parts))
+        # Long lists are nearly always of one simple type: no call for each part then.
+        if (kinds == {int} and min(parts) >= -SAFE_INT and max(parts) <= SAFE_INT) or (
+            kinds == {str} and not any(map(SURROGATE.search, parts))
+        ):
+            self._count(len(parts), depth + 1)
+            return parts
+        return [self.walk(part, depth + 1) for part in parts]
 
 
-def _read_unique(build: Callable[[list[Any]], Any]) -> Callable[[Any, Walk], Any]:
-    def read_one(body: Any, walk: Walk) -> Any:
-        parts = [walk(part) for part in _list(body)]
+def _is_iterator(kind: type) -> bool:
+    return hasattr(kind, "__next__") and hasattr(kind, "__iter__")
+
+
+class _Reader(_Walk):
+    """One value on its way in: from the guest it can be anything that JSON can say."""
+
+    def walk(self, form: Any, depth: int) -> Any:
+        """Return the value of a form."""
+        self._count(1, depth)
+        if form is None or type(form) in (bool, int, str):
+            return form
+        tag, body = ("list", form) if type(form) is list else _tagged(form)
+        if tag == "ref":
+            return self._known(body)
+        if tag in ("iterator", "opaque") and self._shared.borrow is not None:
+            lent: Any = Opaque() if tag == "opaque" else self._shared.borrow(self._shared.count)
+            self._shared.add(lent)
+            return lent
+        if tag in _EMPTY:
+            made = _EMPTY[tag](body)
+            self._shared.add(made)
+            self._fill(made, tag, body, depth)
+            return made
+        if tag in READERS:
+            return READERS[tag](body, lambda part: self.walk(part, depth + 1))
+        raise CodecError("a value has an unknown tag")
+
+    def change(self, number: Any, form: Any) -> None:
+        """Make a known object hold what a form says."""
+        item = self._known(number)
+        base: Any = base_of(type(item))
+        tag, body = ("list", form) if type(form) is list else _tagged(form)
+        if base is None or tag != base.__name__:
+            raise CodecError("a change of an object to another type")
+        base.clear(item)
+        self._fill(item, tag, body, 0)
+
+    def _known(self, number: Any) -> Any:
         try:
-            value = build(parts)
-        except TypeError:
-            raise CodecError("a set or dict has a part that cannot be hashed") from None
-        if len(value) != len(parts):
-            raise CodecError("a set or dict has equal parts")
-        return value
+            return self._shared.get(number)
+        except KeyError:
+            raise CodecError("a reference to no known object") from None
 
-    return read_one
+    def _fill(self, item: Any, tag: str, body: Any, depth: int) -> None:
+        def walk(part: Any) -> Any:
+            return self.walk(part, depth + 1)
+
+        if tag == "bytearray":
+            bytearray.extend(item, read_hex(body))
+        elif tag == "list":
+            if set(map(type, as_list(body))) <= {int, str, bool, type(None)}:
+                self._count(len(body), depth + 1)
+                list.extend(item, body)
+            else:
+                list.extend(item, map(walk, body))
+        elif tag == "set":
+            set.update(item, read_unique(set, [walk(part) for part in as_list(body)]))
+        elif tag == "deque":
+            deque.extend(item, [walk(part) for part in as_list(as_list(body, 2)[1])])
+        else:
+            pairs = read_pairs(as_list(body, 2)[1] if tag == "defaultdict" else body, walk)
+            base: Any = base_of(type(item))
+            for key, value in read_unique(dict, pairs).items():
+                base.__setitem__(item, key, value)
 
 
-def _read_dict(body: Any, walk: Walk) -> Any:
-    def pair(form: Any) -> Any:
-        if len(_list(form)) != 2:
-            raise CodecError("a dict item is no pair")
-        return walk(form[0]), walk(form[1])
-
-    return _read_unique(dict)([pair(form) for form in _list(body)], lambda item: item)
+def _tagged(form: Any) -> tuple[str, Any]:
+    if type(form) is not dict or len(form) != 1:
+        raise CodecError("a value is no plain data")
+    ((tag, body),) = form.items()
+    return tag, body
 
 
-def _read_range(body: Any, walk: Walk) -> Any:
-    parts = [walk(part) for part in _list(body)]
-    if len(parts) != 3 or any(type(part) is not int for part in parts) or parts[2] == 0:
-        raise CodecError("a range is not three integers")
-    return range(*parts)
+def _empty_deque(body: Any) -> Any:
+    length = as_list(body, 2)[0]
+    if length is not None and (type(length) is not int or not 0 <= length <= SAFE_INT):
+        raise CodecError("a deque has no such length")
+    return deque(maxlen=length)
 
 
-_READERS: dict[str, Callable[[Any, Walk], Any]] = {
-    "int": _read_int,
-    "str": _read_str,
-    "float": _read_float,
-    "tuple": lambda body, walk: tuple([walk(part) for part in _list(body)]),
-    "dict": _read_dict,
-    "set": _read_unique(set),
-    "frozenset": _read_unique(frozenset),
-    "bytes": lambda body, _walk: _read_hex(body),
-    "bytearray": lambda body, _walk: bytearray(_read_hex(body)),
-    "complex": _read_complex,
-    "range": _read_range,
+def _empty_defaultdict(body: Any) -> Any:
+    name = as_list(body, 2)[0]
+    if name is not None and (type(name) is not str or name not in _FACTORIES):
+        raise CodecError("a defaultdict makes no such type")
+    return defaultdict(None if name is None else _FACTORIES[name])
+
+
+_EMPTY: dict[str, Callable[[Any], Any]] = {
+    "list": lambda _body: [],
+    "dict": lambda _body: {},
+    "set": lambda _body: set(),
+    "bytearray": lambda _body: bytearray(),
+    "Counter": lambda _body: Counter(),
+    "OrderedDict": lambda _body: OrderedDict(),
+    "defaultdict": _empty_defaultdict,
+    "deque": _empty_deque,
 }

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import linecache
 import sys
-import traceback
 import types
 from typing import Any
 
-from evaluation.sandbox.inside import codec
+from evaluation.sandbox.inside import codec, exceptions
+from evaluation.sandbox.inside.plain import CodecError
+from evaluation.sandbox.inside.shared import Shared
 
 CALLS_IN, REPLIES_OUT = 3, 4
-_TEXT_LIMIT = 4000
 
 
 def refuse(reason: str) -> None:
@@ -25,19 +25,19 @@ def refuse(reason: str) -> None:
 def serve() -> None:
     """Say hello, take the program, load it, answer calls until the checker goes away."""
     codec.write(REPLIES_OUT, codec.dump({"hello": True}))
-    job = codec.read(CALLS_IN, codec.MAX_CODE_FRAME)
+    job = codec.read(CALLS_IN)
     if job is None:
         return
     namespace: dict[str, Any] = {}
     error = _load(job["code"], job["entry"], namespace)
     codec.write(REPLIES_OUT, codec.dump(error or {"ready": True}))
     if error is None:
-        function = namespace[job["entry"]]
+        function, shared = namespace[job["entry"]], Shared(lends=True)
         while True:
-            call = codec.read(CALLS_IN)
-            if call is None:
+            request = codec.read(CALLS_IN)
+            if request is None:
                 return
-            codec.write(REPLIES_OUT, _answer(function, call))
+            codec.write(REPLIES_OUT, _answer(function, request, shared))
 
 
 def _load(code: str, entry: str, namespace: dict[str, Any]) -> Any:
@@ -47,42 +47,49 @@ def _load(code: str, entry: str, namespace: dict[str, Any]) -> Any:
     try:
         compiled = compile(code, "<candidate>", "exec", dont_inherit=True)
     except BaseException as error:
-        return {"load_error": _describe(error), "phase": "compile"}
+        return {**exceptions.describe(error, Shared()), "phase": "compile"}
     try:
         exec(compiled, module.__dict__)
         if entry not in module.__dict__:
             raise NameError(f"the program does not define {entry!r}")
     except BaseException as error:
-        return {"load_error": _describe(error), "phase": "run"}
+        return {**exceptions.describe(error, Shared()), "phase": "run"}
     namespace[entry] = module.__dict__[entry]
     return None
 
 
-def _answer(function: Any, call: dict[str, Any]) -> bytes:
-    number = call["id"]
+def _answer(function: Any, request: dict[str, Any], shared: Shared) -> bytes:
+    codec.decode_changes(request["changes"], shared)
+    for number in request["unused"]:
+        shared.drop(number)
     try:
-        result = function(*codec.decode(call["args"]), **codec.decode(call["kw"]))
-        reply = {"id": number, "ret": codec.encode(result)}
-        return codec.dump(reply)
-    except codec.CodecError as error:
-        return codec.dump({"id": number, "bad": str(error)})
+        outcome = _outcome(function, request, shared)
+        return codec.dump({"id": request["id"], **outcome, "unused": shared.drop_unused()})
+    except CodecError as error:
+        return codec.dump({"id": request["id"], "bad": str(error)})
+
+
+def _outcome(function: Any, request: dict[str, Any], shared: Shared) -> dict[str, Any]:
+    """Return what one call, or one step of an iterator, came to, and which of the test's objects it changed."""
+    iterates = "next" in request
+    kwargs: dict[str, Any] = {}
+    if iterates:
+        function, args = next, (shared.get(request["next"]),)
+    else:
+        args = codec.decode(request["args"], shared)
+        kwargs = codec.decode(request["kw"], shared) if "kw" in request else kwargs
+    shared.mark()
+    count = shared.count
+    try:
+        try:
+            kind, value = "ret", function(*args, **kwargs)
+        except StopIteration as end:
+            if not iterates:
+                raise
+            kind, value = "end", end.value
+        return {"changes": codec.encode_changes(shared), kind: codec.encode(value, shared)}
+    except CodecError:
+        raise
     except BaseException as error:
-        return codec.dump({"id": number, "exc": _describe(error)})
-
-
-def _describe(error: BaseException) -> list[str]:
-    """Return class name, name of the nearest builtin class, text, traceback: all of them the candidate's to forge."""
-    kind = type(error)
-    builtin = next((base.__name__ for base in kind.__mro__ if base.__module__ == "builtins"), "Exception")
-    try:
-        text = str(error)
-    except BaseException:
-        text = ""
-    try:
-        trace = error.__traceback__
-        while trace is not None and trace.tb_frame.f_code.co_filename != "<candidate>":
-            trace = trace.tb_next
-        story = "".join(traceback.format_exception(kind, error, trace))
-    except BaseException:
-        story = ""
-    return [kind.__name__[:100], builtin, text[:_TEXT_LIMIT], story[-_TEXT_LIMIT:]]
+        shared.cut(count)
+        return {"changes": codec.encode_changes(shared), **exceptions.describe(error, shared)}

@@ -1,0 +1,154 @@
+"""Exceptions of the candidate: described in the guest, made anew in the checker from classes that it knows itself."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evaluation.sandbox.inside import codec
+from evaluation.sandbox.inside.plain import CodecError
+from evaluation.sandbox.inside.shared import Shared
+
+TEXT_LIMIT = 4000
+_CLASSES = 20
+# These end a loop or a generator of the test quietly: all(map(candidate, cases)) would pass on StopIteration.
+_QUIET = (StopIteration, StopAsyncIteration, GeneratorExit)
+
+
+class CandidateError(Exception):
+    """An exception of the candidate that has no class of its own on this side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """What the guest says of an exception; all of it is the candidate's to forge.
+
+    `builtin` names the nearest builtin class. `classes` are (module, name), its own first; `args` and `state` are
+    forms, None where they are no plain data.
+    """
+
+    name: str
+    builtin: str
+    text: str
+    trace: str
+    classes: Any
+    args: Any
+    state: Any
+
+    @property
+    def status(self) -> str:
+        """Return the verdict on a program that ends with this exception."""
+        return "memory" if self.builtin == "MemoryError" else "exception"
+
+    @property
+    def summary(self) -> str:
+        """Return one line for people."""
+        return f"{self.name}: {self.text}" if self.text else self.name
+
+
+def describe(error: BaseException, shared: Shared) -> dict[str, Any]:
+    """Return the facts of an exception as JSON."""
+    kind = type(error)
+    builtin = next((base.__name__ for base in kind.__mro__ if base.__module__ == "builtins"), "Exception")
+    try:
+        text = str(error)
+    except BaseException:
+        text = ""
+    try:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename != "<candidate>":
+            trace = trace.tb_next
+        story = "".join(traceback.format_exception(kind, error, trace))
+    except BaseException:
+        story = ""
+    facts = {"exc": [kind.__name__[:100], builtin, text[:TEXT_LIMIT], story[-TEXT_LIMIT:]]}
+    try:
+        classes = [[str(base.__module__)[:100], str(base.__qualname__)[:100]] for base in kind.__mro__[:_CLASSES]]
+        arguments, state = _arguments(error), vars(error)
+    except BaseException:
+        return facts
+    return {**facts, "classes": classes, "args": _form(arguments, shared), "state": _form(state, shared)}
+
+
+def _arguments(error: BaseException) -> Any:
+    # The args of an OSError leave out its file name.
+    if isinstance(error, OSError) and error.filename is not None:
+        return [error.errno, error.strerror, error.filename]
+    return list(error.args)
+
+
+def _form(value: Any, shared: Shared) -> Any:
+    try:
+        return codec.encode(value, shared)
+    except CodecError:
+        return None
+
+
+def read(reply: Mapping[str, Any]) -> Raised | None:
+    """Return the facts in a reply, None where there are none."""
+    facts = reply.get("exc")
+    if type(facts) is not list or len(facts) != 4 or any(type(fact) is not str for fact in facts):
+        return None
+    name, builtin, text, trace = (fact[:TEXT_LIMIT] for fact in facts)
+    return Raised(name, builtin, text, trace, reply.get("classes"), reply.get("args"), reply.get("state"))
+
+
+def rebuild(raised: Raised, names: Mapping[str, Any], shared: Shared) -> BaseException:
+    """Return the exception to raise in the test: of the first of its classes that this process knows itself.
+
+    Known are builtin classes, those of standard modules that are loaded here, and those of `names` that the
+    prompt defines. Raises CodecError for forms that the guest's codec never writes.
+    """
+    arguments = codec.decode(raised.args, shared)
+    state = codec.decode(raised.state, shared)
+    kind, exact = _known_class(raised, names)
+    if kind is None:
+        return CandidateError(raised.summary)
+    error = _make(kind, arguments) if type(arguments) is list else None
+    if error is not None and exact and type(state) is dict and all(type(key) is str for key in state):
+        error.__dict__.update(state)
+    if error is None or (not exact and _text(error) != raised.text):
+        error = _make(kind, [raised.text]) or CandidateError(raised.summary)
+    return error
+
+
+def _known_class(raised: Raised, names: Mapping[str, Any]) -> tuple[type[BaseException] | None, bool]:
+    classes = raised.classes if type(raised.classes) is list else []
+    for position, entry in enumerate([*classes[:_CLASSES], ["builtins", raised.builtin]]):
+        if type(entry) is not list or len(entry) != 2 or any(type(word) is not str for word in entry):
+            continue
+        module, name = entry
+        if module == "candidate":
+            found = names.get(name)
+            found = found if getattr(found, "__module__", None) == names["__name__"] else None
+        elif module == "builtins":
+            found = vars(builtins).get(name)
+        elif module.partition(".")[0] in sys.stdlib_module_names and module in sys.modules:
+            found = vars(sys.modules[module]).get(name)
+        else:
+            continue
+        if isinstance(found, type) and issubclass(found, BaseException):
+            return (None if issubclass(found, _QUIET) else found), position == 0
+    return None, False
+
+
+def _make(kind: type[BaseException], arguments: list[Any]) -> BaseException | None:
+    """Return an exception without running the class's own __init__: its state crosses as well."""
+    base: Any = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    try:
+        error: BaseException = base.__new__(kind, *arguments)
+        base.__init__(error, *arguments)
+    except Exception:
+        return None
+    return error
+
+
+def _text(error: BaseException) -> str | None:
+    try:
+        return str(error)
+    except Exception:
+        return None

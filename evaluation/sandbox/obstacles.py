@@ -1,0 +1,222 @@
+"""What in a test cannot be judged on copies of the candidate's values.
+
+Each rule reads the task's source and returns a reason in a few words or None. A rule may be too strict, never too lax:
+the test that it refuses is judged beside the candidate, and the verdict says so.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import datetime
+import re
+import sys
+import types
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+
+_MODULES = frozenset(
+    (
+        "__future__", "abc", "base64", "binascii", "bisect", "calendar", "cmath", "collections", "copy", "dataclasses",
+        "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math",
+        "numbers", "operator", "random", "re", "statistics", "string", "struct", "textwrap", "time", "typing",
+        "unicodedata", "zlib",
+    )
+)  # fmt: skip
+"""Modules that execute no text, hold no state that a candidate could share and see nothing of this process."""
+_CONSTANTS = {"sys": {"maxsize", "float_info", "version_info"}}
+_EXECUTING = frozenset(
+    (
+        "eval", "exec", "compile", "__import__", "open", "globals", "locals", "vars", "input", "breakpoint", "setattr",
+        "delattr", "__builtins__", "__globals__", "__subclasses__", "__code__", "attrgetter", "methodcaller",
+        "get_type_hints", "ForwardRef",
+    )
+)  # fmt: skip
+_QUIET = frozenset(("StopIteration", "StopAsyncIteration", "GeneratorExit"))
+_ITERATORS = frozenset(("map", "filter", "zip", "enumerate", "reversed"))
+_TYPES: tuple[type, ...] = (
+    *(int, float, complex, str, bytes, bytearray, memoryview, tuple, list, dict, set, frozenset, range),
+    *(Counter, OrderedDict, defaultdict, deque, Decimal, Fraction, types.GeneratorType, re.Match, re.Pattern),
+    *(datetime.datetime, datetime.date, datetime.time, datetime.timedelta, datetime.timezone),
+    *(OSError, SystemExit, SyntaxError, UnicodeError, UnicodeDecodeError, ImportError, AttributeError, NameError),
+)
+_ATTRIBUTES = {name for kind in _TYPES for name in dir(kind)} - {"__class__", "send", "throw"}
+
+
+def executes(tree: ast.Module) -> str | None:
+    """A test that executes text would run the candidate's in the checker; other modules may do so, or share state."""
+    for node in ast.walk(tree):
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if name in _EXECUTING and not _is_of_module(node, "re", "compile"):
+            return f"the test uses {name}, which can execute a text or reach around the candidate's values"
+        if _calls(node, "getattr", "hasattr") and not _names_its_attribute(node):
+            return "the test looks up attributes by a name that is computed"
+        if name == "seed":
+            return "the test seeds random numbers that the candidate may draw"
+    return next((f"the test imports {name}" for name in _imports(tree) if not _is_harmless(name, tree)), None)
+
+
+def compares_identity(tree: ast.Module) -> str | None:
+    """An immutable value that comes back is another object, and a subclass comes back as its base."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            for operator, pair in zip(node.ops, pairwise(sides), strict=True):
+                if isinstance(operator, ast.Is | ast.IsNot) and not any(map(_is_singleton, pair)):
+                    return "the test compares identities"
+        if _calls(node, "id") or (_calls(node, "type") and len(node.args) == 1):  # type: ignore[attr-defined]
+            return f"the test asks for the {node.func.id} of a value"  # type: ignore[attr-defined]
+        if isinstance(node, ast.Attribute) and node.attr == "__class__":
+            return "the test asks for the class of a value"
+    return None
+
+
+def needs_one_thread_of_control(tree: ast.Module, prompt: ast.Module, entry_point: str) -> str | None:
+    """Coroutines cannot be shared by two loops, and a StopIteration that crossed could end a test quietly."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith | ast.AsyncFunctionDef):
+            return "the test is asynchronous"
+        if isinstance(node, ast.Name) and node.id in _QUIET:
+            return f"the test expects {node.id}"
+    if any(isinstance(node, ast.AsyncFunctionDef) and node.name == entry_point for node in prompt.body):
+        return "the entry point is asynchronous"
+    return None
+
+
+def uses_own_types(tree: ast.Module, prompt: ast.Module, candidate: set[str]) -> str | None:
+    """Objects of classes that only the candidate has, and functions that it returns, stay where they are."""
+    exceptions: set[str] = set()
+    for node in ast.walk(prompt):
+        if isinstance(node, ast.ClassDef):
+            if not any(isinstance(base, ast.Name) and _is_exception(base.id, exceptions) for base in node.bases):
+                return f"the prompt defines the class {node.name}"
+            exceptions.add(node.name)
+    results = _results(tree, candidate)
+    maybe = results | {argument.arg for node in ast.walk(tree) for argument in _parameters(node)}
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr not in _ATTRIBUTES and _mentions(node.value, maybe):
+            return f"the test uses an attribute that no plain value has ({node.attr})"
+        if isinstance(node, ast.Call) and _is_result(node.func, results, candidate):
+            return "the test calls what the candidate returned"
+        if _calls(node, "map", "filter", "reduce") and any(
+            _is_result(argument, results, candidate)
+            for argument in node.args[:1]  # type: ignore[attr-defined]
+        ):
+            return "the test calls what the candidate returned"
+        if isinstance(node, ast.keyword) and node.arg == "key" and _is_result(node.value, results, candidate):
+            return "the test calls what the candidate returned"
+        if isinstance(node, ast.Name) and node.id in _ITERATORS and id(node) not in called:
+            return f"the test asks whether a value is a {node.id}"
+        if isinstance(node, ast.FunctionDef) and any(_mentions(each, candidate) for each in node.decorator_list):
+            return "the test passes a function or class to the candidate"
+    return None
+
+
+def aliases(tree: ast.Module, names: set[str]) -> set[str]:
+    """Return `names` and the names that are plainly assigned one of them."""
+    found = set(names)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in found:
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def _calls(node: ast.AST, *names: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
+
+
+def _names_its_attribute(node: ast.AST) -> bool:
+    second = node.args[1] if isinstance(node, ast.Call) and len(node.args) > 1 else None
+    return isinstance(second, ast.Constant) and second.value not in _EXECUTING
+
+
+def _is_of_module(node: ast.AST, module: str, name: str) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == name and _mentions(node.value, {module})
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield (node.module or "").partition(".")[0]
+
+
+def _is_harmless(module: str, tree: ast.Module) -> bool:
+    """A module that is not of the standard library cannot be loaded at all: the checker says that of the task."""
+    if module in _MODULES or module not in sys.stdlib_module_names:
+        return True
+    allowed = _CONSTANTS.get(module, set())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == module and {n.name for n in node.names} - allowed:
+            return False
+        if isinstance(node, ast.Import) and any(n.name.startswith(f"{module}.") or n.asname for n in node.names):
+            return False
+    uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == module]
+    fine = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in allowed and isinstance(node.value, ast.Name)
+    ]
+    return bool(allowed) and all(any(use is each for each in fine) for use in uses)
+
+
+def _is_singleton(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and any(node.value is value for value in (None, True, False, ...))
+
+
+def _is_exception(name: str, known: set[str]) -> bool:
+    kind = getattr(builtins, name, None)
+    is_builtin = isinstance(kind, type) and issubclass(kind, BaseException)
+    return name in known or (is_builtin and name not in _QUIET)
+
+
+def _parameters(node: ast.AST) -> list[ast.arg]:
+    if isinstance(node, ast.FunctionDef | ast.Lambda):
+        return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    return []
+
+
+def _results(tree: ast.Module, candidate: set[str]) -> set[str]:
+    """Return the names that may hold what the candidate returned or raised."""
+    bindings: list[tuple[ast.AST, ast.expr]] = []
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                bindings += [(target, value) for target in targets]
+            case ast.AugAssign(target=target, value=value) | ast.NamedExpr(target=target, value=value):
+                bindings.append((target, value))
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                bindings.append((target, value))
+            case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
+                bindings.append((target, value))
+            case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
+                bindings.append((target, value))
+            case ast.ExceptHandler(name=str(name)):
+                found.add(name)
+    size = -1
+    while size != len(found):
+        size = len(found)
+        for bound, source in bindings:
+            if not (isinstance(source, ast.Name) and source.id in candidate) and _mentions(source, found | candidate):
+                found |= {n.id for n in ast.walk(bound) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return found
+
+
+def _mentions(node: ast.AST, names: set[str]) -> bool:
+    return any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(node))
+
+
+def _is_result(node: ast.expr, results: set[str], candidate: set[str]) -> bool:
+    """Return whether an expression is a result itself: a call of the candidate, or a name or an item of one."""
+    match node:
+        case ast.Subscript(value=value) | ast.Starred(value=value):
+            return _is_result(value, results, candidate)
+        case ast.Call(func=ast.Name(id=name)):
+            return name in candidate
+    return isinstance(node, ast.Name) and node.id in results
