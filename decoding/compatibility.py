@@ -41,7 +41,8 @@ def fit(loaded: LoadedModel, attention: str, on_progress: Callable[[str], None] 
     """Give the model the best attention with which it decodes as it does alone: ours if possible, else its own.
 
     `attention` is that of `EngineConfig`; `auto` tries the device's best, then PyTorch's, then the model's own, row by
-    row, which is told in one line. Raises IncompatibleModelError with the reasons where none agrees with the model.
+    row, and tells `on_progress`, or else the log, in one line. Raises IncompatibleModelError with the reasons where
+    none agrees with the model.
     """
     model, own = loaded.model, loaded.model.config._attn_implementation
     _require_keys_and_values(loaded)
@@ -69,9 +70,7 @@ def fit(loaded: LoadedModel, attention: str, on_progress: Callable[[str], None] 
     if name == OWN or reasons:
         why = f" ({'; '.join(reasons)})" if reasons else " (its attention cannot be exchanged)"
         how = "one row after the other, more slowly" if name == OWN else f"with attention {name!r}"
-        _log.warning("%s runs %s%s", loaded.name, how, why)
-        if on_progress:
-            on_progress(f"{loaded.name}: runs {how}{why}")
+        (on_progress or _log.warning)(f"{loaded.name}: runs {how}{why}")
 
 
 def _refusal(loaded: LoadedModel, attention: str, reasons: list[str]) -> str:

@@ -211,7 +211,7 @@ def test_running_row_by_row_is_said_once_with_the_reason(loaded: Load, caplog: p
         fitted(loaded, random_model(ROW_BY_ROW["codegen"]))
         fitted(loaded, random_model(PACKED["llama"]))
     said = [record.getMessage() for record in caplog.records if record.name.startswith("decoding")]
-    assert said == ["tiny runs one row after the other, more slowly (its attention cannot be exchanged)"]
+    assert said == ["tiny: runs one row after the other, more slowly (its attention cannot be exchanged)"]
 
 
 def test_the_models_own_windows_are_as_before_after_the_check(loaded: Load) -> None:
