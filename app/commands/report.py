@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from rich.console import Console
 
 from app.commands.common import interval, number, pairs, percent
+from app.runs import trust
 from app.runs.models import Run
 from app.states import RunState
 
@@ -57,6 +59,7 @@ def figures(run: Run) -> list[tuple[str, str]]:
             ("Pass@All", f"{percent(f['pass_all']):>8}  {interval(f['pass_all_interval'])}"),
             ("pass@1 (unbiased)", f"{percent(f['pass_at_1']):>8}"),
         ]
+        rows += _in_guest(f)
     rows += [
         ("samples", f"{f['samples']}, {f['samples_finished']} finished in time, {f['samples_passed']} passed"),
         (
@@ -95,11 +98,23 @@ def _coverage(run: Run) -> str:
         }
     )
     text += "".join(f", {count} {reason}" for reason, count in left_out.items() if count)
-    not_taken_up = f["tasks_selected"] - f["tasks"] - f["tasks_failed"] - f["tasks_sandbox_error"]
+    not_graded = max(0, f.get("tasks_decoded", 0) - f["tasks"] - f["tasks_sandbox_error"])
+    if not_graded:
+        text += f", {not_graded} decoded and not graded"
+    not_taken_up = f["tasks_selected"] - f["tasks"] - f["tasks_failed"] - f["tasks_sandbox_error"] - not_graded
     if not_taken_up > 0:
         why = "the time limit came first" if run.state is RunState.FINISHED else str(run.state)
         text += f", {not_taken_up} asked for and not done ({why})"
     return text
+
+
+def _in_guest(f: dict[str, Any]) -> list[tuple[str, str]]:
+    """What rests on verdicts that could have been forged, where there are such."""
+    found = trust.sentence(f)
+    if found is None:
+        return []
+    without = f"Pass@First {percent(f['pass_first_proxy'])}, Pass@All {percent(f['pass_all_proxy'])}"
+    return [("trust", found), ("without those passes", without)]
 
 
 def _model(reference: str, sha256: object) -> str:

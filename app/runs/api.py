@@ -98,6 +98,10 @@ def show(run_id: uuid.UUID) -> RunWithProgress:
         figures=found.figures,
         progress=ProgressDocument(
             tasks=progress.by_state,
+            tasks_decoded=progress.decoded,
+            tasks_finished=progress.finished,
+            tasks_left=progress.left,
+            resumable=progress.resumable,
             samples=progress.samples,
             graded=progress.graded,
             tokens_per_s=progress.tokens_per_s,

@@ -15,7 +15,15 @@ from app.errors import BadInput, NotFound
 from app.runs.models import Run, RunTask
 from app.runs.walls import busy_s
 from app.samples.models import Sample
-from app.states import OPEN_TASK_STATES, PASSED, RunKind, RunState, TaskState
+from app.states import (
+    DECODED_TASK_STATES,
+    OPEN_RUN_STATES,
+    OPEN_TASK_STATES,
+    PASSED,
+    RunKind,
+    RunState,
+    TaskState,
+)
 
 _MEASURED = (
     Sample.run_task_id,
@@ -27,6 +35,7 @@ _MEASURED = (
     Sample.n_rounds,
     Sample.n_accepted,
     Sample.verdict,
+    Sample.trust,
 )
 LISTED_KINDS = (RunKind.EVAL, RunKind.IMPORTED)  # a baseline is part of the run it was made for
 
@@ -54,7 +63,22 @@ class Progress:
     @property
     def decoded(self) -> int:
         """Tasks whose samples are stored, graded or not."""
-        return sum(self.by_state.get(s, 0) for s in (TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED))
+        return sum(self.by_state.get(s, 0) for s in DECODED_TASK_STATES)
+
+    @property
+    def finished(self) -> int:
+        """Tasks that need no more work: graded, or decoded in a run without tests."""
+        return self.by_state.get(TaskState.FINISHED, 0)
+
+    @property
+    def left(self) -> int:
+        """Tasks that are not finished: what a run at work still has to do, and what resuming an ended one would."""
+        return sum(self.by_state.values()) - self.finished
+
+    @property
+    def resumable(self) -> bool:
+        """Whether the run has ended with tasks left."""
+        return self.state not in OPEN_RUN_STATES and self.left > 0
 
     @property
     def open(self) -> int:
@@ -217,7 +241,7 @@ def progress(session: Session, run: Run) -> Progress:
         ).where(RunTask.run_id == run.id)
     ).one()
     elapsed = ((run.finished_at or utcnow()) - run.started_at).total_seconds() if run.started_at else None
-    done = samples and sum(by_state.get(s, 0) for s in (TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED))
+    done = samples and sum(by_state.get(s, 0) for s in DECODED_TASK_STATES)
     waiting = by_state.get(TaskState.QUEUED, 0) + by_state.get(TaskState.DECODING, 0)
     remaining = decode_s / done * waiting if done else None
     if remaining is not None and run.time_limit_s is not None and elapsed is not None:
