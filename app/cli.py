@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from app.errors import BasslineError
+from app.terminal import visible
 
 COMMANDS = {
     "eval": "app.commands.evaluate:evaluate",
@@ -32,7 +33,7 @@ class Sentence(click.ClickException):
     """One of our errors as click shows it: a sentence on stderr and the exit code of its kind."""
 
     def __init__(self, error: BasslineError) -> None:
-        super().__init__(str(error))
+        super().__init__(visible(str(error)))
         self.exit_code = error.exit_code  # type: ignore[misc]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +15,7 @@ from rich.table import Table
 from app import migrate, tables
 from app.context import Context, make_context
 from app.errors import BadInput, BasslineError, Unavailable
+from app.terminal import echo_data, stderr, stdout
 from decoding.config import ACCEPTANCES, DEVICES, DTYPES, NAMED_LENGTHS
 
 if TYPE_CHECKING:
@@ -42,16 +42,6 @@ json_option = click.option(
 )
 
 
-def stdout() -> Console:
-    """Results: never narrower than their table where the output is not a terminal."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-
-
-def stderr() -> Console:
-    """Progress."""
-    return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 120)
-
-
 def opened_context() -> Context:
     """A context whose database is at the newest schema. Raises Unavailable or BadInput."""
     assert tables.metadata.tables
@@ -66,7 +56,7 @@ def write_json(target: str | None, document: Any) -> None:
         return
     text = json.dumps(document, indent=2, default=str) + "\n"
     if target == "-":
-        click.echo(text, nl=False)
+        echo_data(text)
         return
     try:
         Path(target).write_text(text, encoding="utf-8")

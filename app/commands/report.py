@@ -10,12 +10,14 @@ from rich.console import Console
 from app.commands.common import interval, number, pairs, percent
 from app.runs import trust
 from app.runs.models import Run
+from app.runs.repository import Progress
 from app.states import RunState
 
 
-def run_tables(console: Console, run: Run) -> None:
-    """Prints configuration and figures."""
-    console.print(pairs(f"{run.name}  ({run.state})", configuration(run)))
+def run_tables(console: Console, run: Run, counts: Progress) -> None:
+    """Prints configuration, how far the run is, and figures."""
+    rows = [*configuration(run), ("tasks asked for", _how_far(run, counts))]
+    console.print(pairs(f"{run.name}  ({run.state})", [*rows, ("error", run.error)] if run.error else rows))
     console.print()
     measured = run.figures is not None and run.figures["samples"] > 0
     console.print(pairs("Figures", figures(run)) if measured else "No figures: no task has been finished.")
@@ -24,7 +26,7 @@ def run_tables(console: Console, run: Run) -> None:
 def configuration(run: Run) -> list[tuple[str, str]]:
     """What was asked for and what it ran on."""
     known = run.provenance
-    rows = [
+    return [
         ("run", str(run.id)),
         ("target", _model(run.target, known.get("target_sha256"))),
         (
@@ -46,7 +48,15 @@ def configuration(run: Run) -> list[tuple[str, str]]:
             f"{known.get('device_name') or known.get('device') or run.device}, {known.get('dtype') or run.dtype}",
         ),
     ]
-    return [*rows, ("error", run.error)] if run.error else rows
+
+
+def _how_far(run: Run, counts: Progress) -> str:
+    text = f"{run.n_tasks}: {counts.decoded} decoded"
+    if run.graded:
+        text += f", {counts.finished} graded"
+    if counts.left:
+        text += f", {counts.left} left"
+    return f"{text}; `bassline runs resume {run.id}` does the rest" if counts.resumable else text
 
 
 def figures(run: Run) -> list[tuple[str, str]]:

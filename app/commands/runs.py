@@ -15,6 +15,7 @@ from app.runs import comparing, importing, repository, service
 from app.runs.exporting import FORMATS, lines
 from app.runs.render import run_document
 from app.states import RunState
+from app.terminal import echo, echo_data
 
 
 @click.group()
@@ -72,8 +73,9 @@ def show(run: str, json_file: str | None) -> None:
     ctx = common.opened_context()
     with ctx.database.read() as session:
         found = repository.find_run(session, run)
+        counts = repository.progress(session, found)
     common.write_json(json_file, run_document(found))
-    run_tables(common.result_console(json_file), found)
+    run_tables(common.result_console(json_file), found, counts)
 
 
 @runs.command()
@@ -91,7 +93,7 @@ def export(run: str, form: str, output: str) -> None:
     with ctx.database.read() as session:
         text = "".join(lines(session, repository.find_run(session, run), form))
     if output == "-":
-        click.echo(text, nl=False)
+        echo_data(text)
         return
     try:
         Path(output).write_text(text, encoding="utf-8")
@@ -113,21 +115,16 @@ def import_(file: Path, target: str, dataset: str, name: str) -> None:
     """
     ctx = common.opened_context()
     ctx.make_grader()
-    with foreground.workers(ctx, "runs import"):
-        run_id = importing.submit(
-            ctx, file, target=target, dataset_name=dataset, name=name, pinned_worker=ctx.worker_name
-        )
-        run = foreground.work(ctx, run_id)
-    run_tables(common.stdout(), run)
-    if run.state is not RunState.FINISHED:
-        raise common.failed(f"the run ended as {run.state}: {run.error}")
+    with foreground.workers(ctx, "runs import") as place:
+        run = place.work(importing.submit(ctx, file, target=target, dataset_name=dataset, name=name, **place.options))
+    foreground.report(ctx, run, None)
 
 
 @runs.command()
 @click.argument("run", metavar="ID")
 @common.json_option
 def resume(run: str, json_file: str | None) -> None:
-    """Finish in this process what an ended run left undone.
+    """Finish what an ended run left undone: in this process, or in `bassline serve` while that has the database.
 
     \b
     Example:
@@ -136,13 +133,10 @@ def resume(run: str, json_file: str | None) -> None:
     ctx = common.opened_context()
     with ctx.database.read() as session:
         run_id = repository.find_run(session, run).id
-    with foreground.workers(ctx, "runs resume"):
-        service.resume(ctx, run_id, ctx.worker_name)
-        found = foreground.work(ctx, run_id)
-    common.write_json(json_file, run_document(found))
-    run_tables(common.result_console(json_file), found)
-    if found.state is not RunState.FINISHED:
-        raise common.failed(f"the run ended as {found.state}: {found.error or 'see `bassline runs show`'}")
+    with foreground.workers(ctx, "runs resume") as place:
+        service.resume(ctx, run_id, **place.options)
+        found = place.work(run_id)
+    foreground.report(ctx, found, json_file)
 
 
 @runs.command()
@@ -158,7 +152,7 @@ def cancel(run: str) -> None:
     with ctx.database.read() as session:
         found = repository.find_run(session, run)
     service.cancel(ctx, found.id)
-    click.echo(f"cancelled {found.name}")
+    echo(f"cancelled {found.name}")
 
 
 @runs.command()
@@ -174,7 +168,7 @@ def delete(run: str) -> None:
     with ctx.database.read() as session:
         found = repository.find_run(session, run)
     service.delete(ctx, found.id)
-    click.echo(f"deleted {found.name}")
+    echo(f"deleted {found.name}")
 
 
 @runs.command()

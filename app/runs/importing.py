@@ -22,12 +22,19 @@ UNKNOWN = "unknown"
 
 
 def submit(
-    ctx: Context, file: Path, *, target: str, dataset_name: str, name: str = "", pinned_worker: str | None = None
+    ctx: Context,
+    file: Path,
+    *,
+    target: str,
+    dataset_name: str,
+    name: str = "",
+    pinned_worker: str | None = None,
+    ring: bool = True,
 ) -> uuid.UUID:
     """Stores the file's samples as a run and rings for it. Returns its id. Raises BadInput naming file and line.
 
     What the file does not say about decoding (times, seeds, settings) stays unknown; a sample without a finish time
-    counts for pass@k and for no budget.
+    counts for pass@k and for no budget. `ring` as in service.submit.
     """
     dataset = datasets.require(ctx, dataset_name)
     content = files.Dataset(dataset.name, tuple(datasets.as_plain(t) for t in dataset.tasks), dataset.sha256)
@@ -62,7 +69,7 @@ def submit(
         n_tasks=len(by_task),
         pinned_worker=pinned_worker,
         command=f"bassline runs import {file.name} --target {target}",
-        rung_at=now,
+        rung_at=now if ring else None,
         started_at=now,
         provenance={"source": file.name},
     )
@@ -79,7 +86,8 @@ def submit(
     ]
     with ctx.database.session() as session:
         session.add(run)
-    doorbell.ring_prepare(run.id, run.kind)
+    if ring:
+        doorbell.ring_prepare(run.id, run.kind)
     return run.id
 
 

@@ -43,6 +43,21 @@ def reap(ctx: Context, *, pinned_only: bool = False) -> None:
     _ring_again(ctx, ours)
 
 
+def ring_handed_over(ctx: Context) -> None:
+    """Rings for runs that a process without workers has stored for this one, which shares its database alone."""
+    with ctx.database.read() as session:
+        found = session.execute(
+            select(Run.id, Run.kind).where(
+                Run.state == RunState.QUEUED, Run.rung_at.is_(None), Run.pinned_worker.is_(None)
+            )
+        ).all()
+    for run_id, kind in found:
+        with ctx.database.session() as session:
+            mine = changed(session, update(Run).where(Run.id == run_id, Run.rung_at.is_(None)).values(rung_at=utcnow()))
+        if mine:
+            doorbell.ring_prepare(run_id, kind)
+
+
 def reset_orphans(ctx: Context) -> None:
     """At the start of the one process that owns the database: nobody else can be working, so every lease is over."""
     with ctx.database.session() as session:

@@ -264,10 +264,10 @@ def test_without_a_sandbox_nothing_is_decoded(bassline, ctx, engine):
 
 @pytest.mark.usefixtures("additions")
 def test_a_database_in_use_is_refused(bassline, ctx):
-    with Embedded(ctx, "serve"):
+    with Embedded(ctx, "eval", foreground=True):
         result = CliRunner().invoke(cli, list(EVAL))
     assert result.exit_code == 1
-    assert "is in use by bassline serve" in result.stderr
+    assert "is in use by bassline eval" in result.stderr
 
 
 def test_serve_refuses_a_public_address_and_a_taken_port(bassline):
