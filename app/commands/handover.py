@@ -63,25 +63,26 @@ def events(ctx: Context, run_id: uuid.UUID) -> Iterator[Event | None]:
         with ctx.database.read() as session:
             run = get_run(session, run_id)
             rows = session.execute(
-                select(Task.task_id, RunTask.state, RunTask.error)
+                select(Task.task_id, RunTask.position, RunTask.state, RunTask.error)
                 .join(RunTask.task)
                 .where(RunTask.run_id == run_id)
                 .order_by(RunTask.finished_at, RunTask.position)
             ).all()
             alive = [w for w in workers.list_workers(session) if workers.is_alive(w, utcnow())]
         if run.state is not state and run.state in OPEN_RUN_STATES:
-            news.append(Event("", kinds.STATE, {"state": run.state}))
+            news.append(Event("", kinds.STATE, {"state": run.state, "error": run.error}))
         now_loading = next((w.loading for w in alive if w.loading == run.target), None)
         if now_loading and now_loading != loading:
             news.append(Event("", kinds.LOADING, {"message": f"loading {now_loading}"}))
-        for task_id, task_state, error in rows:
+        for task_id, position, task_state, error in rows:
             if tasks.get(task_id, TaskState.QUEUED) is not task_state:
-                news.append(Event("", kinds.TASK, {"task_id": task_id, "state": task_state, "error": error}))
+                data = {"task_id": task_id, "position": position, "state": task_state, "error": error}
+                news.append(Event("", kinds.TASK, data))
             tasks[task_id] = task_state
         state, loading = run.state, now_loading
         yield from news
         if state not in OPEN_RUN_STATES:
-            yield Event("", kinds.STATE, {"state": state})
+            yield Event("", kinds.STATE, {"state": state, "error": run.error})
             return
         heard = time.monotonic() if alive else heard
         if time.monotonic() - heard > workers.ALIVE_S or not DatabaseLock(ctx.database.file, "").owner():

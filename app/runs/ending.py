@@ -34,8 +34,8 @@ def close_if_done(ctx: Context, run_id: uuid.UUID) -> None:
         run = get_run(session, run_id)
         run.state, run.error = _verdict(session, run)
         figures.record(session, run)
-        state = run.state
-    ctx.bus.publish(run_id, kinds.STATE, {"state": state})
+        state, error = run.state, run.error
+    ctx.bus.publish(run_id, kinds.STATE, {"state": state, "error": error})
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:
@@ -111,7 +111,7 @@ def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *,
         run.state, run.error, run.finished_at, run.cancel_requested_at = RunState.QUEUED, None, None, None
         run.pinned_worker, run.time_limit_s, run.rung_at = pinned_worker, None, utcnow() if ring else None
         kind = run.kind
-    ctx.bus.publish(run_id, kinds.STATE, {"state": RunState.QUEUED})
+    ctx.bus.publish(run_id, kinds.STATE, {"state": RunState.QUEUED, "error": None})
     return kind
 
 

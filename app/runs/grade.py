@@ -20,6 +20,7 @@ from app.runs import doorbell, ending, lifecycle
 from app.runs.lease import Lease
 from app.runs.lifecycle import Claim, LostClaim, Step
 from app.runs.models import RunTask
+from app.runs.narrator import task_changed
 from app.samples.models import Sample
 from app.states import TaskState
 from evaluation.datasets import Task as PlainTask
@@ -44,12 +45,17 @@ def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
         log.warning("graded for nothing: the job has another owner", run_task=str(run_task_id))
     except Unavailable as error:
         lifecycle.give_back(ctx, held)
+        _tell(ctx, held, TaskState.DECODED)
         ending.interrupt(ctx, held.run_id, str(error))
     except Exception as error:
-        again = lifecycle.retry_or_fail(ctx, held, f"grading failed: {reason(error)}")
+        sentence = f"grading failed: {reason(error)}"
+        again = lifecycle.retry_or_fail(ctx, held, sentence)
         log.exception("grading failed", run_task=str(run_task_id))
         if again:
+            _tell(ctx, held, TaskState.DECODED)
             doorbell.ring_grade([run_task_id], held.kind)
+        else:
+            _tell(ctx, held, TaskState.FAILED, sentence)
     ending.close_if_done(ctx, held.run_id)
 
 
@@ -58,6 +64,7 @@ def _work(ctx: Context, held: Claim, lease: Lease) -> None:
         row = session.get_one(RunTask, held.run_task_id, options=[joinedload(RunTask.run, innerjoin=True)])
         task, mode = as_plain(row.task), row.run.prompt_mode_used or "completion"
         samples = session.scalars(select(Sample).where(Sample.run_task_id == row.id).order_by(Sample.index)).all()
+    _tell(ctx, held, TaskState.GRADING)
     started = time.monotonic()
     extractions = [_extracted(task, s, mode) for s in samples]
     verdicts = judge(ctx.make_grader(), [e.program for e in extractions], task, ctx.settings.exec_workers)
@@ -65,9 +72,15 @@ def _work(ctx: Context, held: Claim, lease: Lease) -> None:
     lease.store(lambda: _store(ctx, held, samples, extractions, verdicts, sandbox_s))
     for sample, verdict in zip(samples, verdicts, strict=True):
         ctx.bus.publish(
-            held.run_id, kinds.GRADED, {"task_id": task.task_id, "index": sample.index, "verdict": verdict.status}
+            held.run_id,
+            kinds.GRADED,
+            {"task_id": task.task_id, "index": sample.index, "verdict": verdict.status, "trust": verdict.trust},
         )
-    ctx.bus.publish(held.run_id, kinds.TASK, {"task_id": task.task_id, "state": TaskState.FINISHED})
+    _tell(ctx, held, TaskState.FINISHED)
+
+
+def _tell(ctx: Context, held: Claim, state: TaskState, error: str | None = None) -> None:
+    task_changed(ctx, held.run_id, held.task_id, held.position, state, error)
 
 
 def _extracted(task: PlainTask, sample: Sample, mode: str) -> Extraction:
