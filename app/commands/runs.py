@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.table import Table
@@ -17,6 +19,8 @@ from app.runs.render import run_document
 from app.states import RunState
 from app.terminal import echo, echo_data
 
+DAY = click.DateTime(["%Y-%m-%d"])
+
 
 @click.group()
 def runs() -> None:
@@ -30,18 +34,37 @@ def runs() -> None:
 
 @runs.command("list")
 @click.option("--state", type=click.Choice(list(RunState)), help="only runs in this state")
+@click.option("--name", metavar="TEXT", help="only runs whose name has this text in it")
+@click.option("--target", help="only runs of this model")
+@click.option("--dataset", help="only runs over this dataset")
+@click.option("--since", type=DAY, metavar="DAY", help="created on this day (UTC) or later, as in 2026-11-21")
+@click.option("--until", type=DAY, metavar="DAY", help="created on this day (UTC) or earlier")
+@click.option("--sort", type=click.Choice(repository.SORTS), default="newest", show_default=True)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @common.json_option
-def list_(state: str | None, limit: int, json_file: str | None) -> None:
-    """Runs, newest first.
+def list_(
+    state: str | None,
+    since: dt.datetime | None,
+    until: dt.datetime | None,
+    json_file: str | None,
+    **filters: Any,
+) -> None:
+    """Runs, newest first or as --sort says.
 
     \b
     Example:
         bassline runs list --state interrupted
+        bassline runs list --name nightly --since 2026-11-01 --sort name
     """
     ctx = common.opened_context()
     with ctx.database.read() as session:
-        found = repository.list_runs(session, limit=limit, states=[RunState(state)] if state else ())
+        found = repository.list_runs(
+            session,
+            states=[RunState(state)] if state else (),
+            since=since.date() if since else None,
+            until=until.date() if until else None,
+            **filters,
+        )
     common.write_json(json_file, [run_document(run) for run in found])
     table = Table(box=None, pad_edge=False)
     for column in ("id", "name", "state", "tasks", "Pass@First", "Pass@All", "created"):
@@ -57,7 +80,9 @@ def list_(state: str | None, limit: int, json_file: str | None) -> None:
             common.percent(figures.get("pass_all")),
             f"{run.created_at:%Y-%m-%d %H:%M}",
         )
-    common.result_console(json_file).print(table if found else "No runs yet: make one with `bassline eval`.")
+    asked = state or since or until or any(filters[name] for name in ("name", "target", "dataset"))
+    none = "No run is like that." if asked else "No runs yet: make one with `bassline eval`."
+    common.result_console(json_file).print(table if found else none)
 
 
 @runs.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 
 from flask import Blueprint, Response, url_for
@@ -21,6 +22,7 @@ from app.runs.documents import (
     SamplePage,
 )
 from app.runs.render import run_of, sample_of
+from app.runs.repository import Sort
 from app.runs.schemas import RunSpec
 from app.schemas import Given, Text
 from app.states import RunState
@@ -39,6 +41,10 @@ class RunQuery(PageQuery):
     state: RunState | None = None
     target: Text | None = None
     dataset: Text | None = Field(None, description="name of a dataset")
+    name: Text | None = Field(None, max_length=200, description="part of the name, in any case")
+    since: dt.date | None = Field(None, description="created on this day (UTC) or later")
+    until: dt.date | None = Field(None, description="created on this day (UTC) or earlier")
+    sort: Sort = "newest"
 
 
 class SampleQuery(PageQuery):
@@ -73,13 +79,17 @@ def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
 @bp.get("/runs")
 @operation({200: RunPage})
 def index(query: RunQuery) -> RunPage:
-    """Runs, newest first."""
+    """Runs in the order of `sort`; name and target without regard to case, then oldest first."""
     runs = repository.list_runs(
         session(),
         limit=query.limit + 1,
         before=query.id(),
         target=query.target,
         dataset=query.dataset,
+        name=query.name,
+        since=query.since,
+        until=query.until,
+        sort=query.sort,
         states=[query.state] if query.state else (),
     )
     page, following = cut(runs, query, lambda run: str(run.id))

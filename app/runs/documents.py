@@ -103,7 +103,7 @@ class RunWithProgress(RunDocument):
 
 
 class RunPage(Shown):
-    """Runs, newest first."""
+    """Runs in the order asked for."""
 
     runs: list[RunDocument]
     next: str | None

@@ -84,11 +84,11 @@ def skip_rest(ctx: Context, run_id: uuid.UUID) -> None:
     close_if_done(ctx, run_id)
 
 
-def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *, ring: bool = True) -> RunKind:
+def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *, ring: bool = True) -> None:
     """Makes an ended run queued again with what it has not finished; finished samples are kept.
 
-    A task that was decoded and not graded is only graded. The caller rings for the run, by the kind that is returned
-    (`ring`: see service.submit). Raises NotFound, or Conflict for a run that is open or has nothing left to do.
+    A task that was decoded and not graded is only graded. The caller rings for the run (`ring`: see
+    service.submit). Raises NotFound, or Conflict for a run that is open or has nothing left to do.
     """
     undone = (TaskState.FAILED, TaskState.CANCELLED, TaskState.SKIPPED)
     with ctx.database.session() as session:
@@ -110,9 +110,7 @@ def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *,
             raise Conflict("the run has finished all its tasks: nothing is left to resume")
         run.state, run.error, run.finished_at, run.cancel_requested_at = RunState.QUEUED, None, None, None
         run.pinned_worker, run.time_limit_s, run.rung_at = pinned_worker, None, utcnow() if ring else None
-        kind = run.kind
     ctx.bus.publish(run_id, kinds.STATE, {"state": RunState.QUEUED, "error": None})
-    return kind
 
 
 def _judge_again(session: Session, run: Run, undone: Sequence[TaskState]) -> None:

@@ -16,7 +16,7 @@ from app.datasets.service import as_plain
 from app.db import reason, utcnow
 from app.errors import Unavailable
 from app.events import kinds
-from app.runs import doorbell, ending, lifecycle
+from app.runs import doorbell, ending, lifecycle, turns
 from app.runs.lease import Lease
 from app.runs.lifecycle import Claim, LostClaim, Step
 from app.runs.models import RunTask
@@ -34,15 +34,15 @@ log = structlog.get_logger(__name__)
 
 
 def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
-    """Works the job's grade step if it waits for one. Safe to call for any id, any number of times."""
-    held = lifecycle.claim(ctx, run_task_id, Step.GRADE)
+    """Grades the task whose turn it is when this one is rung for. Safe to call for any id, any number of times."""
+    held = turns.take(ctx, run_task_id, Step.GRADE, lambda row_id: lifecycle.claim(ctx, row_id, Step.GRADE), None)
     if held is None:
         return
     try:
         with Lease(ctx, held) as lease:
             _work(ctx, held, lease)
     except LostClaim:
-        log.warning("graded for nothing: the job has another owner", run_task=str(run_task_id))
+        log.warning("graded for nothing: the job has another owner", run_task=str(held.run_task_id))
     except Unavailable as error:
         lifecycle.give_back(ctx, held)
         _tell(ctx, held, TaskState.DECODED)
@@ -50,10 +50,10 @@ def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
     except Exception as error:
         sentence = f"grading failed: {reason(error)}"
         again = lifecycle.retry_or_fail(ctx, held, sentence)
-        log.exception("grading failed", run_task=str(run_task_id))
+        log.exception("grading failed", run_task=str(held.run_task_id))
         if again:
             _tell(ctx, held, TaskState.DECODED)
-            doorbell.ring_grade([run_task_id], held.kind)
+            doorbell.ring_grade([held.run_task_id], held.kind)
         else:
             _tell(ctx, held, TaskState.FAILED, sentence)
     ending.close_if_done(ctx, held.run_id)

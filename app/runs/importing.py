@@ -87,7 +87,7 @@ def submit(
     with ctx.database.session() as session:
         session.add(run)
     if ring:
-        doorbell.ring_prepare(run.id, run.kind)
+        doorbell.ring_prepare(run.id)
     return run.id
 
 

@@ -46,16 +46,14 @@ def reap(ctx: Context, *, pinned_only: bool = False) -> None:
 def ring_handed_over(ctx: Context) -> None:
     """Rings for runs that a process without workers has stored for this one, which shares its database alone."""
     with ctx.database.read() as session:
-        found = session.execute(
-            select(Run.id, Run.kind).where(
-                Run.state == RunState.QUEUED, Run.rung_at.is_(None), Run.pinned_worker.is_(None)
-            )
+        found = session.scalars(
+            select(Run.id).where(Run.state == RunState.QUEUED, Run.rung_at.is_(None), Run.pinned_worker.is_(None))
         ).all()
-    for run_id, kind in found:
+    for run_id in found:
         with ctx.database.session() as session:
             mine = changed(session, update(Run).where(Run.id == run_id, Run.rung_at.is_(None)).values(rung_at=utcnow()))
         if mine:
-            doorbell.ring_prepare(run_id, kind)
+            doorbell.ring_prepare(run_id)
 
 
 def reset_orphans(ctx: Context) -> None:
@@ -171,10 +169,9 @@ def _waiting(
     now = utcnow()
     with ctx.database.session() as session:
         runs: Sequence[Run] = ()
-        if queue in (queues.EXEC_INTERACTIVE, queues.EXEC):
+        if queue == queues.EXEC_INTERACTIVE:
             unheard = or_(Run.rung_at.is_(None), Run.rung_at < before)
-            queued = Run.state == RunState.QUEUED
-            runs = session.scalars(select(Run).where(queued, ours, doorbell.of_kind(queue), unheard)).all()
+            runs = session.scalars(select(Run).where(Run.state == RunState.QUEUED, ours, unheard)).all()
         tasks = session.scalars(
             select(RunTask)
             .join(RunTask.run)

@@ -96,7 +96,7 @@ def submit_tasks(
     if not ring:
         return run.id
     if graded:
-        doorbell.ring_prepare(run.id, kind)
+        doorbell.ring_prepare(run.id)
     else:
         prepare.prepare_run(ctx, run.id)  # there is nothing to check, and someone waits
     return run.id
@@ -120,9 +120,9 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
 
 def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *, ring: bool = True) -> None:
     """Works what an ended run left undone; `ring` as in submit. Raises NotFound or Conflict."""
-    kind = ending.reopen(ctx, run_id, pinned_worker, ring=ring)
+    ending.reopen(ctx, run_id, pinned_worker, ring=ring)
     if ring:
-        doorbell.ring_prepare(run_id, kind)
+        doorbell.ring_prepare(run_id)
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:
