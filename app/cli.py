@@ -9,6 +9,7 @@ import click
 
 from app.errors import BasslineError
 from app.terminal import visible
+from decoding.suggest import advice
 
 COMMANDS = {
     "eval": "app.commands.evaluate:evaluate",
@@ -52,6 +53,16 @@ class LazyGroup(click.Group):
         found = getattr(importlib.import_module(module), attribute)
         assert isinstance(found, click.Command)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command meant by the first word, or the nearest one in the sentence that refuses it."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            use = "`bassline --help` lists the commands"
+            ctx.fail(f"there is no command {visible(name)!r}: {advice(name, COMMANDS, use)}")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command; our errors become one sentence."""

@@ -15,7 +15,7 @@ from app.terminal import echo
 
 scope_option = click.option(
     "--scope",
-    type=click.Choice([scope.value for scope in Scope]),
+    type=common.Choice([scope.value for scope in Scope]),
     default=Scope.SUBMIT.value,
     show_default=True,
     help="read: look; submit: also start, cancel, import; admin: also delete and manage tokens",

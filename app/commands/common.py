@@ -17,6 +17,7 @@ from app.context import Context, make_context
 from app.errors import BadInput, BasslineError, Unavailable
 from app.terminal import echo_data, stderr, stdout
 from decoding.config import ACCEPTANCES, DEVICES, DTYPES, NAMED_LENGTHS
+from decoding.suggest import one_of
 
 if TYPE_CHECKING:
     from app.runs.schemas import DecodingSpec
@@ -35,6 +36,14 @@ def _writable(_ctx: click.Context, _option: click.Parameter, target: str | None)
     if Path(target).is_dir() or not os.access(target if Path(target).exists() else folder, os.W_OK):
         raise BadInput(f"--json {target} cannot be written: give a file that may be written, or - for stdout", "json")
     return target
+
+
+class Choice(click.Choice[str]):
+    """One of a few words, with the nearest one suggested to who mistyped it."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """The message of click with our sentence."""
+        return f"{value!r}: {one_of(str(value), self.choices)}"
 
 
 json_option = click.option(
@@ -103,12 +112,12 @@ def decoding_options(command: F) -> F:
             show_default=True,
             help=f"{', '.join(NAMED_LENGTHS)} or fixed:K",
         ),
-        click.option("--acceptance", type=click.Choice(ACCEPTANCES), default=default["acceptance"], show_default=True),
-        click.option("--dtype", type=click.Choice(DTYPES), default=default["dtype"], show_default=True),
-        click.option("--device", type=click.Choice(DEVICES), default=default["device"], show_default=True),
+        click.option("--acceptance", type=Choice(ACCEPTANCES), default=default["acceptance"], show_default=True),
+        click.option("--dtype", type=Choice(DTYPES), default=default["dtype"], show_default=True),
+        click.option("--device", type=Choice(DEVICES), default=default["device"], show_default=True),
         click.option(
             "--prompt-mode",
-            type=click.Choice(PROMPT_MODES),
+            type=Choice(PROMPT_MODES),
             default=None,
             help="how a task becomes a prompt; auto: chat if the model has a chat template",
         ),

@@ -16,6 +16,7 @@ from app.errors import BadInput
 from app.runs import comparing, importing, repository, service
 from app.runs.exporting import FORMATS, lines
 from app.runs.render import run_document
+from app.runs.schemas import ImportSpec, parse_spec
 from app.states import RunState
 from app.terminal import echo, echo_data
 
@@ -33,13 +34,13 @@ def runs() -> None:
 
 
 @runs.command("list")
-@click.option("--state", type=click.Choice(list(RunState)), help="only runs in this state")
+@click.option("--state", type=common.Choice(list(RunState)), help="only runs in this state")
 @click.option("--name", metavar="TEXT", help="only runs whose name has this text in it")
 @click.option("--target", help="only runs of this model")
 @click.option("--dataset", help="only runs over this dataset")
 @click.option("--since", type=DAY, metavar="DAY", help="created on this day (UTC) or later, as in 2026-11-21")
 @click.option("--until", type=DAY, metavar="DAY", help="created on this day (UTC) or earlier")
-@click.option("--sort", type=click.Choice(repository.SORTS), default="newest", show_default=True)
+@click.option("--sort", type=common.Choice(repository.SORTS), default="newest", show_default=True)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @common.json_option
 def list_(
@@ -105,7 +106,7 @@ def show(run: str, json_file: str | None) -> None:
 
 @runs.command()
 @click.argument("run", metavar="ID")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="samples", show_default=True)
+@click.option("--format", "form", type=common.Choice(FORMATS), default="samples", show_default=True)
 @click.option("--output", metavar="FILE", default="-", show_default=True, help="- for stdout")
 def export(run: str, form: str, output: str) -> None:
     """The samples of a run, one line each.
@@ -138,10 +139,15 @@ def import_(file: Path, target: str, dataset: str, name: str) -> None:
     Example:
         bassline runs import samples.jsonl --target gpt-oss-20b
     """
+    spec = parse_spec(ImportSpec, {"target": target, "dataset": dataset, "name": name})
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{file} cannot be read: {error.strerror}", "file") from None
     ctx = common.opened_context()
     ctx.make_grader()
     with foreground.workers(ctx, "runs import") as place:
-        run = place.work(importing.submit(ctx, file, target=target, dataset_name=dataset, name=name, **place.options))
+        run = place.work(importing.submit(ctx, spec, data, file.name, **place.options))
     foreground.report(ctx, run, None)
 
 

