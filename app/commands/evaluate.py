@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
 from typing import Any
@@ -10,7 +11,7 @@ import click
 
 from app.commands import common, foreground, handover
 from app.context import Context
-from app.errors import BadInput
+from app.errors import BadInput, Conflict
 from app.runs import figures, service
 from app.runs.models import Run
 from app.runs.repository import get_run, tasks_without_texts
@@ -97,7 +98,12 @@ def _with_speedup(ctx: Context, place: foreground.Place, run: Run, spec: RunSpec
     plain_id = service.submit(ctx, plain_spec, kind=RunKind.BASELINE, **place.options)
     with ctx.database.session() as session:
         _note(get_run(session, run.id), plain_run=str(plain_id))
-    plain = place.work(plain_id)
+    try:
+        plain = place.work(plain_id)
+    except foreground.Interrupted:
+        with contextlib.suppress(Conflict):  # a server would go on, and nobody would note the ratio
+            service.cancel(ctx, plain_id)
+        raise
     with ctx.database.session() as session:
         stored = get_run(session, run.id)
         speedup = figures.speedup(run, ours, plain, tasks_without_texts(session, plain.id))
