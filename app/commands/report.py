@@ -123,7 +123,8 @@ def _in_guest(f: dict[str, Any]) -> list[tuple[str, str]]:
     found = trust.sentence(f)
     if found is None:
         return []
-    without = f"Pass@First {percent(f['pass_first_proxy'])}, Pass@All {percent(f['pass_all_proxy'])}"
+    # Unknown for runs that ended before they were counted.
+    without = f"Pass@First {percent(f.get('pass_first_proxy'))}, Pass@All {percent(f.get('pass_all_proxy'))}"
     return [("trust", found), ("without those passes", without)]
 
 
