@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import ColumnElement, and_, func, select
-from sqlalchemy.orm import Session, joinedload
+from sqlalchemy.orm import Session, defer
 
 from app import engines
 from app.context import Context
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 TURN_S = 60.0  # a loaded engine and a batch are kept for so long: changing them costs seconds
 TRIES = 20  # another worker may take what was chosen, a few times in a row
 REMEMBERED = 1000
+_LONG = (Run.provenance, Run.figures, Run.excluded, Run.command)  # nothing of it says whose turn it is
 T = TypeVar("T")
 ConfigOf = Callable[[Run], "EngineConfig"]
 
@@ -91,8 +92,12 @@ def _chosen(
     session: Session, turns: Turns, run_task_id: uuid.UUID, step: Step, config_of: ConfigOf | None
 ) -> tuple[uuid.UUID | None, bool]:
     """(task to be claimed, whether it is the only one in question); the task is None if none waits."""
-    named = session.get(RunTask, run_task_id, options=[joinedload(RunTask.run, innerjoin=True)])
-    if named is not None and (named.run.pinned_worker is not None or named.run.kind is RunKind.COMPLETE):
+    named = session.execute(
+        select(RunTask.run_id, RunTask.state, Run.pinned_worker, Run.kind)
+        .join(RunTask.run)
+        .where(RunTask.id == run_task_id)
+    ).one_or_none()
+    if named is not None and (named.pinned_worker is not None or named.kind is RunKind.COMPLETE):
         return run_task_id, True
     waiting = _waiting(session, step)
     if not waiting:
@@ -105,10 +110,13 @@ def _chosen(
 
 
 def _waiting(session: Session, step: Step) -> list[_Waiting]:
-    at_work = (
-        select(func.count()).where(RunTask.run_id == Run.id, RunTask.state == step.working).correlate(Run)
-    ).scalar_subquery()
-    return [_Waiting(run, n) for run, n in session.execute(select(Run, at_work).where(_takes_turns(step)))]
+    at_work = dict(
+        session.execute(
+            select(RunTask.run_id, func.count()).where(RunTask.state == step.working).group_by(RunTask.run_id)
+        ).all()
+    )
+    runs = session.scalars(select(Run).where(_takes_turns(step)).options(*map(defer, _LONG)))
+    return [_Waiting(run, at_work.get(run.id, 0)) for run in runs]
 
 
 def _takes_turns(step: Step) -> ColumnElement[bool]:
