@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 from app.errors import BasslineError
+from app.terminal import visible
+from decoding.suggest import advice
 
 COMMANDS = {
     "eval": "app.commands.evaluate:evaluate",
@@ -32,7 +34,7 @@ class Sentence(click.ClickException):
     """One of our errors as click shows it: a sentence on stderr and the exit code of its kind."""
 
     def __init__(self, error: BasslineError) -> None:
-        super().__init__(str(error))
+        super().__init__(visible(str(error)))
         self.exit_code = error.exit_code  # type: ignore[misc]
 
 
@@ -51,6 +53,16 @@ class LazyGroup(click.Group):
         found = getattr(importlib.import_module(module), attribute)
         assert isinstance(found, click.Command)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command meant by the first word, or the nearest one in the sentence that refuses it."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            use = "`bassline --help` lists the commands"
+            ctx.fail(f"there is no command {visible(name)!r}: {advice(name, COMMANDS, use)}")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command; our errors become one sentence."""

@@ -6,12 +6,16 @@ import os
 import socket
 import threading
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from app import ports
 from app.db import Database
 from app.events.bus import EventBus, connect
 from app.settings import Settings, load_settings
 from decoding import trusted_code
+
+if TYPE_CHECKING:
+    from app.runs.turns import Turns
 
 CACHE_DIR = "BASSLINE_CACHE_DIR"
 
@@ -21,7 +25,8 @@ class Context:
     """One per process. Tests build their own with fakes for `load_engine` and `make_grader`.
 
     `stopping` is set when the process shuts down: jobs are put down within a second and stay claimable. `streams` is
-    taken by whoever keeps a web thread waiting, so that the pages stay reachable.
+    taken by whoever keeps a web thread waiting, so that the pages stay reachable. `turns` is what this worker remembers
+    of the runs it served, by step.
     """
 
     settings: Settings
@@ -32,6 +37,7 @@ class Context:
     stopping: threading.Event = field(default_factory=threading.Event)
     worker_name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
     streams: threading.BoundedSemaphore = field(init=False)
+    turns: dict[str, Turns] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.streams = threading.BoundedSemaphore(self.settings.max_streams)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -25,7 +26,17 @@ from app.workers.service import Heartbeat
 
 START_S = 30.0
 STOP_S = 60.0
+HANDED_OVER_S = 1.0  # between looks for runs that another process left for this one
+SERVE = "serve"
 log = structlog.get_logger(__name__)
+
+
+class InUse(Unavailable):
+    """Another process has the database; `by_server` says whether it is one that works every run (`bassline serve`)."""
+
+    def __init__(self, message: str, *, by_server: bool) -> None:
+        super().__init__(message)
+        self.by_server = by_server
 
 
 class DatabaseLock:
@@ -38,7 +49,7 @@ class DatabaseLock:
         self._file: IO[str] | None = None
 
     def acquire(self) -> None:
-        """Takes the lock. Raises Unavailable naming the process that has it."""
+        """Takes the lock. Raises InUse naming the process that has it."""
         if self._path is None:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,17 +57,21 @@ class DatabaseLock:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            file.seek(0)
-            owner = file.read().strip() or "another process"
             file.close()
-            raise Unavailable(
-                f"{self._database} is in use by {owner}: stop that first, or set "
-                "BASSLINE_DATABASE_URL to another database"
+            owner = self.owner()
+            raise InUse(
+                f"{self._database} is in use by {owner or 'another process'}: stop that first, or set "
+                "BASSLINE_DATABASE_URL to another database",
+                by_server=owner.startswith(f"bassline {SERVE} "),
             ) from None
         file.truncate(0)
         file.write(f"bassline {self._purpose} (process {os.getpid()})")
         file.flush()
         self._file = file
+
+    def owner(self) -> str:
+        """The process that has the lock, in words; empty if it has let go of it."""
+        return self._path.read_text().strip() if self._path and self._path.exists() else ""
 
     def release(self) -> None:
         """Gives the lock back."""
@@ -141,8 +156,20 @@ class Embedded:
                 reaper.reap(self._ctx, pinned_only=self._foreground)
             except Exception:
                 log.exception("reaper failed")
-            if self._ctx.stopping.wait(self._ctx.settings.reap_interval_s):
-                return
+            swept = time.monotonic()
+            while (left := swept + self._ctx.settings.reap_interval_s - time.monotonic()) > 0:
+                if self._ctx.stopping.wait(min(left, HANDED_OVER_S)):
+                    return
+                self._welcome()
+
+    def _welcome(self) -> None:
+        """Rings for runs that another process has submitted, whose bells nobody hears here."""
+        if self._foreground:
+            return
+        try:
+            reaper.ring_handed_over(self._ctx)
+        except Exception:
+            log.exception("looking for submitted runs failed")
 
     def _stop(self) -> None:
         """Puts running jobs down (within a second), ends the threads and frees the database."""

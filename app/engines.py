@@ -37,6 +37,11 @@ def get(ctx: Context, config: EngineConfig, on_progress: OnProgress) -> Engine:
     return _held.engine
 
 
+def held() -> EngineConfig | None:
+    """What this thread's engine was made for; None without one."""
+    return _held.config
+
+
 def drop() -> None:
     """Forgets this thread's engine, so that its memory can be used."""
     _held.engine = _held.config = None

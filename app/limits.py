@@ -16,7 +16,7 @@ from app.settings import Settings
 BODY_BYTES = 4 * 2**20  # three texts of 200,000 characters, escaped
 UPLOAD_BYTES = 64 * 2**20
 SIGN_INS = "10 per minute"
-UPLOADS = frozenset({"datasets_api.import_"})
+UPLOADS = frozenset({"datasets_api.import_", "runs_api.import_"})
 
 
 def init(app: Flask, settings: Settings) -> Callable[[], None]:

@@ -21,6 +21,7 @@ from app.health import waiting_s
 from app.operations import operation
 from app.runs.lifecycle import Step
 from app.runs.models import Run, RunTask
+from app.runs.trust import IN_GUEST
 from app.samples.models import Sample
 from app.states import OPEN_TASK_STATES, RunState
 from app.web import session
@@ -101,6 +102,9 @@ def _recent(session: Session, now: dt.datetime) -> Iterator[Metric]:
         ).all()
     )
     yield GaugeMetricFamily("bassline_window_seconds", "the span of all bassline_recent_ figures", value=WINDOW_S)
+    in_guest = session.scalar(
+        select(func.count()).select_from(Sample).join(Sample.run_task).where(within, Sample.trust == IN_GUEST)
+    )
     for name, text, value in (
         ("tasks", "tasks ended", tasks),
         ("rounds", "rounds of draft, verify and accept", rounds),
@@ -108,6 +112,7 @@ def _recent(session: Session, now: dt.datetime) -> Iterator[Metric]:
         ("drafted_tokens", "tokens proposed by drafters", drafted),
         ("accepted_tokens", "of those, accepted", accepted),
         ("tokens", "tokens of samples", tokens),
+        ("in_guest_samples", "samples whose verdict their program could have forged", in_guest),
         ("acceptance_length", "tokens a sample gains per round", 1 + accepted / sample_rounds if sample_rounds else 0),
         ("budget_overruns", "tasks that ended after their budget", late),
         ("budget_overrun_max_seconds", "the worst of them", worst),

@@ -12,8 +12,10 @@ import structlog
 from structlog.typing import Processor
 
 from app.settings import Settings
+from app.terminal import visible
 
 HIDDEN = "***"
+TRACEBACK = "exception"
 _SECRET_NAME = re.compile(r"password|secret|token|authorization|cookie|api_?key", re.IGNORECASE)
 _SECRET_TEXT = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]+(?=@)|\b(bass_[0-9a-f]{8})_[\w-]+|\b([Bb]earer) +[\w.~+/=-]+")
 _COUNTS = ("n_tokens", "max_tokens")  # tokens of a model
@@ -32,7 +34,7 @@ def configure(settings: Settings) -> None:
         last += [structlog.processors.format_exc_info, hide_secrets, structlog.processors.JSONRenderer(default=str)]
     else:
         plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
-        last += [structlog.processors.format_exc_info, hide_secrets, plain]
+        last += [structlog.processors.format_exc_info, hide_secrets, show_controls, plain]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=last, foreign_pre_chain=shared))
     root = logging.getLogger()
@@ -55,6 +57,14 @@ def hide_secrets(_logger: object, _method: str, event: MutableMapping[str, Any])
             event[name] = hidden(value)
         elif isinstance(value, BaseException):
             event[name] = hidden(str(value))
+    return event
+
+
+def show_controls(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A processor: no text of an event steers the terminal, and none but a traceback takes more than its line."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = visible(value) if name == TRACEBACK else visible(value, kept="\t")
     return event
 
 

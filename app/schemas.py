@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from app.errors import BadInput
+from decoding.suggest import one_of
 
 LONGEST_ECHO = 60
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]  # PostgreSQL stores no NUL
@@ -40,6 +42,9 @@ def bad_input(error: ValidationError) -> BadInput:
         return BadInput(f"{field} is not a known field: remove it", field)
     if fault["type"] == "missing":
         return BadInput(f"{field} is missing: give one", field)
+    if fault["type"] in ("literal_error", "enum") and isinstance(fault["input"], str):
+        known = re.findall(r"'([^']*)'", str(fault["ctx"]["expected"]))
+        message = one_of(fault["input"], known)
     if fault["type"] == "string_pattern_mismatch" and "\0" in str(fault["input"]):
         message = "a text must not hold the character NUL: remove it"
     given = repr(fault["input"])

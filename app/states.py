@@ -70,5 +70,6 @@ class Scope(enum.StrEnum):
 
 OPEN_RUN_STATES = (RunState.QUEUED, RunState.RUNNING)
 OPEN_TASK_STATES = (TaskState.QUEUED, TaskState.DECODING, TaskState.DECODED, TaskState.GRADING)
+DECODED_TASK_STATES = (TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED)
 PASSED = "passed"
 SANDBOX_ERROR = "sandbox_error"

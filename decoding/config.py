@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+from decoding import registry
 from decoding.request import RequestError
+from decoding.suggest import advice, nearest, one_of
 
 Acceptance = Literal["coupled", "maximal"]
 
@@ -16,6 +19,7 @@ ACCEPTANCES = ("coupled", "maximal")
 MAX_DRAFT_LENGTH = 32
 NAMED_LENGTHS = ("goodput", "bass", "table")
 LOOKUP_DRAFTERS = ("ngram", "sibling")
+DRAFTERS = ("none", *LOOKUP_DRAFTERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +65,16 @@ def parse_drafter(text: str) -> DrafterSpec:
     """Return what a `--drafter` value asks for; raises RequestError when it asks for nothing known."""
     if text == "none":
         return DrafterSpec(None, None)
-    lookup, _, model = text.partition("+")
+    lookup, plus, model = text.partition("+")
     if lookup in LOOKUP_DRAFTERS:
-        if "+" in text and not model:
+        if plus and not model:
             raise RequestError(f"drafter is {text!r}: name a model after the +")
         return DrafterSpec(lookup, model or None)  # type: ignore[arg-type]
+    use = f"{', '.join(DRAFTERS)}, sibling+MODEL, or a model"
     if not text:
-        raise RequestError("drafter is empty: use none, ngram, sibling or a model")
+        raise RequestError(f"drafter is {text!r}: use {use}")
+    if meant := _mistyped(text):
+        raise RequestError(f"drafter is {text!r}: did you mean {meant}? Use {use}")
     return DrafterSpec(None, text)
 
 
@@ -78,11 +85,18 @@ def parse_draft_length(text: str) -> int | None:
     kind, _, length = text.partition(":")
     if kind == "fixed" and length.isdecimal() and 0 <= int(length) <= MAX_DRAFT_LENGTH:
         return int(length)
-    raise RequestError(
-        f"draft_length is {text!r}: use goodput, bass, table or fixed:K with K from 0 to {MAX_DRAFT_LENGTH}"
-    )
+    use = f"use {', '.join(NAMED_LENGTHS)} or fixed:K with K from 0 to {MAX_DRAFT_LENGTH}"
+    near = "" if kind == "fixed" else text  # of fixed, only K can be wrong
+    raise RequestError(f"draft_length is {text!r}: {advice(near, (*NAMED_LENGTHS, 'fixed:K'), use)}")
+
+
+def _mistyped(drafter: str) -> str | None:
+    """The name that was probably meant by a drafter that is neither a known model nor looks like an address of one."""
+    keys = [entry.ref for entry in registry.entries()]
+    address = "/" in drafter or drafter.startswith(("hf:", ".", "~")) or Path(drafter).exists()
+    return None if address or drafter in keys else nearest(drafter.partition("+")[0], (*DRAFTERS, *keys))
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise RequestError(f"{name} is {value!r}: use one of {', '.join(allowed)}")
+        raise RequestError(f"{name} is {value!r}: {one_of(value, allowed)}")

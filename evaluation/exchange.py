@@ -33,7 +33,7 @@ Record = dict[str, Any]
 FIELDS = (
     "run_id", "task_id", "index", "seed", "prompt_sha256", "raw", "program", "extraction", "extraction_version",
     "finish_reason", "n_tokens", "mean_logprob", "queue_s", "first_token_s", "finished_s", "sandbox_s", "budget_s",
-    "n_rounds", "n_drafted", "n_accepted", "verdict", "failure", "detail",
+    "n_rounds", "n_drafted", "n_accepted", "verdict", "failure", "detail", "trust",
 )  # fmt: skip
 """Fields of a record. Times are seconds since the engine took the task up; queue_s is the wait before that."""
 
@@ -187,7 +187,7 @@ def _own(row: Mapping[str, Any], where: str) -> Record:
         raise ExchangeError(f"{where}, field index: number the samples of a task from 0")
     known = {field: row[field] for field in FIELDS if field in row}
     claimed = None if row.get("verdict") is None else row["verdict"] == "passed"
-    return known | {"verdict": None, "failure": None, "detail": None, "claimed": claimed}
+    return known | {"verdict": None, "failure": None, "detail": None, "trust": None, "claimed": claimed}
 
 
 def _evalplus_results(results: object, origin: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -11,10 +11,11 @@ from app.accounts import users as people
 from app.commands import common
 from app.context import make_context
 from app.states import Scope
+from app.terminal import echo
 
 scope_option = click.option(
     "--scope",
-    type=click.Choice([scope.value for scope in Scope]),
+    type=common.Choice([scope.value for scope in Scope]),
     default=Scope.SUBMIT.value,
     show_default=True,
     help="read: look; submit: also start, cancel, import; admin: also delete and manage tokens",
@@ -45,7 +46,7 @@ def upgrade() -> None:
     assert tables.metadata.tables
     ctx = make_context()
     migrate.upgrade(ctx.database)
-    click.echo(f"the database is at schema {migrate.current(ctx.database)}")
+    echo(f"the database is at schema {migrate.current(ctx.database)}")
 
 
 @click.group()
@@ -68,7 +69,7 @@ def create(name: str, scope: str) -> None:
     Example:
         bassline tokens create laptop --scope read
     """
-    click.echo(service.create_token(common.opened_context(), name, Scope(scope)))
+    echo(service.create_token(common.opened_context(), name, Scope(scope)))
 
 
 @tokens.command("list")
@@ -122,7 +123,7 @@ def revoke(token_id: str) -> None:
         bassline tokens revoke 1f2e3d4c
     """
     service.revoke_token(common.opened_context(), token_id)
-    click.echo(f"token {token_id} is revoked")
+    echo(f"token {token_id} is revoked")
 
 
 @click.group()
@@ -147,7 +148,7 @@ def create_user(name: str, scope: str, password: str) -> None:
         bassline users create ada --scope admin
     """
     people.create_user(common.opened_context(), name, password, Scope(scope))
-    click.echo(f"user {name} may {scope}")
+    echo(f"user {name} may {scope}")
 
 
 @users.command("list")
@@ -180,7 +181,7 @@ def password(name: str, password: str) -> None:
         bassline users password ada
     """
     people.set_password(common.opened_context(), name, password)
-    click.echo(f"the password of {name} is changed")
+    echo(f"the password of {name} is changed")
 
 
 @users.command("delete")
@@ -193,4 +194,4 @@ def delete_user(name: str) -> None:
         bassline users delete ada
     """
     people.delete_user(common.opened_context(), name)
-    click.echo(f"user {name} is gone, and so are their tokens")
+    echo(f"user {name} is gone, and so are their tokens")

@@ -9,6 +9,7 @@ import click
 
 from app.commands import common
 from app.errors import BadInput
+from decoding.suggest import advice
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
@@ -23,9 +24,8 @@ def bench(name: str, arguments: tuple[str, ...]) -> None:
     """
     known = _known()
     if name not in known:
-        raise BadInput(
-            f"there is no benchmark {name!r}: use one of {', '.join(known) or '(none are installed)'}", "name"
-        )
+        use = f"use one of {', '.join(known) or '(none are installed)'}"
+        raise BadInput(f"there is no benchmark {name!r}: {advice(name, known, use)}", "name")
     status = importlib.import_module(f"benchmarks.{name}").main(list(arguments))
     if status:
         raise common.failed(f"benchmark {name} failed with status {status}")

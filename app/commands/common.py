@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +15,9 @@ from rich.table import Table
 from app import migrate, tables
 from app.context import Context, make_context
 from app.errors import BadInput, BasslineError, Unavailable
+from app.terminal import echo_data, stderr, stdout
 from decoding.config import ACCEPTANCES, DEVICES, DTYPES, NAMED_LENGTHS
+from decoding.suggest import one_of
 
 if TYPE_CHECKING:
     from app.runs.schemas import DecodingSpec
@@ -37,19 +38,17 @@ def _writable(_ctx: click.Context, _option: click.Parameter, target: str | None)
     return target
 
 
+class Choice(click.Choice[str]):
+    """One of a few words, with the nearest one suggested to who mistyped it."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """The message of click with our sentence."""
+        return f"{value!r}: {one_of(str(value), self.choices)}"
+
+
 json_option = click.option(
     "--json", "json_file", metavar="FILE", callback=_writable, help="also write the result as JSON; - for stdout"
 )
-
-
-def stdout() -> Console:
-    """Results: never narrower than their table where the output is not a terminal."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-
-
-def stderr() -> Console:
-    """Progress."""
-    return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 120)
 
 
 def opened_context() -> Context:
@@ -66,7 +65,7 @@ def write_json(target: str | None, document: Any) -> None:
         return
     text = json.dumps(document, indent=2, default=str) + "\n"
     if target == "-":
-        click.echo(text, nl=False)
+        echo_data(text)
         return
     try:
         Path(target).write_text(text, encoding="utf-8")
@@ -113,12 +112,12 @@ def decoding_options(command: F) -> F:
             show_default=True,
             help=f"{', '.join(NAMED_LENGTHS)} or fixed:K",
         ),
-        click.option("--acceptance", type=click.Choice(ACCEPTANCES), default=default["acceptance"], show_default=True),
-        click.option("--dtype", type=click.Choice(DTYPES), default=default["dtype"], show_default=True),
-        click.option("--device", type=click.Choice(DEVICES), default=default["device"], show_default=True),
+        click.option("--acceptance", type=Choice(ACCEPTANCES), default=default["acceptance"], show_default=True),
+        click.option("--dtype", type=Choice(DTYPES), default=default["dtype"], show_default=True),
+        click.option("--device", type=Choice(DEVICES), default=default["device"], show_default=True),
         click.option(
             "--prompt-mode",
-            type=click.Choice(PROMPT_MODES),
+            type=Choice(PROMPT_MODES),
             default=None,
             help="how a task becomes a prompt; auto: chat if the model has a chat template",
         ),

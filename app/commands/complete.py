@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
-import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 
-from app.commands import common, foreground
+from app.commands import common, foreground, handover
 from app.complete import service
 from app.complete.schemas import CompleteSpec
-from app.context import Context
 from app.errors import BadInput
 from app.events import kinds
+from app.events.bus import Event
 from app.events.sse import follow
 from app.runs import ending
 from app.runs.models import RunTask
@@ -22,7 +23,9 @@ from app.runs.render import run_document, sample_document
 from app.runs.repository import get_run, tasks_with_samples
 from app.samples.models import Sample
 from app.states import RunState
+from app.terminal import stderr
 
+PRINTED = ("index", "finish_reason", "elapsed_s", "n_tokens", "text")
 DEFAULT_TARGET = "qwen2.5-coder-0.5b"
 
 
@@ -47,10 +50,13 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
     if spec.test.strip():
         ctx.make_grader()  # refuse before anything is decoded
     console = common.result_console(json_file)
-    with foreground.workers(ctx, "complete"):
-        run_id = service.submit(ctx, spec, pinned_worker=ctx.worker_name)
+    printed: set[int] = set()
+    with foreground.workers(ctx, "complete") as place:
+        spec = handover.for_server(ctx, spec) if place.server else spec
+        run_id = service.submit(ctx, spec, **place.options)
         try:
-            _stream(ctx, run_id, console)
+            events = handover.events(ctx, run_id) if place.server else follow(ctx, run_id, beat_s=0.2)
+            printed = _stream(events, console)
         except KeyboardInterrupt:
             ending.interrupt(ctx, run_id)
             raise foreground.Interrupted("interrupted: nothing is kept of a completion under way") from None
@@ -60,29 +66,33 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
     common.write_json(json_file, {**run_document(run), "samples": samples})
     if run.state is not RunState.FINISHED:
         raise common.failed(run.error or f"the completion ended as {run.state}")
+    for s in task.samples:  # a server's texts are not streamed to us
+        if s.index not in printed:
+            _print_sample(console, s.index, s.finish_reason, s.finished_s or run.budget_s, s.n_tokens, s.raw)
     _summary(console, task)
 
 
-def _stream(ctx: Context, run_id: uuid.UUID, console: Any) -> None:
-    """Prints the text of every sample when it ends."""
+def _stream(events: Iterable[Event | None], console: Console) -> set[int]:
+    """Prints the text of every sample when it ends. Returns the indices of those printed."""
     printed: set[int] = set()
-    for event in follow(ctx, run_id, beat_s=0.2):
+    for event in events:
         if event is not None and event.type == kinds.LOADING:
-            common.stderr().print(event.data["message"], style="dim", markup=False)
+            stderr().print(event.data["message"], style="dim")
         if event is None or event.type != kinds.TEXT:
             continue
         for sample in event.data["samples"]:
             if sample["finish_reason"] and sample["index"] not in printed:
                 printed.add(sample["index"])
-                console.rule(
-                    f"sample {sample['index']}  {sample['finish_reason']} at {sample['elapsed_s']:.2f} s, "
-                    f"{sample['n_tokens']} tokens",
-                    align="left",
-                )
-                console.print(_visible(sample["text"]), markup=False, highlight=False, soft_wrap=True)
+                _print_sample(console, *(sample[field] for field in PRINTED))
+    return printed
 
 
-def _summary(console: Any, task: RunTask) -> None:
+def _print_sample(console: Console, index: int, finish_reason: str, elapsed_s: float, n_tokens: int, text: str) -> None:
+    console.rule(f"sample {index}  {finish_reason} at {elapsed_s:.2f} s, {n_tokens} tokens", align="left")
+    console.print(text, soft_wrap=True)
+
+
+def _summary(console: Console, task: RunTask) -> None:
     ranked = sorted(task.samples, key=_likelihood, reverse=True)
     rows = [
         (
@@ -97,11 +107,6 @@ def _summary(console: Any, task: RunTask) -> None:
 
 def _likelihood(sample: Sample) -> float:
     return sample.mean_logprob if sample.mean_logprob is not None else float("-inf")
-
-
-def _visible(text: str) -> str:
-    """Model output must not steer the terminal: control characters are shown, not obeyed."""
-    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
 
 
 def _read(file: str) -> str:

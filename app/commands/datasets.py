@@ -9,6 +9,7 @@ from rich.table import Table
 
 from app.commands import common
 from app.datasets import repository, service
+from app.terminal import echo
 
 
 @click.group()
@@ -56,10 +57,10 @@ def import_(file: Path, name: str | None) -> None:
     """
     ctx = common.opened_context()
     dataset = service.import_file(ctx, file, name)
-    click.echo(f"{dataset.name}: {dataset.n_tasks} tasks, sha256 {dataset.sha256}")
+    echo(f"{dataset.name}: {dataset.n_tasks} tasks, sha256 {dataset.sha256}")
     newest = service.require(ctx, dataset.name)
     if newest.id != dataset.id:
-        click.echo(
+        echo(
             f"this content was imported before; {dataset.name} means the newer {newest.sha256[:8]}: "
             "import this one under another --name to use it",
             err=True,
@@ -80,8 +81,8 @@ def show(name: str, task_id: str | None) -> None:
     dataset = service.require(ctx, name)
     if task_id:
         (task,) = service.select_tasks(dataset, [task_id], None)
-        click.echo(f"# {task.task_id}\n{task.prompt}{task.canonical_solution}{task.suffix or ''}\n{task.test}")
+        echo(f"# {task.task_id}\n{task.prompt}{task.canonical_solution}{task.suffix or ''}\n{task.test}")
         return
-    click.echo(f"{dataset.name}: {dataset.n_tasks} tasks, sha256 {dataset.sha256}")
+    echo(f"{dataset.name}: {dataset.n_tasks} tasks, sha256 {dataset.sha256}")
     for task in dataset.tasks:
-        click.echo(f"{task.task_id}  {task.entry_point}")
+        echo(f"{task.task_id}  {task.entry_point}")

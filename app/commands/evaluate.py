@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
 from typing import Any
 
 import click
 
-from app.commands import common, foreground
-from app.commands.report import run_tables
+from app.commands import common, foreground, handover
 from app.context import Context
-from app.errors import BadInput
+from app.errors import BadInput, Conflict
 from app.runs import figures, service
 from app.runs.models import Run
-from app.runs.render import run_document
 from app.runs.repository import get_run, tasks_without_texts
 from app.runs.schemas import RunSpec
 from app.states import RunKind, RunState, TaskState
@@ -52,7 +51,7 @@ from app.states import RunKind, RunState, TaskState
 @click.option("--name", default="", help="how lists call the run")
 @common.json_option
 def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
-    """Create a run and work it to its end in this process.
+    """Create a run and work it to its end in this process, or in `bassline serve` while that has the database.
 
     \b
     Example:
@@ -72,23 +71,21 @@ def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
     service.check(ctx, spec)
     ctx.make_grader()  # refuse before anything is decoded
     cut: foreground.Interrupted | None = None
-    with foreground.workers(ctx, "eval"):
+    with foreground.workers(ctx, "eval") as place:
+        spec = handover.for_server(ctx, spec) if place.server else spec
         command = shlex.join(["bassline", *sys.argv[1:]])
-        run = foreground.work(ctx, service.submit(ctx, spec, pinned_worker=ctx.worker_name, command=command))
+        run = place.work(service.submit(ctx, spec, command=command, **place.options))
         if compare_plain and run.state is RunState.FINISHED:
             try:
-                run = _with_speedup(ctx, run, spec, compare_plain)
+                run = _with_speedup(ctx, place, run, spec, compare_plain)
             except foreground.Interrupted:
                 cut = foreground.Interrupted("interrupted while decoding without drafting: the run itself is finished")
-    common.write_json(json_file, run_document(run))
-    run_tables(common.result_console(json_file), run)
-    if run.state is not RunState.FINISHED:
-        raise common.failed(f"the run ended as {run.state}: {run.error or 'see `bassline runs show`'}")
+    foreground.report(ctx, run, json_file)
     if cut is not None:
         raise cut
 
 
-def _with_speedup(ctx: Context, run: Run, spec: RunSpec, k: int) -> Run:
+def _with_speedup(ctx: Context, place: foreground.Place, run: Run, spec: RunSpec, k: int) -> Run:
     """Decodes the first k finished prompts again without a drafter and notes the ratio on the run.
 
     Raises Interrupted; the run itself stays as it is then.
@@ -98,10 +95,15 @@ def _with_speedup(ctx: Context, run: Run, spec: RunSpec, k: int) -> Run:
     same = tuple(t.task.task_id for t in ours if t.state is TaskState.FINISHED)[:k]
     changes = {"drafter": "none", "task_ids": same, "limit": None, "time_limit_s": None, "name": f"{run.name} (plain)"}
     plain_spec = spec.model_copy(update=changes)
-    plain_id = service.submit(ctx, plain_spec, kind=RunKind.BASELINE, pinned_worker=ctx.worker_name)
+    plain_id = service.submit(ctx, plain_spec, kind=RunKind.BASELINE, **place.options)
     with ctx.database.session() as session:
         _note(get_run(session, run.id), plain_run=str(plain_id))
-    plain = foreground.work(ctx, plain_id)
+    try:
+        plain = place.work(plain_id)
+    except foreground.Interrupted:
+        with contextlib.suppress(Conflict):  # a server would go on, and nobody would note the ratio
+            service.cancel(ctx, plain_id)
+        raise
     with ctx.database.session() as session:
         stored = get_run(session, run.id)
         speedup = figures.speedup(run, ours, plain, tasks_without_texts(session, plain.id))

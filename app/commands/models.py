@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 from rich.table import Table
+from rich.text import Text
 
 from app.commands import common
 from app.context import make_context
 from app.errors import BasslineError
 from app.models import service
+from app.terminal import echo, stderr, visible
 
 
 @click.group()
@@ -75,13 +77,13 @@ def pull(ref: str) -> None:
 
     make_context()
     service.require_model(ref, "model")
-    console = common.stderr()
+    console = stderr()
     try:
         with console.status("") as status:
-            info = fetch.ensure_info(ref, on_progress=lambda news: status.update(str(news)))
+            info = fetch.ensure_info(ref, on_progress=lambda news: status.update(Text(visible(str(news)))))
     except ModelError as error:
         raise BasslineError(str(error)) from None
-    click.echo(f"{info.name}: {info.folder} (from {info.source}, sha256 {info.sha256})")
+    echo(f"{info.name}: {info.folder} (from {info.source}, sha256 {info.sha256})")
 
 
 @models.command()
@@ -102,4 +104,4 @@ def check(ref: str) -> None:
         info = fetch.verify(ref)
     except ModelError as error:
         raise BasslineError(str(error)) from None
-    click.echo(f"{info.name}: intact, sha256 {info.sha256}")
+    echo(f"{info.name}: intact, sha256 {info.sha256}")

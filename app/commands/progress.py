@@ -3,46 +3,46 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from app.commands.common import number, stderr
+from app.commands.common import number
 from app.context import Context
 from app.events import kinds
 from app.events.bus import Event
-from app.events.sse import follow
 from app.runs.models import Run
 from app.runs.repository import Progress as Counts
 from app.runs.repository import get_run, progress
 from app.states import RunState, TaskState
+from app.terminal import stderr, visible
 
-BEAT_S = 0.5
 LEFT_TASK = (TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELLED)
 
 
-def show(ctx: Context, run_id: uuid.UUID) -> None:
-    """Follows the run to its end. KeyboardInterrupt passes through."""
+def show(ctx: Context, run_id: uuid.UUID, events: Iterable[Event | None]) -> None:
+    """Follows the run's events, the last of which is its end. KeyboardInterrupt passes through."""
     run, counts = _read(ctx, run_id)
     console = stderr()
     if not console.is_terminal:
-        for event in follow(ctx, run_id, beat_s=BEAT_S):
+        for event in events:
             if event is not None and (line := _line(ctx, run, event)):
                 console.print(line, soft_wrap=True)
         return
     with Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn("{task.fields[facts]}"),
+        TextColumn("{task.fields[facts]}", markup=False),
         TimeElapsedColumn(),
         console=console,
         transient=True,
     ) as bar:
         shown = bar.add_task("preparing", total=run.n_tasks, facts="checking sandbox and dataset")
-        for event in follow(ctx, run_id, beat_s=BEAT_S):
+        for event in events:
             if event is None:
                 continue
             if event.type == kinds.LOADING:
-                bar.update(shown, description="model", facts=event.data["message"])
+                bar.update(shown, description="model", facts=visible(event.data["message"]))
             elif event.type in (kinds.TASK, kinds.GRADED, kinds.TOKENS):
                 run, counts = _read(ctx, run_id) if event.type == kinds.TASK else (run, counts)
                 _update(bar, shown, run, counts, event)

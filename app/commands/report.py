@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from rich.console import Console
 
 from app.commands.common import interval, number, pairs, percent
+from app.runs import trust
 from app.runs.models import Run
+from app.runs.repository import Progress
 from app.states import RunState
 
 
-def run_tables(console: Console, run: Run) -> None:
-    """Prints configuration and figures."""
-    console.print(pairs(f"{run.name}  ({run.state})", configuration(run)))
+def run_tables(console: Console, run: Run, counts: Progress) -> None:
+    """Prints configuration, how far the run is, and figures."""
+    rows = [*configuration(run), ("tasks asked for", _how_far(run, counts))]
+    console.print(pairs(f"{run.name}  ({run.state})", [*rows, ("error", run.error)] if run.error else rows))
     console.print()
     measured = run.figures is not None and run.figures["samples"] > 0
     console.print(pairs("Figures", figures(run)) if measured else "No figures: no task has been finished.")
@@ -22,7 +26,7 @@ def run_tables(console: Console, run: Run) -> None:
 def configuration(run: Run) -> list[tuple[str, str]]:
     """What was asked for and what it ran on."""
     known = run.provenance
-    rows = [
+    return [
         ("run", str(run.id)),
         ("target", _model(run.target, known.get("target_sha256"))),
         (
@@ -44,7 +48,15 @@ def configuration(run: Run) -> list[tuple[str, str]]:
             f"{known.get('device_name') or known.get('device') or run.device}, {known.get('dtype') or run.dtype}",
         ),
     ]
-    return [*rows, ("error", run.error)] if run.error else rows
+
+
+def _how_far(run: Run, counts: Progress) -> str:
+    text = f"{run.n_tasks}: {counts.decoded} decoded"
+    if run.graded:
+        text += f", {counts.finished} graded"
+    if counts.left:
+        text += f", {counts.left} left"
+    return f"{text}; `bassline runs resume {run.id}` does the rest" if counts.resumable else text
 
 
 def figures(run: Run) -> list[tuple[str, str]]:
@@ -57,6 +69,7 @@ def figures(run: Run) -> list[tuple[str, str]]:
             ("Pass@All", f"{percent(f['pass_all']):>8}  {interval(f['pass_all_interval'])}"),
             ("pass@1 (unbiased)", f"{percent(f['pass_at_1']):>8}"),
         ]
+        rows += _in_guest(f)
     rows += [
         ("samples", f"{f['samples']}, {f['samples_finished']} finished in time, {f['samples_passed']} passed"),
         (
@@ -95,11 +108,24 @@ def _coverage(run: Run) -> str:
         }
     )
     text += "".join(f", {count} {reason}" for reason, count in left_out.items() if count)
-    not_taken_up = f["tasks_selected"] - f["tasks"] - f["tasks_failed"] - f["tasks_sandbox_error"]
+    not_graded = max(0, f.get("tasks_decoded", 0) - f["tasks"] - f["tasks_sandbox_error"])
+    if not_graded:
+        text += f", {not_graded} decoded and not graded"
+    not_taken_up = f["tasks_selected"] - f["tasks"] - f["tasks_failed"] - f["tasks_sandbox_error"] - not_graded
     if not_taken_up > 0:
         why = "the time limit came first" if run.state is RunState.FINISHED else str(run.state)
         text += f", {not_taken_up} asked for and not done ({why})"
     return text
+
+
+def _in_guest(f: dict[str, Any]) -> list[tuple[str, str]]:
+    """What rests on verdicts that could have been forged, where there are such."""
+    found = trust.sentence(f)
+    if found is None:
+        return []
+    # Unknown for runs that ended before they were counted.
+    without = f"Pass@First {percent(f.get('pass_first_proxy'))}, Pass@All {percent(f.get('pass_all_proxy'))}"
+    return [("trust", found), ("without those passes", without)]
 
 
 def _model(reference: str, sha256: object) -> str:

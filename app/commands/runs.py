@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.table import Table
@@ -14,7 +16,11 @@ from app.errors import BadInput
 from app.runs import comparing, importing, repository, service
 from app.runs.exporting import FORMATS, lines
 from app.runs.render import run_document
+from app.runs.schemas import ImportSpec, parse_spec
 from app.states import RunState
+from app.terminal import echo, echo_data
+
+DAY = click.DateTime(["%Y-%m-%d"])
 
 
 @click.group()
@@ -28,19 +34,38 @@ def runs() -> None:
 
 
 @runs.command("list")
-@click.option("--state", type=click.Choice(list(RunState)), help="only runs in this state")
+@click.option("--state", type=common.Choice(list(RunState)), help="only runs in this state")
+@click.option("--name", metavar="TEXT", help="only runs whose name has this text in it")
+@click.option("--target", help="only runs of this model")
+@click.option("--dataset", help="only runs over this dataset")
+@click.option("--since", type=DAY, metavar="DAY", help="created on this day (UTC) or later, as in 2026-11-21")
+@click.option("--until", type=DAY, metavar="DAY", help="created on this day (UTC) or earlier")
+@click.option("--sort", type=common.Choice(repository.SORTS), default="newest", show_default=True)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @common.json_option
-def list_(state: str | None, limit: int, json_file: str | None) -> None:
-    """Runs, newest first.
+def list_(
+    state: str | None,
+    since: dt.datetime | None,
+    until: dt.datetime | None,
+    json_file: str | None,
+    **filters: Any,
+) -> None:
+    """Runs, newest first or as --sort says.
 
     \b
     Example:
         bassline runs list --state interrupted
+        bassline runs list --name nightly --since 2026-11-01 --sort name
     """
     ctx = common.opened_context()
     with ctx.database.read() as session:
-        found = repository.list_runs(session, limit=limit, states=[RunState(state)] if state else ())
+        found = repository.list_runs(
+            session,
+            states=[RunState(state)] if state else (),
+            since=since.date() if since else None,
+            until=until.date() if until else None,
+            **filters,
+        )
     common.write_json(json_file, [run_document(run) for run in found])
     table = Table(box=None, pad_edge=False)
     for column in ("id", "name", "state", "tasks", "Pass@First", "Pass@All", "created"):
@@ -56,7 +81,9 @@ def list_(state: str | None, limit: int, json_file: str | None) -> None:
             common.percent(figures.get("pass_all")),
             f"{run.created_at:%Y-%m-%d %H:%M}",
         )
-    common.result_console(json_file).print(table if found else "No runs yet: make one with `bassline eval`.")
+    asked = state or since or until or any(filters[name] for name in ("name", "target", "dataset"))
+    none = "No run is like that." if asked else "No runs yet: make one with `bassline eval`."
+    common.result_console(json_file).print(table if found else none)
 
 
 @runs.command()
@@ -72,13 +99,14 @@ def show(run: str, json_file: str | None) -> None:
     ctx = common.opened_context()
     with ctx.database.read() as session:
         found = repository.find_run(session, run)
+        counts = repository.progress(session, found)
     common.write_json(json_file, run_document(found))
-    run_tables(common.result_console(json_file), found)
+    run_tables(common.result_console(json_file), found, counts)
 
 
 @runs.command()
 @click.argument("run", metavar="ID")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="samples", show_default=True)
+@click.option("--format", "form", type=common.Choice(FORMATS), default="samples", show_default=True)
 @click.option("--output", metavar="FILE", default="-", show_default=True, help="- for stdout")
 def export(run: str, form: str, output: str) -> None:
     """The samples of a run, one line each.
@@ -91,7 +119,7 @@ def export(run: str, form: str, output: str) -> None:
     with ctx.database.read() as session:
         text = "".join(lines(session, repository.find_run(session, run), form))
     if output == "-":
-        click.echo(text, nl=False)
+        echo_data(text)
         return
     try:
         Path(output).write_text(text, encoding="utf-8")
@@ -111,23 +139,23 @@ def import_(file: Path, target: str, dataset: str, name: str) -> None:
     Example:
         bassline runs import samples.jsonl --target gpt-oss-20b
     """
+    spec = parse_spec(ImportSpec, {"target": target, "dataset": dataset, "name": name})
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{file} cannot be read: {error.strerror}", "file") from None
     ctx = common.opened_context()
     ctx.make_grader()
-    with foreground.workers(ctx, "runs import"):
-        run_id = importing.submit(
-            ctx, file, target=target, dataset_name=dataset, name=name, pinned_worker=ctx.worker_name
-        )
-        run = foreground.work(ctx, run_id)
-    run_tables(common.stdout(), run)
-    if run.state is not RunState.FINISHED:
-        raise common.failed(f"the run ended as {run.state}: {run.error}")
+    with foreground.workers(ctx, "runs import") as place:
+        run = place.work(importing.submit(ctx, spec, data, file.name, **place.options))
+    foreground.report(ctx, run, None)
 
 
 @runs.command()
 @click.argument("run", metavar="ID")
 @common.json_option
 def resume(run: str, json_file: str | None) -> None:
-    """Finish in this process what an ended run left undone.
+    """Finish what an ended run left undone: in this process, or in `bassline serve` while that has the database.
 
     \b
     Example:
@@ -136,13 +164,10 @@ def resume(run: str, json_file: str | None) -> None:
     ctx = common.opened_context()
     with ctx.database.read() as session:
         run_id = repository.find_run(session, run).id
-    with foreground.workers(ctx, "runs resume"):
-        service.resume(ctx, run_id, ctx.worker_name)
-        found = foreground.work(ctx, run_id)
-    common.write_json(json_file, run_document(found))
-    run_tables(common.result_console(json_file), found)
-    if found.state is not RunState.FINISHED:
-        raise common.failed(f"the run ended as {found.state}: {found.error or 'see `bassline runs show`'}")
+    with foreground.workers(ctx, "runs resume") as place:
+        service.resume(ctx, run_id, **place.options)
+        found = place.work(run_id)
+    foreground.report(ctx, found, json_file)
 
 
 @runs.command()
@@ -158,7 +183,7 @@ def cancel(run: str) -> None:
     with ctx.database.read() as session:
         found = repository.find_run(session, run)
     service.cancel(ctx, found.id)
-    click.echo(f"cancelled {found.name}")
+    echo(f"cancelled {found.name}")
 
 
 @runs.command()
@@ -174,7 +199,7 @@ def delete(run: str) -> None:
     with ctx.database.read() as session:
         found = repository.find_run(session, run)
     service.delete(ctx, found.id)
-    click.echo(f"deleted {found.name}")
+    echo(f"deleted {found.name}")
 
 
 @runs.command()

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from app.commands import common
 from app.errors import BadInput, Unavailable
+from app.terminal import echo, stderr
 
 
 @click.group()
@@ -34,9 +35,9 @@ def selftest(corpus: Path | None, json_file: str | None) -> None:
     from evaluation.sandbox import SandboxUnavailable  # noqa: PLC0415
     from evaluation.sandbox.selftest import run_selftest  # noqa: PLC0415
 
-    progress = common.stderr()
+    progress = stderr()
     try:
-        report = run_selftest(corpus, lambda row: progress.print(row.name, style="dim", markup=False))
+        report = run_selftest(corpus, lambda row: progress.print(row.name, style="dim"))
     except SandboxUnavailable as error:
         raise Unavailable(str(error)) from None
     except (OSError, ValueError) as error:
@@ -48,7 +49,7 @@ def selftest(corpus: Path | None, json_file: str | None) -> None:
             "ok" if row.ok else "BAD", row.kind, row.name, row.expected, row.observed, f"{row.wall_s:.2f}", row.note
         )
     console = common.result_console(json_file)
-    console.print(table, markup=False)
+    console.print(table)
     differ = sum(not row.ok for row in report.rows)
     console.print(f"tier {report.tier}: {len(report.rows)} rows, {differ} not as expected")
     if not report.ok:
@@ -81,9 +82,9 @@ def run(file: str) -> None:
     task = Task("file", "", ENTRY, "def check(candidate):\n    candidate()\n", "")
     verdict = Grader(found).judge(f"{source}\n\ndef {ENTRY}():\n    return None\n", task)
     status = "done" if verdict.passed else verdict.status
-    click.echo(f"{status} in {verdict.wall_s:.2f} s ({verdict.cpu_s:.2f} s CPU), tier {verdict.isolation}")
+    echo(f"{status} in {verdict.wall_s:.2f} s ({verdict.cpu_s:.2f} s CPU), tier {verdict.isolation}")
     if not verdict.passed:
-        click.echo(verdict.traceback or verdict.detail, err=True)
+        echo(verdict.traceback or verdict.detail, err=True)
         raise common.failed(f"{file} ended as {verdict.status}")
 
 

@@ -24,10 +24,12 @@ LONGEST_NAME = 200
 _DEF = re.compile(r"^(?:async\s+)?def\s+([A-Za-z_]\w*)", re.MULTILINE)
 
 
-def submit(ctx: Context, spec: CompleteSpec, *, pinned_worker: str | None = None) -> uuid.UUID:
-    """Stores the completion and rings for it. Returns the id of its run. Raises BadInput."""
+def submit(ctx: Context, spec: CompleteSpec, *, pinned_worker: str | None = None, ring: bool = True) -> uuid.UUID:
+    """Stores the completion and rings for it; `ring` as for runs. Returns the id of its run. Raises BadInput."""
     graded = bool(spec.test.strip())
-    return submit_prompts(ctx, spec, (_task(spec),), name=_name(spec), graded=graded, pinned_worker=pinned_worker)
+    return submit_prompts(
+        ctx, spec, (_task(spec),), name=_name(spec), graded=graded, pinned_worker=pinned_worker, ring=ring
+    )
 
 
 def submit_prompts(
@@ -38,6 +40,7 @@ def submit_prompts(
     name: str,
     graded: bool = False,
     pinned_worker: str | None = None,
+    ring: bool = True,
 ) -> uuid.UUID:
     """Stores a completion of several prompts, one after the other, each with the whole budget. See submit."""
     require_models(spec)
@@ -56,6 +59,7 @@ def submit_prompts(
         kind=RunKind.COMPLETE,
         pinned_worker=pinned_worker,
         graded=graded,
+        ring=ring,
     )
 
 

@@ -14,6 +14,7 @@ from app.datasets.models import Dataset, DatasetCheck, Task
 from app.errors import BadInput, NotFound
 from app.ports import Grader
 from app.states import PASSED, SANDBOX_ERROR, DatasetKind
+from decoding.suggest import advice
 from evaluation import datasets as files
 
 BUILTIN = ("humaneval",)
@@ -28,11 +29,8 @@ def require(ctx: Context, name: str) -> Dataset:
         found = repository.newest(session, name)
         if found is None:
             known = sorted({*BUILTIN, *(d.name for d in repository.list_datasets(session))})
-            raise BadInput(
-                f"there is no dataset {name!r}: use one of {', '.join(known)}, or import a file with "
-                "`bassline datasets import FILE`",
-                "dataset",
-            )
+            use = f"use one of {', '.join(known)}, or import a file with `bassline datasets import FILE`"
+            raise BadInput(f"there is no dataset {name!r}: {advice(name, known, use)}", "dataset")
     return found
 
 

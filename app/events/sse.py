@@ -54,13 +54,13 @@ def follow(ctx: Context, run_id: uuid.UUID, after: str = FIRST, beat_s: float | 
         for event in events:
             yield event
             after = event.id
-            if _ends(event) and _state(ctx, run_id) not in OPEN_RUN_STATES:
+            if _ends(event) and _state(ctx, run_id)[0] not in OPEN_RUN_STATES:
                 return  # of a resumed run the stream still holds the earlier end
         if events:
             continue
-        state = _state(ctx, run_id)
+        state, error = _state(ctx, run_id)
         if state not in OPEN_RUN_STATES:
-            yield Event(after, kinds.STATE, {"state": state})
+            yield Event(after, kinds.STATE, {"state": state, "error": error})
             return
         yield None
 
@@ -83,7 +83,7 @@ def _frames(ctx: Context, run_id: uuid.UUID, after: str) -> Iterator[str]:
             return
 
 
-def _state(ctx: Context, run_id: uuid.UUID) -> RunState:
+def _state(ctx: Context, run_id: uuid.UUID) -> tuple[RunState, str | None]:
     with ctx.database.read() as session:
         run = session.get(Run, run_id)
-        return run.state if run else RunState.FAILED
+        return (run.state, run.error) if run else (RunState.FAILED, "the run has been deleted")

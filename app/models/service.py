@@ -6,6 +6,7 @@ from app.errors import BadInput
 from decoding import registry
 from decoding.model_errors import UnknownModelError
 from decoding.registry import KnownModel, ModelEntry
+from decoding.suggest import advice
 
 
 def list_models() -> list[KnownModel]:
@@ -18,6 +19,8 @@ def require_model(reference: str, field: str = "target") -> ModelEntry:
     try:
         return registry.resolve(reference)
     except UnknownModelError as error:
-        raise BadInput(str(error), field) from None
+        complaint, _, remedy = str(error).partition(": ")
+        known = [model.ref for model in registry.entries()]
+        raise BadInput(f"{complaint}: {advice(reference, known, remedy)}", field) from None
     except (OSError, RuntimeError) as error:  # a path no file system can have, or the home of nobody
         raise BadInput(f"{field} is {reference[:60]!r}, which names no model: {error}", field) from None

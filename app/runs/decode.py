@@ -5,18 +5,19 @@ from __future__ import annotations
 import uuid
 
 from app.context import Context
-from app.runs import ending
+from app.runs import ending, turns
 from app.runs.decode_many import decode_together
-from app.runs.taken import Taken, ready_engine, take_up
+from app.runs.lifecycle import Step
+from app.runs.taken import Taken, engine_config, ready_engine, take_up
 from decoding.request import Completion
 
 
 def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
-    """Works the job's decode step if it waits for one. Safe to call for any id, any number of times.
+    """Decodes the task whose turn it is when this one is rung for. Safe to call for any id, any number of times.
 
     For a run that asks for throughput it works further tasks of the run beside it.
     """
-    taken = take_up(ctx, run_task_id)
+    taken = turns.take(ctx, run_task_id, Step.DECODE, lambda row_id: take_up(ctx, row_id), engine_config)
     if taken is None:
         return
     # A fault costs every task of a batch an attempt; alone in the next, each stands for itself.

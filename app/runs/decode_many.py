@@ -12,8 +12,9 @@ from sqlalchemy import select
 
 from app import queues
 from app.context import Context
-from app.runs import doorbell
+from app.runs import doorbell, turns
 from app.runs.lease import Stop
+from app.runs.lifecycle import Step
 from app.runs.models import Run, RunTask
 from app.runs.schemas import MAX_BUDGET_S
 from app.runs.taken import Taken, ready_engine, take_up
@@ -30,8 +31,9 @@ def decode_together(ctx: Context, first: Taken) -> None:
     """Decodes `first`, and waiting tasks of its run as places in the engine's batch become free.
 
     Each is stored the moment it is done. Returns when no task is left, or when the batch, to which nothing is added
-    any more, has drained: the run stops, its time limit is over, a completion waits for this worker, or the batch has
-    lasted so long that one more budget would come near Celery's hard limit. What waits then has bells of its own.
+    any more, has drained: the run stops, its time limit is over, a completion waits for this worker, another run waits
+    and the turn of this one is over, or the batch has lasted so long that one more budget would come near Celery's
+    hard limit. What waits then has bells of its own.
     """
     batch = _Batch(ctx, first)
     try:
@@ -103,10 +105,13 @@ class _Batch:
         self._open.remove(taken)
 
     def _tasks(self) -> Iterator[Taken]:
+        turn_ends = time.monotonic() + turns.TURN_S
         until = time.monotonic() + max(MAX_BUDGET_S - self._run.budget_s, LEAST_S)
         yield self._first
         for run_task_id in self._waiting():
             if self._stop or self._ctx.stopping.is_set() or time.monotonic() >= until or self._someone_waits():
+                return
+            if time.monotonic() >= turn_ends and self._another_waits():
                 return
             taken = take_up(self._ctx, run_task_id)
             if taken is not None:
@@ -121,6 +126,9 @@ class _Batch:
                 .where(RunTask.run_id == self._run.id, RunTask.state == TaskState.QUEUED, RunTask.attempt == 0)
                 .order_by(RunTask.position)
             ).all()
+
+    def _another_waits(self) -> bool:
+        return self._run.pinned_worker is None and turns.another_waits(self._ctx, self._run, Step.DECODE)
 
     def _someone_waits(self) -> bool:
         """Whether a completion waits that this worker could do; one that works a run pinned to it does no others."""

@@ -60,6 +60,13 @@ class Figures(Shown):
     pass_first_interval: tuple[float, float] | None = Field(None, description="Wilson's, at 95 %")
     pass_all: float | None = Field(None, description="Pass@All at the run's budget")
     pass_all_interval: tuple[float, float] | None = Field(None, description="Wilson's, at 95 %")
+    in_guest_tasks: int | None = Field(None, description="tasks with verdicts that a program could have forged")
+    in_guest_samples: int | None = Field(None, description="samples with such a verdict (trust: in-guest)")
+    in_guest_passed: int | None = Field(None, description="of those, passed")
+    pass_first_proxy: float | None = Field(None, description="Pass@First if none of those had passed")
+    pass_all_proxy: float | None = Field(None, description="Pass@All if none of those had passed")
+    tasks_decoded: int | None = Field(None, description="tasks whose samples are stored, graded or not")
+    tasks_left: int | None = Field(None, description="tasks that are not finished; resuming the run works them")
     ms_per_token_first: float | None = None
     ms_per_token_last: float | None = None
     ms_per_token_all: float | None = None
@@ -79,6 +86,10 @@ class ProgressDocument(Shown):
     """How far a run is."""
 
     tasks: dict[TaskState, int]
+    tasks_decoded: int = Field(description="tasks whose samples are stored, graded or not")
+    tasks_finished: int = Field(description="tasks that need no more work")
+    tasks_left: int = Field(description="tasks that are not finished")
+    resumable: bool = Field(description="the run has ended, and resuming it would work the tasks left")
     samples: int
     graded: int
     tokens_per_s: float | None
@@ -92,7 +103,7 @@ class RunWithProgress(RunDocument):
 
 
 class RunPage(Shown):
-    """Runs, newest first."""
+    """Runs in the order asked for."""
 
     runs: list[RunDocument]
     next: str | None
@@ -168,6 +179,9 @@ class BoardRow(Shown):
     ranking_loss: float
     n_tasks: int
     dataset_tasks: int
+    in_guest_tasks: int | None = Field(description="tasks with verdicts that a program could have forged")
+    in_guest_samples: int | None = Field(description="samples with such a verdict; null: nobody counted them")
+    in_guest_passed: int | None = Field(description="of those, passed")
     first_finished_p50_s: float | None
     first_finished_p95_s: float | None
     ms_per_token: float | None

@@ -21,9 +21,9 @@ AWAY = (OperationalError, RedisError, OSError)
 log = structlog.get_logger(__name__)
 
 
-def ring_prepare(run_id: uuid.UUID, kind: RunKind) -> None:
-    """Asks for a run to be checked and its tasks handed out."""
-    ring([(queues.PREPARE_RUN, run_id)], exec_queue(kind))
+def ring_prepare(run_id: uuid.UUID) -> None:
+    """Asks for a run to be checked and its tasks handed out, before any grading that waits: its turns begin then."""
+    ring([(queues.PREPARE_RUN, run_id)], queues.EXEC_INTERACTIVE)
 
 
 def ring_decode(run_task_ids: Iterable[uuid.UUID], kind: RunKind) -> None:
@@ -42,7 +42,7 @@ def gpu_queue(kind: RunKind) -> str:
 
 
 def exec_queue(kind: RunKind) -> str:
-    """Where a run is prepared and graded, for the same reason."""
+    """Where a run is graded, for the same reason."""
     return queues.EXEC_INTERACTIVE if kind is RunKind.COMPLETE else queues.EXEC
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
@@ -33,8 +34,8 @@ def close_if_done(ctx: Context, run_id: uuid.UUID) -> None:
         run = get_run(session, run_id)
         run.state, run.error = _verdict(session, run)
         figures.record(session, run)
-        state = run.state
-    ctx.bus.publish(run_id, kinds.STATE, {"state": state})
+        state, error = run.state, run.error
+    ctx.bus.publish(run_id, kinds.STATE, {"state": state, "error": error})
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:
@@ -52,9 +53,11 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
             raise Conflict(
                 f"the run is {get_run(session, run_id).state}: only a queued or running one can be cancelled"
             )
+        # The samples of an import are there from the beginning, so its tasks wait for nothing but grading.
+        imported = session.scalars(select(Run.kind).where(Run.id == run_id)).one() is RunKind.IMPORTED
         session.execute(
             update(RunTask)
-            .where(RunTask.run_id == run_id, RunTask.state == TaskState.QUEUED)
+            .where(RunTask.run_id == run_id, RunTask.state == (TaskState.DECODED if imported else TaskState.QUEUED))
             .values(state=TaskState.CANCELLED, finished_at=utcnow())
         )
     close_if_done(ctx, run_id)
@@ -81,17 +84,18 @@ def skip_rest(ctx: Context, run_id: uuid.UUID) -> None:
     close_if_done(ctx, run_id)
 
 
-def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None) -> RunKind:
+def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *, ring: bool = True) -> None:
     """Makes an ended run queued again with what it has not finished; finished samples are kept.
 
-    The caller rings for it, by the kind that is returned. Raises NotFound, or Conflict for a run that is open or has
-    nothing left to do.
+    A task that was decoded and not graded is only graded. The caller rings for the run (`ring`: see
+    service.submit). Raises NotFound, or Conflict for a run that is open or has nothing left to do.
     """
     undone = (TaskState.FAILED, TaskState.CANCELLED, TaskState.SKIPPED)
     with ctx.database.session() as session:
         run = get_run(session, run_id)
         if run.state in OPEN_RUN_STATES:
             raise Conflict(f"the run is {run.state}: only one that has ended can be resumed")
+        _judge_again(session, run, undone)
         again = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state.in_(undone))
         session.execute(delete(Sample).where(Sample.run_task_id.in_(again)))
         session.execute(
@@ -105,10 +109,23 @@ def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None) ->
         if not left:
             raise Conflict("the run has finished all its tasks: nothing is left to resume")
         run.state, run.error, run.finished_at, run.cancel_requested_at = RunState.QUEUED, None, None, None
-        run.pinned_worker, run.time_limit_s, run.rung_at = pinned_worker, None, utcnow()
-        kind = run.kind
-    ctx.bus.publish(run_id, kinds.STATE, {"state": RunState.QUEUED})
-    return kind
+        run.pinned_worker, run.time_limit_s, run.rung_at = pinned_worker, None, utcnow() if ring else None
+    ctx.bus.publish(run_id, kinds.STATE, {"state": RunState.QUEUED, "error": None})
+
+
+def _judge_again(session: Session, run: Run, undone: Sequence[TaskState]) -> None:
+    """Puts tasks that lack nothing but their verdicts back before grading: their samples are kept.
+
+    Those are tasks of which grading failed, and every task whose samples were made elsewhere.
+    """
+    has_samples = select(Sample.id).where(Sample.run_task_id == RunTask.id).exists()
+    imported = run.kind is RunKind.IMPORTED
+    session.execute(
+        update(RunTask)
+        .where(RunTask.run_id == run.id, RunTask.state.in_(undone if imported else (TaskState.FAILED,)), has_samples)
+        .values(state=TaskState.DECODED, attempt=0, error=None, started_at=None, finished_at=None),
+        execution_options={"synchronize_session": False},
+    )
 
 
 def _stop(ctx: Context, run_id: uuid.UUID, state: RunState, error: str | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 from sqlalchemy.orm import Session
@@ -23,6 +24,7 @@ def lines(session: Session, run: Run, form: str) -> Iterator[str]:
         {
             **sample_document(t.task.task_id, s),
             "run_id": str(run.id),
+            "prompt_sha256": _sha256(t.prompt_sent),
             "budget_s": run.budget_s,
             "queue_s": t.queue_s,
             "sandbox_s": s.sandbox_wall_s,
@@ -31,3 +33,8 @@ def lines(session: Session, run: Run, form: str) -> Iterator[str]:
         for s in t.samples
     ]
     return exchange.lines(records, form, dataset)  # type: ignore[arg-type]
+
+
+def _sha256(prompt: str | None) -> str | None:
+    """Of the prompt as the model saw it; None where that is not known, as for samples made elsewhere."""
+    return None if prompt is None else hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()

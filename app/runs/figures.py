@@ -8,11 +8,12 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from app.runs import trust
 from app.runs.models import Run, RunCurve, RunTask
 from app.runs.repository import tasks_without_texts
 from app.runs.walls import busy_s
 from app.samples.models import Sample
-from app.states import PASSED, SANDBOX_ERROR, TaskState
+from app.states import DECODED_TASK_STATES, PASSED, SANDBOX_ERROR, TaskState
 from evaluation import metrics
 
 FINISHED_REASONS = ("stop", "length")
@@ -38,7 +39,8 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> dict[str, Any]:
     over tasks, over the finished samples (metrics.Latency). tokens_per_s is all tokens over all decoding time
     (walls.busy_s). mean_acceptance_length counts the token that every round adds besides the accepted ones.
     first_finished_* are quantiles over tasks of the time to the first finished sample. Tasks with a sandbox fault are
-    left out and counted in tasks_sandbox_error.
+    left out and counted in tasks_sandbox_error. What rests on verdicts given in-guest is in the keys of trust.KEYS.
+    `tasks_decoded` have their samples stored, graded or not; `tasks_left` is what resuming the run would work.
     """
     decoded = [t for t in tasks if t.state == TaskState.FINISHED]
     graded = _graded(tasks) if run.graded else decoded
@@ -51,6 +53,8 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> dict[str, Any]:
         "tasks_excluded": len(run.excluded),
         "tasks_sandbox_error": len(decoded) - len(graded),
         "tasks_failed": sum(t.state == TaskState.FAILED for t in tasks),
+        "tasks_decoded": sum(t.state in DECODED_TASK_STATES for t in tasks),
+        "tasks_left": len(tasks) - len(decoded),
         "samples": len(samples),
         "samples_passed": sum(s.verdict == PASSED for s in samples),
         "samples_finished": sum(s.finish_reason in FINISHED_REASONS for s in samples),
@@ -96,9 +100,8 @@ def graded_outcomes(tasks: Sequence[RunTask]) -> list[metrics.SampleOutcome]:
 def _shares(run: Run, graded: Sequence[RunTask]) -> dict[str, Any]:
     outcomes = _outcomes(graded) if run.graded else []
     if not outcomes:
-        return dict.fromkeys(
-            ("pass_first", "pass_all", "pass_at_1", "ranking_loss", "pass_first_interval", "pass_all_interval")
-        )
+        shares = ("pass_first", "pass_all", "pass_at_1", "ranking_loss", "pass_first_interval", "pass_all_interval")
+        return {**dict.fromkeys(shares), **trust.figures((), (), run.budget_s, SELECTOR)}
     first, every = metrics.pass_first(outcomes, run.budget_s, SELECTOR), metrics.pass_all(outcomes, run.budget_s)
     total = len(graded)
     return {
@@ -108,6 +111,7 @@ def _shares(run: Run, graded: Sequence[RunTask]) -> dict[str, Any]:
         "pass_all_interval": list(metrics.wilson(round(every * total), total)),
         "ranking_loss": every - first,
         "pass_at_1": metrics.mean_pass_at_k(outcomes, 1),
+        **trust.figures(graded, outcomes, run.budget_s, SELECTOR),
     }
 
 

@@ -16,10 +16,11 @@ from app.datasets.service import as_plain
 from app.db import as_written, reason, utcnow
 from app.errors import Unavailable
 from app.events import kinds
-from app.runs import doorbell, ending, lifecycle
+from app.runs import doorbell, ending, lifecycle, turns
 from app.runs.lease import Lease
 from app.runs.lifecycle import Claim, LostClaim, Step
 from app.runs.models import RunTask
+from app.runs.narrator import task_changed
 from app.samples.models import Sample
 from app.states import TaskState
 from evaluation.datasets import Task as PlainTask
@@ -35,23 +36,28 @@ extractor = Extractor()
 
 
 def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
-    """Works the job's grade step if it waits for one. Safe to call for any id, any number of times."""
-    held = lifecycle.claim(ctx, run_task_id, Step.GRADE)
+    """Grades the task whose turn it is when this one is rung for. Safe to call for any id, any number of times."""
+    held = turns.take(ctx, run_task_id, Step.GRADE, lambda row_id: lifecycle.claim(ctx, row_id, Step.GRADE), None)
     if held is None:
         return
     try:
         with Lease(ctx, held) as lease:
             _work(ctx, held, lease)
     except LostClaim:
-        log.warning("graded for nothing: the job has another owner", run_task=str(run_task_id))
+        log.warning("graded for nothing: the job has another owner", run_task=str(held.run_task_id))
     except Unavailable as error:
         lifecycle.give_back(ctx, held)
+        _tell(ctx, held, TaskState.DECODED)
         ending.interrupt(ctx, held.run_id, str(error))
     except Exception as error:
-        again = lifecycle.retry_or_fail(ctx, held, f"grading failed: {reason(error)}")
-        log.exception("grading failed", run_task=str(run_task_id))
+        sentence = f"grading failed: {reason(error)}"
+        again = lifecycle.retry_or_fail(ctx, held, sentence)
+        log.exception("grading failed", run_task=str(held.run_task_id))
         if again:
-            doorbell.ring_grade([run_task_id], held.kind)
+            _tell(ctx, held, TaskState.DECODED)
+            doorbell.ring_grade([held.run_task_id], held.kind)
+        else:
+            _tell(ctx, held, TaskState.FAILED, sentence)
     ending.close_if_done(ctx, held.run_id)
 
 
@@ -60,6 +66,7 @@ def _work(ctx: Context, held: Claim, lease: Lease) -> None:
         row = session.get_one(RunTask, held.run_task_id, options=[joinedload(RunTask.run, innerjoin=True)])
         task, mode = as_plain(row.task), row.run.prompt_mode_used or "completion"
         samples = session.scalars(select(Sample).where(Sample.run_task_id == row.id).order_by(Sample.index)).all()
+    _tell(ctx, held, TaskState.GRADING)
     started = time.monotonic()
     extractions = [_extracted(task, s, mode) for s in samples]
     verdicts = judge(ctx.make_grader(), [e.program for e in extractions], task, ctx.settings.exec_workers)
@@ -67,9 +74,15 @@ def _work(ctx: Context, held: Claim, lease: Lease) -> None:
     lease.store(lambda: _store(ctx, held, samples, extractions, verdicts, sandbox_s))
     for sample, verdict in zip(samples, verdicts, strict=True):
         ctx.bus.publish(
-            held.run_id, kinds.GRADED, {"task_id": task.task_id, "index": sample.index, "verdict": verdict.status}
+            held.run_id,
+            kinds.GRADED,
+            {"task_id": task.task_id, "index": sample.index, "verdict": verdict.status, "trust": verdict.trust},
         )
-    ctx.bus.publish(held.run_id, kinds.TASK, {"task_id": task.task_id, "state": TaskState.FINISHED})
+    _tell(ctx, held, TaskState.FINISHED)
+
+
+def _tell(ctx: Context, held: Claim, state: TaskState, error: str | None = None) -> None:
+    task_changed(ctx, held.run_id, held.task_id, held.position, state, error)
 
 
 def _extracted(task: PlainTask, sample: Sample, mode: str) -> Extraction:

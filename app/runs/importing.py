@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
+import shlex
 import uuid
-from pathlib import Path
 
 from app.context import Context
 from app.datasets import service as datasets
@@ -12,41 +14,49 @@ from app.errors import BadInput
 from app.ids import new_id
 from app.runs import doorbell
 from app.runs.models import Run, RunTask
-from app.runs.schemas import MAX_BUDGET_S
+from app.runs.schemas import MAX_BUDGET_S, ImportSpec
 from app.samples.models import Sample
 from app.states import RunKind, TaskState
+from decoding.suggest import one_of
 from evaluation import datasets as files
 from evaluation import exchange
 
 UNKNOWN = "unknown"
+LONGEST_NAME = 200
+LARGEST = {"seed": 2**63 - 1}
+LONGEST = {"extraction": 20, "extraction_version": 40}  # characters
+SECONDS = ("queue_s", "first_token_s", "finished_s", "sandbox_s")
+FINISH_REASONS = ("stop", "length", "deadline", "cancelled", "error")
 
 
 def submit(
-    ctx: Context, file: Path, *, target: str, dataset_name: str, name: str = "", pinned_worker: str | None = None
+    ctx: Context, spec: ImportSpec, data: bytes, origin: str, *, pinned_worker: str | None = None, ring: bool = True
 ) -> uuid.UUID:
-    """Stores the file's samples as a run and rings for it. Returns its id. Raises BadInput naming file and line.
+    """Stores the samples in a file's bytes as a run and rings for it. Returns its id.
 
-    What the file does not say about decoding (times, seeds, settings) stays unknown; a sample without a finish time
-    counts for pass@k and for no budget.
+    What the file, which errors call `origin`, does not say about decoding (times, seeds, settings) stays unknown; a
+    sample without a finish time counts for pass@k and for no budget. `ring` as in service.submit. Raises BadInput
+    naming line or sample, field and remedy.
     """
-    dataset = datasets.require(ctx, dataset_name)
+    origin = "".join(c for c in origin if c.isprintable())[:LONGEST_NAME] or "file"
+    dataset = datasets.require(ctx, spec.dataset)
     content = files.Dataset(dataset.name, tuple(datasets.as_plain(t) for t in dataset.tasks), dataset.sha256)
     try:
-        records = exchange.read(file.read_bytes(), file.name, content)
+        records = exchange.read(data, origin, content)
     except exchange.ExchangeError as error:
         raise BadInput(str(error), "file") from None
-    except OSError as error:
-        raise BadInput(f"{file} cannot be read: {error.strerror}", "file") from None
+    for record in records:
+        _check_storable(record, origin)
     by_task: dict[str, list[exchange.Record]] = {}
     for record in records:
         by_task.setdefault(record["task_id"], []).append(record)
     now = utcnow()
     run = Run(
         id=new_id(),
-        name=name or f"{target} ({file.name})",
+        name=spec.name or f"{spec.target} ({origin})"[:LONGEST_NAME],
         kind=RunKind.IMPORTED,
         dataset_id=dataset.id,
-        target=target,
+        target=spec.target,
         drafter=UNKNOWN,
         draft_length=UNKNOWN,
         acceptance=UNKNOWN,
@@ -61,10 +71,10 @@ def submit(
         prompt_mode=UNKNOWN,
         n_tasks=len(by_task),
         pinned_worker=pinned_worker,
-        command=f"bassline runs import {file.name} --target {target}",
-        rung_at=now,
+        command=shlex.join(["bassline", "runs", "import", origin, "--target", spec.target]),
+        rung_at=now if ring else None,
         started_at=now,
-        provenance={"source": file.name},
+        provenance={"source": origin},
     )
     tasks = [t for t in dataset.tasks if t.task_id in by_task]
     run.tasks = [
@@ -79,8 +89,31 @@ def submit(
     ]
     with ctx.database.session() as session:
         session.add(run)
-    doorbell.ring_prepare(run.id, run.kind)
+    if ring:
+        doorbell.ring_prepare(run.id)
     return run.id
+
+
+def _check_storable(record: exchange.Record, origin: str) -> None:
+    """Raises BadInput for a value that no sample can have or that a database column cannot hold."""
+    where = f"{origin}, sample {record['index']} of {record['task_id']}, field "
+    for field, value in record.items():
+        if isinstance(value, int) and not 0 <= value <= LARGEST.get(field, 2**31 - 1):
+            raise BadInput(f"{where}{field}: is {value:.3g}, give 0 to {LARGEST.get(field, 2**31 - 1)}", "file")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BadInput(f"{where}{field}: is {value}, give a number or null", "file")
+        if field in SECONDS and value is not None and value < 0:
+            raise BadInput(f"{where}{field}: is {value} s, give no time before the start", "file")
+        if isinstance(value, str) and len(value) > LONGEST.get(field, len(value)):
+            raise BadInput(f"{where}{field}: has {len(value)} characters, give at most {LONGEST[field]}", "file")
+        if isinstance(value, str) and re.search("[\ud800-\udfff]", value):
+            raise BadInput(f"{where}{field}: holds half a character (a lone surrogate), write valid Unicode", "file")
+    reason = record["finish_reason"]
+    if reason is not None and reason not in FINISH_REASONS:
+        use = one_of(reason, FINISH_REASONS)
+        raise BadInput(f"{where}finish_reason: is {reason!r}: {use}", "file")
+    if record["budget_s"] is not None and not 0 < record["budget_s"] <= MAX_BUDGET_S:
+        raise BadInput(f"{where}budget_s: is {record['budget_s']}, give above 0 to {MAX_BUDGET_S:g} seconds", "file")
 
 
 def _sample(run: Run, record: exchange.Record) -> Sample:

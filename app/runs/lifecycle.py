@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from app.context import Context
+from app.datasets.models import Task
 from app.db import utcnow
 from app.ids import new_id
 from app.runs.models import Run, RunTask
@@ -49,10 +50,12 @@ class LostClaim(Exception):  # noqa: N818 (reads as what happened)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to write to a job until the lease runs out."""
+    """The right to write to a job until the lease runs out. `position` is the place of the task in its run, from 0."""
 
     run_task_id: uuid.UUID
     run_id: uuid.UUID
+    task_id: str
+    position: int
     token: uuid.UUID
     step: Step
     attempt: int
@@ -89,8 +92,14 @@ def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
             ).one_or_none()
             if won is None:
                 return None
-            kind = session.scalars(select(Run.kind).where(Run.id == won.run_id)).one()
-            return Claim(run_task_id, won.run_id, token, step, won.attempt, kind)
+            kind, task_id, position = session.execute(
+                select(Run.kind, Task.task_id, RunTask.position)
+                .select_from(RunTask)
+                .join(RunTask.run)
+                .join(RunTask.task)
+                .where(RunTask.id == run_task_id)
+            ).one()
+            return Claim(run_task_id, won.run_id, task_id, position, token, step, won.attempt, kind)
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) in ("40001", "40P01"):
             return None  # the other side of the race won

@@ -93,6 +93,7 @@ class RunTask(Identified, Base):
         UniqueConstraint("run_id", "task_pk"),
         UniqueConstraint("run_id", "position"),
         Index("ix_run_tasks_state_lease_until", "state", "lease_until"),
+        Index("ix_run_tasks_run_id_state", "run_id", "state"),
     )
 
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))

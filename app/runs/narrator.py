@@ -1,8 +1,9 @@
-"""What a viewer hears of a task while it is being decoded."""
+"""What a viewer hears of a task: that it changed state, and what it is like while it is being decoded."""
 
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,12 +11,19 @@ from app.context import Context
 from app.events import kinds
 from app.runs.models import Run
 from app.samples.origins import pieces
-from app.states import RunKind
+from app.states import RunKind, TaskState
 from decoding.request import Update
 from evaluation.datasets import Task
 
 TOKENS_EVERY_S = 0.25
 TEXT_EVERY_S = 0.1
+
+
+def task_changed(
+    ctx: Context, run_id: uuid.UUID, task_id: str, position: int, state: TaskState, error: str | None = None
+) -> None:
+    """Tells that a task of the run changed state, and why if it failed."""
+    ctx.bus.publish(run_id, kinds.TASK, {"task_id": task_id, "position": position, "state": state, "error": error})
 
 
 class Narrator:

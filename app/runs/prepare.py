@@ -48,7 +48,7 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
             return
         _exclude(session.get_one(Run, run_id), failing, session)
         waiting = _waiting(session, run_id)
-    ctx.bus.publish(run_id, kinds.STATE, {"state": RunState.RUNNING})
+    ctx.bus.publish(run_id, kinds.STATE, {"state": RunState.RUNNING, "error": None})
     doorbell.ring_decode(waiting[TaskState.QUEUED], run.kind)
     doorbell.ring_grade(waiting[TaskState.DECODED], run.kind)
     ending.close_if_done(ctx, run_id)

@@ -13,10 +13,10 @@ from app import queues
 from app.context import Context
 from app.datasets.models import Task
 from app.db import utcnow
-from app.events import kinds
 from app.runs import doorbell, ending
 from app.runs.lifecycle import MAX_ATTEMPTS, Step, changed
 from app.runs.models import Run, RunTask
+from app.runs.narrator import task_changed
 from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, RunState, TaskState
 from app.workers.models import Worker
 
@@ -41,6 +41,19 @@ def reap(ctx: Context, *, pinned_only: bool = False) -> None:
     # The worker that should have closed these is gone.
     _each(_without_open_tasks(ctx, ours), lambda run_id: ending.close_if_done(ctx, run_id))
     _ring_again(ctx, ours)
+
+
+def ring_handed_over(ctx: Context) -> None:
+    """Rings for runs that a process without workers has stored for this one, which shares its database alone."""
+    with ctx.database.read() as session:
+        found = session.scalars(
+            select(Run.id).where(Run.state == RunState.QUEUED, Run.rung_at.is_(None), Run.pinned_worker.is_(None))
+        ).all()
+    for run_id in found:
+        with ctx.database.session() as session:
+            mine = changed(session, update(Run).where(Run.id == run_id, Run.rung_at.is_(None)).values(rung_at=utcnow()))
+        if mine:
+            doorbell.ring_prepare(run_id)
 
 
 def reset_orphans(ctx: Context) -> None:
@@ -94,7 +107,7 @@ def _without_open_tasks(ctx: Context, ours: ColumnElement[bool]) -> Sequence[uui
 def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
     """Expired jobs go back to waiting; they end if nobody wants them any more, or after the third attempt."""
     now = utcnow()
-    ended: list[tuple[uuid.UUID, dict[str, str | None]]] = []
+    told: list[tuple[uuid.UUID, str, int, TaskState, str | None]] = []
     unloadable: set[uuid.UUID] = set()
     with ctx.database.session() as session:
         expired = session.execute(
@@ -126,12 +139,11 @@ def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
                 ),
             ):
                 log.warning("lease expired", run_task=str(row.id), attempt=row.attempt, now=str(state))
-                if finished_at is not None:
-                    ended.append((run.id, {"task_id": task_id, "state": state, "error": error}))
+                told.append((run.id, task_id, row.position, state, error))
                 if error is WORKER_LOST and step is Step.DECODE and run.started_at is None:
                     unloadable.add(run.id)
-    for run_id, data in ended:
-        ctx.bus.publish(run_id, kinds.TASK, data)
+    for change in told:
+        task_changed(ctx, *change)
     # No task of these was ever decoded: the next one would only cost three more workers.
     _each(list(unloadable), lambda run_id: ending.fail_run(ctx, run_id, LOADING_LOST))
 
@@ -157,10 +169,9 @@ def _waiting(
     now = utcnow()
     with ctx.database.session() as session:
         runs: Sequence[Run] = ()
-        if queue in (queues.EXEC_INTERACTIVE, queues.EXEC):
+        if queue == queues.EXEC_INTERACTIVE:
             unheard = or_(Run.rung_at.is_(None), Run.rung_at < before)
-            queued = Run.state == RunState.QUEUED
-            runs = session.scalars(select(Run).where(queued, ours, doorbell.of_kind(queue), unheard)).all()
+            runs = session.scalars(select(Run).where(Run.state == RunState.QUEUED, ours, unheard)).all()
         tasks = session.scalars(
             select(RunTask)
             .join(RunTask.run)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-from sqlalchemy import case, func, select, tuple_
+from sqlalchemy import Select, case, func, select, tuple_
 from sqlalchemy.orm import Session, contains_eager, defer, joinedload, selectinload, undefer
 
 from app.datasets.models import Dataset, Task
@@ -15,7 +17,16 @@ from app.errors import BadInput, NotFound
 from app.runs.models import Run, RunTask
 from app.runs.walls import busy_s
 from app.samples.models import Sample
-from app.states import OPEN_TASK_STATES, PASSED, RunKind, RunState, TaskState
+from app.states import (
+    DECODED_TASK_STATES,
+    OPEN_RUN_STATES,
+    OPEN_TASK_STATES,
+    PASSED,
+    RunKind,
+    RunState,
+    TaskState,
+)
+from decoding.suggest import advice
 
 _MEASURED = (
     Sample.run_task_id,
@@ -27,7 +38,10 @@ _MEASURED = (
     Sample.n_rounds,
     Sample.n_accepted,
     Sample.verdict,
+    Sample.trust,
 )
+Sort = Literal["newest", "oldest", "name", "target"]
+SORTS: tuple[Sort, ...] = get_args(Sort)
 LISTED_KINDS = (RunKind.EVAL, RunKind.IMPORTED)  # a baseline is part of the run it was made for
 
 
@@ -54,7 +68,22 @@ class Progress:
     @property
     def decoded(self) -> int:
         """Tasks whose samples are stored, graded or not."""
-        return sum(self.by_state.get(s, 0) for s in (TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED))
+        return sum(self.by_state.get(s, 0) for s in DECODED_TASK_STATES)
+
+    @property
+    def finished(self) -> int:
+        """Tasks that need no more work: graded, or decoded in a run without tests."""
+        return self.by_state.get(TaskState.FINISHED, 0)
+
+    @property
+    def left(self) -> int:
+        """Tasks that are not finished: what a run at work still has to do, and what resuming an ended one would."""
+        return sum(self.by_state.values()) - self.finished
+
+    @property
+    def resumable(self) -> bool:
+        """Whether the run has ended with tasks left."""
+        return self.state not in OPEN_RUN_STATES and self.left > 0
 
     @property
     def open(self) -> int:
@@ -81,8 +110,16 @@ def list_runs(
     states: Collection[RunState] = (),
     target: str | None = None,
     dataset: str | None = None,
+    name: str | None = None,
+    since: dt.date | None = None,
+    until: dt.date | None = None,
+    sort: Sort = "newest",
 ) -> Sequence[Run]:
-    """Runs, newest first, with their dataset loaded. Pass the last id of a page as `before` for the next page."""
+    """Runs in the order of `sort`, with their dataset loaded. Pass the last id of a page as `before` for the next page.
+
+    `name` is a part of the name, in any case; `since` and `until` are days (UTC) on which a run was created, both
+    included. Raises BadInput for a `before` that is no run, where the order is not that of the ids.
+    """
     query = select(Run).options(joinedload(Run.dataset), joinedload(Run.curve)).where(Run.kind.in_(kinds))
     if states:
         query = query.where(Run.state.in_(states))
@@ -90,9 +127,28 @@ def list_runs(
         query = query.where(Run.target == target)
     if dataset:
         query = query.join(Run.dataset).where(Dataset.name == dataset)
-    if before:
-        query = query.where(Run.id < before)
-    return session.scalars(query.order_by(Run.id.desc()).limit(limit)).all()
+    if name:
+        query = query.where(Run.name.icontains(name, autoescape=True))
+    if since:
+        query = query.where(Run.created_at >= dt.datetime.combine(since, dt.time.min, dt.UTC))
+    if until:
+        query = query.where(Run.created_at <= dt.datetime.combine(until, dt.time.max, dt.UTC))
+    return session.scalars(_in_order(session, query, sort, before).limit(limit)).all()
+
+
+def _in_order(session: Session, query: Select[Run], sort: Sort, before: uuid.UUID | None) -> Select[Run]:
+    """The query in the order of `sort`, from behind the run `before`. Ids grow with time."""
+    if sort == "newest":
+        return (query if before is None else query.where(Run.id < before)).order_by(Run.id.desc())
+    if sort == "oldest":
+        return (query if before is None else query.where(Run.id > before)).order_by(Run.id)
+    key = func.lower(Run.name if sort == "name" else Run.target)
+    if before is not None:
+        last = session.scalar(select(key).where(Run.id == before))
+        if last is None:
+            raise BadInput(f"cursor is {str(before)!r}: the run it names has gone, begin again", "cursor")
+        query = query.where(tuple_(key, Run.id) > (last, before))
+    return query.order_by(key, Run.id)
 
 
 def get_run(session: Session, run_id: uuid.UUID) -> Run:
@@ -115,7 +171,8 @@ def find_run(session: Session, reference: str) -> Run:
         run_id for run_id, _ in rows if len(reference) >= 4 and str(run_id).startswith(reference.lower())
     ]
     if not ids:
-        raise NotFound(f"there is no run {reference!r}: `bassline runs list` shows those there are")
+        use = "`bassline runs list` shows those there are"
+        raise NotFound(f"there is no run {reference!r}: {advice(reference, (name for _, name in rows), use)}")
     if len(ids) > 1:
         raise BadInput(f"{reference!r} is the beginning of {len(ids)} ids: give more of it", "run")
     return get_run(session, ids[0])
@@ -217,7 +274,7 @@ def progress(session: Session, run: Run) -> Progress:
         ).where(RunTask.run_id == run.id)
     ).one()
     elapsed = ((run.finished_at or utcnow()) - run.started_at).total_seconds() if run.started_at else None
-    done = samples and sum(by_state.get(s, 0) for s in (TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED))
+    done = samples and sum(by_state.get(s, 0) for s in DECODED_TASK_STATES)
     waiting = by_state.get(TaskState.QUEUED, 0) + by_state.get(TaskState.DECODING, 0)
     remaining = decode_s / done * waiting if done else None
     if remaining is not None and run.time_limit_s is not None and elapsed is not None:

@@ -18,7 +18,7 @@ MAX_TIME_LIMIT_S = 30 * 24 * 3600.0
 PromptMode = Literal["auto", "chat", "completion", "infill", "raw"]
 PROMPT_MODES: tuple[PromptMode, ...] = get_args(PromptMode)
 _DEFAULTS = EngineConfig(target="any")
-S = TypeVar("S", bound="DecodingSpec")
+S = TypeVar("S", bound=Given)
 
 
 class DecodingSpec(Given):
@@ -30,7 +30,10 @@ class DecodingSpec(Given):
         description="a registry key, hf:owner/name, a folder, a GGUF file, or openai:MODEL@URL",
     )
     drafter: Text = Field(
-        _DEFAULTS.drafter, max_length=500, description="none, ngram, sibling, a model, or sibling+MODEL"
+        _DEFAULTS.drafter,
+        max_length=500,
+        validate_default=True,
+        description="none, ngram, sibling, a model, or sibling+MODEL",
     )
     n: int = Field(8, ge=1, le=MAX_N, description="samples per task")
     budget_s: float = Field(10.0, gt=0, le=MAX_BUDGET_S, description="seconds of wall clock per task")
@@ -44,19 +47,28 @@ class DecodingSpec(Given):
     device: Text = Field("auto", description="auto, cpu or cuda")
     prompt_mode: PromptMode = "auto"
 
-    @model_validator(mode="before")
+    @field_validator("drafter")
     @classmethod
-    def _a_remote_target_drafts_by_itself(cls, values: Any) -> Any:
-        if isinstance(values, dict) and is_remote(str(values.get("target"))):
-            if values.get("drafter", _DEFAULTS.drafter) not in (_DEFAULTS.drafter, "none"):
-                raise ValueError(f"drafter is {values['drafter']!r}: a remote target drafts as it likes, leave it out")
-            return {**values, "drafter": "none"}
-        return values
+    def _a_remote_target_drafts_by_itself(cls, drafter: str, given: ValidationInfo) -> str:
+        if not is_remote(str(given.data.get("target"))):
+            return drafter
+        if drafter not in (_DEFAULTS.drafter, "none"):
+            raise ValueError("a remote target drafts as it likes, leave it out")
+        return "none"
+
+    @field_validator("drafter", "draft_length", "acceptance", "dtype", "device")
+    @classmethod
+    def _engine_can_honour_it(cls, value: str, given: ValidationInfo) -> str:
+        name = str(given.field_name)
+        try:
+            EngineConfig(**{"target": "any", name: value})  # type: ignore[arg-type]
+        except RequestError as error:
+            raise ValueError(str(error).removeprefix(f"{name} is {value!r}: ")) from None
+        return value
 
     @model_validator(mode="after")
-    def _engine_can_honour_it(self) -> Self:
+    def _sampler_can_honour_it(self) -> Self:
         try:
-            self.engine_config()
             SamplingParams(temperature=self.temperature, top_p=self.top_p)
         except RequestError as error:
             raise ValueError(str(error)) from None
@@ -94,6 +106,14 @@ class RunSpec(DecodingSpec):
         if throughput and is_remote(str(given.data.get("target"))):
             raise ValueError("a remote target decodes one task at a time, leave it out")
         return throughput
+
+
+class ImportSpec(Given):
+    """Samples that another tool made: what they are to be called, and over which dataset they are judged."""
+
+    target: Text = Field(min_length=1, max_length=500, description="the model that wrote the samples, as lists call it")
+    dataset: Text = Field("humaneval", max_length=200, description="name of a dataset")
+    name: Text = Field("", max_length=200, description="how lists call the run; empty: target and file")
 
 
 def parse_spec(kind: type[S], values: dict[str, Any]) -> S:

@@ -21,12 +21,19 @@ from decoding.config import parse_drafter
 
 
 def submit(
-    ctx: Context, spec: RunSpec, *, command: str = "", kind: RunKind = RunKind.EVAL, pinned_worker: str | None = None
+    ctx: Context,
+    spec: RunSpec,
+    *,
+    command: str = "",
+    kind: RunKind = RunKind.EVAL,
+    pinned_worker: str | None = None,
+    ring: bool = True,
 ) -> uuid.UUID:
     """Stores a run with a job row per task, then rings. Returns its id.
 
     Raises BadInput for an unknown model, dataset or task. `command` is how to repeat the run from a shell (made from
-    the specification if empty); `pinned_worker` keeps other workers away.
+    the specification if empty); `pinned_worker` keeps other workers away. Without `ring` the run waits for the process
+    that has the database, which looks for such runs (reaper.ring_handed_over).
     """
     dataset, tasks = check(ctx, spec)
     return submit_tasks(
@@ -40,6 +47,7 @@ def submit(
         pinned_worker=pinned_worker,
         time_limit_s=spec.time_limit_s,
         throughput=spec.throughput,
+        ring=ring,
     )
 
 
@@ -63,6 +71,7 @@ def submit_tasks(
     time_limit_s: float | None = None,
     throughput: bool = False,
     graded: bool = True,
+    ring: bool = True,
 ) -> uuid.UUID:
     """Stores a run over exactly these tasks and rings for it. Raises BadInput for an endpoint it may not name."""
     if remote.is_remote(spec.target) and pinned_worker is None:
@@ -79,13 +88,15 @@ def submit_tasks(
         graded=graded,
         pinned_worker=pinned_worker,
         command=command,
-        rung_at=now,
+        rung_at=now if ring else None,
         tasks=[RunTask(task_pk=t.id, position=i, queued_at=now) for i, t in enumerate(tasks)],
     )
     with ctx.database.session() as session:
         session.add(run)
+    if not ring:
+        return run.id
     if graded:
-        doorbell.ring_prepare(run.id, kind)
+        doorbell.ring_prepare(run.id)
     else:
         prepare.prepare_run(ctx, run.id)  # there is nothing to check, and someone waits
     return run.id
@@ -107,10 +118,11 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
     ending.cancel(ctx, run_id)
 
 
-def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None) -> None:
-    """Works what an ended run left undone. Raises NotFound or Conflict."""
-    kind = ending.reopen(ctx, run_id, pinned_worker)
-    doorbell.ring_prepare(run_id, kind)
+def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *, ring: bool = True) -> None:
+    """Works what an ended run left undone; `ring` as in submit. Raises NotFound or Conflict."""
+    ending.reopen(ctx, run_id, pinned_worker, ring=ring)
+    if ring:
+        doorbell.ring_prepare(run_id)
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:

@@ -22,7 +22,7 @@ from app.runs import doorbell, ending, lifecycle
 from app.runs.lease import Lease, Stop
 from app.runs.lifecycle import Claim, LostClaim, Step
 from app.runs.models import Run, RunTask
-from app.runs.narrator import Narrator, letters
+from app.runs.narrator import Narrator, letters, task_changed
 from app.samples.models import Sample
 from app.states import RunState, TaskState
 from decoding.config import EngineConfig
@@ -99,6 +99,7 @@ class Taken:
         run = self.run
         if stop is Stop.INTERRUPTED:
             lifecycle.give_back(self._ctx, self._held)
+            self._tell(TaskState.QUEUED)
             return
         state = (
             TaskState.CANCELLED if stop is Stop.CANCELLED else TaskState.DECODED if run.graded else TaskState.FINISHED
@@ -127,6 +128,7 @@ class Taken:
         if isinstance(error, CannotLoad):
             ending.fail_run(ctx, held.run_id, str(error))
             lifecycle.give_back(ctx, held)
+            self._tell(TaskState.QUEUED)
         elif isinstance(error, RequestError | prompting.PromptError):
             lifecycle.fail(ctx, held, str(error))
             self._tell(TaskState.FAILED, str(error))
@@ -135,11 +137,13 @@ class Taken:
             again = lifecycle.retry_or_fail(ctx, held, f"{FAULT}{reason(error)}")
             log.error("decoding failed", run_task=str(held.run_task_id), exc_info=error)
             if again:
+                self._tell(TaskState.QUEUED)
                 doorbell.ring_decode([held.run_task_id], self.run.kind)
+            else:
+                self._tell(TaskState.FAILED, f"{FAULT}{reason(error)}")
 
     def _tell(self, state: TaskState, error: str | None = None) -> None:
-        data = {"task_id": self._task.task_id, "state": state, "error": error}
-        self._ctx.bus.publish(self.run.id, kinds.TASK, data)
+        task_changed(self._ctx, self.run.id, self._held.task_id, self._held.position, state, error)
 
     def _store(self, state: TaskState, completion: Completion) -> None:
         rounds, now = completion.rounds, utcnow()

@@ -35,7 +35,7 @@ def test_a_run_over_http_with_its_events(client, ctx):
         assert created.status_code == 201
         address = created.headers["Location"]
         heard = events(client.get(f"{address}/events", buffered=True))
-    assert heard[-1] == ("state", {"state": "finished"})
+    assert heard[-1] == ("state", {"state": "finished", "error": None})
     assert [kind for kind, _ in heard].count("graded") == 6
     shown = client.get(address).json
     assert shown["figures"]["pass_first"] == 1.0

@@ -173,6 +173,7 @@ def test_complete_prints_samples_and_verdicts(bassline, tmp_path):
     [
         (["--target", "gpt-9"], 2, "model 'gpt-9' is not known"),
         (["--drafter", "gpt-9"], 2, "model 'gpt-9' is not known"),
+        (["--drafter", "siblng"], 2, "--drafter is 'siblng': did you mean sibling? Use none, ngram, sibling"),
         (["--dataset", "nothing"], 2, "there is no dataset 'nothing': use one of additions, humaneval"),
         (["--task", "add/9"], 2, "'add/9' is not in dataset 'additions'"),
         (["--task", "add/0", "--limit", "1"], 2, "exclude each other"),
@@ -264,10 +265,10 @@ def test_without_a_sandbox_nothing_is_decoded(bassline, ctx, engine):
 
 @pytest.mark.usefixtures("additions")
 def test_a_database_in_use_is_refused(bassline, ctx):
-    with Embedded(ctx, "serve"):
+    with Embedded(ctx, "eval", foreground=True):
         result = CliRunner().invoke(cli, list(EVAL))
     assert result.exit_code == 1
-    assert "is in use by bassline serve" in result.stderr
+    assert "is in use by bassline eval" in result.stderr
 
 
 def test_serve_refuses_a_public_address_and_a_taken_port(bassline):

@@ -43,7 +43,7 @@ def test_a_client_that_comes_back_gets_what_it_missed_and_nothing_twice(client, 
     url = f"/api/v1/runs/{run_id}/events"
     whole = frames(client.get(url).text)
     assert [e["data"]["index"] for e in whole[:4]] == [0, 1, 2, 3]
-    assert whole[-1]["data"] == {"state": RunState.CANCELLED}
+    assert whole[-1]["data"] == {"state": RunState.CANCELLED, "error": None}
     rest = frames(client.get(url, headers={"Last-Event-ID": whole[1]["id"]}).text)
     assert rest == whole[2:]
 
@@ -99,7 +99,7 @@ def test_the_end_of_a_run_is_told_even_if_the_stream_lost_it(ctx, run_id):
     service.cancel(ctx, run_id)
     ctx.bus = MemoryBus()
     (last,) = sse.follow(ctx, run_id, beat_s=0.01)
-    assert (last.type, last.data) == ("state", {"state": RunState.CANCELLED})
+    assert (last.type, last.data) == ("state", {"state": RunState.CANCELLED, "error": None})
 
 
 def test_readers_and_writers_do_not_disturb_each_other(run_id):

@@ -219,7 +219,7 @@ def test_an_unheard_bell_is_rung_again(ctx, run_id, bells):
 
 def test_while_messages_wait_only_the_longest_unheard_bells_are_rung_again(ctx, run_id, bells, monkeypatch):
     monkeypatch.setattr(doorbell, "messages", lambda queue: 7)
-    long_ago, lately = (utcnow() - reaper.PATIENCE * dt.timedelta(seconds=s) for s in (3, 1.9))
+    long_ago, lately = (utcnow() - reaper.PATIENCE * dt.timedelta(seconds=s) for s in (3, 1))
     first = job_ids(ctx, run_id)[0]
     with ctx.database.session() as session:
         session.execute(update(RunTask).values(rung_at=lately))

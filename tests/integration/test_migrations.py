@@ -8,12 +8,24 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect, text
+from sqlalchemy import inspect, select, text, update
 
-from app import migrate, tables
+from app import engines, migrate, tables
 from app.accounts.service import list_tokens
+from app.context import Context
+from app.datasets import service as datasets
 from app.db import Database
-from app.states import Scope
+from app.events.bus import MemoryBus
+from app.runs import doorbell, ending, grade, prepare, service, trust
+from app.runs.decode import decode_task
+from app.runs.models import RunTask
+from app.runs.repository import get_run
+from app.runs.schemas import RunSpec
+from app.samples.models import Sample
+from app.settings import Settings
+from app.states import DatasetKind, Scope
+from evaluation.datasets import Dataset, Task
+from tests.fakes import RIGHT, FakeEngine, FakeGrader
 
 
 def test_up_down_up_and_equal_to_the_models(database_url):
@@ -77,3 +89,50 @@ def test_every_constraint_has_a_name():
     for table in tables.metadata.tables.values():
         for constraint in table.constraints:
             assert constraint.name, f"{table.name}: {constraint}"
+
+
+def test_runs_from_before_get_their_in_guest_verdicts_and_tasks_left_counted(database_url, monkeypatch):
+    """What the migration counts in SQL is what figures.record counts."""
+    monkeypatch.setattr(doorbell, "ring", lambda bells, queue: None)
+    engines.drop()
+    database = Database(database_url)
+    migrate.upgrade(database)
+    engine = FakeEngine()
+    ctx = Context(
+        Settings(_env_file=None, database_url=database_url),
+        database,
+        MemoryBus(),
+        load_engine=lambda config, on_progress: engine,
+        make_grader=FakeGrader,
+    )
+    tasks = tuple(Task(f"add/{i}", "def add(a, b):\n", "add", "def check(candidate): ...", RIGHT) for i in range(3))
+    datasets.store(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
+    run_ids = []
+    for _ in range(2):
+        run_id = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2))
+        prepare.prepare_run(ctx, run_id)
+        with database.read() as session:
+            jobs = session.scalars(select(RunTask.id).where(RunTask.run_id == run_id).order_by(RunTask.position)).all()
+        for job in jobs[:2]:
+            decode_task(ctx, job)
+            grade.grade_task(ctx, job)
+        with database.session() as session:
+            trusts = "proxy" if run_ids else "in-guest"
+            session.execute(update(Sample).where(Sample.run_id == run_id).values(trust=trusts))
+        ending.interrupt(ctx, run_id)
+        run_ids.append(run_id)
+    counted = []
+    for run_id in run_ids:
+        with database.session() as session:
+            run = get_run(session, run_id)
+            counted.append({key: run.figures[key] for key in (*trust.KEYS, "tasks_decoded", "tasks_left")})
+            run.figures = {key: value for key, value in run.figures.items() if key not in counted[-1]}
+    assert counted[0]["in_guest_samples"] == 4
+    migrate.downgrade(database, "0004")
+    migrate.upgrade(database)
+    with database.read() as session:
+        found = [get_run(session, run_id).figures for run_id in run_ids]
+    unknown = {"pass_first_proxy": None, "pass_all_proxy": None}
+    assert {key: found[0][key] for key in counted[0]} == counted[0] | unknown
+    assert {key: found[1][key] for key in counted[1]} == counted[1]
+    database.dispose()

@@ -1,0 +1,100 @@
+"""A run that the server works for a command, which shares nothing with it but the database."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from typing import TypeVar
+
+from sqlalchemy import select
+
+from app.context import Context
+from app.datasets.models import Task
+from app.db import utcnow
+from app.embedded import DatabaseLock
+from app.errors import BadInput, Unavailable
+from app.events import kinds
+from app.events.bus import Event
+from app.models.service import require_model
+from app.remote import target as remote
+from app.runs.models import RunTask
+from app.runs.repository import get_run
+from app.runs.schemas import DecodingSpec
+from app.states import OPEN_RUN_STATES, RunState, TaskState
+from app.workers import service as workers
+from decoding.config import parse_drafter
+from decoding.registry import LocalFolder, LocalGguf
+
+BEAT_S = 0.5
+S = TypeVar("S", bound=DecodingSpec)
+
+
+def for_server(ctx: Context, spec: S) -> S:
+    """The specification with paths that the server finds too. Raises BadInput for an endpoint it may not use."""
+    if remote.is_remote(spec.target):
+        try:
+            remote.require_allowed(spec.target, ctx.settings.remote_endpoints)
+        except BadInput:
+            raise BadInput(
+                "target names an endpoint that the running `bassline serve` may not use: add its address to the "
+                "server's BASSLINE_REMOTE_ENDPOINTS, or stop the server and try again",
+                "target",
+            ) from None
+        return spec
+    changes = {"target": _absolute(spec.target)}
+    draft = parse_drafter(spec.drafter).model
+    if draft:
+        changes["drafter"] = spec.drafter.removesuffix(draft) + _absolute(draft)
+    return spec.model_copy(update=changes)
+
+
+def events(ctx: Context, run_id: uuid.UUID) -> Iterator[Event | None]:
+    """What the run's stream would tell, read from the database: tasks, loading and the run's state, to its end.
+
+    None whenever nothing happened for BEAT_S seconds. Raises Unavailable when the server has gone.
+    """
+    state: RunState | None = None
+    loading: str | None = None
+    tasks: dict[str, TaskState] = {}
+    heard = time.monotonic()
+    while True:
+        news: list[Event] = []
+        with ctx.database.read() as session:
+            run = get_run(session, run_id)
+            rows = session.execute(
+                select(Task.task_id, RunTask.position, RunTask.state, RunTask.error)
+                .join(RunTask.task)
+                .where(RunTask.run_id == run_id)
+                .order_by(RunTask.finished_at, RunTask.position)
+            ).all()
+            alive = [w for w in workers.list_workers(session) if workers.is_alive(w, utcnow())]
+        if run.state is not state and run.state in OPEN_RUN_STATES:
+            news.append(Event("", kinds.STATE, {"state": run.state, "error": run.error}))
+        now_loading = next((w.loading for w in alive if w.loading == run.target), None)
+        if now_loading and now_loading != loading:
+            news.append(Event("", kinds.LOADING, {"message": f"loading {now_loading}"}))
+        for task_id, position, task_state, error in rows:
+            if tasks.get(task_id, TaskState.QUEUED) is not task_state:
+                data = {"task_id": task_id, "position": position, "state": task_state, "error": error}
+                news.append(Event("", kinds.TASK, data))
+            tasks[task_id] = task_state
+        state, loading = run.state, now_loading
+        yield from news
+        if state not in OPEN_RUN_STATES:
+            yield Event("", kinds.STATE, {"state": state, "error": run.error})
+            return
+        heard = time.monotonic() if alive else heard
+        if time.monotonic() - heard > workers.ALIVE_S or not DatabaseLock(ctx.database.file, "").owner():
+            raise Unavailable(
+                "`bassline serve` has stopped: the run goes on when it starts again, or "
+                f"`bassline runs cancel {run_id}` ends it"
+            )
+        if not news:
+            yield None
+        ctx.stopping.wait(BEAT_S)
+
+
+def _absolute(reference: str) -> str:
+    entry = require_model(reference)
+    return str(entry.path) if isinstance(entry, LocalFolder | LocalGguf) else reference

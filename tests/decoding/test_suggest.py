@@ -1,0 +1,58 @@
+"""A mistyped name is an error with the name that was probably meant, never something else by accident."""
+
+from __future__ import annotations
+
+import pytest
+
+from decoding.config import EngineConfig, parse_draft_length, parse_drafter
+from decoding.request import RequestError
+from decoding.suggest import advice, nearest
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("siblng", "sibling"),
+        ("ngrm", "ngram"),
+        ("Sibling", "sibling"),
+        ("siblng+smollm2-135m", "sibling"),
+        ("non", "none"),
+        ("smolm2-135m", "smollm2-135m"),
+    ],
+)
+def test_a_mistyped_drafter_is_no_model(text, meant):
+    with pytest.raises(RequestError, match=f"drafter is '.*': did you mean {meant}\\? Use none, ngram, sibling"):
+        parse_drafter(text)
+
+
+def test_an_empty_drafter_lists_the_names():
+    with pytest.raises(RequestError, match="drafter is '': use none, ngram, sibling"):
+        parse_drafter("")
+
+
+@pytest.mark.parametrize("text", ["smollm2-135m", "hf:owner/name", "./folder", "/models/a+b", "~/model", "a/b.gguf"])
+def test_what_may_be_a_model_is_one(text):
+    assert parse_drafter(text).model == text
+
+
+def test_a_folder_of_one_word_is_a_model_where_it_is_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    assert parse_drafter("mine").model == "mine"
+
+
+def test_other_words_of_an_engine_are_suggested_too():
+    with pytest.raises(RequestError, match=r"did you mean goodput\?"):
+        parse_draft_length("godput")
+    with pytest.raises(RequestError, match=r"did you mean fixed:K\?"):
+        parse_draft_length("fixd:4")
+    with pytest.raises(RequestError, match="draft_length is 'fixed:99': use goodput"):
+        parse_draft_length("fixed:99")
+    with pytest.raises(RequestError, match=r"acceptance is 'coupeld': did you mean coupled\? Use one of"):
+        EngineConfig("any", acceptance="coupeld")
+
+
+def test_case_is_no_mistake_that_hides_a_name_and_long_texts_cost_nothing():
+    assert nearest("HUMANEVAL", ["humaneval"]) == "humaneval"
+    assert nearest("x" * 10**6, ["x" * 10**6]) is None
+    assert advice("zzz", ["abc"], "use abc") == "use abc"

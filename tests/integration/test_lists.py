@@ -1,0 +1,73 @@
+"""Lists of runs: sorted and filtered alike on both databases, page by page without a gap or a repetition."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from app.datasets import service as datasets
+from app.errors import BadInput
+from app.ids import new_id
+from app.runs import doorbell, service
+from app.runs.models import Run
+from app.runs.repository import SORTS, list_runs
+from app.runs.schemas import RunSpec
+from app.states import DatasetKind
+from evaluation.datasets import Dataset, Task
+from tests.fakes import RIGHT
+
+NAMES = ["beta", "Alpha", "100%_sure", "alpha", "Gamma [x]"]
+
+
+@pytest.fixture(autouse=True)
+def _runs(ctx, monkeypatch):
+    """A run of each name, created a day apart, the first one on 1 November 2026."""
+    monkeypatch.setattr(doorbell, "ring", lambda bells, queue: None)
+    task = Task("add/0", "def add(a, b):\n", "add", "def check(candidate): ...", RIGHT)
+    datasets.store(ctx, Dataset("additions", (task,), "f" * 64), DatasetKind.IMPORTED)
+    for day, name in enumerate(NAMES, 1):
+        target = "smollm2-135m" if day % 2 else "qwen2.5-coder-0.5b"
+        run_id = service.submit(ctx, RunSpec(target=target, dataset="additions", name=name))
+        with ctx.database.session() as session:
+            session.get_one(Run, run_id).created_at = dt.datetime(2026, 11, day, 23, 59, 59, tzinfo=dt.UTC)
+
+
+def names(ctx, **filters) -> list[str]:
+    with ctx.database.read() as session:
+        return [run.name for run in list_runs(session, **filters)]
+
+
+def test_each_order(ctx):
+    assert names(ctx) == NAMES[::-1]
+    assert names(ctx, sort="oldest") == NAMES
+    assert names(ctx, sort="name")[1:3] == ["Alpha", "alpha"]
+    assert sorted(names(ctx, sort="name")) == sorted(NAMES)
+    assert names(ctx, sort="target") == ["Alpha", "alpha", "beta", "100%_sure", "Gamma [x]"]
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_pages_leave_nothing_out_and_repeat_nothing(ctx, sort):
+    whole, before = [], None
+    with ctx.database.read() as session:
+        while page := list_runs(session, limit=2, sort=sort, before=before):
+            whole += [run.name for run in page]
+            before = page[-1].id
+    assert whole == names(ctx, sort=sort)
+
+
+def test_a_name_is_found_by_a_part_of_it_to_the_letter(ctx):
+    assert names(ctx, name="ALPHA", sort="oldest") == ["Alpha", "alpha"]
+    assert names(ctx, name="%_") == ["100%_sure"]
+    assert names(ctx, name="_") == ["100%_sure"]
+    assert names(ctx, name="[x]") == ["Gamma [x]"]
+
+
+def test_both_days_are_included(ctx):
+    assert names(ctx, since=dt.date(2026, 11, 2), until=dt.date(2026, 11, 3), sort="oldest") == NAMES[1:3]
+    assert names(ctx, until=dt.date.min) == names(ctx, since=dt.date.max) == []
+
+
+def test_a_page_behind_a_run_that_has_gone_is_refused_where_it_has_no_place(ctx):
+    with ctx.database.read() as session, pytest.raises(BadInput, match="begin again"):
+        list_runs(session, sort="name", before=new_id())
