@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -34,6 +34,15 @@ class Sentence(click.ClickException):
     def __init__(self, error: BasslineError) -> None:
         super().__init__(str(error))
         self.exit_code = error.exit_code  # type: ignore[misc]
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Writes the sentence for people, or as a line of the log."""
+        from app import observability  # noqa: PLC0415
+
+        if observability.goes_to_log_store():
+            observability.write_line(self.format_message(), "error")
+        else:
+            super().show(file)
 
 
 class LazyGroup(click.Group):

@@ -11,7 +11,7 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from app import migrate
+from app import migrate, queues
 from app.celery_app import celery_app
 from app.db import utcnow
 from app.errors import Unavailable
@@ -108,6 +108,18 @@ def _workers() -> str | None:
         alive = [w for w in workers.list_workers(session) if workers.is_alive(w, now)]
         if not alive:
             return f"none has reported itself for {workers.ALIVE_S:g} seconds: start `bassline worker`"
+        dying = [w for w in alive if workers.keeps_dying(w, now)]
+        if dying:
+            return (
+                f"{dying[0].node} keeps dying: {dying[0].crashes} processes in a row ended within "
+                f"{workers.STEADY.total_seconds():g} seconds of their start: read its log"
+            )
+        unheard = [queue for queue in queues.ALL if not any(workers.consumes(w, queue) for w in alive)]
+        if unheard:
+            return (
+                f"none of them consumes {', '.join(unheard)}: start `bassline worker --queues {','.join(unheard)}`, "
+                "or read the log of the one that should"
+            )
         if any(w.loading for w in alive):
             return None
         for step, wanted in (
