@@ -40,7 +40,8 @@ def configure(settings: Settings) -> None:
     else:
         plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
         last += [structlog.processors.format_exc_info, hide_secrets, plain]
-    handler = logging.StreamHandler(sys.stderr)
+    # Celery configures again what has its own output already: a line must not become one inside another.
+    handler = logging.StreamHandler(sys.__stderr__ if isinstance(sys.stderr, _Lines) else sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=last, foreign_pre_chain=shared))
     root = logging.getLogger()
     root.handlers[:] = [handler]

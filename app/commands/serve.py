@@ -10,6 +10,8 @@ import sys
 
 import click
 from celery.apps import worker as celery_worker
+from celery.signals import celeryd_init
+from celery.worker import WorkController
 
 from app import observability, queues
 from app.celery_app import celery_app, configure, require_broker
@@ -127,6 +129,8 @@ def worker(names: str, name: str) -> None:
     if ctx.settings.log_format == "json":
         # What Celery says of signals goes past logging and past sys.stdout, to the file descriptor.
         celery_worker.safe_say = _say  # type: ignore[attr-defined]
+    started: list[WorkController] = []
+    celeryd_init.connect(lambda instance, **_: started.append(instance), weak=False)
     celery_app.worker_main(
         [
             "--quiet",  # no banner between the lines of the log
@@ -141,6 +145,8 @@ def worker(names: str, name: str) -> None:
             "--without-mingle",
         ]
     )
+    # worker_main forgets how it ended.
+    sys.exit(started[0].exitcode or 0)
 
 
 @click.command()
