@@ -7,7 +7,7 @@ from typing import IO, Any
 
 import click
 
-from app.errors import BasslineError
+from app.errors import BadInput, BasslineError
 
 COMMANDS = {
     "eval": "app.commands.evaluate:evaluate",
@@ -21,6 +21,7 @@ COMMANDS = {
     "datasets": "app.commands.datasets:datasets",
     "models": "app.commands.models:models",
     "sandbox": "app.commands.sandbox:sandbox",
+    "doctor": "app.commands.doctor:doctor",
     "bench": "app.commands.bench:bench",
     "db": "app.commands.admin:db",
     "tokens": "app.commands.admin:tokens",
@@ -71,14 +72,19 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bassline")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Evaluate code models against the clock: Pass@First and Pass@All within a wall-clock budget.
 
     \b
     Example:
         bassline eval --target qwen2.5-coder-0.5b --limit 5 --budget 10
     """
-    _log_to_stderr()
+    try:
+        _log_to_stderr()
+    except BadInput:
+        if ctx.invoked_subcommand != "doctor":  # which says it among all else
+            raise
 
 
 def main() -> None:

@@ -29,6 +29,10 @@ PLAIN = {
 }
 
 
+class CheckError(Exception):
+    """The stack does not do what it must; the text says what."""
+
+
 class Stack:
     """The containers of one compose file, named PROJECT_SERVICE. `engine` is the command and its first options."""
 
@@ -42,9 +46,14 @@ class Stack:
         return Path(self.engine[0]).name == "podman"
 
     def call(self, *words: str, check: bool = True, quiet: bool = False) -> subprocess.CompletedProcess[str]:
-        """Runs the engine; stdout and stderr are kept if `quiet`, else shown."""
+        """Runs the engine; stdout and stderr are kept if `quiet`, else shown. Raises CheckError if it fails."""
         kept = subprocess.PIPE if quiet else None
-        return subprocess.run([*self.engine, *words], check=check, text=True, stdout=kept, stderr=kept)
+        done = subprocess.run([*self.engine, *words], check=False, text=True, stdout=kept, stderr=kept)
+        if check and done.returncode:
+            raise CheckError(
+                f"{self.engine[0]} {words[0]} ended with code {done.returncode}: {done.stderr or ''}".strip()
+            )
+        return done
 
     def name(self, service: str) -> str:
         """The container of a service."""
@@ -59,8 +68,12 @@ class Stack:
             self.call("volume", "create", self.name(volume), quiet=True)
 
     def up(self, service: str, **changes: Any) -> None:
-        """Starts a service; one that ends by itself (`restart: "no"`) is waited for. `changes` replace its options."""
+        """Starts a service; one that ends by itself (`restart: "no"`) is waited for.
+
+        `changes` replace its options; None takes one away.
+        """
         options = {**self.spec["services"][service], **changes}
+        options = {key: value for key, value in options.items() if value is not None}
         once = options.get("restart") == "no"
         words = [*self.arguments(service, options), options["image"], *options.get("command", [])]
         self.call("run", *([] if once else ["--detach"]), *words, quiet=not once)

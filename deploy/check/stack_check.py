@@ -21,16 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import images
-from containers import Stack
+from containers import CheckError, Stack
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = "smollm2-135m"
 OURS = ("web", "cpu", "exec", "beat")
 PASSWORD = "correct-horse-battery"
-
-
-class CheckError(Exception):
-    """The stack does not do what it must; the text says what."""
 
 
 class Check:
@@ -101,6 +97,8 @@ class Check:
             "start", self.stack.name("cpu"), check=False, quiet=True
         )  # podman and docker differ in who does
         self.stack.call("restart", self.stack.name("postgres"), quiet=True)
+        # A request in between would rightly be an error in web's log.
+        self.until("PostgreSQL answers again", lambda: self.stack.healthy("postgres"))
         self.until("the run ends", lambda: self.counts(run)[0] in ("finished", "failed"), 900)
         state, done = self.counts(run)
         if (state, done) != ("finished", 5):
@@ -111,7 +109,7 @@ class Check:
     def crash_loop(self) -> None:
         """Without /dev/shm the worker's pool cannot start, again and again."""
         self.stack.call("rm", "--force", self.stack.name("exec"), quiet=True)
-        self.stack.up("exec", ipc="none", shm_size="0")
+        self.stack.up("exec", ipc="none", shm_size=None)
         self.unready("exec", 180)
         self.stack.call("rm", "--force", self.stack.name("exec"), quiet=True)
         self.stack.up("exec")
