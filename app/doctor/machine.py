@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import platform
 from collections.abc import Iterator
 from importlib import metadata
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 SHOWN = ("torch", "transformers", "triton")
+SHAPE = (2, 7, 64)  # KV heads, query heads of each, width: the attention of qwen2.5-coder-0.5b
 NVIDIA = Path("/proc/driver/nvidia/version")
 TIERS = {
     "bwrap": "Run `apt-get install bubblewrap libseccomp2` and allow user namespaces (docs/sandbox.md).",
@@ -52,7 +54,8 @@ def device() -> Iterator[Finding]:
     from decoding.device import device_name, pick_device, pick_dtype  # noqa: PLC0415
 
     used = pick_device("auto")
-    dtype = str(pick_dtype("auto", used)).removeprefix("torch.")
+    number_format = pick_dtype("auto", used)
+    dtype = str(number_format).removeprefix("torch.")
     attention = pick_attention("auto", used)
     if used.type == "cpu":
         if NVIDIA.exists():
@@ -62,12 +65,12 @@ def device() -> Iterator[Finding]:
         yield Finding("kernels", "ok", "not used on a CPU")
     else:
         yield Finding("device", "ok", f"{device_name(used)}, {dtype}")
-        yield from kernels(used)
+        yield from kernels(used, attention, number_format)
     yield Finding("attention", "ok", attention)
 
 
-def kernels(used: torch.device) -> Iterator[Finding]:
-    """Whether the Triton kernels compute what their reference does on a GPU."""
+def kernels(used: torch.device, attention: str, dtype: torch.dtype) -> Iterator[Finding]:
+    """Whether the Triton kernels compute what their reference does on a GPU, as at the load of a model."""
     from kernels.availability import KernelError, require  # noqa: PLC0415
 
     try:
@@ -77,13 +80,12 @@ def kernels(used: torch.device) -> Iterator[Finding]:
             "kernels", "warn", str(error), "Run `pip install triton`; until then PyTorch's attention is used."
         )
         return
-    from benchmarks.kernels import check  # noqa: PLC0415
-
-    wrong = sorted({row["variant"] for row in check(used, tiny=True) if not row["ok"]})
-    if wrong:
-        what = f"differ from their reference on this GPU: {', '.join(wrong)}"
-        yield Finding("kernels", "warn", what, "Use attention sdpa, and report the GPU with the versions above.")
-    else:
+    check = importlib.import_module("kernels.check")
+    failures: dict[str, str] = check.failures(check.Heads(*SHAPE, dtype), attention, used)
+    for name, why in failures.items():
+        remedy = "Models are loaded without it, more slowly: report the GPU with the versions above."
+        yield Finding("kernels", "warn", f"{name} is wrong on this GPU: {why}", remedy)
+    if not failures:
         yield Finding("kernels", "ok", "equal to their reference")
 
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import text
@@ -193,17 +194,20 @@ def test_a_package_out_of_its_range_and_a_missing_one_are_named(monkeypatch):
     assert "pip install" in found["fail", "flask"].remedy
 
 
-def test_a_gpu_whose_kernels_are_wrong_is_told_to_use_another_attention(monkeypatch):
+@pytest.mark.parametrize("failures", [{}, {"ragged": "off by 0.3"}])
+def test_the_kernels_of_a_gpu_are_compared_and_a_wrong_one_is_named(monkeypatch, failures):
     import torch
 
-    from benchmarks import kernels as bench
     from kernels import availability
 
-    rows = [{"variant": "ragged", "ok": False}, {"variant": "pad", "ok": True}]
-    monkeypatch.setattr(bench, "check", lambda device, tiny: iter(rows))
+    asked = []
+    check = SimpleNamespace(Heads=lambda *shape: shape, failures=lambda *what: asked.append(what) or failures)
+    monkeypatch.setitem(sys.modules, "kernels.check", check)
     monkeypatch.setattr(availability, "require", lambda device: None)
-    (finding,) = machine.kernels(torch.device("cpu"))
-    assert (finding.status, "ragged" in finding.what, "sdpa" in finding.remedy) == ("warn", True, True)
+    (finding,) = machine.kernels(torch.device("cpu"), "ragged", torch.float32)
+    assert asked == [((*machine.SHAPE, torch.float32), "ragged", torch.device("cpu"))]
+    assert finding.status == ("warn" if failures else "ok")
+    assert all(f"{name} is wrong on this GPU: {why}" == finding.what for name, why in failures.items())
 
 
 def test_a_check_that_breaks_is_a_line_too():
