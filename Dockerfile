@@ -1,24 +1,33 @@
-# One image for every part of the stack; the command decides which. Build with TORCH=cpu for machines without a GPU.
+# One image for every part of the stack; the command decides which. Build with TORCH=cpu for machines without a GPU:
+# PyTorch's CPU build brings no CUDA libraries and no Triton.
 FROM python:3.11-slim-bookworm
 ARG TORCH=cuda
+# Triton compiles the launchers of its kernels with gcc.
 RUN apt-get update \
- && apt-get install --yes --no-install-recommends bubblewrap libseccomp2 gcc libc6-dev \
+ && if [ "$TORCH" = cpu ]; then compiler=""; else compiler="gcc libc6-dev"; fi \
+ && apt-get install --yes --no-install-recommends bubblewrap libseccomp2 $compiler \
  && rm -rf /var/lib/apt/lists/*
+RUN useradd --uid 10001 --create-home bassline && mkdir /cache && chown bassline /cache
 WORKDIR /srv/bassline
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+# PyTorch, then all other dependencies, then the code: an edit installs only what comes after it.
+COPY constraints.txt ./
+RUN if [ "$TORCH" = cpu ]; then index="--extra-index-url https://download.pytorch.org/whl/cpu"; else index=""; fi \
+ && pip install --no-cache-dir --constraint constraints.txt $index torch
+COPY pyproject.toml ./
+RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
+      > /tmp/requirements.txt \
+ && pip install --no-cache-dir --constraint constraints.txt --requirement /tmp/requirements.txt \
+ && rm /tmp/requirements.txt
+COPY README.md LICENSE ./
 COPY kernels kernels
 COPY decoding decoding
 COPY evaluation evaluation
 COPY app app
 COPY migrations migrations
 COPY benchmarks benchmarks
-RUN if [ "$TORCH" = cpu ]; then \
-      pip install --no-cache-dir --constraint constraints.txt --extra-index-url https://download.pytorch.org/whl/cpu . ; \
-    else \
-      pip install --no-cache-dir --constraint constraints.txt . ; \
-    fi
-RUN useradd --uid 10001 --create-home bassline && mkdir /cache && chown bassline /cache
+RUN pip install --no-cache-dir --no-deps .
 USER bassline
-ENV PYTHONUNBUFFERED=1 BASSLINE_CACHE_DIR=/cache HF_HOME=/tmp/huggingface USE_HUB_KERNELS=NO
+# Homes are read-only in the stack: what libraries keep there by default goes to the model cache or to /tmp.
+ENV PYTHONUNBUFFERED=1 USE_HUB_KERNELS=NO BASSLINE_CACHE_DIR=/cache HF_HOME=/cache/huggingface TRITON_CACHE_DIR=/cache/triton
 ENTRYPOINT ["bassline"]
 CMD ["serve"]

@@ -10,7 +10,10 @@ APT := $(shell [ "$$(id -u)" = 0 ] && command -v apt-get)
 SANDBOX_PROGRAMS := bubblewrap libseccomp2
 TEST_PROGRAMS := redis-server postgresql chromium fonts-dejavu-core
 
-.PHONY: help setup demo serve test lint screenshots clean sandbox-programs test-programs
+# The container engine of stack-check, with its options; podman where both are installed.
+ENGINE ?=
+
+.PHONY: help setup demo serve test stack-check lint screenshots clean sandbox-programs test-programs
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +45,9 @@ serve: setup ## start the service on http://127.0.0.1:8000
 
 test: setup test-programs lint ## lint, types and the whole test suite
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+stack-check: setup ## build and run the container stack with podman or docker (ENGINE="docker ...")
+	$(BIN)/python deploy/check/stack_check.py $(if $(ENGINE),--engine "$(ENGINE)")
 
 lint: setup ## ruff, mypy and the import contracts
 	$(BIN)/ruff check .

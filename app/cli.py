@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import IO, Any
 
 import click
 
-from app.errors import BasslineError
+from app.errors import BadInput, BasslineError
 from app.terminal import visible
 from decoding.suggest import advice
 
@@ -23,6 +23,7 @@ COMMANDS = {
     "datasets": "app.commands.datasets:datasets",
     "models": "app.commands.models:models",
     "sandbox": "app.commands.sandbox:sandbox",
+    "doctor": "app.commands.doctor:doctor",
     "bench": "app.commands.bench:bench",
     "db": "app.commands.admin:db",
     "tokens": "app.commands.admin:tokens",
@@ -36,6 +37,15 @@ class Sentence(click.ClickException):
     def __init__(self, error: BasslineError) -> None:
         super().__init__(visible(str(error)))
         self.exit_code = error.exit_code  # type: ignore[misc]
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Writes the sentence for people, or as a line of the log."""
+        from app import observability  # noqa: PLC0415
+
+        if observability.goes_to_log_store():
+            observability.write_line(self.format_message(), "error")
+        else:
+            super().show(file)
 
 
 class LazyGroup(click.Group):
@@ -74,14 +84,19 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bassline")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Evaluate code models against the clock: Pass@First and Pass@All within a wall-clock budget.
 
     \b
     Example:
         bassline eval --target qwen2.5-coder-0.5b --limit 5 --budget 10
     """
-    _log_to_stderr()
+    try:
+        _log_to_stderr()
+    except BadInput:
+        if ctx.invoked_subcommand != "doctor":  # which says it among all else
+            raise
 
 
 def main() -> None:

@@ -11,9 +11,9 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from app import migrate
+from app import migrate, queues
 from app.celery_app import celery_app
-from app.db import utcnow
+from app.db import Database, utcnow
 from app.errors import Unavailable
 from app.operations import JSON, operation
 from app.runs.lifecycle import Step
@@ -58,8 +58,9 @@ def live() -> Liveness:
 @operation({200: Readiness, 503: Readiness})
 def ready() -> Response:
     """200 when schema, broker and workers can do what is submitted, else 503 saying which cannot."""
-    faults = {"database": _database(), "broker": _broker()}
-    faults["workers"] = "not asked: the database is at fault" if faults["database"] else _workers()
+    database = context().database
+    faults = {"database": database_fault(database), "broker": broker_fault()}
+    faults["workers"] = "not asked: the database is at fault" if faults["database"] else workers_fault(database)
     bad = any(faults.values())
     document = Readiness(
         status="unready" if bad else "ready", checks={part: fault or "ok" for part, fault in faults.items()}
@@ -84,15 +85,17 @@ def waiting_s(session: Session, step: Step | None, now: dt.datetime) -> float:
     return max((now - since).total_seconds(), 0.0) if since else 0.0
 
 
-def _database() -> str | None:
+def database_fault(database: Database) -> str | None:
+    """What is wrong with the database, None for nothing."""
     try:
-        at = migrate.current(context().database)
+        at = migrate.current(database)
     except (SQLAlchemyError, Unavailable) as error:
         return f"cannot be reached: {type(error).__name__}"
     return None if at == migrate.head() else f"at schema {at}, the code needs {migrate.head()}: run bassline db upgrade"
 
 
-def _broker() -> str | None:
+def broker_fault() -> str | None:
+    """What is wrong with the broker that Celery is configured for, None for nothing."""
     try:
         with celery_app.connection_for_write(connect_timeout=1) as connection:
             connection.ensure_connection(max_retries=1, timeout=1)
@@ -101,13 +104,28 @@ def _broker() -> str | None:
     return None
 
 
-def _workers() -> str | None:
-    """A process that beats may still be deaf, so what counts is whether waiting work is taken up."""
+def workers_fault(database: Database) -> str | None:
+    """What is wrong with the workers, None for nothing.
+
+    A process that beats may still be deaf, so what counts is whether waiting work is taken up.
+    """
     now = utcnow()
-    with context().database.read() as session:
+    with database.read() as session:
         alive = [w for w in workers.list_workers(session) if workers.is_alive(w, now)]
         if not alive:
             return f"none has reported itself for {workers.ALIVE_S:g} seconds: start `bassline worker`"
+        dying = [w for w in alive if workers.keeps_dying(w, now)]
+        if dying:
+            return (
+                f"{dying[0].node} keeps dying: {dying[0].crashes} processes in a row ended within "
+                f"{workers.STEADY.total_seconds():g} seconds of their start: read its log"
+            )
+        unheard = [queue for queue in queues.ALL if not any(workers.consumes(w, queue) for w in alive)]
+        if unheard:
+            return (
+                f"none of them consumes {', '.join(unheard)}: start `bassline worker --queues {','.join(unheard)}`, "
+                "or read the log of the one that should"
+            )
         if any(w.loading for w in alive):
             return None
         for step, wanted in (

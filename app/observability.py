@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import io
+import json
 import logging
+import os
 import re
 import sys
+import threading
 from collections.abc import MutableMapping
+from types import TracebackType
 from typing import Any
 
 import structlog
 from structlog.typing import Processor
 
-from app.settings import Settings
+from app.errors import BadInput
+from app.settings import Settings, load_settings
 from app.terminal import visible
 
 HIDDEN = "***"
@@ -35,7 +42,8 @@ def configure(settings: Settings) -> None:
     else:
         plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
         last += [structlog.processors.format_exc_info, hide_secrets, show_controls, plain]
-    handler = logging.StreamHandler(sys.stderr)
+    # Celery configures again what has its own output already: a line must not become one inside another.
+    handler = logging.StreamHandler(sys.__stderr__ if isinstance(sys.stderr, _Lines) else sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=last, foreign_pre_chain=shared))
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -46,6 +54,47 @@ def configure(settings: Settings) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         logger_factory=structlog.stdlib.LoggerFactory(),
     )
+
+
+def own_output(settings: Settings) -> None:
+    """For a process whose output is its log: what libraries print, and what ends it, become lines of the log.
+
+    Only where lines are JSON; people read the console form. Call after `configure`.
+    """
+    if settings.log_format != "json":
+        return
+    sys.stdout = sys.stderr = _Lines()
+    sys.excepthook = _log_exception
+    threading.excepthook = lambda found: _log_exception(found.exc_type, found.exc_value, found.exc_traceback)
+
+
+def goes_to_log_store() -> bool:
+    """Whether a sentence for people must be a line of the log: nobody sits at a terminal, and logs are JSON."""
+    try:
+        form: str | None = load_settings().log_format
+    except BadInput:
+        form = os.environ.get("BASSLINE_LOG_FORMAT")
+    return form == "json" and not os.isatty(2)
+
+
+def write_line(text: str, level: str = "info") -> None:
+    """Writes one JSON line to stderr whatever the log's level. Takes no lock: signal handlers may call it."""
+    line = {"event": hidden(text), "level": level, "logger": "app", "timestamp": dt.datetime.now(dt.UTC).isoformat()}
+    os.write(2, f"{json.dumps(line)}\n".encode())
+
+
+class _Lines(io.TextIOBase):
+    """Stands in for stdout and stderr: each line that is printed becomes one of the log."""
+
+    def write(self, text: str) -> int:
+        for line in filter(str.strip, text.splitlines()):
+            write_line(line, "warning")
+        return len(text)
+
+
+def _log_exception(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    if not issubclass(kind, SystemExit):
+        logging.getLogger("app").critical("ended by an exception", exc_info=(kind, error or kind(), trace))
 
 
 def hide_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

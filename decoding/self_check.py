@@ -46,7 +46,9 @@ def check_kernels(models: Sequence[LoadedModel]) -> dict[str, str]:
             found |= check.failures(heads_of(loaded), attention, loaded.device)
     if any(name in check.ATTENTIONS for name in found):
         for loaded in models:
-            loaded.model.set_attn_implementation(NAMES["sdpa"])
+            # A model that keeps its own attention stays as it is: it may be wrong with any other.
+            if chosen(loaded.model) in check.ATTENTIONS:
+                loaded.model.set_attn_implementation(NAMES["sdpa"])
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from rich.table import Table
 
-from app import migrate, tables
+from app import migrate, observability, tables
 from app.accounts import service
 from app.accounts import users as people
 from app.commands import common
@@ -46,7 +46,11 @@ def upgrade() -> None:
     assert tables.metadata.tables
     ctx = make_context()
     migrate.upgrade(ctx.database)
-    echo(f"the database is at schema {migrate.current(ctx.database)}")
+    done = f"the database is at schema {migrate.current(ctx.database)}"
+    if observability.goes_to_log_store():  # the service `migrate` of the stack
+        observability.write_line(done)
+    else:
+        echo(done)
 
 
 @click.group()

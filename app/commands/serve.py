@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import sys
 
 import click
+from celery.apps import worker as celery_worker
+from celery.signals import celeryd_init
+from celery.worker import WorkController
 
-from app import queues
+from app import observability, queues
 from app.celery_app import celery_app, configure, require_broker
 from app.commands import common
 from app.context import Context, install, make_context
 from app.embedded import Embedded
 from app.errors import BadInput, Unavailable
 from app.factory import create_app, create_server_app
+from app.workers.service import QUEUES
 
 HOST, PORT = "127.0.0.1", 8000
 THREADS = 16
@@ -75,6 +80,7 @@ def web(host: str, port: int, workers: int, threads: int) -> None:
     _refuse_public(ctx, host)
     _refuse_taken(host, port)
     create_app(ctx)  # a wrong setting stops the program here, not in every worker
+    observability.own_output(ctx.settings)
     sys.argv = [
         "gunicorn",
         "--bind",
@@ -89,6 +95,7 @@ def web(host: str, port: int, workers: int, threads: int) -> None:
         str(STOP_S),
         "--logger-class",
         "app.gunicorn_log.GunicornLogger",
+        "--no-control-socket",  # nobody uses it, and a read-only home has no place for it
         "app.wsgi:application",
     ]
     WSGIApplication("%(prog)s [OPTIONS]").run()
@@ -117,6 +124,13 @@ def worker(names: str, name: str) -> None:
     ctx = common.opened_context()
     require_broker(ctx.settings, "worker")
     configure(ctx.settings)
+    os.environ[QUEUES] = names
+    observability.own_output(ctx.settings)
+    if ctx.settings.log_format == "json":
+        # What Celery says of signals goes past logging and past sys.stdout, to the file descriptor.
+        celery_worker.safe_say = _say  # type: ignore[attr-defined]
+    started: list[WorkController] = []
+    celeryd_init.connect(lambda instance, **_: started.append(instance), weak=False)
     celery_app.worker_main(
         [
             "--quiet",  # no banner between the lines of the log
@@ -131,6 +145,8 @@ def worker(names: str, name: str) -> None:
             "--without-mingle",
         ]
     )
+    # worker_main forgets how it ended.
+    sys.exit(started[0].exitcode or 0)
 
 
 @click.command()
@@ -146,7 +162,12 @@ def beat(schedule: str) -> None:
     require_broker(ctx.settings, "beat")
     configure(ctx.settings)
     install(ctx)
-    celery_app.Beat(schedule=schedule, loglevel=ctx.settings.log_level.upper()).run()
+    observability.own_output(ctx.settings)
+    celery_app.Beat(schedule=schedule, loglevel=ctx.settings.log_level.upper(), quiet=True).run()
+
+
+def _say(text: str, _file: object = None) -> None:
+    observability.write_line(text)
 
 
 def _stop(_signal: int, _frame: object) -> None:

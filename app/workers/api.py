@@ -24,12 +24,16 @@ class WorkerDocument(Shown):
     name: str
     host: str
     pid: int
-    alive: bool = Field(description="heard of within a minute")
+    alive: bool = Field(description="heard of within a minute, and not stopped")
     device: str | None
     model: str | None = Field(description="the target it holds in memory")
     loading: str | None = Field(description="the target it is loading")
+    node: str | None = Field(description="the name it keeps over restarts")
+    queues: list[str] | None = Field(description="what it consumes; null: every queue")
+    crashes: int = Field(description="processes of its node in a row that died shortly after their start, before it")
     started_at: dt.datetime
     last_seen_at: dt.datetime
+    stopped_at: dt.datetime | None = Field(description="when it ended because it was asked to")
 
 
 class WorkerPage(Shown):

@@ -11,7 +11,11 @@ from app.db import Base, utcnow
 
 
 class Worker(Base):
-    """One worker process. `model` is the target it holds in memory, `loading` the one it is loading; None for none."""
+    """One worker process. `model` is the target it holds in memory, `loading` the one it is loading; None for none.
+
+    `node` is the name that it keeps over restarts, `queues` what it consumes (None: every queue), `crashes` how many
+    processes of its node in a row died shortly after their start before this one came.
+    """
 
     __tablename__ = "workers"
 
@@ -21,5 +25,9 @@ class Worker(Base):
     device: Mapped[str | None] = mapped_column(String(200))
     model: Mapped[str | None] = mapped_column(String(500))
     loading: Mapped[str | None] = mapped_column(String(500))
+    node: Mapped[str | None] = mapped_column(String(300), index=True)
+    queues: Mapped[list[str] | None]
+    crashes: Mapped[int] = mapped_column(default=0, server_default="0")
     started_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
+    stopped_at: Mapped[dt.datetime | None]
     last_seen_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)

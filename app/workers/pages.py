@@ -24,7 +24,7 @@ class WorkerLine:
     @property
     def alive(self) -> bool:
         """Heard of lately."""
-        return self.silent_s <= service.ALIVE_S
+        return self.worker.stopped_at is None and self.silent_s <= service.ALIVE_S
 
 
 @bp.get("/workers")

@@ -21,6 +21,9 @@ from app.workers.models import Worker
 HEARTBEATS = 2  # of a job go by between two reports of its worker
 ALIVE_S = 60.0  # a worker reports itself several times within this
 FORGET_AFTER = dt.timedelta(days=1)
+STEADY = dt.timedelta(seconds=60)  # a process that died before it was this old counts as a crash of its node
+CRASHES = 3  # in a row: more than a worker killed by chance
+QUEUES = "BASSLINE_WORKER_QUEUES"  # set by `bassline worker` for its child, which is not told what it consumes
 log = structlog.get_logger(__name__)
 
 
@@ -32,8 +35,43 @@ def list_workers(session: Session) -> Sequence[Worker]:
 
 
 def is_alive(worker: Worker, now: dt.datetime) -> bool:
-    """Heard of lately."""
-    return (now - worker.last_seen_at).total_seconds() <= ALIVE_S
+    """Heard of lately, and not stopped since."""
+    return worker.stopped_at is None and (now - worker.last_seen_at).total_seconds() <= ALIVE_S
+
+
+def keeps_dying(worker: Worker, now: dt.datetime) -> bool:
+    """The last processes of its node died one after the other, and this one has not yet lived longer."""
+    return worker.crashes >= CRASHES and now - worker.started_at < STEADY
+
+
+def consumes(worker: Worker, queue: str) -> bool:
+    """Takes messages of the queue."""
+    return worker.queues is None or queue in worker.queues
+
+
+def register(ctx: Context, node: str | None, queues: list[str] | None) -> None:
+    """Writes that this process has begun, and how many of its node died before it. `node` None: no such count."""
+    now = utcnow()
+    with ctx.database.session() as session:
+        same = select(Worker).where(Worker.node == node, Worker.node.is_not(None))
+        before = session.scalar(same.order_by(Worker.started_at.desc()).limit(1))
+        crashes = 0
+        if before and before.stopped_at is None and before.last_seen_at - before.started_at < STEADY:
+            crashes = before.crashes + 1
+        # A restarted container has the host name and the process id of the one before.
+        row = session.get(Worker, ctx.worker_name) or Worker(name=ctx.worker_name)
+        row.host, row.pid, row.node, row.queues = socket.gethostname(), os.getpid(), node, queues
+        row.started_at = row.last_seen_at = now
+        row.crashes, row.stopped_at = crashes, None
+        session.add(row)
+
+
+def stopped(ctx: Context) -> None:
+    """Writes that this process ends because it was asked to."""
+    with ctx.database.session() as session:
+        row = session.get(Worker, ctx.worker_name)
+        if row is not None:
+            row.stopped_at = utcnow()
 
 
 def report(ctx: Context) -> None:
@@ -48,10 +86,11 @@ def report(ctx: Context) -> None:
 
 
 class Heartbeat:
-    """Reports from a daemon thread until stopped."""
+    """Registers this process and reports it from a daemon thread until stopped."""
 
-    def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
+    def __init__(self, ctx: Context, node: str | None = None, queues: list[str] | None = None) -> None:
+        self._ctx, self._node, self._queues = ctx, node, queues
+        self._registered = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="worker-heartbeat", daemon=True)
 
@@ -68,6 +107,9 @@ class Heartbeat:
     def _beat(self) -> None:
         while True:
             try:
+                if not self._registered:
+                    register(self._ctx, self._node, self._queues)
+                    self._registered = True
                 report(self._ctx)
             except DBAPIError as error:
                 log.warning("worker heartbeat failed", error=reason(error))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+
 import structlog
 from billiard import current_process
-from celery.signals import setup_logging, task_postrun, task_prerun, worker_process_init
+from celery.signals import setup_logging, task_postrun, task_prerun, worker_process_init, worker_process_shutdown
+from sqlalchemy.exc import SQLAlchemyError
 
 
 @setup_logging.connect
@@ -14,6 +18,8 @@ def _log(**_: object) -> None:
     from app.context import current  # noqa: PLC0415
 
     observability.configure(current().settings)
+    if current_process().name != "MainProcess":
+        observability.own_output(current().settings)
 
 
 @task_prerun.connect
@@ -27,14 +33,26 @@ def _unbind(**_: object) -> None:
 
 
 @worker_process_init.connect
-def _report(**_: object) -> None:
+def _report(sender: str | None = None, **_: object) -> None:
     if current_process().name == "MainProcess":
         return  # a worker of the embedded form, which has no child: its process is set up and reports itself
     from app import tables  # noqa: PLC0415
     from app.celery_app import configure  # noqa: PLC0415
     from app.context import current  # noqa: PLC0415
-    from app.workers.service import Heartbeat  # noqa: PLC0415
+    from app.workers.service import QUEUES, Heartbeat  # noqa: PLC0415
 
     assert tables.metadata.tables  # every mapper must be known before the first query, whichever thread makes it
     configure(current().settings)  # a spawned child starts from the module, not from its parent's settings
-    Heartbeat(current()).start()
+    consumed = os.environ.get(QUEUES)
+    Heartbeat(current(), sender, consumed.split(",") if consumed else None).start()
+
+
+@worker_process_shutdown.connect
+def _stopped(**_: object) -> None:
+    if current_process().name == "MainProcess":
+        return
+    from app.context import current  # noqa: PLC0415
+    from app.workers.service import stopped  # noqa: PLC0415
+
+    with contextlib.suppress(SQLAlchemyError):  # it then counts as one that died
+        stopped(current())

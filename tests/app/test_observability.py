@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -58,3 +60,27 @@ def test_a_library_s_lines_have_our_form(log):
     assert (theirs["event"], theirs["level"], theirs["logger"]) == ("lost it", "warning", "kombu")
     assert (ours["event"], ours["run"]) == ("done", "1")
     assert theirs.keys() >= {"timestamp"} <= ours.keys()
+
+
+def test_what_a_library_prints_and_what_ends_a_process_are_lines_too():
+    program = """
+import threading, time
+from app import observability
+from app.settings import Settings
+settings = Settings(_env_file=None, log_format="json")
+observability.configure(settings)
+observability.own_output(settings)
+print("two\\\\nlines of bass_0a1b2c3d_s3cr3tpart")
+observability.configure(settings)  # as Celery does once more
+thread = threading.Thread(target=lambda: 1 / 0)
+thread.start()
+thread.join()
+raise LookupError("the end")
+""".replace("\\\\", "\\")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [line["event"] for line in lines[:2]] == ["two", "lines of bass_0a1b2c3d_***"]
+    assert [line["level"] for line in lines] == ["warning", "warning", "critical", "critical"]
+    assert ["ZeroDivisionError" in lines[2]["exception"], "LookupError" in lines[3]["exception"]] == [True, True]

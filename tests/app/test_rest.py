@@ -11,7 +11,7 @@ import threading
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import health
+from app import health, queues
 from app.accounts.service import create_token
 from app.celery_app import configure
 from app.db import utcnow
@@ -287,6 +287,43 @@ def test_not_ready_without_a_worker_or_with_one_that_fell_silent(client, ctx):
     with ctx.database.session() as session:
         session.get_one(Worker, ctx.worker_name).last_seen_at -= dt.timedelta(seconds=61)
     assert "none has reported itself" in checks(client)["workers"]
+
+
+def start_worker(ctx, node: str, consumed: tuple[str, ...], name: str) -> None:
+    """As a worker process does when it begins."""
+    workers.register(dataclasses.replace(ctx, worker_name=name), node, list(consumed))
+
+
+def test_not_ready_while_nobody_consumes_a_queue(client, ctx):
+    start_worker(ctx, "gpu0@a", queues.GPU, "a:1")
+    assert checks(client)["workers"].startswith("none of them consumes control, exec.interactive, exec:")
+    start_worker(ctx, "exec@a", queues.SANDBOX, "a:2")
+    assert checks(client)["workers"] == "ok"
+    with ctx.database.session() as session:
+        session.get_one(Worker, "a:2").last_seen_at -= dt.timedelta(seconds=61)
+    assert "exec" in checks(client)["workers"]
+
+
+@pytest.mark.parametrize("pids", [(1, 2, 3, 4), (1, 1, 1, 1)], ids=["new processes", "the same process id again"])
+def test_not_ready_while_a_worker_keeps_dying(client, ctx, pids):
+    start_worker(ctx, "gpu0@a", queues.GPU, "a:9")
+    for pid in pids[:3]:
+        start_worker(ctx, "exec@a", queues.SANDBOX, f"a:{pid}")
+        assert checks(client)["workers"] == "ok"  # it may have been killed by chance
+    start_worker(ctx, "exec@a", queues.SANDBOX, f"a:{pids[3]}")
+    assert checks(client)["workers"].startswith("exec@a keeps dying: 3 processes in a row")
+    with ctx.database.session() as session:
+        session.get_one(Worker, f"a:{pids[-1]}").started_at -= workers.STEADY
+    assert checks(client)["workers"] == "ok"  # it lives now
+
+
+def test_a_worker_that_is_stopped_and_started_often_does_not_keep_dying(client, ctx):
+    start_worker(ctx, "gpu0@a", queues.GPU, "a:9")
+    for _ in range(6):
+        start_worker(ctx, "exec@a", queues.SANDBOX, "a:1")
+        assert checks(client)["workers"] == "ok"
+        workers.stopped(dataclasses.replace(ctx, worker_name="a:1"))
+        assert "exec" in checks(client)["workers"]
 
 
 @pytest.mark.parametrize(

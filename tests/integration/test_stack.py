@@ -23,6 +23,7 @@ from app.context import Context
 from app.datasets import service as datasets
 from app.db import Database
 from app.events.bus import FIRST, MemoryBus, RedisBus
+from app.factory import create_app
 from app.runs import doorbell, service
 from app.runs.decode import decode_task
 from app.runs.repository import get_run, tasks_with_samples
@@ -161,9 +162,13 @@ def test_a_worker_process_prepares_and_grades_what_this_process_decodes(stack, s
     kinds = [e.type for e in ctx.bus.read(run_id, FIRST, 0)]
     assert kinds.count("graded") == 2
     assert kinds[-1] == "state"
+
     # The child logs in the same form as its parent, and its lines say which job they are about.
-    jobs = [line for line in logged(tmp_path / "worker-0.log") if line.get("job") == queues.GRADE_TASK]
-    assert {line["row"] for line in jobs} == {str(job.id)}
+    def rows() -> set[str]:
+        lines = logged(tmp_path / "worker-0.log")
+        return {line["row"] for line in lines if line.get("job") == queues.GRADE_TASK}
+
+    wait_for(lambda: rows() == {str(job.id)})
 
 
 def test_gunicorn_serves_pages_and_readiness_and_stops_when_asked(stack, start, tmp_path):
@@ -192,6 +197,82 @@ def test_gunicorn_serves_pages_and_readiness_and_stops_when_asked(stack, start, 
     lines = logged(tmp_path / "web-0.log")
     assert [line["path"] for line in lines if line["event"] == "request"] == ["/"]
     assert all("test-secret" not in str(line) for line in lines)
+
+
+def test_readiness_names_a_sandbox_worker_that_cannot_start_and_comes_back_with_a_good_one(stack, start, tmp_path):
+    ctx, environment = stack
+    web = create_app(ctx).test_client()
+
+    def workers() -> str:
+        return web.get("/api/v1/health/ready").json["checks"]["workers"]
+
+    start("worker", "--queues", ",".join(queues.GPU), "--name", "gpu0")
+    # As in a container without /dev/shm: the process dies before its child can report anything.
+    environment["PYTHONPATH"] = str(tmp_path)
+    (tmp_path / "sitecustomize.py").write_text(
+        "import _multiprocessing\n"
+        "class SemLock(_multiprocessing.SemLock):\n"
+        "    def __new__(cls, *args): raise FileNotFoundError(2, 'No such file or directory')\n"
+        "_multiprocessing.SemLock = SemLock\n"
+    )
+    bad = start("worker", "--queues", ",".join(queues.SANDBOX), "--name", "exec")
+    assert bad.wait(60) != 0
+    del environment["PYTHONPATH"]
+    wait_for(lambda: "exec.interactive" in workers(), 60)
+    assert web.get("/api/v1/health/ready").status_code == 503
+    lines = logged(tmp_path / "worker-1.log")
+    assert any("FileNotFoundError" in str(line) for line in lines)
+    start("worker", "--queues", ",".join(queues.SANDBOX), "--name", "exec")
+    wait_for(lambda: workers() == "ok", 90)
+
+
+def test_readiness_names_a_worker_whose_processes_keep_dying(stack, start):
+    ctx, _ = stack
+    web = create_app(ctx).test_client()
+    start("worker", "--queues", ",".join(queues.GPU), "--name", "gpu0")
+    start("worker", "--queues", ",".join(queues.SANDBOX), "--name", "exec")
+    killed: set[int] = set()
+
+    def kill_another() -> bool:
+        with ctx.database.read() as session:
+            rows = [w for w in list_workers(session) if (w.node or "").startswith("exec@") and w.pid not in killed]
+        for row in rows:
+            os.kill(row.pid, signal.SIGKILL)
+            killed.add(row.pid)
+        return len(killed) >= 3
+
+    def workers() -> str:
+        return web.get("/api/v1/health/ready").json["checks"]["workers"]
+
+    wait_for(kill_another, 180)
+    wait_for(lambda: "exec@" in workers() and "keeps dying: 3 processes in a row" in workers(), 120)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("worker", "--queues", "exec", "--name", "exec"), ("beat", "--schedule", "{}/beat"), ("web", "--port", "0")],
+)
+def test_whatever_a_process_of_the_stack_writes_is_json_from_its_start_to_its_end(stack, start, tmp_path, words):
+    process = start(*(word.format(tmp_path) for word in words))
+    log = tmp_path / f"{words[0]}-0.log"
+    begun = {"worker": "ready.", "beat": "beat: Starting", "web": "Booting worker"}[words[0]]
+    wait_for(lambda: begun in log.read_text(), 60)
+    process.terminate()
+    assert process.wait(60) == 0
+    lines = logged(log)
+    assert len(lines) > 1
+    assert not [line for line in lines if line["event"].startswith("{")]  # no line inside another
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(("db", "upgrade"), 0), (("worker", "--queues", "nowhere"), 2), (("web", "--host", "0.0.0.0"), 2)],
+)
+def test_a_command_that_ends_at_once_says_so_in_json_too(stack, start, tmp_path, words, code):
+    assert start(*words).wait(60) == code
+    lines = logged(tmp_path / f"{words[0]}-0.log")
+    assert lines[-1]["level"] == ("error" if code else "info")
+    assert lines[-1]["event"]
 
 
 def test_the_messages_that_wait_in_a_queue_are_counted(stack):

@@ -32,6 +32,7 @@ CONTRACT = {
     "models check",
     "sandbox selftest",
     "sandbox run",
+    "doctor",
     "bench",
     "db upgrade",
     "tokens create",

@@ -1,0 +1,85 @@
+"""`bassline doctor`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from app.commands import common
+from app.doctor import machine, service, storage
+from app.doctor.finding import Finding, guarded
+from app.errors import BadInput
+from app.settings import Settings, load_settings
+from app.terminal import echo
+
+COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+Check = Callable[[], Iterable[Finding]]
+
+
+@click.command()
+@common.json_option
+def doctor(json_file: str | None) -> None:
+    """Say what works on this machine and what to do about the rest; exit 1 if a run could not work here.
+
+    \b
+    Example:
+        bassline doctor
+    """
+    found = _findings()
+    common.write_json(json_file, {"ok": not _failed(found), "findings": [dataclasses.asdict(f) for f in found]})
+    console = common.result_console(json_file)
+    if console.is_terminal:
+        console.print(_table(found))
+    else:
+        for finding in found:
+            words = [f"{finding.status:<5}{finding.part:<17}{finding.what}", finding.remedy]
+            echo(" -> ".join(filter(None, words)), err=json_file == "-")
+    if _failed(found):
+        raise common.failed(f"a run cannot work here yet: see {', '.join(dict.fromkeys(_failed(found)))} above")
+
+
+def _failed(found: list[Finding]) -> list[str]:
+    return [finding.part for finding in found if finding.status == "fail"]
+
+
+def _findings() -> list[Finding]:
+    """All findings; what waits for a process or a server waits at the same time as the others."""
+    checks: list[tuple[str, Check]] = [
+        ("versions", machine.versions),
+        ("device", machine.device),
+        ("sandbox", machine.sandbox),
+    ]
+    settings: Settings | None = None
+    try:
+        settings = load_settings()
+    except BadInput as error:
+        sentence = str(error)
+        checks.insert(
+            0, ("settings", lambda: [Finding("settings", "fail", sentence, "Set it right in the environment.")])
+        )
+    if settings is not None:
+        checks += [
+            ("database", partial(service.database, settings)),
+            ("broker", partial(service.broker, settings)),
+            ("workers", partial(service.workers, settings)),
+            ("models", partial(storage.models, settings)),
+            ("disk", partial(storage.disks, settings)),
+        ]
+    with ThreadPoolExecutor(len(checks)) as pool:
+        return [finding for found in pool.map(lambda check: guarded(*check), checks) for finding in found]
+
+
+def _table(found: list[Finding]) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    for finding in found:
+        what = Text(finding.what)
+        if finding.remedy:
+            what.append(f"\n{finding.remedy}", style="bold")
+        table.add_row(Text(finding.status, style=COLOURS[finding.status]), Text(finding.part, style="bold"), what)
+    return table

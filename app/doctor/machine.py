@@ -1,0 +1,114 @@
+"""Versions, device, kernels, attention, sandbox."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from app.doctor.finding import Finding
+from evaluation.sandbox import Sandbox, SandboxUnavailable
+
+if TYPE_CHECKING:
+    import torch
+
+SHOWN = ("torch", "transformers", "triton")
+SHAPE = (2, 7, 64)  # KV heads, query heads of each, width: the attention of qwen2.5-coder-0.5b
+NVIDIA = Path("/proc/driver/nvidia/version")
+TIERS = {
+    "bwrap": "Run `apt-get install bubblewrap libseccomp2` and allow user namespaces (docs/sandbox.md).",
+    "landlock": "Use a kernel from 5.13 on with Landlock, and install libseccomp2 (docs/sandbox.md).",
+}
+
+
+def versions() -> Iterator[Finding]:
+    """Python and the packages that decoding stands on, and every package outside its supported range."""
+    shown = [f"{name} {version(name) or 'not installed'}" for name in SHOWN]
+    python = platform.python_version()
+    supported = SpecifierSet(metadata.metadata("bassline")["Requires-Python"])
+    yield Finding("versions", "ok", ", ".join([f"Python {python}", *shown]))
+    if not supported.contains(python):
+        yield Finding("versions", "fail", f"Python {python} is not supported", f"Use Python {supported}.")
+    for requirement in map(Requirement, metadata.requires("bassline") or ()):
+        if requirement.marker and not requirement.marker.evaluate():
+            continue
+        found = version(requirement.name)
+        if found is None:
+            yield Finding(
+                "versions", "fail", f"{requirement.name} is not installed", f'Run `pip install "{requirement}"`.'
+            )
+        elif not requirement.specifier.contains(found, prereleases=True):
+            what = f"{requirement.name} {found} is outside the supported range {requirement.specifier}"
+            yield Finding("versions", "warn", what, f'Run `pip install "{requirement}"`.')
+
+
+def device() -> Iterator[Finding]:
+    """The device that `auto` means, whether its kernels are right, and the attention in use."""
+    from decoding.attention_variants import pick_attention  # noqa: PLC0415
+    from decoding.device import device_name, pick_device, pick_dtype  # noqa: PLC0415
+
+    used = pick_device("auto")
+    number_format = pick_dtype("auto", used)
+    dtype = str(number_format).removeprefix("torch.")
+    attention = pick_attention("auto", used)
+    if used.type == "cpu":
+        if NVIDIA.exists():
+            what = "a GPU is here, but PyTorch cannot use it: the CPU path is used"
+            yield Finding("device", "warn", what, "Install PyTorch's CUDA build and a driver that fits it.")
+        yield Finding("device", "ok", f"no GPU: the CPU path is used ({device_name(used)}, {dtype})")
+        yield Finding("kernels", "ok", "not used on a CPU")
+    else:
+        yield Finding("device", "ok", f"{device_name(used)}, {dtype}")
+        yield from kernels(used, attention, number_format)
+    yield Finding("attention", "ok", attention)
+
+
+def kernels(used: torch.device, attention: str, dtype: torch.dtype) -> Iterator[Finding]:
+    """Whether the Triton kernels compute what their reference does on a GPU, as at the load of a model."""
+    from kernels.availability import KernelError, require  # noqa: PLC0415
+
+    try:
+        require(used)
+    except KernelError as error:
+        yield Finding(
+            "kernels", "warn", str(error), "Run `pip install triton`; until then PyTorch's attention is used."
+        )
+        return
+    from kernels.check import Heads, failures  # noqa: PLC0415  (needs Triton)
+
+    found = failures(Heads(*SHAPE, dtype), attention, used)
+    for name, why in found.items():
+        remedy = "Models are loaded without it, more slowly: report the GPU with the versions above."
+        yield Finding("kernels", "warn", f"{name} is wrong on this GPU: {why}", remedy)
+    if not found:
+        yield Finding("kernels", "ok", "equal to their reference")
+
+
+def sandbox() -> Iterator[Finding]:
+    """Each tier after it was attacked; programs are judged in the first that holds."""
+    refused: dict[str, str] = {}
+    held: list[str] = []
+    for tier in TIERS:
+        try:
+            proven = Sandbox.detect(only=tier).describe()
+        except SandboxUnavailable as error:
+            refused[tier] = str(error).removeprefix("No tier of isolation works here. ")
+            continue
+        held.append(tier)
+        what = f"{proven['probes']} attacks blocked, Python {proven['python']}"
+        yield Finding(f"sandbox {tier}", "ok", what + (", used" if held == [tier] else ""))
+    for tier, why in refused.items():
+        yield Finding(f"sandbox {tier}", "warn" if held else "fail", why, TIERS[tier])
+
+
+def version(package: str) -> str | None:
+    """The installed version, None if there is none."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
