@@ -15,6 +15,7 @@ from sqlalchemy.exc import ArgumentError
 from app.errors import BadInput
 
 MEMORY_BROKER = "memory://"
+REGISTERED, CACHED = "registered", "cached"  # words of BASSLINE_ALLOWED_MODELS
 
 
 def _data_home() -> Path:
@@ -38,6 +39,12 @@ class Settings(BaseSettings):
     require_tokens: bool = Field(False, description="the API asks for a token; needed to bind a public address")
     remote_endpoints: str = Field(
         "", description="addresses of OpenAI-compatible servers that submitted runs may name, separated by blanks"
+    )
+    allowed_models: str = Field(
+        "",
+        description="models that submitted runs may name, separated by blanks: `registered` (the registry's), `cached` "
+        "(in the cache this process sees), or patterns of references such as hf:Qwen/* or /models/*; empty: "
+        "`registered cached` where tokens are required, else all (*)",
     )
     max_streams: int = Field(
         8, ge=1, le=256, description="live streams and waiting completions of a web process; keep below its threads"
@@ -96,6 +103,11 @@ class Settings(BaseSettings):
     def events(self) -> str:
         """The URL of the event bus in force: Redis where the broker is one, else memory."""
         return self.events_url or self.broker_url
+
+    @property
+    def model_patterns(self) -> tuple[str, ...]:
+        """What `allowed_models` comes to: `registered`, `cached` and patterns of references."""
+        return tuple(self.allowed_models.split()) or ((REGISTERED, CACHED) if self.require_tokens else ("*",))
 
     @property
     def embedded(self) -> bool:

@@ -14,7 +14,7 @@ from app.datasets import service as datasets
 from app.datasets.models import Task
 from app.errors import BadInput
 from app.runs.schemas import DecodingSpec
-from app.runs.service import require_models, submit_tasks
+from app.runs.service import require_allowed, require_models, submit_tasks
 from app.states import DatasetKind, RunKind
 from evaluation import datasets as files
 
@@ -40,6 +40,7 @@ def submit_prompts(
     pinned_worker: str | None = None,
 ) -> uuid.UUID:
     """Stores a completion of several prompts, one after the other, each with the whole budget. See submit."""
+    require_allowed(ctx, spec.target, spec.drafter, pinned_worker)
     require_models(spec)
     content = json.dumps([[t.prompt, t.entry_point, t.test, t.suffix, t.stop] for t in tasks])
     plain = files.Dataset(NAME, tasks, hashlib.sha256(content.encode()).hexdigest())

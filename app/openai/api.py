@@ -12,7 +12,7 @@ from werkzeug.exceptions import HTTPException
 
 from app.errors import BadInput, BasslineError, NotFound
 from app.events import sse
-from app.models import service as models
+from app.models import allowed
 from app.openai import service
 from app.openai.schemas import CompletionRequest
 from app.schemas import bad_input
@@ -40,14 +40,16 @@ def completions() -> Response | dict[str, Any]:
 
 @bp.get("/models")
 def list_models() -> dict[str, Any]:
-    """The models that can be named."""
-    return {"object": "list", "data": [_model(m.ref) for m in models.list_models()]}
+    """The models that can be named by a key."""
+    return {"object": "list", "data": [_model(ref) for ref in _keys()]}
 
 
 @bp.get("/models/<path:name>")
 def show_model(name: str) -> dict[str, Any]:
-    """One of them. Raises BadInput for an unknown one."""
-    return _model(models.require_model(name).ref)
+    """One of them. Raises NotFound for any other; no file is looked for, as whoever may read may ask."""
+    if name not in _keys():
+        raise NotFound(f"model {name[:60]!r} is not one of {', '.join(_keys())}: GET /v1/models lists them")
+    return _model(name)
 
 
 @bp.route("/<path:rest>", methods=["GET", "POST"])
@@ -82,6 +84,10 @@ def _request() -> CompletionRequest:
         return CompletionRequest.model_validate(body)
     except ValidationError as error:
         raise bad_input(error) from None
+
+
+def _keys() -> list[str]:
+    return [model.ref for model in allowed.registered(context().settings.model_patterns)]
 
 
 def _model(name: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from app.datasets import service as datasets
 from app.datasets.models import Dataset, Task
 from app.db import utcnow
 from app.errors import BadInput, Conflict
+from app.models import allowed
 from app.models.service import require_model
 from app.remote import target as remote
 from app.runs import doorbell, ending, prepare
@@ -25,9 +26,10 @@ def submit(
 ) -> uuid.UUID:
     """Stores a run with a job row per task, then rings. Returns its id.
 
-    Raises BadInput for an unknown model, dataset or task. `command` is how to repeat the run from a shell (made from
+    Raises BadInput for an unknown model, dataset or task, or one that it may not name. `command` is how to repeat the run from a shell (made from
     the specification if empty); `pinned_worker` keeps other workers away.
     """
+    require_allowed(ctx, spec.target, spec.drafter, pinned_worker)
     dataset, tasks = check(ctx, spec)
     return submit_tasks(
         ctx,
@@ -64,9 +66,7 @@ def submit_tasks(
     throughput: bool = False,
     graded: bool = True,
 ) -> uuid.UUID:
-    """Stores a run over exactly these tasks and rings for it. Raises BadInput for an endpoint it may not name."""
-    if remote.is_remote(spec.target) and pinned_worker is None:
-        remote.require_allowed(spec.target, ctx.settings.remote_endpoints)
+    """Stores a run over exactly these tasks and rings for it. The caller has asked `require_allowed`."""
     now = utcnow()
     run = Run(
         **spec.model_dump(include=set(DecodingSpec.model_fields)),
@@ -91,6 +91,22 @@ def submit_tasks(
     return run.id
 
 
+def require_allowed(ctx: Context, target: str, drafter: str, pinned_worker: str | None) -> None:
+    """Raises BadInput for models or endpoints that the operator's settings keep from submitted runs.
+
+    A run that is pinned to a worker was made at this machine's command line, by somebody who may read its files anyway.
+    """
+    if pinned_worker is not None:
+        return
+    if remote.is_remote(target):
+        remote.require_allowed(target, ctx.settings.remote_endpoints)
+        return
+    allowed.require_allowed(target, "target", ctx.settings.model_patterns)
+    draft = parse_drafter(drafter).model
+    if draft is not None:
+        allowed.require_allowed(draft, "drafter", ctx.settings.model_patterns)
+
+
 def require_models(spec: DecodingSpec) -> None:
     """Raises BadInput if the target or the draft model is not one that can be had."""
     if remote.is_remote(spec.target):
@@ -108,7 +124,11 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
 
 
 def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None) -> None:
-    """Works what an ended run left undone. Raises NotFound or Conflict."""
+    """Works what an ended run left undone. Raises NotFound, Conflict, or BadInput for models it may not name."""
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+    if run.kind is not RunKind.IMPORTED:  # of those a model's name is only said
+        require_allowed(ctx, run.target, run.drafter, pinned_worker)
     kind = ending.reopen(ctx, run_id, pinned_worker)
     doorbell.ring_prepare(run_id, kind)
 
