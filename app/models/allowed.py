@@ -1,10 +1,9 @@
-"""Which models a run may name that somebody submits. Asked before anything looks for the model on disk or at the hub."""
+"""Which models a submitted run may name: asked before anything looks for one on disk or at the hub."""
 
 from __future__ import annotations
 
 import fnmatch
-import os
-from pathlib import PurePath
+from pathlib import Path
 
 from app.errors import BadInput
 from app.models import service
@@ -44,6 +43,11 @@ def _fits(reference: str, pattern: str) -> bool:
     if pattern == "*":
         return True
     # A way up would leave the folder that a pattern such as /models/* means.
-    if ".." in PurePath(reference).parts:
+    if ".." in Path(reference).parts:
         return False
-    return fnmatch.fnmatchcase(os.path.expanduser(reference), os.path.expanduser(pattern))
+    return fnmatch.fnmatchcase(_at_home(reference), _at_home(pattern))
+
+
+def _at_home(reference: str) -> str:
+    """The reference with the operator's home in place of a leading ~/."""
+    return str(Path.home() / reference[2:]) if reference.startswith("~/") else reference

@@ -14,7 +14,7 @@ def list_models() -> list[KnownModel]:
 
 
 def cached_references() -> frozenset[str]:
-    """The references of the models that are ready in this process's cache, as they were written when they came there."""
+    """The references under which the models in this process's cache came there."""
     from decoding import fetch, manifest  # noqa: PLC0415 (slow to import)
 
     records = (fetch.cache_folder() / "models").glob(f"*/{manifest.FILENAME}")

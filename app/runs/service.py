@@ -26,8 +26,8 @@ def submit(
 ) -> uuid.UUID:
     """Stores a run with a job row per task, then rings. Returns its id.
 
-    Raises BadInput for an unknown model, dataset or task, or one that it may not name. `command` is how to repeat the run from a shell (made from
-    the specification if empty); `pinned_worker` keeps other workers away.
+    Raises BadInput for an unknown model, dataset or task, and for a model it may not name. `command` is how to repeat
+    the run from a shell (made from the specification if empty); `pinned_worker` keeps other workers away.
     """
     require_allowed(ctx, spec.target, spec.drafter, pinned_worker)
     dataset, tasks = check(ctx, spec)

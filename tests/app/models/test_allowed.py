@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from pathlib import Path
 
@@ -65,7 +64,7 @@ def client_with(guarded, ctx):
         ("/modelsandmore", "/models/*", False),
         ("hf:../../etc", "hf:*", False),
         ("~/models/mine", "~/models/*", True),
-        (os.path.expanduser("~/models/mine"), "~/models/*", True),
+        (str(Path.home() / "models/mine"), "~/models/*", True),
         ("anything", "*", True),
     ],
 )
