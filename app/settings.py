@@ -13,6 +13,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from app.errors import BadInput
+from app.runs.schemas import MAX_BUDGET_S
 
 MEMORY_BROKER = "memory://"
 REGISTERED, CACHED = "registered", "cached"  # words of BASSLINE_ALLOWED_MODELS
@@ -48,6 +49,9 @@ class Settings(BaseSettings):
     )
     max_streams: int = Field(
         8, ge=1, le=256, description="live streams and waiting completions of a web process; keep below its threads"
+    )
+    completion_budget_s: float = Field(
+        60.0, gt=0, le=MAX_BUDGET_S, description="seconds for a prompt of /v1/completions that names no budget"
     )
     rate_limit: str = Field("1200/minute", description="API requests of one caller; empty: no limit")
     proxies: int = Field(0, ge=0, le=5, description="reverse proxies in front whose X-Forwarded headers are believed")

@@ -10,6 +10,7 @@ from flask import Blueprint, Response, request
 from pydantic import ValidationError
 from werkzeug.exceptions import HTTPException
 
+from app import hangup
 from app.errors import BadInput, BasslineError, NotFound
 from app.events import sse
 from app.models import allowed
@@ -27,13 +28,14 @@ def completions() -> Response | dict[str, Any]:
     """n samples of a prompt within a budget; server-sent events with `"stream": true`."""
     ctx = context()
     asked = _request()
+    left = hangup.asker(request.environ)
     sse.take_slot(ctx)
     with contextlib.ExitStack() as slot:
         slot.callback(ctx.streams.release)
         run_id = service.submit(ctx, asked)
         if not asked.stream:
-            return service.answer(ctx, run_id, asked)
-        answer = sse.stream(ctx, service.frames(ctx, run_id, asked))
+            return service.answer(ctx, run_id, asked, left)
+        answer = sse.stream(ctx, service.frames(ctx, run_id, asked, left))
         slot.pop_all()  # the open stream keeps it
         return answer
 

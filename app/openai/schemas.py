@@ -36,7 +36,8 @@ class StreamOptions(BaseModel):
 
 
 class CompletionRequest(BaseModel):
-    """n samples of each prompt. `budget` is the seconds of wall clock for a prompt, queueing not counted.
+    """n samples of each prompt. `budget` is the seconds of wall clock for a prompt, queueing not counted; where it is
+    missing, BASSLINE_COMPLETION_BUDGET_S holds.
 
     Unknown fields are ignored, as clients send fields of their own; those of OpenAI's that would change the answer
     and are not honoured are refused. `null` means the default, as there.
@@ -56,7 +57,7 @@ class CompletionRequest(BaseModel):
     logprobs: int | None = Field(None, ge=0, le=5)
     stream: bool = False
     stream_options: StreamOptions = Field(default_factory=StreamOptions)
-    budget: float = Field(MAX_BUDGET_S, gt=0, le=MAX_BUDGET_S)
+    budget: float | None = Field(None, gt=0, le=MAX_BUDGET_S)
 
     @model_validator(mode="before")
     @classmethod
@@ -78,12 +79,12 @@ class CompletionRequest(BaseModel):
             raise ValueError(f"stop holds {len(self.stop)} strings: give at most {MAX_STOPS}, none of them empty")
         return self
 
-    def decoding(self) -> DecodingSpec:
-        """How the samples are decoded. Raises ValidationError for what no engine can do."""
+    def decoding(self, usual_budget_s: float) -> DecodingSpec:
+        """How the samples are decoded, by default within `usual_budget_s`. Raises ValidationError."""
         return DecodingSpec(
             target=self.model,
             n=self.n,
-            budget_s=self.budget,
+            budget_s=usual_budget_s if self.budget is None else self.budget,
             temperature=self.temperature,
             top_p=self.top_p,
             seed=self.seed,

@@ -10,6 +10,7 @@ import openai
 import pytest
 
 from app.celery_app import configure
+from app.complete import waiting
 from app.factory import create_app
 from app.openai import service
 from app.runs.models import Run
@@ -91,7 +92,7 @@ def test_a_stream_adds_up_to_the_answer(client):
 
 
 def test_a_client_that_leaves_its_stream_cancels_the_work(served, client, engine, monkeypatch):
-    monkeypatch.setattr(service, "BEAT_S", 0.05)
+    monkeypatch.setattr(waiting, "BEAT_S", 0.05)
     engine.hold = threading.Event()
     stream = client.completions.create(model=MODEL, prompt=PROMPT, stream=True)
     assert engine.started.wait(10)
@@ -103,7 +104,7 @@ def test_a_client_that_leaves_its_stream_cancels_the_work(served, client, engine
 
 
 def test_a_prompt_that_nobody_takes_up_is_refused_and_forgotten(ctx, monkeypatch):
-    monkeypatch.setattr(service, "BEAT_S", 0.01)
+    monkeypatch.setattr(waiting, "BEAT_S", 0.01)
     monkeypatch.setattr(service, "TAKE_UP_S", 0.1)
     configure(ctx.settings, in_process=True)  # and no worker
     with client_of(create_app(ctx)) as client:
