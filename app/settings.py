@@ -53,6 +53,9 @@ class Settings(BaseSettings):
     completion_budget_s: float = Field(
         60.0, gt=0, le=MAX_BUDGET_S, description="seconds for a prompt of /v1/completions that names no budget"
     )
+    completion_days: float = Field(
+        30.0, ge=0, description="days that completions are kept, with their prompts and outputs; 0: for good"
+    )
     rate_limit: str = Field("1200/minute", description="API requests of one caller; empty: no limit")
     proxies: int = Field(0, ge=0, le=5, description="reverse proxies in front whose X-Forwarded headers are believed")
     exec_workers: int = Field(2, ge=1, le=64, description="sandboxed programs graded at the same time")

@@ -14,6 +14,7 @@ from app.complete.schemas import CompleteSpec
 from app.context import Context
 from app.events import sse
 from app.hangup import Left
+from app.idempotency import service as idempotency
 from app.operations import EVENTS, JSON, operation
 from app.runs import repository
 from app.runs.documents import CompletionDocument
@@ -36,6 +37,7 @@ def complete(body: CompleteSpec) -> Response | CompletionDocument:
     with contextlib.ExitStack() as slot:
         slot.callback(ctx.streams.release)
         run_id = service.submit(ctx, body)
+        idempotency.tells_of(run_id)
         if request.accept_mimetypes.best_match([JSON, EVENTS]) != EVENTS:
             return _whole(ctx, run_id, left)
         answer = sse.stream(ctx, _frames(ctx, run_id, left))

@@ -13,6 +13,7 @@ from werkzeug.exceptions import HTTPException
 from app import hangup
 from app.errors import BadInput, BasslineError, NotFound
 from app.events import sse
+from app.idempotency import service as idempotency
 from app.models import allowed
 from app.openai import service
 from app.openai.schemas import CompletionRequest
@@ -33,6 +34,7 @@ def completions() -> Response | dict[str, Any]:
     with contextlib.ExitStack() as slot:
         slot.callback(ctx.streams.release)
         run_id = service.submit(ctx, asked)
+        idempotency.tells_of(run_id)
         if not asked.stream:
             return service.answer(ctx, run_id, asked, left)
         answer = sse.stream(ctx, service.frames(ctx, run_id, asked, left))

@@ -8,6 +8,7 @@ from flask import Blueprint, Response, url_for
 from pydantic import Field
 
 from app.errors import Conflict
+from app.idempotency import service as idempotency
 from app.operations import operation
 from app.paging import LONGEST_NUMBER, PageQuery, bad_cursor, cut
 from app.runs import comparing, exporting, repository, service
@@ -67,6 +68,7 @@ class CompareQuery(Given):
 def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
     """Submits a run. Its address is in the header Location."""
     run_id = service.submit(context(), body)
+    idempotency.tells_of(run_id)
     return _document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
 
 

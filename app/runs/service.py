@@ -9,15 +9,15 @@ from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Dataset, Task
 from app.db import utcnow
-from app.errors import BadInput, Conflict
+from app.errors import BadInput
 from app.models import allowed
 from app.models.service import require_model
 from app.remote import target as remote
-from app.runs import doorbell, ending, prepare
+from app.runs import deletion, doorbell, ending, prepare
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import DecodingSpec, RunSpec
-from app.states import OPEN_RUN_STATES, RunKind
+from app.states import RunKind
 from decoding.config import parse_drafter
 
 
@@ -134,18 +134,8 @@ def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None) ->
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:
-    """Removes an ended run with its tasks, its samples and the baseline made for it.
-
-    Raises NotFound, or Conflict while it is open.
-    """
-    with ctx.database.session() as session:
-        run = get_run(session, run_id)
-        if run.state in OPEN_RUN_STATES:
-            raise Conflict(f"the run is {run.state}: cancel it before you delete it")
-        baseline = (run.figures or {}).get("plain_run")
-        for found in (run, session.get(Run, uuid.UUID(baseline)) if baseline else None):
-            if found is not None:
-                session.delete(found)
+    """See deletion.delete."""
+    deletion.delete(ctx, run_id)
 
 
 def default_name(spec: DecodingSpec) -> str:

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -33,6 +34,7 @@ from tests.fakes import RIGHT, FakeEngine
 from tests.integration.servers import free_port
 from tests.integration.waiting import wait_for
 
+PATIENCE_S = 120  # everything here takes a second or two on an idle machine
 OURS = ("/api/v1/complete", {"target": "smollm2-135m", "prompt": "def add(a, b):\n", "n": 2, "budget_s": 60})
 OPENAIS = ("/v1/completions", {"model": "smollm2-135m", "prompt": "def add(a, b):\n", "n": 2, "budget": 60})
 STREAM = {"Accept": "text/event-stream"}
@@ -52,7 +54,7 @@ class Service:
 
     def ask(self, name: str) -> http.client.HTTPConnection:
         path, body, headers = ASKED[name]
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         client.request("POST", path, json.dumps(body), {"Content-Type": "application/json", **headers})
         return client
 
@@ -102,7 +104,7 @@ def gunicorn(tmp_path: Path, redis_url: str) -> Iterator[Service]:
     }
     words = [sys.executable, "-m", "app.cli", "web", "--port", str(port), "--workers", "1"]
     with (tmp_path / "web.log").open("w") as log:
-        process = subprocess.Popen(words, env=environment, stdout=log, stderr=log)
+        process = subprocess.Popen(words, env=environment, stdout=log, stderr=log, start_new_session=True)
 
     def answers() -> bool:
         with socket.socket() as probe:
@@ -117,11 +119,11 @@ def gunicorn(tmp_path: Path, redis_url: str) -> Iterator[Service]:
 
     service = Service(ctx, port, work)
     try:
-        wait_for(answers, 60)
+        wait_for(answers, PATIENCE_S)
         yield service
     finally:
-        process.terminate()
-        process.wait(30)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
         ctx.database.dispose()
 
 
@@ -130,10 +132,10 @@ def test_as_many_as_may_wait_hang_up_and_the_next_one_is_answered(request, serve
     service: Service = request.getfixturevalue(server)
     most = service.ctx.settings.max_streams
     clients = [service.ask(name) for _ in range(most // len(ASKED)) for name in ASKED]
-    wait_for(lambda: len(service.runs()) == most, 30)
+    wait_for(lambda: len(service.runs()) == most, PATIENCE_S)
     for client in clients:
         client.close()
-    wait_for(lambda: {run.state for run in service.runs()} == {RunState.CANCELLED}, 30)
+    wait_for(lambda: {run.state for run in service.runs()} == {RunState.CANCELLED}, PATIENCE_S)
     for ninth in ("json", "openai-json"):
         service_answers(service, ninth)
 
@@ -144,11 +146,11 @@ def service_answers(service: Service, name: str) -> None:
     def asked() -> bool:
         # A slot is given back a moment after its run has been cancelled.
         clients.append(service.ask(name))
-        wait_for(lambda: len(service.runs()) > before or refused(clients[-1]), 30)
+        wait_for(lambda: len(service.runs()) > before or refused(clients[-1]), PATIENCE_S)
         return len(service.runs()) > before
 
     clients: list[http.client.HTTPConnection] = []
-    wait_for(asked, 30)
+    wait_for(asked, PATIENCE_S)
     service.work()
     answer = clients[-1].getresponse()
     document = json.load(answer)
