@@ -57,14 +57,20 @@ class UtcDateTime(TypeDecorator[dt.datetime]):
 
 
 class OutputText(TypeDecorator[str]):
-    """What a model or its program wrote. PostgreSQL cannot hold U+0000: the symbol U+2400 stands in its place."""
+    """What a model or its program wrote. PostgreSQL cannot hold U+0000: the symbol U+2400 stands in its place.
+
+    U+FFFD stands for half a surrogate pair, which another server or tool may send and no database can hold.
+    """
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """Storable going in."""
-        return value.replace("\0", "\N{SYMBOL FOR NULL}") if value else value
+        if not value:
+            return value
+        whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return whole.replace("\0", "\N{SYMBOL FOR NULL}")
 
 
 class Base(DeclarativeBase):

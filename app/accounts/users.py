@@ -19,6 +19,7 @@ from app.context import Context
 from app.db import utcnow
 from app.errors import BadInput, Conflict, NotFound, Unauthorized
 from app.states import Scope
+from app.storable import unfit
 
 SHORTEST, LONGEST = 12, 1000
 SESSION_LIFETIME = dt.timedelta(days=14)
@@ -61,7 +62,7 @@ def list_users(session: Session) -> Sequence[User]:
 def sign_in(ctx: Context, browser: MutableMapping[str, Any], name: str, password: str) -> Caller:
     """Begins a session in the browser's signed cookie. Raises Unauthorized, in the same words for name and password."""
     with ctx.database.read() as session:
-        user = None if "\0" in name else session.scalar(select(User).where(User.name == name.strip()))
+        user = None if unfit(name) else session.scalar(select(User).where(User.name == name.strip()))
     try:
         _hasher.verify(user.password_hash if user else _NOBODY, password[:LONGEST])
     except (VerifyMismatchError, InvalidHashError):

@@ -14,6 +14,7 @@ from app.datasets.models import Dataset, DatasetCheck, Task
 from app.errors import BadInput, NotFound
 from app.ports import Grader
 from app.states import PASSED, SANDBOX_ERROR, DatasetKind
+from app.storable import unfit
 from evaluation import datasets as files
 
 BUILTIN = ("humaneval",)
@@ -128,8 +129,11 @@ def _check_storable(task: files.Task) -> None:
     """Raises BadInput for what a database column cannot hold."""
     if max(len(task.task_id), len(task.entry_point)) > LONGEST_NAME:
         raise BadInput(f"task {task.task_id[:60]!r}: give task_id and entry_point at most {LONGEST_NAME} characters")
-    if any("\0" in text for text in (task.suffix or "", *task.stop)):
-        raise BadInput(f"task {task.task_id!r}: suffix or stop holds the character NUL, remove it")
+    for name in ("task_id", "prompt", "test", "canonical_solution", "suffix"):
+        if fault := unfit(getattr(task, name) or ""):
+            raise BadInput(f"task {task.task_id!r}: {name} holds {fault}, remove it")
+    if fault := unfit("".join(task.stop)):
+        raise BadInput(f"task {task.task_id!r}: stop holds {fault}, remove it")
 
 
 def _added(session: Session, dataset: files.Dataset, kind: DatasetKind) -> Dataset:

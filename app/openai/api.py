@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 from flask import Blueprint, Response, request
 from pydantic import ValidationError
+from pydantic_core import from_json
 from werkzeug.exceptions import HTTPException
 
 from app import hangup
@@ -81,9 +82,14 @@ def _unforeseen(error: Exception) -> tuple[dict[str, Any], int]:
 
 
 def _request() -> CompletionRequest:
-    body = request.get_json(silent=True)
+    if not request.is_json:
+        raise BadInput("the body is not JSON: send it with Content-Type: application/json")
+    try:
+        body = from_json(request.get_data(), allow_inf_nan=False)  # unlike Python's own it bounds depth and digits
+    except ValueError as fault:
+        raise BadInput(f"the body is not JSON: {fault}") from None
     if not isinstance(body, dict):
-        raise BadInput("the body is not a JSON object: send one with Content-Type: application/json")
+        raise BadInput("the body is not a JSON object: send one, as in {...}")
     try:
         return CompletionRequest.model_validate(body)
     except ValidationError as error:

@@ -89,9 +89,12 @@ def frames(ctx: Context, run_id: uuid.UUID, request: CompletionRequest, left: Le
 def error_document(error: BasslineError) -> dict[str, Any]:
     """An error in OpenAI's shape."""
     kind = "invalid_request_error" if status_of(error) < 500 else "server_error"
-    # A list's field is named by its place, a fault of the whole request names its field in its first word.
-    field = (getattr(error, "field", None) or str(error).split(" ", 1)[0]).split(".")[0]
-    param = NAMES.get(field, field if field in CompletionRequest.model_fields else None)
+    field = getattr(error, "field", None)
+    if field is None:  # a fault of the whole request names its field in its first word
+        word = str(error).split(" ", 1)[0]
+        field = word if word in {*CompletionRequest.model_fields, *NAMES} else None
+    # A list's field is named by its place.
+    param = NAMES.get(field, field.split(".")[0]) if field else None
     code = "model_not_found" if status_of(error) == NotFound.status else error.code
     return {"error": {"message": str(error), "type": kind, "param": param, "code": code}}
 
