@@ -15,7 +15,7 @@ from evaluation.datasets import Task
 
 MAX_PROMPTS = 128
 MAX_STOPS = 256
-# Parameters of OpenAI's API, and of what vLLM, SGLang, llama.cpp and others add to it, that would change the text and are
+# Parameters of OpenAI's API, and of vLLM, SGLang, llama.cpp and others beyond it, that would change the text and are
 # not offered: with the values that ask for nothing, as clients send those unasked.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "add_special_tokens": (True,),

@@ -140,7 +140,7 @@ def test_no_value_of_a_json_field_makes_a_fault(client, path, model, base):
         None,
         True,
     ]
-    for name in [*model.model_fields, "unknown\0", "\ud800"]:
+    for name in {*model.model_fields, "unknown\0", "\ud800"} - {"stream"}:  # without it a client waits for workers
         for value in values:
             headers = {"Accept": "text/event-stream"}
             fine(
