@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from sqlalchemy import event
 
 from app.datasets import service
 from app.datasets.models import Task
+from app.errors import BadInput
 from app.states import DatasetKind
 from evaluation import datasets as files
 from tests.fakes import RIGHT
@@ -54,3 +56,9 @@ def test_storing_the_same_twice_gives_the_row_with_its_tasks(ctx):
     one, two = (service.store(ctx, loaded, DatasetKind.IMPORTED) for _ in range(2))
     assert one.id == two.id
     assert len(one.tasks) == len(two.tasks) == N
+
+
+def test_a_file_of_more_tasks_than_a_request_can_check_is_refused(ctx, monkeypatch):
+    monkeypatch.setattr(files, "MAX_TASKS", N - 1)
+    with pytest.raises(BadInput, match=f"more than {N - 1} tasks: split it"):
+        service.import_bytes(ctx, rows(), "many", "many.jsonl")
