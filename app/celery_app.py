@@ -9,6 +9,7 @@ from kombu import Queue
 
 from app import queues
 from app.errors import BadInput
+from app.retention import SWEEP_S
 from app.runs.schemas import MAX_BUDGET_S
 from app.settings import MEMORY_BROKER, Settings
 
@@ -69,14 +70,17 @@ def configure(settings: Settings, *, in_process: bool = False) -> None:
         broker_transport="app.memory_broker:Transport" if url == IN_PROCESS else None,
         broker_transport_options=options,
         visibility_timeout=VISIBILITY_S,
-        beat_schedule={"reap": _reaping(settings.reap_interval_s)},
+        beat_schedule={
+            "reap": _every(settings.reap_interval_s, queues.REAP),
+            "sweep": _every(SWEEP_S, queues.SWEEP),
+        },
     )
     celery_app.set_default()
 
 
-def _reaping(interval_s: float) -> dict[str, Any]:
+def _every(interval_s: float, task: str) -> dict[str, Any]:
     # Expiring, so that a time without workers leaves no heap of them behind.
-    return {"task": queues.REAP, "schedule": interval_s, "options": {"expires": interval_s}}
+    return {"task": task, "schedule": interval_s, "options": {"expires": interval_s}}
 
 
 def require_broker(settings: Settings, command: str) -> None:

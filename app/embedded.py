@@ -7,6 +7,7 @@ which does no harm, since every unfinished row is rung for again at the next sta
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import threading
 import time
@@ -17,7 +18,7 @@ from typing import IO, Any, Self
 import structlog
 from celery.worker import WorkController
 
-from app import migrate, queues
+from app import migrate, queues, retention
 from app.celery_app import celery_app, configure
 from app.context import Context, install
 from app.errors import Unavailable
@@ -151,9 +152,13 @@ class Embedded:
 
     def _reap(self) -> None:
         # At once, for what the last process left; then at intervals.
+        swept = -math.inf
         while True:
             try:
                 reaper.reap(self._ctx, pinned_only=self._foreground)
+                if time.monotonic() - swept > retention.SWEEP_S:
+                    retention.sweep(self._ctx)
+                    swept = time.monotonic()
             except Exception:
                 log.exception("reaper failed")
             swept = time.monotonic()

@@ -9,7 +9,7 @@ import secrets
 
 from flask import Flask
 
-from app import etags, health, limits, metrics, openapi, problems, requestlog, security, tables, web
+from app import etags, health, limits, metrics, openapi, problems, requestlog, security, storable, tables, web
 from app.context import Context, make_context
 from app.errors import BadInput
 from app.idempotency import service as idempotency
@@ -58,6 +58,7 @@ def create_app(context: Context | None = None) -> Flask:
     problems.init(app)
     csrf = security.init(app, ctx.settings.proxies)
     limit_views = limits.init(app, ctx.settings)
+    storable.init(app)
     idempotency.init(app)
     etags.init(app)
     for blueprint in (health.bp, metrics.bp, openapi.bp):

@@ -16,5 +16,6 @@ PREPARE_RUN = "runs.prepare"
 DECODE_TASK = "runs.decode"
 GRADE_TASK = "runs.grade"
 REAP = "runs.reap"
+SWEEP = "retention.sweep"
 
-ROUTES = {REAP: CONTROL}
+ROUTES = {REAP: CONTROL, SWEEP: CONTROL}

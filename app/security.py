@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from flask import Flask, Response, current_app, g, redirect, request, session, url_for
 from flask.sessions import SecureCookieSessionInterface
 from flask_wtf.csrf import CSRFProtect  # type: ignore[import-untyped]
 from werkzeug.middleware.proxy_fix import ProxyFix
 
+from app import sites
 from app.accounts import service as accounts
 from app.accounts import users
 from app.accounts.service import Caller
@@ -31,7 +31,6 @@ HEADERS = {
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 API = ("/api/", "/v1/")  # ours, and the OpenAI-compatible one
 PUBLIC = frozenset({"static", "health.live", "health.ready", "openapi.document", "accounts.login", "accounts.sign_in"})
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 SCOPE = "scope"
 V = TypeVar("V", bound=Callable[..., Any])
 
@@ -90,11 +89,8 @@ def is_api(path: str) -> bool:
 
 def _check() -> Response | None:
     settings = context().settings
-    if request.method not in SAFE and request.headers.get("Sec-Fetch-Site", "same-origin") not in (
-        "same-origin",
-        "none",
-    ):
-        raise Forbidden("this was sent by a page of another site: use the service's own pages")
+    if request.method not in SAFE:
+        sites.refuse_other_sites(request)
     if request.endpoint in PUBLIC:
         return None
     if settings.require_tokens:
@@ -102,9 +98,7 @@ def _check() -> Response | None:
         if g.caller is None:
             return _ask()
     else:
-        if settings.embedded and request.host.rsplit(":", 1)[0] not in LOOPBACK:
-            # Without tokens only this machine may ask; another host name means a rebound DNS name in a browser.
-            raise Forbidden(f"the host {request.host} is not this machine: open http://127.0.0.1 instead")
+        sites.refuse_other_names(request)  # without tokens it listens on loopback alone: see app/commands/serve.py
         g.caller = accounts.LOCAL
     if request.endpoint is not None:
         needed = scope_of(current_app.view_functions[request.endpoint], request.method)
@@ -135,9 +129,7 @@ def _ask() -> Response:
 
 def own_path(target: str | None) -> str:
     """Where to go after signing in: a path of this service, never another site."""
-    parts = urlsplit((target or "").replace("\\", "/"))
-    local = not parts.scheme and not parts.netloc and parts.path.startswith("/")
-    return target if target and local else url_for("leaderboard.index")
+    return target if target and sites.is_own_path(target) else url_for("leaderboard.index")
 
 
 def _headers(response: Response) -> Response:

@@ -13,8 +13,10 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from app.errors import BadInput
+from app.runs.schemas import MAX_BUDGET_S
 
 MEMORY_BROKER = "memory://"
+REGISTERED, CACHED = "registered", "cached"  # words of BASSLINE_ALLOWED_MODELS
 
 
 def _data_home() -> Path:
@@ -39,8 +41,20 @@ class Settings(BaseSettings):
     remote_endpoints: str = Field(
         "", description="addresses of OpenAI-compatible servers that submitted runs may name, separated by blanks"
     )
+    allowed_models: str = Field(
+        "",
+        description="models that submitted runs may name, separated by blanks: `registered` (the registry's), `cached` "
+        "(in the cache this process sees), or patterns of references such as hf:Qwen/* or /models/*; empty: "
+        "`registered cached` where tokens are required, else all (*)",
+    )
     max_streams: int = Field(
         8, ge=1, le=256, description="live streams and waiting completions of a web process; keep below its threads"
+    )
+    completion_budget_s: float = Field(
+        60.0, gt=0, le=MAX_BUDGET_S, description="seconds for a prompt of /v1/completions that names no budget"
+    )
+    completion_days: float = Field(
+        30.0, ge=0, description="days that completions are kept, with their prompts and outputs; 0: for good"
     )
     rate_limit: str = Field("1200/minute", description="API requests of one caller; empty: no limit")
     proxies: int = Field(0, ge=0, le=5, description="reverse proxies in front whose X-Forwarded headers are believed")
@@ -96,6 +110,11 @@ class Settings(BaseSettings):
     def events(self) -> str:
         """The URL of the event bus in force: Redis where the broker is one, else memory."""
         return self.events_url or self.broker_url
+
+    @property
+    def model_patterns(self) -> tuple[str, ...]:
+        """What `allowed_models` comes to: `registered`, `cached` and patterns of references."""
+        return tuple(self.allowed_models.split()) or ((REGISTERED, CACHED) if self.require_tokens else ("*",))
 
     @property
     def embedded(self) -> bool:

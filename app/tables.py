@@ -1,6 +1,6 @@
 """Every table in one import, so that `Base.metadata` is whole for migrations and mappers."""
 
-from app.accounts.models import Token, User
+from app.accounts.models import BrowserSession, Token, User
 from app.datasets.models import Dataset, DatasetCheck, Task
 from app.db import Base
 from app.idempotency.models import IdempotencyKey
@@ -11,6 +11,7 @@ from app.workers.models import Worker
 metadata = Base.metadata
 
 __all__ = [
+    "BrowserSession",
     "Dataset",
     "DatasetCheck",
     "IdempotencyKey",

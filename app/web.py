@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from flask import Flask, Response, current_app, g
 from sqlalchemy.orm import Session
+from werkzeug.exceptions import TooManyRequests
 
 from app.context import Context
 from app.errors import Unavailable
@@ -41,6 +42,9 @@ def init(app: Flask, ctx: Context) -> None:
 
     @app.after_request
     def _when(response: Response) -> Response:
+        # The limiter puts the end of its window on every answer, and clients obey it on answers that are not its own.
         if response.status_code == Unavailable.status:
-            response.headers.setdefault("Retry-After", str(RETRY_AFTER_S))
+            response.headers["Retry-After"] = str(RETRY_AFTER_S)
+        elif response.status_code != TooManyRequests.code:
+            response.headers.pop("Retry-After", None)
         return response

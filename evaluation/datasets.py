@@ -25,6 +25,9 @@ from evaluation.source import compile_error, defined_names, parse, parse_open
 
 HUMANEVAL_SHA256 = "b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef"
 
+MAX_TASKS = 100_000
+"""Checking a task costs about a third of a millisecond, so this many keep a web process from other work for long."""
+
 
 class DatasetError(ValueError):
     """A dataset that cannot be used; the message names file, line, field and remedy."""
@@ -124,6 +127,8 @@ def loads(data: bytes, name: str, origin: str) -> Dataset:
             )
         places[task.task_id] = where
         tasks.append(task)
+        if len(tasks) > MAX_TASKS:
+            raise DatasetError(f"{origin} holds more than {MAX_TASKS} tasks: split it")
     if not tasks:
         raise DatasetError(f"{origin} holds no tasks: write one JSON object a line")
     return Dataset(name, tuple(tasks), hashlib.sha256(data).hexdigest())

@@ -13,7 +13,7 @@ from app.states import Scope
 
 
 class User(Identified, Base):
-    """A person who signs in. Sessions begun before `signed_out_at` (a new password, sign out everywhere) are over."""
+    """A person who signs in."""
 
     __tablename__ = "users"
     __table_args__ = (UniqueConstraint("name"),)
@@ -22,7 +22,17 @@ class User(Identified, Base):
     scope: Mapped[Scope] = mapped_column(text_enum(Scope, "scope"))
     password_hash: Mapped[str] = mapped_column(String(200))
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
-    signed_out_at: Mapped[dt.datetime | None]
+
+
+class BrowserSession(Identified, Base):
+    """One browser that is signed in. Its cookie holds the id; without the row the cookie is worth nothing."""
+
+    __tablename__ = "sessions"
+
+    user_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    expires_at: Mapped[dt.datetime] = mapped_column(index=True)
+
+    user: Mapped[User] = relationship()
 
 
 class Token(Identified, Base):

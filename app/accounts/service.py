@@ -18,6 +18,7 @@ from app.context import Context
 from app.db import utcnow
 from app.errors import BadInput, Forbidden, NotFound, Unauthorized
 from app.states import Scope
+from app.storable import unfit
 
 USED_EVERY = dt.timedelta(minutes=1)
 LONGEST_NAME = 200
@@ -78,7 +79,7 @@ def authenticate(ctx: Context, presented: str) -> Caller:
     """The caller behind a token. Raises Unauthorized unless it was made here and not revoked."""
     prefix, _, secret = presented.removeprefix("bass_").partition("_")
     with ctx.database.read() as session:
-        token = None if "\0" in prefix else _find(session, prefix)
+        token = None if unfit(prefix) else _find(session, prefix)
     if token is None or token.revoked_at is not None or not hmac.compare_digest(token.sha256, _digest(secret)):
         raise Unauthorized("the token is not valid: it is unknown or was revoked")
     if token.last_used_at is None or utcnow() - token.last_used_at > USED_EVERY:
@@ -98,8 +99,10 @@ def checked_name(name: str, remedy: str) -> str:
     name = name.strip()
     if not name:
         raise BadInput(f"name is empty: {remedy}", "name")
-    if len(name) > LONGEST_NAME or "\0" in name:
-        raise BadInput(f"name is longer than {LONGEST_NAME} characters or holds NUL: shorten it", "name")
+    if len(name) > LONGEST_NAME:
+        raise BadInput(f"name is longer than {LONGEST_NAME} characters: shorten it", "name")
+    if fault := unfit(name):
+        raise BadInput(f"name holds {fault}: remove it", "name")
     return name
 
 

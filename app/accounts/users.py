@@ -9,19 +9,21 @@ from typing import Any
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerifyMismatchError
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, joinedload
 
-from app.accounts.models import User
+from app.accounts.models import BrowserSession, User
 from app.accounts.service import Caller, checked_name, user_caller
 from app.context import Context
 from app.db import utcnow
 from app.errors import BadInput, Conflict, NotFound, Unauthorized
 from app.states import Scope
+from app.storable import unfit
 
 SHORTEST, LONGEST = 12, 1000
 SESSION_LIFETIME = dt.timedelta(days=14)
+COOKIE = "session"  # where the signed cookie holds the id
 _hasher = PasswordHasher()  # argon2id, 64 MiB, 3 passes: RFC 9106's second choice
 # Unknown names are checked against this, so that they take as long as wrong passwords.
 _NOBODY = _hasher.hash("nobody has this password")
@@ -42,7 +44,8 @@ def set_password(ctx: Context, name: str, password: str) -> None:
     hashed = _hashed(password)
     with ctx.database.session() as session:
         user = _get(session, name)
-        user.password_hash, user.signed_out_at = hashed, utcnow()
+        user.password_hash = hashed
+        session.execute(delete(BrowserSession).where(BrowserSession.user_id == user.id))
 
 
 def delete_user(ctx: Context, name: str) -> None:
@@ -59,28 +62,43 @@ def list_users(session: Session) -> Sequence[User]:
 def sign_in(ctx: Context, browser: MutableMapping[str, Any], name: str, password: str) -> Caller:
     """Begins a session in the browser's signed cookie. Raises Unauthorized, in the same words for name and password."""
     with ctx.database.read() as session:
-        user = None if "\0" in name else session.scalar(select(User).where(User.name == name.strip()))
+        user = None if unfit(name) else session.scalar(select(User).where(User.name == name.strip()))
     try:
         _hasher.verify(user.password_hash if user else _NOBODY, password[:LONGEST])
     except (VerifyMismatchError, InvalidHashError):
         user = None
     if user is None:
         raise Unauthorized("name or password is wrong: try again, or ask who runs this service")
-    browser.clear()
-    browser["user"], browser["since"] = str(user.id), utcnow().timestamp()
+    sign_out(ctx, browser)
+    row = BrowserSession(user_id=user.id, expires_at=utcnow() + SESSION_LIFETIME)
+    with ctx.database.session() as session:
+        session.add(row)
+    browser[COOKIE] = str(row.id)
     return user_caller(user)
+
+
+def sign_out(ctx: Context, browser: MutableMapping[str, Any]) -> None:
+    """Ends the browser's session, if it has one: a copy of its cookie is worth nothing from now on."""
+    known = _id(browser)
+    browser.clear()
+    if known is not None:
+        with ctx.database.session() as session:
+            session.execute(delete(BrowserSession).where(BrowserSession.id == known))
 
 
 def signed_in(ctx: Context, browser: MutableMapping[str, Any]) -> Caller | None:
     """Whose session the browser's cookie is; None for none, one that ended, or a user that is gone."""
-    if "user" not in browser:
+    known = _id(browser)
+    if known is None:
         return None
-    since = dt.datetime.fromtimestamp(browser["since"], dt.UTC)
     with ctx.database.read() as session:
-        user = session.get(User, uuid.UUID(browser["user"]))
-    if user is None or utcnow() - since > SESSION_LIFETIME or (user.signed_out_at and user.signed_out_at >= since):
-        return None
-    return user_caller(user)
+        row = session.get(BrowserSession, known, options=[joinedload(BrowserSession.user, innerjoin=True)])
+    return None if row is None or row.expires_at <= utcnow() else user_caller(row.user)
+
+
+def _id(browser: MutableMapping[str, Any]) -> uuid.UUID | None:
+    """The session that a cookie names. One from before sessions were stored names none."""
+    return uuid.UUID(browser[COOKIE]) if COOKIE in browser else None
 
 
 def _get(session: Session, name: str) -> User:

@@ -7,11 +7,13 @@ import os
 import signal
 import socket
 import sys
+from typing import Any
 
 import click
 from celery.apps import worker as celery_worker
 from celery.signals import celeryd_init
 from celery.worker import WorkController
+from flask import Flask
 
 from app import observability, queues
 from app.celery_app import celery_app, configure, require_broker
@@ -41,15 +43,13 @@ def serve(host: str, port: int) -> None:
         bassline serve
         bassline serve --port 9000
     """
-    from waitress.server import create_server  # type: ignore[import-untyped]  # noqa: PLC0415
-
     ctx = make_context()
     _refuse_public(ctx, host)
     _refuse_taken(host, port)
     pages = create_server_app(ctx)  # before the workers, who load what must not be kept from the garbage collector
     with Embedded(ctx, "serve"):
         try:
-            server = create_server(pages, host=host, port=port, threads=THREADS)
+            server = http_server(pages, host, port)
         except OSError as error:
             raise _taken(host, port, error) from None
         signal.signal(signal.SIGTERM, _stop)
@@ -59,6 +59,13 @@ def serve(host: str, port: int) -> None:
         finally:
             server.close()
             click.echo("stopping: running tasks are put back and continue at the next start", err=True)
+
+
+def http_server(pages: Flask, host: str, port: int) -> Any:
+    """waitress, ready to run; with lookahead it notices a client that leaves before it is answered."""
+    from waitress.server import create_server  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    return create_server(pages, host=host, port=port, threads=THREADS, channel_request_lookahead=1)
 
 
 @click.command()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
+from collections.abc import Iterator
 
 from flask import Blueprint, Response, request
 
-from app.complete import service
+from app import hangup
+from app.complete import service, waiting
 from app.complete.schemas import CompleteSpec
 from app.context import Context
 from app.events import sse
+from app.hangup import Left
+from app.idempotency import service as idempotency
 from app.operations import EVENTS, JSON, operation
 from app.runs import repository
 from app.runs.documents import CompletionDocument
@@ -24,24 +29,31 @@ bp = Blueprint("complete_api", __name__, url_prefix="/api/v1")
 def complete(body: CompleteSpec) -> Response | CompletionDocument:
     """Completes one prompt n times within a budget.
 
-    Streams the run's events for `Accept: text/event-stream`; otherwise answers when every sample is there.
+    Streams the run's events for `Accept: text/event-stream`; otherwise answers when every sample is there. A client
+    that hangs up cancels it.
     """
-    ctx = context()
-    if request.accept_mimetypes.best_match([JSON, EVENTS]) == EVENTS:
+    ctx, left = context(), hangup.asker(request.environ)
+    sse.take_slot(ctx)  # it holds a thread of the web process as a view does
+    with contextlib.ExitStack() as slot:
+        slot.callback(ctx.streams.release)
         run_id = service.submit(ctx, body)
-        answer = sse.response(ctx, run_id, None)
-        answer.headers["Content-Location"] = f"/api/v1/runs/{run_id}"
-        return answer
-    sse.take_slot(ctx)  # it holds a thread of the web process as a stream does
-    try:
-        return _whole(ctx, service.submit(ctx, body))
-    finally:
-        ctx.streams.release()
+        idempotency.tells_of(run_id)
+        if request.accept_mimetypes.best_match([JSON, EVENTS]) != EVENTS:
+            return _whole(ctx, run_id, left)
+        answer = sse.stream(ctx, _frames(ctx, run_id, left))
+        slot.pop_all()  # the open stream keeps it
+    answer.headers["Content-Location"] = f"/api/v1/runs/{run_id}"
+    return answer
 
 
-def _whole(ctx: Context, run_id: uuid.UUID) -> CompletionDocument:
-    """The completion, once it has ended."""
-    for _ in sse.follow(ctx, run_id):
+def _frames(ctx: Context, run_id: uuid.UUID, left: Left) -> Iterator[str]:
+    with contextlib.suppress(waiting.ClientLeft):
+        yield from sse.frames(waiting.wait(ctx, run_id, left))
+
+
+def _whole(ctx: Context, run_id: uuid.UUID, left: Left) -> CompletionDocument:
+    """The completion, once it has ended. Raises ClientLeft."""
+    for _ in waiting.wait(ctx, run_id, left):
         pass
     with ctx.database.read() as session:
         found = run_of(repository.get_run(session, run_id))

@@ -8,13 +8,15 @@ import re
 import textwrap
 import uuid
 
+from sqlalchemy.exc import IntegrityError
+
 from app.complete.schemas import CompleteSpec
 from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Task
 from app.errors import BadInput
 from app.runs.schemas import DecodingSpec
-from app.runs.service import require_models, submit_tasks
+from app.runs.service import is_local, require_allowed, require_models, submit_tasks
 from app.states import DatasetKind, RunKind
 from evaluation import datasets as files
 
@@ -43,24 +45,32 @@ def submit_prompts(
     ring: bool = True,
 ) -> uuid.UUID:
     """Stores a completion of several prompts, one after the other, each with the whole budget. See submit."""
+    if not is_local(pinned_worker, ring):
+        require_allowed(ctx, spec.target, spec.drafter)
     require_models(spec)
     content = json.dumps([[t.prompt, t.entry_point, t.test, t.suffix, t.stop] for t in tasks])
     plain = files.Dataset(NAME, tasks, hashlib.sha256(content.encode()).hexdigest())
-    dataset = datasets.store(ctx, plain, DatasetKind.PROMPT)
-    with ctx.database.read() as session:
-        stored = list(session.merge(dataset, load=True).tasks)
-    return submit_tasks(
-        ctx,
-        spec,
-        dataset.id,
-        stored,
-        name=name,
-        command="",
-        kind=RunKind.COMPLETE,
-        pinned_worker=pinned_worker,
-        graded=graded,
-        ring=ring,
-    )
+    for last_try in (False, True):
+        dataset = datasets.store(ctx, plain, DatasetKind.PROMPT)
+        with ctx.database.read() as session:
+            stored = list(session.merge(dataset, load=True).tasks)
+        try:
+            return submit_tasks(
+                ctx,
+                spec,
+                dataset.id,
+                stored,
+                name=name,
+                command="",
+                kind=RunKind.COMPLETE,
+                pinned_worker=pinned_worker,
+                graded=graded,
+                ring=ring,
+            )
+        except IntegrityError:  # the same prompt was stored before, and has just been deleted
+            if last_try:
+                raise
+    raise AssertionError("the second try returns or raises")
 
 
 def entry_point_of(spec: CompleteSpec) -> str:

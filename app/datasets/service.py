@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.datasets import repository
@@ -14,6 +15,7 @@ from app.datasets.models import Dataset, DatasetCheck, Task
 from app.errors import BadInput, NotFound
 from app.ports import Grader
 from app.states import PASSED, SANDBOX_ERROR, DatasetKind
+from app.storable import unfit
 from decoding.suggest import advice
 from evaluation import datasets as files
 
@@ -35,7 +37,7 @@ def require(ctx: Context, name: str) -> Dataset:
 
 
 def import_file(ctx: Context, path: Path, name: str | None = None) -> Dataset:
-    """A JSONL file as a stored dataset. Raises BadInput naming line, field and remedy."""
+    """A JSONL file as a stored dataset, without its tasks. Raises BadInput naming line, field and remedy."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -44,32 +46,53 @@ def import_file(ctx: Context, path: Path, name: str | None = None) -> Dataset:
 
 
 def import_bytes(ctx: Context, data: bytes, name: str, origin: str) -> Dataset:
-    """The content of a JSONL file, plain or gzipped, as a stored dataset; errors call it `origin`. Raises BadInput."""
+    """The content of a JSONL file, plain or gzipped, as a stored dataset without its tasks.
+
+    Raises BadInput, which calls the file `origin`.
+    """
     if name in BUILTIN:
         raise BadInput(f"{name!r} is the name of a built-in dataset: import the file under another name", "name")
     if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
         raise BadInput(f"name is {name[:60]!r}: give 1 to {LONGEST_NAME} printable characters", "name")
+    known = _known(ctx, name, hashlib.sha256(data).hexdigest())
+    if known is not None:
+        return known  # it was checked when it came
     try:
         loaded = files.loads(data, name, origin)
     except files.DatasetError as error:
         raise BadInput(str(error), "dataset") from None
     for task in loaded.tasks:
         _check_storable(task)
-    return store(ctx, loaded, DatasetKind.IMPORTED)
+    return _keep(ctx, loaded, DatasetKind.IMPORTED)
 
 
 def store(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
-    """The database row of this content, written if it is new."""
+    """The database row of this content with its tasks, written if it is new."""
+    kept = _keep(ctx, dataset, kind)
+    with ctx.database.read() as session:
+        return repository.by_content(session, dataset.name, dataset.sha256) or kept
+
+
+def _keep(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
+    """The same without its tasks."""
+    if (known := _known(ctx, dataset.name, dataset.sha256)) is not None:
+        return known
+    row = Dataset(name=dataset.name, sha256=dataset.sha256, kind=kind, n_tasks=len(dataset.tasks))
     try:
         with ctx.database.session() as session:
-            found = repository.by_content(session, dataset.name, dataset.sha256)
-            return found or _added(session, dataset, kind)
+            session.add(row)
+            session.flush()
+            session.execute(insert(Task), [_columns(row, *place) for place in enumerate(dataset.tasks)])
     except IntegrityError:  # another process stored it in the meantime
-        with ctx.database.read() as session:
-            stored = repository.by_content(session, dataset.name, dataset.sha256)
-        if stored is None:
+        if (known := _known(ctx, dataset.name, dataset.sha256)) is None:
             raise
-        return stored
+        return known
+    return row
+
+
+def _known(ctx: Context, name: str, sha256: str) -> Dataset | None:
+    with ctx.database.read() as session:
+        return session.scalar(select(Dataset).where(Dataset.name == name, Dataset.sha256 == sha256))
 
 
 def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None) -> list[Task]:
@@ -126,30 +149,23 @@ def _check_storable(task: files.Task) -> None:
     """Raises BadInput for what a database column cannot hold."""
     if max(len(task.task_id), len(task.entry_point)) > LONGEST_NAME:
         raise BadInput(f"task {task.task_id[:60]!r}: give task_id and entry_point at most {LONGEST_NAME} characters")
-    if any("\0" in text for text in (task.suffix or "", *task.stop)):
-        raise BadInput(f"task {task.task_id!r}: suffix or stop holds the character NUL, remove it")
+    for name in ("task_id", "prompt", "test", "canonical_solution", "suffix"):
+        if fault := unfit(getattr(task, name) or ""):
+            raise BadInput(f"task {task.task_id!r}: {name} holds {fault}, remove it")
+    if fault := unfit("".join(task.stop)):
+        raise BadInput(f"task {task.task_id!r}: stop holds {fault}, remove it")
 
 
-def _added(session: Session, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
-    row = Dataset(
-        name=dataset.name,
-        sha256=dataset.sha256,
-        kind=kind,
-        n_tasks=len(dataset.tasks),
-        tasks=[
-            Task(
-                position=position,
-                task_id=t.task_id,
-                prompt=t.prompt,
-                entry_point=t.entry_point,
-                test=t.test,
-                canonical_solution=t.canonical_solution,
-                suffix=t.suffix,
-                stop=list(t.stop),
-            )
-            for position, t in enumerate(dataset.tasks)
-        ],
-    )
-    session.add(row)
-    session.flush()
-    return row
+def _columns(dataset: Dataset, position: int, task: files.Task) -> dict[str, object]:
+    """A task as a row; thousands of them go in one statement, which a mapped object each would not."""
+    return {
+        "dataset_id": dataset.id,
+        "position": position,
+        "task_id": task.task_id,
+        "prompt": task.prompt,
+        "entry_point": task.entry_point,
+        "test": task.test,
+        "canonical_solution": task.canonical_solution,
+        "suffix": task.suffix,
+        "stop": list(task.stop),
+    }

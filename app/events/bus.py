@@ -47,6 +47,9 @@ class EventBus(Protocol):
     def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
         """Events after the id `after` (FIRST: all), waiting up to `wait_s` seconds for one; [] if none came."""
 
+    def forget(self, run_id: uuid.UUID) -> None:
+        """Drops the run's stream, which holds what its samples said."""
+
 
 class MemoryBus:
     """For the embedded form: a ring of events per run and one condition."""
@@ -74,6 +77,11 @@ class MemoryBus:
         with self._changed:
             self._changed.wait_for(lambda: bool(self._after(run_id, seen)), timeout=wait_s)
             return self._after(run_id, seen)
+
+    def forget(self, run_id: uuid.UUID) -> None:
+        """See EventBus."""
+        with self._changed:
+            self._streams.pop(run_id, None)
 
     def _after(self, run_id: uuid.UUID, seen: int) -> list[Event]:
         stream = self._streams.get(run_id, ())
@@ -119,6 +127,13 @@ class RedisBus:
         streams = found.values() if isinstance(found, dict) else [entries for _, entries in found or []]
         rows = [row for entries in streams for row in _flat(entries)]
         return [Event(key.decode(), fields[b"type"].decode(), json.loads(fields[b"data"])) for key, fields in rows]
+
+    def forget(self, run_id: uuid.UUID) -> None:
+        """See EventBus. A stream that cannot be dropped now expires by itself."""
+        try:
+            self._writer.delete(self._key(run_id))
+        except redis.RedisError as error:
+            log.warning("events are not dropped", error=str(error))
 
     @staticmethod
     def _key(run_id: uuid.UUID) -> str:

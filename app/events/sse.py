@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 import uuid
@@ -28,7 +29,7 @@ def response(ctx: Context, run_id: uuid.UUID, after: str | None) -> Response:
     if after is not None and not _ID.fullmatch(after):
         raise BadInput(f"Last-Event-ID is {after[:40]!r}: give the id of an event, or leave it out", "Last-Event-ID")
     take_slot(ctx)
-    return stream(ctx, _frames(ctx, run_id, after or FIRST))
+    return stream(ctx, frames(follow(ctx, run_id, after or FIRST), LONGEST_S))
 
 
 def stream(ctx: Context, frames: Iterator[str]) -> Response:
@@ -69,12 +70,14 @@ def _ends(event: Event) -> bool:
     return event.type == kinds.STATE and RunState(event.data["state"]) not in OPEN_RUN_STATES
 
 
-def _frames(ctx: Context, run_id: uuid.UUID, after: str) -> Iterator[str]:
-    # Ends by itself after a while; the browser comes back with Last-Event-ID. Without frames a server never notices
-    # that its client has left, hence the comment lines.
-    ends = time.monotonic() + LONGEST_S
+def frames(events: Iterator[Event | None], longest_s: float = math.inf) -> Iterator[str]:
+    """The events as text. Ends by itself after `longest_s`: a browser then comes back with Last-Event-ID.
+
+    Without frames a server never notices that its client has left, hence a comment for every None.
+    """
+    ends = time.monotonic() + longest_s
     yield "retry: 1000\n\n"
-    for event in follow(ctx, run_id, after):
+    for event in events:
         if event is None:
             yield ": nothing new\n\n"
         else:

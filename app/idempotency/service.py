@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import re
+import uuid
 
 from flask import Flask, Response, g, request
 from sqlalchemy import delete, select, update
@@ -22,6 +24,7 @@ from app.web import context
 
 HEADER = "Idempotency-Key"
 LONGEST = 200
+_FIT = re.compile(rf"[ -~]{{1,{LONGEST}}}")
 KEEP = dt.timedelta(days=1)
 ANSWERED_WITHIN = dt.timedelta(hours=1)  # a process that died leaves its key taken for no longer
 
@@ -56,8 +59,8 @@ def claim(ctx: Context, caller: str, key: str, request_sha256: str) -> Idempoten
     return known
 
 
-def keep(ctx: Context, caller: str, key: str, answer: Response) -> None:
-    """Stores the answer of a claimed key, or frees the key if nothing was done."""
+def keep(ctx: Context, caller: str, key: str, answer: Response, run_id: uuid.UUID | None = None) -> None:
+    """Stores the answer of a claimed key, or frees the key if nothing was done. See `tells_of` for `run_id`."""
     ours = (IdempotencyKey.caller == caller, IdempotencyKey.key == key)
     with ctx.database.session() as session:
         if not 200 <= answer.status_code < 300:
@@ -71,17 +74,23 @@ def keep(ctx: Context, caller: str, key: str, answer: Response) -> None:
                 content_type=answer.content_type,
                 location=answer.headers.get("Location"),
                 body=answer.get_data(),
+                run_id=run_id,
                 expires_at=utcnow() + KEEP,
             )
         )
+
+
+def tells_of(run_id: uuid.UUID) -> None:
+    """Says which run the answer of this request tells of: when that is deleted, the stored answer goes with it."""
+    g.idempotency_run = run_id
 
 
 def _before() -> Response | None:
     key = request.headers.get(HEADER)
     if key is None or request.method != "POST" or not is_api(request.path):
         return None
-    if not 1 <= len(key) <= LONGEST:
-        raise BadInput(f"the key has {len(key)} characters: give 1 to {LONGEST}", HEADER)
+    if not _FIT.fullmatch(key):
+        raise BadInput(f"the key has {len(key)} characters: give 1 to {LONGEST}, printable ASCII only", HEADER)
     if request.accept_mimetypes.best_match([JSON, EVENTS]) == EVENTS:
         raise BadInput(f"a stream cannot be answered twice: send {HEADER} with Accept: {JSON}", HEADER)
     content = b"\n".join((request.full_path.encode(), (request.content_type or "").encode(), request.get_data()))
@@ -96,5 +105,5 @@ def _before() -> Response | None:
 def _after(response: Response) -> Response:
     key = g.pop("idempotency_key", None)
     if key is not None:
-        keep(context(), g.caller.key, key, response)
+        keep(context(), g.caller.key, key, response, g.get("idempotency_run"))
     return response

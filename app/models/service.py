@@ -14,6 +14,15 @@ def list_models() -> list[KnownModel]:
     return list(registry.entries())
 
 
+def cached_references() -> frozenset[str]:
+    """The references under which the models in this process's cache came there."""
+    from decoding import fetch, manifest  # noqa: PLC0415 (slow to import)
+
+    records = (fetch.cache_folder() / "models").glob(f"*/{manifest.FILENAME}")
+    found = (manifest.read(record.parent) for record in records)
+    return frozenset(info.ref for info in found if info is not None)
+
+
 def require_model(reference: str, field: str = "target") -> ModelEntry:
     """The entry a reference resolves to. Raises BadInput with the known keys in its sentence."""
     try:

@@ -8,11 +8,14 @@ from typing import Any
 import structlog
 from flask import Blueprint, Response, request
 from pydantic import ValidationError
+from pydantic_core import from_json
 from werkzeug.exceptions import HTTPException
 
+from app import hangup
 from app.errors import BadInput, BasslineError, NotFound
 from app.events import sse
-from app.models import service as models
+from app.idempotency import service as idempotency
+from app.models import allowed
 from app.openai import service
 from app.openai.schemas import CompletionRequest
 from app.schemas import bad_input
@@ -27,27 +30,31 @@ def completions() -> Response | dict[str, Any]:
     """n samples of a prompt within a budget; server-sent events with `"stream": true`."""
     ctx = context()
     asked = _request()
+    left = hangup.asker(request.environ)
     sse.take_slot(ctx)
     with contextlib.ExitStack() as slot:
         slot.callback(ctx.streams.release)
         run_id = service.submit(ctx, asked)
+        idempotency.tells_of(run_id)
         if not asked.stream:
-            return service.answer(ctx, run_id, asked)
-        answer = sse.stream(ctx, service.frames(ctx, run_id, asked))
+            return service.answer(ctx, run_id, asked, left)
+        answer = sse.stream(ctx, service.frames(ctx, run_id, asked, left))
         slot.pop_all()  # the open stream keeps it
         return answer
 
 
 @bp.get("/models")
 def list_models() -> dict[str, Any]:
-    """The models that can be named."""
-    return {"object": "list", "data": [_model(m.ref) for m in models.list_models()]}
+    """The models that can be named by a key."""
+    return {"object": "list", "data": [_model(ref) for ref in _keys()]}
 
 
 @bp.get("/models/<path:name>")
 def show_model(name: str) -> dict[str, Any]:
-    """One of them. Raises BadInput for an unknown one."""
-    return _model(models.require_model(name).ref)
+    """One of them. Raises NotFound for any other; no file is looked for, as whoever may read may ask."""
+    if name not in _keys():
+        raise NotFound(f"model {name[:60]!r} is not one of {', '.join(_keys())}: GET /v1/models lists them")
+    return _model(name)
 
 
 @bp.route("/<path:rest>", methods=["GET", "POST"])
@@ -75,13 +82,22 @@ def _unforeseen(error: Exception) -> tuple[dict[str, Any], int]:
 
 
 def _request() -> CompletionRequest:
-    body = request.get_json(silent=True)
+    if not request.is_json:
+        raise BadInput("the body is not JSON: send it with Content-Type: application/json")
+    try:
+        body = from_json(request.get_data(), allow_inf_nan=False)  # unlike Python's own it bounds depth and digits
+    except ValueError as fault:
+        raise BadInput(f"the body is not JSON: {fault}") from None
     if not isinstance(body, dict):
-        raise BadInput("the body is not a JSON object: send one with Content-Type: application/json")
+        raise BadInput("the body is not a JSON object: send one, as in {...}")
     try:
         return CompletionRequest.model_validate(body)
     except ValidationError as error:
         raise bad_input(error) from None
+
+
+def _keys() -> list[str]:
+    return [model.ref for model in allowed.registered(context().settings.model_patterns)]
 
 
 def _model(name: str) -> dict[str, Any]:

@@ -3,43 +3,80 @@
 from __future__ import annotations
 
 import secrets
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from app.complete.schemas import MAX_CHARACTERS
+from app.errors import BadInput
 from app.runs.schemas import MAX_BUDGET_S, MAX_N, MAX_TOKENS, DecodingSpec
 from app.schemas import Text
 from evaluation.datasets import Task
 
 MAX_PROMPTS = 128
 MAX_STOPS = 256
-# What other servers do and this one cannot, with the values that ask for nothing.
+# Parameters of OpenAI's API, and of vLLM, SGLang, llama.cpp and others beyond it, that would change the text and are
+# not offered: with the values that ask for nothing, as clients send those unasked.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "echo": (None, False),
-    "best_of": (None, 1),
-    "frequency_penalty": (None, 0),
-    "presence_penalty": (None, 0),
-    "logit_bias": (None, {}),
+    "add_special_tokens": (True,),
+    "allowed_token_ids": ([],),
+    "bad_words": ([],),
+    "best_of": (1,),
+    "echo": (False,),
+    "frequency_penalty": (0,),
+    "ignore_eos": (False,),
+    "include_stop_str_in_output": (False,),
+    "length_penalty": (1,),
+    "logit_bias": ({},),
+    "min_p": (0,),
+    "min_tokens": (0,),
+    "presence_penalty": (0,),
+    "repetition_penalty": (1,),
+    "response_format": ({"type": "text"},),
+    "return_token_ids": (False,),
+    "return_tokens_as_token_ids": (False,),
+    "skip_special_tokens": (True,),
+    "spaces_between_special_tokens": (True,),
+    "stop_token_ids": ([],),
+    "top_k": (0, -1),
+    "typical_p": (1,),
+    "use_beam_search": (False,),
 }
+# These change nothing about the text: who asks, for whose records, in which order.
+IGNORED = frozenset(
+    {
+        "cache_salt",
+        "metadata",
+        "priority",
+        "prompt_cache_key",
+        "request_id",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "user",
+    }
+)
 
 
 OneOrMore = Annotated[tuple[Text, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)]
 
 
 class StreamOptions(BaseModel):
-    """`include_usage`: a last chunk carries the usage."""
+    """`include_usage`: a last chunk carries the usage. The others are OpenAI's and vLLM's own."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     include_usage: bool = False
+    include_obfuscation: bool = False  # padding against listeners, which clients must not rely on
+    continuous_usage_stats: Literal[False] = False
 
 
 class CompletionRequest(BaseModel):
-    """n samples of each prompt. `budget` is the seconds of wall clock for a prompt, queueing not counted.
+    """n samples of each prompt. `budget` is the seconds of wall clock for a prompt, queueing not counted; where it is
+    missing, BASSLINE_COMPLETION_BUDGET_S holds.
 
-    Unknown fields are ignored, as clients send fields of their own; those of OpenAI's that would change the answer
-    and are not honoured are refused. `null` means the default, as there.
+    A field that is not honoured is refused, unless it asks for nothing or changes nothing about the text: figures of a
+    sampling that nobody did would be worse than an error. `null` means the default.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -56,7 +93,7 @@ class CompletionRequest(BaseModel):
     logprobs: int | None = Field(None, ge=0, le=5)
     stream: bool = False
     stream_options: StreamOptions = Field(default_factory=StreamOptions)
-    budget: float = Field(MAX_BUDGET_S, gt=0, le=MAX_BUDGET_S)
+    budget: float | None = Field(None, gt=0, le=MAX_BUDGET_S)
 
     @model_validator(mode="before")
     @classmethod
@@ -65,10 +102,11 @@ class CompletionRequest(BaseModel):
 
     @model_validator(mode="after")
     def _can_be_honoured(self) -> Self:
-        for name, neutral in NEUTRAL.items():
-            given = (self.model_extra or {}).get(name)
-            if given not in neutral and (name, given) != ("best_of", self.n):
-                raise ValueError(f"{name} is not offered here: leave it out")
+        for name, given in (self.model_extra or {}).items():
+            if name in IGNORED or (name, given) == ("best_of", self.n):
+                continue
+            if given not in NEUTRAL.get(name, ()):
+                raise BadInput(f"{name[:60]} is not offered here: leave it out", name)
         if not 1 <= len(self.prompt) <= MAX_PROMPTS:
             raise ValueError(f"prompt holds {len(self.prompt)} prompts: give 1 to {MAX_PROMPTS}")
         for prompt in self.prompt:
@@ -78,12 +116,12 @@ class CompletionRequest(BaseModel):
             raise ValueError(f"stop holds {len(self.stop)} strings: give at most {MAX_STOPS}, none of them empty")
         return self
 
-    def decoding(self) -> DecodingSpec:
-        """How the samples are decoded. Raises ValidationError for what no engine can do."""
+    def decoding(self, usual_budget_s: float) -> DecodingSpec:
+        """How the samples are decoded, by default within `usual_budget_s`. Raises ValidationError."""
         return DecodingSpec(
             target=self.model,
             n=self.n,
-            budget_s=self.budget,
+            budget_s=usual_budget_s if self.budget is None else self.budget,
             temperature=self.temperature,
             top_p=self.top_p,
             seed=self.seed,

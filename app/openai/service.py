@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 import uuid
@@ -14,13 +13,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import selectinload, undefer
 
 from app.complete import service as complete
+from app.complete import waiting
 from app.context import Context
 from app.db import utcnow
-from app.errors import BadInput, BasslineError, Busy, Conflict, NotFound
-from app.events import kinds, sse
+from app.errors import BadInput, BasslineError, Busy, NotFound
+from app.events import kinds
 from app.events.bus import Event
+from app.hangup import Left
 from app.openai.schemas import CompletionRequest
-from app.runs import ending
 from app.runs.models import Run, RunTask
 from app.runs.reaper import LOST
 from app.runs.repository import get_run
@@ -30,23 +30,25 @@ from app.schemas import bad_input
 from app.states import RunState, TaskState
 
 TAKE_UP_S = 120.0
-BEAT_S = 1.0
 NAMES = {"budget_s": "budget", "target": "model"}  # ours -> OpenAI's
 
 
 def submit(ctx: Context, request: CompletionRequest) -> uuid.UUID:
     """Stores the request and rings for it; returns the id of its run. Raises BadInput."""
     try:
-        spec = request.decoding()
+        spec = request.decoding(ctx.settings.completion_budget_s)
         first = next((line.strip() for line in request.prompt[0].splitlines() if line.strip()), "prompt")
         return complete.submit_prompts(ctx, spec, request.tasks(), name=first[:60])
     except ValidationError as error:
         raise bad_input(error) from None
 
 
-def answer(ctx: Context, run_id: uuid.UUID, request: CompletionRequest) -> dict[str, Any]:
-    """The completion object, when every sample is there. Raises Busy, BadInput or BasslineError."""
-    for _ in _follow(ctx, run_id):
+def answer(ctx: Context, run_id: uuid.UUID, request: CompletionRequest, left: Left) -> dict[str, Any]:
+    """The completion object, when every sample is there. `left` says whether the client has hung up.
+
+    Raises Busy, BadInput, ClientLeft or BasslineError.
+    """
+    for _ in _follow(ctx, run_id, left):
         pass
     run, tasks = _ended(ctx, run_id)
     choices = [
@@ -55,13 +57,13 @@ def answer(ctx: Context, run_id: uuid.UUID, request: CompletionRequest) -> dict[
     return {**_head(run, request), "choices": choices, "usage": _usage(tasks), "bassline": _timing(run, tasks)}
 
 
-def frames(ctx: Context, run_id: uuid.UUID, request: CompletionRequest) -> Iterator[str]:
+def frames(ctx: Context, run_id: uuid.UUID, request: CompletionRequest, left: Left) -> Iterator[str]:
     """The same as server-sent events: what is new of each choice, its end, and `[DONE]`; faults as an error object."""
     sent: dict[int, str] = {}
     try:
         with ctx.database.read() as session:
             head = _head(get_run(session, run_id), request)
-        for event in _follow(ctx, run_id):
+        for event in _follow(ctx, run_id, left):
             if event is None:
                 yield ": waiting\n\n"  # without it a server never notices that its client has left
             elif event.type == kinds.TEXT:
@@ -87,9 +89,12 @@ def frames(ctx: Context, run_id: uuid.UUID, request: CompletionRequest) -> Itera
 def error_document(error: BasslineError) -> dict[str, Any]:
     """An error in OpenAI's shape."""
     kind = "invalid_request_error" if status_of(error) < 500 else "server_error"
-    # A list's field is named by its place, a fault of the whole request names its field in its first word.
-    field = (getattr(error, "field", None) or str(error).split(" ", 1)[0]).split(".")[0]
-    param = NAMES.get(field, field if field in CompletionRequest.model_fields else None)
+    field = getattr(error, "field", None)
+    if field is None:  # a fault of the whole request names its field in its first word
+        word = str(error).split(" ", 1)[0]
+        field = word if word in {*CompletionRequest.model_fields, *NAMES} else None
+    # A list's field is named by its place.
+    param = NAMES.get(field, field.split(".")[0]) if field else None
     code = "model_not_found" if status_of(error) == NotFound.status else error.code
     return {"error": {"message": str(error), "type": kind, "param": param, "code": code}}
 
@@ -101,17 +106,13 @@ def status_of(error: BasslineError) -> int:
     return error.status
 
 
-def _follow(ctx: Context, run_id: uuid.UUID) -> Iterator[Event | None]:
-    """The run's events to its end, None every second without one. Whoever stops listening cancels the run."""
+def _follow(ctx: Context, run_id: uuid.UUID, left: Left) -> Iterator[Event | None]:
+    """The run's events to its end, None every second without one. Raises Busy if nobody takes it up."""
     give_up = time.monotonic() + TAKE_UP_S
-    try:
-        for event in sse.follow(ctx, run_id, beat_s=BEAT_S):
-            yield event
-            if event is None and time.monotonic() > give_up and not _taken_up(ctx, run_id):
-                raise Busy(f"no worker took the prompt up within {TAKE_UP_S:g} seconds: try again later")
-    finally:
-        with contextlib.suppress(Conflict, NotFound):  # it has ended
-            ending.cancel(ctx, run_id)
+    for event in waiting.wait(ctx, run_id, left):
+        yield event
+        if event is None and time.monotonic() > give_up and not _taken_up(ctx, run_id):
+            raise Busy(f"no worker took the prompt up within {TAKE_UP_S:g} seconds: try again later")
 
 
 def _taken_up(ctx: Context, run_id: uuid.UUID) -> bool:

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 
 from app.datasets.api import Upload
 from app.errors import Conflict
+from app.idempotency import service as idempotency
 from app.operations import operation
 from app.paging import LONGEST_NUMBER, PageQuery, bad_cursor, cut
 from app.runs import comparing, exporting, importing, repository, service
@@ -84,6 +85,7 @@ class ImportForm(ImportSpec):
 def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
     """Submits a run. Its address is in the header Location."""
     run_id = service.submit(context(), body)
+    idempotency.tells_of(run_id)
     return _document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
 
 
@@ -96,6 +98,7 @@ def import_(form: ImportForm) -> tuple[RunDocument, dict[str, str]]:
     """
     spec = ImportSpec(**form.model_dump(include=set(ImportSpec.model_fields)))
     run_id = importing.submit(context(), spec, form.file.read(), form.file.filename or "file")
+    idempotency.tells_of(run_id)
     return _document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
 
 

@@ -9,14 +9,15 @@ from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Dataset, Task
 from app.db import utcnow
-from app.errors import BadInput, Conflict
+from app.errors import BadInput
+from app.models import allowed
 from app.models.service import require_model
 from app.remote import target as remote
-from app.runs import doorbell, ending, prepare
+from app.runs import deletion, doorbell, ending, prepare
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import DecodingSpec, RunSpec
-from app.states import OPEN_RUN_STATES, RunKind
+from app.states import RunKind
 from decoding.config import parse_drafter
 
 
@@ -31,10 +32,12 @@ def submit(
 ) -> uuid.UUID:
     """Stores a run with a job row per task, then rings. Returns its id.
 
-    Raises BadInput for an unknown model, dataset or task. `command` is how to repeat the run from a shell (made from
-    the specification if empty); `pinned_worker` keeps other workers away. Without `ring` the run waits for the process
-    that has the database, which looks for such runs (reaper.ring_handed_over).
+    Raises BadInput for an unknown model, dataset or task, and for a model it may not name. `command` is how to repeat
+    the run from a shell (made from the specification if empty); `pinned_worker` keeps other workers away. Without
+    `ring` the run waits for the process that has the database, which looks for such runs (reaper.ring_handed_over).
     """
+    if not is_local(pinned_worker, ring):
+        require_allowed(ctx, spec.target, spec.drafter)
     dataset, tasks = check(ctx, spec)
     return submit_tasks(
         ctx,
@@ -73,9 +76,7 @@ def submit_tasks(
     graded: bool = True,
     ring: bool = True,
 ) -> uuid.UUID:
-    """Stores a run over exactly these tasks and rings for it. Raises BadInput for an endpoint it may not name."""
-    if remote.is_remote(spec.target) and pinned_worker is None:
-        remote.require_allowed(spec.target, ctx.settings.remote_endpoints)
+    """Stores a run over exactly these tasks and rings for it. The caller has asked `require_allowed`."""
     now = utcnow()
     run = Run(
         **spec.model_dump(include=set(DecodingSpec.model_fields)),
@@ -102,6 +103,25 @@ def submit_tasks(
     return run.id
 
 
+def is_local(pinned_worker: str | None, ring: bool) -> bool:
+    """Whether a run comes from this machine's command line, whose user may read its files anyway.
+
+    It is worked by the command itself (pinned to it), or handed to the server through the database (without `ring`).
+    """
+    return pinned_worker is not None or not ring
+
+
+def require_allowed(ctx: Context, target: str, drafter: str) -> None:
+    """Raises BadInput for models or endpoints that the operator's settings keep from submitted runs."""
+    if remote.is_remote(target):
+        remote.require_allowed(target, ctx.settings.remote_endpoints)
+        return
+    allowed.require_allowed(target, "target", ctx.settings.model_patterns)
+    draft = parse_drafter(drafter).model
+    if draft is not None:
+        allowed.require_allowed(draft, "drafter", ctx.settings.model_patterns)
+
+
 def require_models(spec: DecodingSpec) -> None:
     """Raises BadInput if the target or the draft model is not one that can be had."""
     if remote.is_remote(spec.target):
@@ -119,25 +139,22 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
 
 
 def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *, ring: bool = True) -> None:
-    """Works what an ended run left undone; `ring` as in submit. Raises NotFound or Conflict."""
+    """Works what an ended run left undone; `ring` as in submit.
+
+    Raises NotFound, Conflict, or BadInput for models it may not name.
+    """
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+    if run.kind is not RunKind.IMPORTED and not is_local(pinned_worker, ring):  # of imports a model's name is only said
+        require_allowed(ctx, run.target, run.drafter)
     ending.reopen(ctx, run_id, pinned_worker, ring=ring)
     if ring:
         doorbell.ring_prepare(run_id)
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:
-    """Removes an ended run with its tasks, its samples and the baseline made for it.
-
-    Raises NotFound, or Conflict while it is open.
-    """
-    with ctx.database.session() as session:
-        run = get_run(session, run_id)
-        if run.state in OPEN_RUN_STATES:
-            raise Conflict(f"the run is {run.state}: cancel it before you delete it")
-        baseline = (run.figures or {}).get("plain_run")
-        for found in (run, session.get(Run, uuid.UUID(baseline)) if baseline else None):
-            if found is not None:
-                session.delete(found)
+    """See deletion.delete."""
+    deletion.delete(ctx, run_id)
 
 
 def default_name(spec: DecodingSpec) -> str:

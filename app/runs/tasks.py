@@ -43,3 +43,12 @@ def reap() -> None:
     from app.runs.reaper import reap as sweep  # noqa: PLC0415
 
     sweep(current())
+
+
+@shared_task(name=queues.SWEEP)
+def sweep() -> None:
+    """Deletes what is kept for a time only."""
+    from app.context import current  # noqa: PLC0415
+    from app.retention import sweep as delete_old  # noqa: PLC0415
+
+    delete_old(current())

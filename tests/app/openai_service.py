@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import openai
-from waitress.server import create_server
 
+from app.commands.serve import http_server
 from app.context import Context
 from app.db import Database
 from app.embedded import Embedded
@@ -24,7 +24,7 @@ MODEL = "smollm2-135m"
 @contextlib.contextmanager
 def client_of(app) -> Iterator[openai.OpenAI]:
     """OpenAI's client on the application, over HTTP."""
-    server = create_server(app, host="127.0.0.1", port=0, threads=16)
+    server = http_server(app, "127.0.0.1", 0)
 
     def run() -> None:
         with contextlib.suppress(OSError):  # waitress knows no other end than a closed socket

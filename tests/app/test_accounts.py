@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import re
 
 import pytest
@@ -10,8 +11,9 @@ from argon2 import PasswordHasher
 from click.testing import CliRunner
 from sqlalchemy import select
 
+from app import retention
 from app.accounts import users
-from app.accounts.models import Token, User
+from app.accounts.models import BrowserSession, Token, User
 from app.accounts.service import LOCAL, create_token, list_tokens, revoke_token
 from app.celery_app import configure
 from app.cli import cli
@@ -116,6 +118,63 @@ def test_a_person_signs_in_sees_the_pages_and_signs_out(client, ctx):
     assert client.get("/runs").status_code == 302
 
 
+def stolen(guarded, client):
+    """Another browser with a copy of the client's cookie."""
+    thief = create_app(guarded).test_client()
+    thief.application.secret_key = client.application.secret_key
+    thief.set_cookie("session", client.get_cookie("session").value)
+    return thief
+
+
+def test_a_copy_of_the_cookie_is_worth_nothing_once_its_owner_has_signed_out(client, guarded, ctx):
+    users.create_user(ctx, "ada", PASSWORD, Scope.ADMIN)
+    elsewhere = create_app(guarded).test_client()
+    sign_in(elsewhere)
+    sign_in(client)
+    thief = stolen(guarded, client)
+    assert thief.get("/api/v1/runs").status_code == 200
+    client.post("/logout", data=form_of(client.get("/tokens")))
+    assert thief.get("/api/v1/runs").status_code == 401
+    assert thief.get("/runs").status_code == 302
+    assert elsewhere.get("/runs").status_code == 200  # signing out is of one browser
+
+
+@pytest.mark.parametrize("end", ["password", "delete", "sign in again"])
+def test_so_it_is_after_a_new_password_a_new_sign_in_or_with_the_user(client, guarded, ctx, end):
+    users.create_user(ctx, "ada", PASSWORD, Scope.ADMIN)
+    sign_in(client)
+    thief = stolen(guarded, client)
+    assert thief.get("/api/v1/runs").status_code == 200
+    if end == "password":
+        users.set_password(ctx, "ada", PASSWORD + "!")
+    elif end == "delete":
+        users.delete_user(ctx, "ada")
+    else:
+        sign_in(client)
+    assert thief.get("/api/v1/runs").status_code == 401
+
+
+def test_a_session_ends_after_its_time_and_its_row_is_swept(client, ctx, monkeypatch):
+    users.create_user(ctx, "ada", PASSWORD, Scope.ADMIN)
+    sign_in(client)
+    later = users.utcnow() + users.SESSION_LIFETIME
+    monkeypatch.setattr(users, "utcnow", lambda: later)
+    assert client.get("/api/v1/runs").status_code == 401
+    monkeypatch.setattr(retention, "utcnow", lambda: later + dt.timedelta(seconds=1))
+    retention.sweep(ctx)
+    with ctx.database.read() as session:
+        assert session.scalars(select(BrowserSession)).all() == []
+
+
+def test_a_cookie_from_before_sessions_were_stored_signs_nobody_in(client, ctx):
+    users.create_user(ctx, "ada", PASSWORD, Scope.ADMIN)
+    with ctx.database.read() as session:
+        user = session.scalars(select(User)).one()
+    with client.session_transaction() as cookie:
+        cookie["user"], cookie["since"] = str(user.id), users.utcnow().timestamp()
+    assert client.get("/runs").status_code == 302
+
+
 def test_the_cookie_is_secure_when_the_browser_came_over_https(guarded):
     behind = dataclasses.replace(guarded, settings=guarded.settings.model_copy(update={"proxies": 1}))
     users.create_user(guarded, "ada", PASSWORD, Scope.READ)
@@ -137,7 +196,9 @@ def test_a_wrong_name_and_a_wrong_password_are_answered_alike(client, ctx, name,
     assert client.get("/runs").status_code == 302
 
 
-@pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:x"])
+@pytest.mark.parametrize(
+    "target", ["https://evil.example/", "////evil.example/a", "/\\evil.example", "/\t/evil.example"]
+)
 def test_signing_in_never_leads_to_another_site(client, ctx, target):
     users.create_user(ctx, "ada", PASSWORD, Scope.READ)
     assert sign_in(client, target=target).location == "/"

@@ -10,6 +10,7 @@ import openai
 import pytest
 
 from app.celery_app import configure
+from app.complete import waiting
 from app.factory import create_app
 from app.openai import service
 from app.runs.models import Run
@@ -91,7 +92,7 @@ def test_a_stream_adds_up_to_the_answer(client):
 
 
 def test_a_client_that_leaves_its_stream_cancels_the_work(served, client, engine, monkeypatch):
-    monkeypatch.setattr(service, "BEAT_S", 0.05)
+    monkeypatch.setattr(waiting, "BEAT_S", 0.05)
     engine.hold = threading.Event()
     stream = client.completions.create(model=MODEL, prompt=PROMPT, stream=True)
     assert engine.started.wait(10)
@@ -103,7 +104,7 @@ def test_a_client_that_leaves_its_stream_cancels_the_work(served, client, engine
 
 
 def test_a_prompt_that_nobody_takes_up_is_refused_and_forgotten(ctx, monkeypatch):
-    monkeypatch.setattr(service, "BEAT_S", 0.01)
+    monkeypatch.setattr(waiting, "BEAT_S", 0.01)
     monkeypatch.setattr(service, "TAKE_UP_S", 0.1)
     configure(ctx.settings, in_process=True)  # and no worker
     with client_of(create_app(ctx)) as client:
@@ -138,7 +139,7 @@ def test_models_are_listed_and_shown(client):
         ({"n": 0}, openai.BadRequestError, "n"),
         ({"prompt": []}, openai.BadRequestError, "prompt"),
         ({"prompt": [1, 2, 3]}, openai.BadRequestError, "prompt"),
-        ({"echo": True}, openai.BadRequestError, None),
+        ({"echo": True}, openai.BadRequestError, "echo"),
         ({"extra_body": {"budget": -1}}, openai.BadRequestError, "budget"),
         ({"prompt": "x" * 5000}, openai.BadRequestError, "prompt"),  # longer than the model can look at
     ],
@@ -148,6 +149,66 @@ def test_errors_have_openais_shape_and_say_what_to_do(client, asked, kind, param
         client.completions.create(**{"model": MODEL, "prompt": PROMPT, **asked})
     assert refused.value.param == param
     assert len(refused.value.body["message"]) > 20
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("top_k", 40),
+        ("min_p", 0.05),
+        ("repetition_penalty", 1.1),
+        ("presence_penalty", 0.5),
+        ("frequency_penalty", -0.5),
+        ("logit_bias", {"50256": -100}),
+        ("echo", True),
+        ("best_of", 5),
+        ("length_penalty", 0.8),
+        ("use_beam_search", True),
+        ("min_tokens", 8),
+        ("ignore_eos", True),
+        ("stop_token_ids", [2]),
+        ("bad_words", ["x"]),
+        ("include_stop_str_in_output", True),
+        ("skip_special_tokens", False),
+        ("allowed_token_ids", [1]),
+        ("truncate_prompt_tokens", 5),
+        ("prompt_logprobs", 1),
+        ("guided_regex", "a+"),
+        ("structured_outputs", {"regex": "a+"}),
+        ("response_format", {"type": "json_object"}),
+        ("typical_p", 0.9),
+        ("mirostat", 2),
+        ("dry_multiplier", 0.8),
+        ("top_a", 0.2),
+        ("max_completion_tokens", 5),
+        ("a_parameter_of_tomorrow", 1),
+        ("stream_options", {"continuous_usage_stats": True}),
+    ],
+)
+def test_what_would_change_the_text_and_is_not_honoured_is_refused_by_name(client, name, value):
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.completions.create(model=MODEL, prompt=PROMPT, extra_body={name: value})
+    assert refused.value.param == name
+    assert name in refused.value.body["message"]
+
+
+def test_what_asks_for_nothing_or_changes_no_text_is_taken(client):
+    answer = client.completions.create(
+        model=MODEL, prompt=PROMPT, n=2, best_of=2, echo=False, frequency_penalty=0.0, presence_penalty=0, user="ada",
+        logit_bias={}, extra_body={
+            "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "length_penalty": 1.0, "use_beam_search": False,
+            "min_tokens": 0, "ignore_eos": False, "stop_token_ids": [], "skip_special_tokens": True, "bad_words": [],
+            "spaces_between_special_tokens": True, "add_special_tokens": True, "response_format": {"type": "text"},
+            "guided_json": None, "truncate_prompt_tokens": None, "priority": 3, "metadata": {"a": "b"},
+        },
+    )  # fmt: skip
+    assert [choice.text for choice in answer.choices] == [RIGHT, WRONG]
+
+
+def test_a_request_without_a_budget_takes_the_services_usual_one(client, engine):
+    client.completions.create(model=MODEL, prompt=PROMPT)
+    client.completions.create(model=MODEL, prompt=PROMPT, extra_body={"budget": 600})
+    assert [request.budget_s for request in engine.requests] == [60.0, 600.0]
 
 
 def test_what_is_not_offered_says_so(client):

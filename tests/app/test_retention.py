@@ -1,0 +1,133 @@
+"""What is deleted is gone from every table and stream; completions, answers and sessions end in their time."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import uuid
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+
+from app import retention
+from app.celery_app import celery_app, configure
+from app.complete import service as complete
+from app.complete.schemas import CompleteSpec
+from app.db import utcnow
+from app.embedded import Embedded
+from app.events.bus import FIRST
+from app.factory import create_app
+from app.idempotency.models import IdempotencyKey
+from app.runs import deletion, ending
+from app.runs.models import Run
+from app.tables import metadata
+from tests.fakes import RIGHT
+
+SECRET = "def the_secret_function(a, b):\n"
+OURS = ("/api/v1/complete", {"target": "smollm2-135m", "prompt": SECRET, "n": 2, "test": "assert 1"})
+OPENAIS = ("/v1/completions", {"model": "smollm2-135m", "prompt": SECRET, "n": 2})
+
+
+def everything(ctx) -> str:
+    """All that the database holds, as text."""
+    with ctx.database.read() as session:
+        return str([session.execute(select(table)).all() for table in metadata.sorted_tables])
+
+
+def completions(ctx) -> list[uuid.UUID]:
+    with ctx.database.read() as session:
+        return list(session.scalars(select(Run.id).order_by(Run.id)))
+
+
+@pytest.fixture
+def client(ctx):
+    configure(ctx.settings, in_process=True)
+    return create_app(ctx).test_client()
+
+
+@pytest.mark.parametrize(("path", "body"), [OURS, OPENAIS], ids=["ours", "openais"])
+def test_nothing_is_left_of_a_completion_that_is_deleted(ctx, client, path, body):
+    with Embedded(ctx, "test"):
+        key = {"Idempotency-Key": "once"}
+        first = client.post(path, json=body, headers=key)
+        assert client.post(path, json=body, headers=key).json == first.json
+        assert SECRET.split("(", maxsplit=1)[0] in everything(ctx)
+        assert RIGHT.strip() in everything(ctx)
+        (run_id,) = completions(ctx)
+        assert client.delete(f"/api/v1/runs/{run_id}").status_code == 204
+    left = everything(ctx)
+    assert "the_secret" not in left
+    assert RIGHT.strip() not in left
+    assert ctx.bus.read(run_id, FIRST, 0) == []
+
+
+def test_a_prompt_that_two_completions_share_goes_with_the_second(ctx, client):
+    spec = CompleteSpec(**OURS[1])
+    ids = [complete.submit(ctx, spec) for _ in range(2)]
+    for run_id, left in zip(ids, (True, False), strict=True):
+        ending.cancel(ctx, run_id)
+        ending.close_if_done(ctx, run_id)
+        deletion.delete(ctx, run_id)
+        assert ("the_secret" in everything(ctx)) is left
+
+
+def test_a_prompt_deleted_while_it_is_asked_again_is_stored_again(ctx, client, monkeypatch):
+    spec = CompleteSpec(**OURS[1])
+    done = complete.submit_tasks
+    tried = []
+
+    def late(*given, **named):
+        if not tried:
+            tried.append(1)
+            raise IntegrityError("", {}, Exception("its dataset has just been deleted"))
+        return done(*given, **named)
+
+    monkeypatch.setattr(complete, "submit_tasks", late)
+    assert complete.submit(ctx, spec) in completions(ctx)
+
+
+def test_old_completions_are_swept_and_others_stay(ctx, client, spec):
+    from app.runs import service
+
+    configured = dataclasses.replace(ctx, settings=ctx.settings.model_copy(update={"completion_days": 2.0}))
+    old, new, open_ = (complete.submit(ctx, CompleteSpec(**OURS[1])) for _ in range(3))
+    run = service.submit(ctx, spec())
+    for run_id in (old, new, run):
+        ending.cancel(ctx, run_id)
+    with ctx.database.session() as session:
+        for run_id in (old, open_, run):
+            row = session.get_one(Run, run_id)
+            row.created_at = utcnow() - dt.timedelta(days=3)
+            row.finished_at = row.finished_at and row.created_at
+    retention.sweep(dataclasses.replace(ctx, settings=ctx.settings.model_copy(update={"completion_days": 0.0})))
+    assert len(completions(ctx)) == 4
+    retention.sweep(configured)
+    assert completions(ctx) == [new, open_, run]
+
+
+def test_answers_and_prompts_that_nothing_needs_any_more_are_swept(ctx, client):
+    client.post("/api/v1/datasets", headers={"Idempotency-Key": "k"})  # a failure keeps nothing
+    run_id = complete.submit(ctx, CompleteSpec(**OURS[1]))
+    ending.cancel(ctx, run_id)
+    with ctx.database.session() as session:
+        session.add(
+            IdempotencyKey(
+                caller="me", key="k", request_sha256="0", body=b"the_secret", expires_at=utcnow() - dt.timedelta(days=1)
+            )
+        )
+        run = session.get_one(Run, run_id)
+        run.dataset.created_at = utcnow() - dt.timedelta(days=1)
+        session.delete(run)  # as earlier versions did
+    assert "the_secret" in everything(ctx)
+    retention.sweep(ctx)
+    assert "the_secret" not in everything(ctx)
+
+
+def test_beat_and_the_embedded_form_sweep(ctx, client, monkeypatch):
+    assert {entry["task"] for entry in celery_app.conf.beat_schedule.values()} == {"runs.reap", "retention.sweep"}
+    swept = []
+    monkeypatch.setattr(retention, "sweep", swept.append)
+    with Embedded(ctx, "test"):
+        pass
+    assert swept == [ctx]

@@ -1,0 +1,165 @@
+"""Clients that hang up on a completion, on both servers: the work ends, and whoever comes next is answered."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from app import engines, migrate
+from app.celery_app import configure
+from app.commands.serve import http_server
+from app.context import Context
+from app.db import Database
+from app.embedded import Embedded
+from app.events.bus import MemoryBus, RedisBus
+from app.factory import create_app
+from app.runs.decode import decode_task
+from app.runs.models import Run
+from app.runs.repository import list_runs, tasks_with_samples
+from app.settings import Settings
+from app.states import OPEN_RUN_STATES, RunKind, RunState
+from tests.fakes import RIGHT, FakeEngine
+from tests.integration.servers import free_port
+from tests.integration.waiting import wait_for
+
+PATIENCE_S = 120  # everything here takes a second or two on an idle machine
+OURS = ("/api/v1/complete", {"target": "smollm2-135m", "prompt": "def add(a, b):\n", "n": 2, "budget_s": 60})
+OPENAIS = ("/v1/completions", {"model": "smollm2-135m", "prompt": "def add(a, b):\n", "n": 2, "budget": 60})
+STREAM = {"Accept": "text/event-stream"}
+ASKED = {
+    "json": (*OURS, {}),
+    "stream": (*OURS, STREAM),
+    "openai-json": (*OPENAIS, {}),
+    "openai-stream": (OPENAIS[0], {**OPENAIS[1], "stream": True}, {}),
+}
+
+
+class Service:
+    """A service on a port; `work` answers one waiting completion, as a worker would."""
+
+    def __init__(self, ctx: Context, port: int, work: Callable[[], None]) -> None:
+        self.ctx, self.port, self.work = ctx, port, work
+
+    def ask(self, name: str) -> http.client.HTTPConnection:
+        path, body, headers = ASKED[name]
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        client.request("POST", path, json.dumps(body), {"Content-Type": "application/json", **headers})
+        return client
+
+    def runs(self) -> list[Run]:
+        with self.ctx.database.read() as session:
+            return list(list_runs(session, kinds=(RunKind.COMPLETE,)))
+
+
+@pytest.fixture
+def waitress(tmp_path: Path) -> Iterator[Service]:
+    """The embedded form: its engine holds every prompt until it is told to go on or to stop."""
+    engines.drop()
+    engine = FakeEngine(hold=threading.Event())
+    settings = Settings(_env_file=None, data_dir=tmp_path)
+    ctx = Context(settings, Database(settings.database), MemoryBus(), load_engine=lambda config, on_progress: engine)
+    with Embedded(ctx, "test"):
+        server = http_server(create_app(ctx), "127.0.0.1", 0)
+
+        def run() -> None:
+            with contextlib.suppress(OSError):  # waitress knows no other end than a closed socket
+                server.run()
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        yield Service(ctx, server.effective_port, engine.hold.set)
+        engine.hold.set()
+        server.close()
+        thread.join(10)
+    ctx.database.dispose()
+
+
+@pytest.fixture
+def gunicorn(tmp_path: Path, redis_url: str) -> Iterator[Service]:
+    """`bassline web` as a process of its own, without workers: this process decodes when it is told to."""
+    engines.drop()
+    engine = FakeEngine()
+    settings = Settings(_env_file=None, data_dir=tmp_path, broker_url=redis_url, secret_key="test")
+    bus = RedisBus(redis_url)
+    ctx = Context(settings, Database(settings.database), bus, load_engine=lambda config, on_progress: engine)
+    migrate.upgrade(ctx.database)
+    configure(settings)
+    port = free_port()
+    environment = os.environ | {
+        "BASSLINE_DATA_DIR": str(tmp_path),
+        "BASSLINE_BROKER_URL": redis_url,
+        "BASSLINE_SECRET_KEY": "test",
+    }
+    words = [sys.executable, "-m", "app.cli", "web", "--port", str(port), "--workers", "1"]
+    with (tmp_path / "web.log").open("w") as log:
+        process = subprocess.Popen(words, env=environment, stdout=log, stderr=log, start_new_session=True)
+
+    def answers() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    def work() -> None:
+        open_runs = [run for run in service.runs() if run.state in OPEN_RUN_STATES]
+        with ctx.database.read() as session:
+            jobs = [task.id for run in open_runs for task in tasks_with_samples(session, run.id)]
+        for job in jobs:
+            decode_task(ctx, job)
+
+    service = Service(ctx, port, work)
+    try:
+        wait_for(answers, PATIENCE_S)
+        yield service
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        ctx.database.dispose()
+
+
+@pytest.mark.parametrize("server", ["waitress", "gunicorn"])
+def test_as_many_as_may_wait_hang_up_and_the_next_one_is_answered(request, server):
+    service: Service = request.getfixturevalue(server)
+    most = service.ctx.settings.max_streams
+    clients = [service.ask(name) for _ in range(most // len(ASKED)) for name in ASKED]
+    wait_for(lambda: len(service.runs()) == most, PATIENCE_S)
+    for client in clients:
+        client.close()
+    wait_for(lambda: {run.state for run in service.runs()} == {RunState.CANCELLED}, PATIENCE_S)
+    for ninth in ("json", "openai-json"):
+        service_answers(service, ninth)
+
+
+def service_answers(service: Service, name: str) -> None:
+    before = len(service.runs())
+
+    def asked() -> bool:
+        # A slot is given back a moment after its run has been cancelled.
+        clients.append(service.ask(name))
+        wait_for(lambda: len(service.runs()) > before or refused(clients[-1]), PATIENCE_S)
+        return len(service.runs()) > before
+
+    clients: list[http.client.HTTPConnection] = []
+    wait_for(asked, PATIENCE_S)
+    service.work()
+    answer = clients[-1].getresponse()
+    document = json.load(answer)
+    assert answer.status == 200
+    texts = [c.get("text", c.get("raw")) for c in document.get("choices", document.get("samples"))]
+    assert texts[0] == RIGHT
+
+
+def refused(client: http.client.HTTPConnection) -> bool:
+    """Whether an answer is there already, which can only be a refusal."""
+
+    return bool(select.select([client.sock], [], [], 0)[0])

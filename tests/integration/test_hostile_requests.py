@@ -1,0 +1,183 @@
+"""Whatever texts, numbers and depths a request holds: on either database no address answers with a fault of ours."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import pytest
+
+from app.accounts.service import create_token
+from app.celery_app import configure
+from app.complete import waiting
+from app.complete.schemas import CompleteSpec
+from app.errors import BadInput
+from app.factory import create_app
+from app.openai.schemas import CompletionRequest
+from app.operations import OPERATION
+from app.runs.schemas import RunSpec
+from app.samples.models import Sample
+from app.states import Scope
+from tests.fakes import RIGHT
+
+ID = "01900000-0000-7000-8000-000000000000"
+HOSTILE_PARTS = (
+    "%00",
+    "a%00b",
+    "%ED%A0%80",
+    "%F0%9F",
+    "%ff",
+    "%20",
+    "x" * 3000,
+    "-1",
+    "9" * 40,
+    "%0d%0a",
+    "..%2f..",
+    "¾",
+)
+HOSTILE_TEXTS = (
+    "\0",
+    "a\0b",
+    "\ud800",
+    "a\udfffb",
+    "\ud83d\ude00",
+    "\x1b[31m",
+    "\u202e",
+    "x" * 5000,
+    "",
+    " ",
+    "9" * 400,
+)
+ROW = {
+    "task_id": "add/0",
+    "prompt": "def add(a, b):\n",
+    "entry_point": "add",
+    "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n",
+    "canonical_solution": RIGHT,
+}
+DEEP = ("[" * 1_000_000, '{"a":' * 600_000, "[" * 500_000 + "]" * 500_000, '{"prompt":' + "[" * 400_000)
+
+
+@pytest.fixture
+def app(ctx):
+    configure(ctx.settings, in_process=True)
+    ctx.settings = ctx.settings.model_copy(update={"rate_limit": ""})
+    return create_app(ctx)
+
+
+@pytest.fixture
+def client(app):
+    return app.test_client()
+
+
+def fine(answer) -> None:
+    status, text = answer.status_code, b"" if answer.is_streamed else answer.data[:300]
+    answer.close()  # a stream of a completion that was accepted
+    assert status < 500, (answer.request.method, answer.request.path[:80], status, text)
+
+
+def addresses(app):
+    """(rule, method, address with every part hostile)."""
+    for rule in app.url_map.iter_rules():
+        if rule.endpoint in ("static", "health.ready"):
+            continue
+        parts = HOSTILE_PARTS if re.search(r"<(path|int|string|\w+>)", rule.rule.replace("<uuid:", "")) else ("x",)
+        for part in parts:
+            path = re.sub(
+                r"<(?:path:)?\w+>", part, re.sub(r"<int:\w+>", "9" * 30, re.sub(r"<uuid:\w+>", ID, rule.rule))
+            )
+            for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
+                yield rule, method, path
+
+
+def test_no_part_of_an_address_makes_a_fault(app, client):
+    for _, method, path in addresses(app):
+        fine(client.open(path, method=method))
+
+
+def test_no_query_makes_a_fault(app, client):
+    of_pages = ["before", "budget", "dataset", "like", "show", "sort", "state", "tab", "target", "task", "a", "b"]
+    for rule in app.url_map.iter_rules():
+        if "GET" not in rule.methods or rule.endpoint in ("static", "health.ready") or rule.rule.endswith("/events"):
+            continue
+        path = re.sub(r"<[^>]+>", ID, rule.rule)
+        declared = getattr(app.view_functions[rule.endpoint], OPERATION, None)
+        if declared is None and rule.rule.startswith(("/api/", "/v1/")):
+            continue  # it takes none
+        names = (list(declared.query.model_fields) if declared.query else []) if declared else of_pages
+        fine(client.get(f"{path}?a%00=b"))
+        fine(client.get(f"{path}?{'&'.join(f'{name}=%00' for name in names)}"))
+        for part in ("%ED%A0%80", "9" * 400):
+            for name in names:
+                fine(client.get(f"{path}?{name}={part}"))
+
+
+@pytest.mark.parametrize("path", ["/api/v1/runs", "/api/v1/complete", "/v1/completions"])
+def test_no_depth_of_json_makes_a_fault(client, path):
+    for body in DEEP:
+        answer = client.post(path, data=body, content_type="application/json")
+        assert answer.status_code in (400, 422), answer.data[:200]
+
+
+@pytest.mark.parametrize(
+    ("path", "model", "base"),
+    [
+        ("/api/v1/runs", RunSpec, {"target": "smollm2-135m", "limit": 1}),
+        ("/api/v1/complete", CompleteSpec, {"target": "smollm2-135m", "prompt": "x"}),
+        ("/v1/completions", CompletionRequest, {"model": "smollm2-135m", "prompt": "x", "stream": True}),
+    ],
+)
+def test_no_value_of_a_json_field_makes_a_fault(client, monkeypatch, path, model, base):
+    monkeypatch.setattr(waiting, "BEAT_S", 0.01)  # what is accepted waits for workers that are not there
+    values = [*HOSTILE_TEXTS, ["\0"], ["\ud800"], 10**400, -1, 2**63, float("nan"), {}, [[]], None, True]
+    headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
+    for name in {*model.model_fields, "unknown\0", "\ud800"} - {"stream"}:  # without it a client waits for an answer
+        for value in values:
+            fine(client.post(path, data=json.dumps(base | {name: value}), headers=headers))
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("/runs/new", RunSpec.model_fields),
+        ("/complete", CompleteSpec.model_fields),
+        ("/tokens", ["name", "scope"]),
+        ("/login", ["name", "password", "next"]),
+    ],
+)
+def test_no_form_makes_a_fault(client, path, names):
+    word = re.search(r'name="csrf_token" value="([^"]+)"', client.get("/runs/new").get_data(as_text=True))[1]
+    for name in names:
+        for part in ("%00", "%ED%A0%80", "9" * 400):
+            typed = f"csrf_token={word}&{name}={part}"
+            fine(client.post(path, data=typed, content_type="application/x-www-form-urlencoded"))
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udc00", "\0"])
+def test_a_dataset_with_such_a_text_is_refused_by_field(client, text):
+    for name in [*ROW, "suffix", "stop"]:
+        value = [text] if name == "stop" else ROW.get(name, "") + text
+        for row in (ROW | {name: value}, {**ROW, "canonical_solution": "", "suffix": "\n", name: value}):
+            file = (io.BytesIO(json.dumps(row).encode()), "mine.jsonl")
+            answer = client.post("/api/v1/datasets", data={"file": file})
+            assert answer.status_code == 422, (name, answer.data)
+            assert re.search("|".join([*ROW, "suffix", "stop"]), answer.json["detail"])
+    for content in DEEP:
+        answer = client.post("/api/v1/datasets", data={"file": (io.BytesIO(content.encode()), "deep.jsonl")})
+        assert answer.status_code == 422
+
+
+def test_names_of_files_headers_and_tokens_are_no_way_in_either(ctx, client):
+    for name in ("a\0b", "\ud800", "", "x" * 300, "\x1b[1m"):
+        data = {"file": (io.BytesIO(json.dumps(ROW).encode()), "f.jsonl"), "name": name.encode("utf-8", "replace")}
+        fine(client.post("/api/v1/datasets", data=data))
+        with pytest.raises(BadInput):
+            create_token(ctx, name if name != "\x1b[1m" else "", Scope.READ)
+    for key in ("\xff", "a\0", " " * 300, "é"):
+        fine(client.post("/api/v1/runs", json={}, headers={"Idempotency-Key": key}))
+
+
+def test_what_a_model_or_another_server_wrote_is_stored_with_a_stand_in(ctx, client):
+    column = Sample.__table__.c.raw.type
+    assert column.process_bind_param("a\ud800b\0\U0001f600\ud83d\ude00", None) == "a\ufffdb\u2400\U0001f600\U0001f600"
