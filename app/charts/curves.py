@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from app.charts.axes import Axes, nice_top, table_budgets, time_range
-from app.charts.parts import Chart, Label, Path, apart, frame, series_css, shortened
+from app.charts.parts import LINE, Chart, Label, Path, frame, placed, series_css, shortened
 from app.units import percent, points, seconds
+
+FEW = 4  # curves whose labels can all stand, if need be some lines away from their ends
 
 
 @dataclass(frozen=True)
 class Curve:
     """Quality of one run as a function of the budget: a step function, `values[i]` at `budgets[i]` seconds.
 
-    `kind` is `first` (solid) or `all` (dashed). `low` and `high` bound the interval where there is one.
+    `kind` is `first` (solid) or `all` (dashed). `low` and `high` bound the interval where there is one. `key` names
+    whose curve it is.
     """
 
     label: str
@@ -24,6 +27,7 @@ class Curve:
     kind: str = "first"
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
+    key: str = ""
 
     @property
     def css(self) -> str:
@@ -69,12 +73,14 @@ def pass_curves(
             xs = [axes.x(b) for b in curve.budgets]
             if curve.low is not None and curve.high is not None:
                 drawing.bands.append(Path(axes.area(xs, curve.low, curve.high), f"band {curve.css}"))
-            drawing.lines.append(Path(axes.steps(xs, curve.values), f"curve {curve.kind} {curve.css}"))
-            ends.append(Label(xs[-1] + 8, axes.y(curve.values[-1]), curve.label, curve.css))
+            drawing.lines.append(Path(axes.steps(xs, curve.values), f"curve {curve.kind} {curve.css}", curve.key))
+            ends.append(Label(xs[-1] + 8, axes.y(curve.values[-1]), curve.label, curve.css, key=curve.key))
         # On a phone long names go to the key below the chart.
         if drawing.name == "wide" or all(len(c.label) <= 10 for c in curves):
-            room = 20 if drawing.name == "wide" else 10
-            drawing.labels = apart([shortened(label, room) for label in ends], drawing.top, drawing.bottom)
+            room = 24 if drawing.name == "wide" else 10
+            short = [shortened(label, room) for label in ends]
+            reach = LINE if len(curves) > FEW else 3 * LINE
+            drawing.labels = placed(short, drawing.top, drawing.bottom, reach)
         drawing.cursor = None if budget is None else axes.inside(budget)
         drawing.marks = [Label(axes.x(at), drawing.top - 6, text, "") for at, text in marks if low <= at <= high]
         drawings.append(drawing)
@@ -90,7 +96,7 @@ def pass_curves(
         top=top,
         table_head=("Budget", *(c.label for c in curves)),
         table=[(seconds(b), *(percent(c.at(b)) for c in curves)) for b in table_budgets(low, high)],
-        keys=[(c.label, c.css) for c in curves],
+        keys=[(c.label, c.css, c.key) for c in curves],
     )
 
 

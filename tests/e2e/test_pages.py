@@ -144,6 +144,37 @@ def test_columns_are_chosen_at_once_and_kept_in_the_address(site, page):
     assert not heads.filter(has_text="Ranking loss").is_visible()
 
 
+def test_escape_closes_the_columns_and_gives_the_focus_back(site, page):
+    page.goto(site.url)
+    page.get_by_text("Columns", exact=True).first.click()
+    page.get_by_label("tokens/s").focus()
+    page.keyboard.press("Escape")
+    assert not page.get_by_label("tokens/s").is_visible()
+    assert page.evaluate("document.activeElement.textContent") == "Columns"
+    page.keyboard.press("Enter")
+    assert page.get_by_label("tokens/s").is_visible()
+    page.get_by_role("heading", name="Leaderboard").click()
+    assert not page.get_by_label("tokens/s").is_visible()
+
+
+def test_pointing_at_a_row_brings_out_its_curve(site, page):
+    page.goto(site.url)
+    row = page.locator("table.board").first.locator("tbody tr").first
+    row.hover()
+    curve = page.locator(f"svg.wide path[data-curve='{row.get_attribute('data-run')}']")
+    assert "lit" in curve.get_attribute("class")
+    assert page.locator("svg.wide path.lit").count() == 1
+
+
+def test_columns_that_do_not_fit_scroll_beside_the_name_of_the_run(site, page):
+    page.set_viewport_size({"width": 1024, "height": 900})
+    page.goto(site.url)
+    name = page.locator("table.board").first.locator("tbody th").first
+    page.locator("table.board").first.evaluate("table => table.parentNode.scrollTo(400, 0)")
+    assert name.bounding_box()["x"] >= 0
+    assert "linear-gradient" in page.evaluate("getComputedStyle(document.querySelector('.scroll')).backgroundImage")
+
+
 def test_two_hundred_rows_are_recomputed_at_once(site, page, record_property):
     page.goto(site.url)
     took, shown = page.evaluate("""() => {

@@ -54,9 +54,9 @@ def test_a_fresh_installation_shows_every_page(world):
 @pytest.mark.parametrize(
     ("path", "advice"),
     [
-        ("/", "bassline eval --target"),
-        ("/runs", "bassline eval --target"),
-        ("/compare", "bassline eval --target"),
+        ("/", "New run"),
+        ("/runs", "New run"),
+        ("/compare", "New run"),
         ("/workers", "bassline serve"),
         ("/datasets", "bassline datasets import"),
     ],
