@@ -21,7 +21,8 @@ from app.runs import repository, service
 from app.runs.forms import as_form, parse_form
 from app.runs.models import Run, RunTask
 from app.runs.schemas import PROMPT_MODES, RunSpec
-from app.states import OPEN_RUN_STATES, RunState, TaskState
+from app.runs.standing import coverage, standing, untouched
+from app.states import OPEN_RUN_STATES, RunState
 from app.web import context, session
 from decoding.config import ACCEPTANCES, DEVICES, DTYPES
 
@@ -29,7 +30,6 @@ bp = Blueprint("runs", __name__)
 
 PAGE_SIZE = 50
 TABS = {"curve": "Curve", "tasks": "Tasks", "failures": "Failures", "timing": "Timing", "config": "Config"}
-UNDONE = (TaskState.FAILED, TaskState.CANCELLED, TaskState.SKIPPED, TaskState.QUEUED)
 
 
 @bp.get("/runs")
@@ -43,6 +43,7 @@ def index() -> str:
     return render_template(
         "runs/index.html",
         runs=runs[:PAGE_SIZE],
+        waiting=untouched(session(), runs),
         older=older,
         state=state,
         states=list(RunState),
@@ -63,16 +64,20 @@ def show(run_id: uuid.UUID) -> str:
     groups = shown.failures(tasks)
     counts = {"tasks": run.n_tasks, "failures": sum(g.samples for g in groups)}
     data = _tab(tab, run, tasks, figures, groups)
+    progress = repository.progress(session(), run)
+    covered = coverage(run, tasks, figures)
     return render_template(
         f"runs/{tab}.html",
         run=run,
         run_open=run.state in OPEN_RUN_STATES,
-        progress=repository.progress(session(), run),
+        progress=progress,
+        standing=standing(session(), context().bus, run, progress),
+        covered=covered,
         tab=tab,
         tabs=[(key, label, counts.get(key)) for key, label in TABS.items()],
         figures=figures,
         device=shown.device(run),
-        resumable=run.state not in OPEN_RUN_STATES and any(t.state in UNDONE for t in tasks),
+        resumable=run.state not in OPEN_RUN_STATES and covered.left > 0,
         **data,
     )
 

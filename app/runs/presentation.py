@@ -210,6 +210,10 @@ def scores(run: Run, figures: dict[str, Any], n_tasks: int) -> list[Score]:
         )
     if (length := figures.get("mean_acceptance_length")) is not None:
         cards.append(Score("Accepted length", decimal(length), "tokens", "per sample and round"))
+    if (gain := figures.get("speedup_over_plain")) is not None:
+        tasks = int(figures.get("speedup_tasks") or 0)
+        over = f"over {tasks} {'task' if tasks == 1 else 'tasks'}"
+        cards.append(Score("Speed-up", decimal(gain), "×", f"tokens per second against plain decoding, {over}"))
     return cards
 
 
@@ -273,7 +277,7 @@ def configuration(run: Run) -> list[tuple[str, object]]:
         ("Temperature", f"{run.temperature:g}"),
         ("Top-p", f"{run.top_p:g}"),
         ("Seed", run.seed),
-        ("Tokens per sample at most", run.max_tokens),
+        ("Max tokens per sample", run.max_tokens),
         ("Prompt mode", run.prompt_mode + (f" ({run.prompt_mode_used})" if run.prompt_mode_used else "")),
         ("Number format", run.dtype),
         ("Device", run.device),
@@ -281,7 +285,7 @@ def configuration(run: Run) -> list[tuple[str, object]]:
         ("Decoded for", "throughput: several tasks in one batch" if run.throughput else "latency: one task at a time"),
         ("Dataset", run.dataset.name),
         ("Dataset sha256", run.dataset.sha256),
-        ("Tasks", f"{run.n_tasks} of {run.dataset.n_tasks}"),
+        ("Tasks chosen", f"{run.n_tasks} of the dataset's {run.dataset.n_tasks}"),
     ]
 
 
