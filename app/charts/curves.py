@@ -39,15 +39,16 @@ class Curve:
         reached = [v for at, v in zip(self.budgets, self.values, strict=True) if at <= budget * (1 + 1e-9)]
         return reached[-1] if reached else 0.0
 
-    def since(self, low: float) -> Curve:
-        """The part from `low` seconds on."""
-        start = next((i for i, b in enumerate(self.budgets) if b >= low), 0)
+    def between(self, low: float, high: float) -> Curve:
+        """The part from `low` to `high` seconds."""
+        inside = [i for i, b in enumerate(self.budgets) if low * (1 - 1e-9) <= b <= high * (1 + 1e-9)]
+        part = slice(inside[0], inside[-1] + 1) if inside else slice(0, len(self.budgets))
         return replace(
             self,
-            budgets=self.budgets[start:],
-            values=self.values[start:],
-            low=self.low and self.low[start:],
-            high=self.high and self.high[start:],
+            budgets=self.budgets[part],
+            values=self.values[part],
+            low=self.low and self.low[part],
+            high=self.high and self.high[part],
         )
 
 
@@ -58,10 +59,14 @@ def pass_curves(
     budget: float | None = None,
     label_room: float = 96,
     marks: Sequence[tuple[float, str]] = (),
+    span: tuple[float, float] | None = None,
 ) -> Chart:
-    """Pass against budget, 0 at the bottom; `budget` seconds get a cursor, `marks` a line and their words each."""
-    low, high = time_range([b for c in curves for b in _from_first_rise(c)])
-    curves = [c.since(low) for c in curves if c.budgets]
+    """Pass against budget, 0 at the bottom; `budget` seconds get a cursor, `marks` a line and their words each.
+
+    `span` is the range of seconds to draw (None: from just below where the curves rise, up to their ends).
+    """
+    low, high = time_range(span or [b for c in curves for b in _from_first_rise(c)])
+    curves = [c.between(low, high) for c in curves if c.budgets]
     top = nice_top(max((max(c.high or c.values, default=0.0) for c in curves), default=0.0))
     drawings = []
     for drawing in (frame("wide", 1200, 400, label_room), frame("narrow", 380, 300, min(label_room, 76))):
@@ -120,7 +125,7 @@ def difference(
     start, end = time_range(budgets)
     reach = nice_top(max(max(map(abs, low), default=0.0), max(map(abs, high), default=0.0)))
     drawings = []
-    for drawing in (frame("wide", 1200, 280, 96), frame("narrow", 380, 240, 16)):
+    for drawing in (frame("wide", 1200, 280, 96), frame("narrow", 380, 240, 76)):
         axes = Axes(drawing, start, end, reach, -reach)
         axes.draw_times()
         axes.draw_points()
