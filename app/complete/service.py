@@ -59,6 +59,12 @@ def submit_prompts(
     )
 
 
+def check(spec: CompleteSpec) -> None:
+    """Raises BadInput for a model that is not there, or tests without a function to call."""
+    require_models(spec)
+    _task(spec)
+
+
 def entry_point_of(spec: CompleteSpec) -> str:
     """The function under test: the one named, else the last one the prompt defines, else ""."""
     return spec.entry_point or (_DEF.findall(spec.prompt) or [""])[-1]

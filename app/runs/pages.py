@@ -18,7 +18,8 @@ from app.models import service as models
 from app.runs import figures as measured
 from app.runs import presentation as shown
 from app.runs import repository, service
-from app.runs.forms import as_form, parse_form
+from app.runs.faults import guesses
+from app.runs.forms import LABELS, as_form, parse_form, told
 from app.runs.models import Run, RunTask
 from app.runs.schemas import PROMPT_MODES, RunSpec
 from app.runs.standing import coverage, standing, untouched
@@ -92,7 +93,8 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
         "runs/task.html",
         run=run,
         row=row,
-        samples=signs,
+        samples=shown.groups(signs),
+        n_samples=len(signs),
         timeline=shown.task_timeline(run, row, signs),
         ledger_parts=shown.ledger(row),
         before=_neighbour(row, -1),
@@ -125,13 +127,15 @@ def new() -> str:
 @bp.post("/runs/new")
 def create() -> AnyResponse | tuple[str, int]:
     """Submits the run and shows it; a form at fault comes back with what was typed and what is wrong."""
-    spec, errors = parse_form(RunSpec, request.form)
+    sound = {"target": models.list_models()[0].ref}
+    spec, errors = parse_form(RunSpec, request.form, LABELS, sound, lambda spec: service.check(context(), spec))
     if spec is not None:
         try:
             return redirect(url_for("runs.show", run_id=service.submit(context(), spec)), 303)
         except BadInput as problem:
-            errors = {problem.field or "": str(problem)}
-    return _form(dict(request.form), errors), 422
+            errors = told(problem, LABELS)
+    known = {**models.namable(), "dataset": _all_datasets()}
+    return _form(dict(request.form), guesses(errors, request.form, known)), 422
 
 
 @bp.post("/runs/<uuid:run_id>/cancel")
@@ -200,13 +204,18 @@ def _form(values: dict[str, str], errors: dict[str, str]) -> str:
         "runs/new.html",
         values=values,
         errors=errors,
-        datasets=sorted({*BUILTIN, *_dataset_names()}),
+        labels=LABELS,
+        datasets=_all_datasets(),
         models=models.list_models(),
         acceptances=ACCEPTANCES,
         dtypes=DTYPES,
         devices=DEVICES,
         modes=PROMPT_MODES,
     )
+
+
+def _all_datasets() -> list[str]:
+    return sorted({*BUILTIN, *_dataset_names()})
 
 
 def _dataset_names() -> list[str]:

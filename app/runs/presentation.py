@@ -54,6 +54,18 @@ class SampleSign:
 
 
 @dataclass(frozen=True)
+class SampleGroup:
+    """Samples of a task with the same text and verdict, in finish order; the text is shown once."""
+
+    members: list[SampleSign]
+
+    @property
+    def best(self) -> SampleSign:
+        """The one shown: the chosen sample if it is among them, else the first to finish."""
+        return next((s for s in self.members if s.chosen), self.members[0])
+
+
+@dataclass(frozen=True)
 class TaskLine:
     """A task of the run on the Tasks tab. Times in seconds since the engine took it up."""
 
@@ -110,6 +122,16 @@ def in_finish_order(samples: Sequence[Sample], budget_s: float = math.inf) -> li
             label += f" at {seconds(end)}"
         signs.append(SampleSign(sample, sign, sample is best, label + (", chosen" if sample is best else "")))
     return signs
+
+
+def groups(signs: Sequence[SampleSign]) -> list[SampleGroup]:
+    """The samples together that have the same text, program, verdict and reason, by who finished first."""
+    found: dict[object, list[SampleSign]] = {}
+    for s in signs:
+        row = s.row
+        alike = (row.raw, row.program, s.sign, row.verdict, row.verdict_detail, row.got, row.trust)
+        found.setdefault(alike, []).append(s)
+    return [SampleGroup(members) for members in found.values()]
 
 
 def ranks(signs: Sequence[SampleSign]) -> dict[int, int]:
