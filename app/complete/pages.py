@@ -15,7 +15,6 @@ from app.errors import BadInput, NotFound
 from app.models import service as models
 from app.runs import presentation as shown
 from app.runs import repository
-from app.runs.faults import guesses
 from app.runs.figures import in_budget_s
 from app.runs.forms import as_form, parse_form, told
 from app.runs.models import Run, RunTask
@@ -65,7 +64,6 @@ def start() -> Response | tuple[str, int]:
             return redirect(url_for("complete.show", run_id=service.submit(context(), spec)), 303)
         except BadInput as problem:
             errors = told(problem, LABELS)
-    errors = guesses(errors, request.form, models.namable())
     return _page({**as_form(CompleteSpec), **request.form}, errors), 422
 
 

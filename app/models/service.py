@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from app.errors import BadInput
 from decoding import registry
-from decoding.config import LOOKUP_DRAFTERS, NAMED_LENGTHS
 from decoding.model_errors import UnknownModelError
 from decoding.registry import KnownModel, ModelEntry
 
@@ -12,16 +11,6 @@ from decoding.registry import KnownModel, ModelEntry
 def list_models() -> list[KnownModel]:
     """The registry's entries in file order."""
     return list(registry.entries())
-
-
-def namable() -> dict[str, list[str]]:
-    """What target, drafter and draft length can be called, for guessing what was meant."""
-    refs = [model.ref for model in list_models()]
-    return {
-        "target": refs,
-        "drafter": ["none", *LOOKUP_DRAFTERS, *refs, *(f"{name}+{ref}" for name in LOOKUP_DRAFTERS for ref in refs)],
-        "draft_length": [*NAMED_LENGTHS, "fixed:4"],
-    }
 
 
 def require_model(reference: str, field: str = "target") -> ModelEntry:

@@ -1,10 +1,8 @@
-"""Faults of a form as people read them: each field by its label, with a remedy, and with a guess at what was meant."""
+"""Faults of a form as people read them: each field by its label, with a remedy."""
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Mapping, Sequence
 
 from pydantic_core import ErrorDetails
 
@@ -42,20 +40,3 @@ def sentence(label: str, fault: ErrorDetails) -> str:
 def labelled(text: str, field: str, label: str) -> str:
     """A sentence of the service with the field's label in the place of its internal name."""
     return re.sub(rf"^{re.escape(field)}(?= )", label, text)
-
-
-def with_guess(text: str, given: str, known: Sequence[str]) -> str:
-    """The sentence, and which of `known` may have been meant where one is written nearly like `given`."""
-    if "did you mean" in text.lower():
-        return text
-    lower = {word.lower(): word for word in known}
-    close = difflib.get_close_matches(given.strip().lower(), lower, n=1, cutoff=0.6)
-    return f"{text.rstrip('.')}. Did you mean {lower[close[0]]}?" if close else text
-
-
-def guesses(errors: Mapping[str, str], values: Mapping[str, str], known: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """The sentences, each with a guess where `known` names what the field may hold."""
-    return {
-        field: with_guess(text, values.get(field, ""), known[field]) if field in known else text
-        for field, text in errors.items()
-    }

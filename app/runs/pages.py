@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +19,6 @@ from app.models import service as models
 from app.runs import figures as measured
 from app.runs import presentation as shown
 from app.runs import repository, service
-from app.runs.faults import guesses
 from app.runs.forms import LABELS, as_form, parse_form, told
 from app.runs.models import Run, RunTask
 from app.runs.schemas import PROMPT_MODES, RunSpec
@@ -30,27 +30,48 @@ from decoding.config import ACCEPTANCES, DEVICES, DTYPES
 bp = Blueprint("runs", __name__)
 
 PAGE_SIZE = 50
+FILTERS = {"name": "Name", "state": "State", "dataset": "Dataset", "since": "From", "until": "To"}
+SORTS = {"newest": "Newest first", "oldest": "Oldest first", "name": "Name", "target": "Model"}
 TABS = {"curve": "Curve", "tasks": "Tasks", "failures": "Failures", "timing": "Timing", "config": "Config"}
 
 
 @bp.get("/runs")
 def index() -> str:
-    """Runs, newest first, by `?state=` and `?dataset=`; `?before=` a run's id continues an earlier page."""
-    state, dataset = request.args.get("state", ""), request.args.get("dataset", "")
-    states = [RunState(state)] if state in set(RunState) else []
+    """Runs in the order of `?sort=`, by state, dataset, name and days; `?before=` a run's id continues a page."""
+    asked = {key: request.args.get(key, "").replace("\0", "").strip() for key in FILTERS}
+    error, since, until = None, None, None
+    try:
+        since, until = (_day(key, asked[key]) for key in ("since", "until"))
+    except BadInput as problem:
+        error = str(problem)
+    sort: repository.Sort = next((key for key in repository.SORTS if key == request.args.get("sort")), "newest")
     before = _uuid(request.args.get("before"))
-    runs = repository.list_runs(session(), limit=PAGE_SIZE + 1, before=before, states=states, dataset=dataset or None)
-    older = runs[PAGE_SIZE - 1].id if len(runs) > PAGE_SIZE else None
+    runs = repository.list_runs(
+        session(),
+        limit=PAGE_SIZE + 1,
+        before=before,
+        states=[RunState(asked["state"])] if asked["state"] in set(RunState) else [],
+        dataset=asked["dataset"] or None,
+        name=asked["name"] or None,
+        since=since,
+        until=until,
+        sort=sort,
+    )
+    following = runs[PAGE_SIZE - 1].id if len(runs) > PAGE_SIZE else None
     return render_template(
         "runs/index.html",
         runs=runs[:PAGE_SIZE],
         waiting=untouched(session(), runs),
-        older=older,
-        state=state,
+        following=following,
+        asked=asked,
+        kept={key: value or None for key, value in asked.items()} | {"sort": None if sort == "newest" else sort},
+        labels=FILTERS,
+        error=error,
+        sort=sort,
+        sorts=SORTS,
         states=list(RunState),
-        dataset=dataset,
         datasets=_dataset_names(),
-        filtered=bool(state or dataset or before),
+        filtered=any(asked.values()),
     )
 
 
@@ -134,8 +155,7 @@ def create() -> AnyResponse | tuple[str, int]:
             return redirect(url_for("runs.show", run_id=service.submit(context(), spec)), 303)
         except BadInput as problem:
             errors = told(problem, LABELS)
-    known = {**models.namable(), "dataset": _all_datasets()}
-    return _form(dict(request.form), guesses(errors, request.form, known)), 422
+    return _form(dict(request.form), errors), 422
 
 
 @bp.post("/runs/<uuid:run_id>/cancel")
@@ -228,6 +248,13 @@ def _neighbour(row: RunTask, step: int) -> str | None:
         .join(RunTask, RunTask.task_pk == Task.id)
         .where(RunTask.run_id == row.run_id, RunTask.position == row.position + step)
     )
+
+
+def _day(key: str, text: str) -> dt.date | None:
+    try:
+        return dt.date.fromisoformat(text) if text else None
+    except ValueError:
+        raise BadInput(f"{FILTERS[key]} is {text[:40]!r}: give a day such as 2026-11-21", key) from None
 
 
 def _uuid(text: str | None) -> uuid.UUID | None:

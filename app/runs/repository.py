@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-from sqlalchemy import case, func, select, tuple_
+from sqlalchemy import Select, case, func, select, tuple_
 from sqlalchemy.orm import Session, contains_eager, defer, joinedload, selectinload, undefer
 
 from app.datasets.models import Dataset, Task
@@ -28,6 +30,8 @@ _MEASURED = (
     Sample.n_accepted,
     Sample.verdict,
 )
+Sort = Literal["newest", "oldest", "name", "target"]
+SORTS: tuple[Sort, ...] = get_args(Sort)
 LISTED_KINDS = (RunKind.EVAL, RunKind.IMPORTED)  # a baseline is part of the run it was made for
 
 
@@ -81,8 +85,16 @@ def list_runs(
     states: Collection[RunState] = (),
     target: str | None = None,
     dataset: str | None = None,
+    name: str | None = None,
+    since: dt.date | None = None,
+    until: dt.date | None = None,
+    sort: Sort = "newest",
 ) -> Sequence[Run]:
-    """Runs, newest first, with their dataset loaded. Pass the last id of a page as `before` for the next page."""
+    """Runs in the order of `sort`, with their dataset loaded. Pass the last id of a page as `before` for the next page.
+
+    `name` is a part of the name, in any case; `since` and `until` are days (UTC) on which a run was created, both
+    included. Raises BadInput for a `before` that is no run, where the order is not that of the ids.
+    """
     query = select(Run).options(joinedload(Run.dataset), joinedload(Run.curve)).where(Run.kind.in_(kinds))
     if states:
         query = query.where(Run.state.in_(states))
@@ -90,9 +102,28 @@ def list_runs(
         query = query.where(Run.target == target)
     if dataset:
         query = query.join(Run.dataset).where(Dataset.name == dataset)
-    if before:
-        query = query.where(Run.id < before)
-    return session.scalars(query.order_by(Run.id.desc()).limit(limit)).all()
+    if name:
+        query = query.where(Run.name.icontains(name, autoescape=True))
+    if since:
+        query = query.where(Run.created_at >= dt.datetime.combine(since, dt.time.min, dt.UTC))
+    if until:
+        query = query.where(Run.created_at <= dt.datetime.combine(until, dt.time.max, dt.UTC))
+    return session.scalars(_in_order(session, query, sort, before).limit(limit)).all()
+
+
+def _in_order(session: Session, query: Select[Run], sort: Sort, before: uuid.UUID | None) -> Select[Run]:
+    """The query in the order of `sort`, from behind the run `before`. Ids grow with time."""
+    if sort == "newest":
+        return (query if before is None else query.where(Run.id < before)).order_by(Run.id.desc())
+    if sort == "oldest":
+        return (query if before is None else query.where(Run.id > before)).order_by(Run.id)
+    key = func.lower(Run.name if sort == "name" else Run.target)
+    if before is not None:
+        last = session.scalar(select(key).where(Run.id == before))
+        if last is None:
+            raise BadInput(f"cursor is {str(before)!r}: the run it names has gone, begin again", "cursor")
+        query = query.where(tuple_(key, Run.id) > (last, before))
+    return query.order_by(key, Run.id)
 
 
 def get_run(session: Session, run_id: uuid.UUID) -> Run:

@@ -12,6 +12,7 @@ import pytest
 from app.complete.repeat import curl
 from app.complete.schemas import CompleteSpec
 from app.complete.service import submit
+from app.runs import pages
 from app.runs.models import Run
 from app.runs.repository import tasks_with_samples
 from app.runs.schemas import parse_spec
@@ -296,3 +297,35 @@ def test_what_is_not_there_gets_a_page_that_leads_on(world, path):
     answer = world.client.get(path)
     assert answer.status_code == 404
     assert "Leaderboard" in answer.get_data(as_text=True)
+
+
+def names(page: str) -> list[str]:
+    return re.findall(r'class="name" href="/runs/[^"]+">([^<]+)<', page)
+
+
+def test_runs_are_sorted_and_filtered_by_name_and_day_in_an_address_that_can_be_linked(world):
+    for name in ("beta 100%", "alpha", "gamma 1000"):
+        world.add_run(name, n=1, limit=1)
+    newest = world.client.get("/runs").get_data(as_text=True)
+    assert names(newest) == ["gamma 1000", "alpha", "beta 100%"]
+    assert 'aria-sort="descending"><a href="/runs?sort=oldest">Created' in newest
+    by_name = world.client.get("/runs?sort=name&state=finished").get_data(as_text=True)
+    assert names(by_name) == ["alpha", "beta 100%", "gamma 1000"]
+    assert 'aria-sort="ascending"' in by_name
+    assert "/runs?state=finished&amp;sort=newest" in by_name
+    assert names(world.client.get("/runs?name=100%25").get_data(as_text=True)) == ["beta 100%"]
+    assert names(world.client.get("/runs?name=ALPHA").get_data(as_text=True)) == ["alpha"]
+    assert names(world.client.get("/runs?until=2020-01-01").get_data(as_text=True)) == []
+    assert len(names(world.client.get("/runs?since=2020-01-01").get_data(as_text=True))) == 3
+    wrong = text_of(world.client.get("/runs?since=yesterday"))
+    assert "From is 'yesterday': give a day such as 2026-11-21" in wrong
+
+
+def test_the_next_page_of_runs_keeps_filters_and_order(world, monkeypatch):
+    monkeypatch.setattr(pages, "PAGE_SIZE", 2)
+    for name in ("b one", "a one", "c one", "other"):
+        world.add_run(name, n=1, limit=1)
+    page = world.client.get("/runs?sort=name&name=one").get_data(as_text=True)
+    assert names(page) == ["a one", "b one"]
+    following = html.unescape(re.search(r'href="([^"]+)">Next page<', page)[1])
+    assert names(world.client.get(following).get_data(as_text=True)) == ["c one"]
