@@ -21,7 +21,8 @@ UPLOADS = frozenset({"datasets_api.import_", "datasets.upload"})
 
 def init(app: Flask, settings: Settings) -> Callable[[], None]:
     """Limits body sizes and the rate of API requests. Returns what to call when all views are registered."""
-    app.before_request_funcs.setdefault(None, []).insert(0, _size)  # first: the CSRF check reads the whole form
+    app.config["MAX_CONTENT_LENGTH"] = UPLOAD_BYTES  # for the CSRF check, which reads the form before _size is asked
+    app.before_request(_size)
     shared = settings.events if settings.events.startswith(("redis://", "rediss://")) else "memory://"
     limiter = Limiter(
         _who,
