@@ -34,18 +34,22 @@ class VerdictSign:
 VERDICTS: dict[str, VerdictSign] = {
     "passed": VerdictSign("P", "pass", "passed", "every assertion of the task's test held"),
     "wrong_answer": VerdictSign("W", "wrong", "wrong answer", "an assertion of the test failed"),
-    "exception": VerdictSign("X", "wrong", "exception", "the program raised before the test could decide"),
+    "exception": VerdictSign("X", "wrong", "exception", "the program raised an exception during the test"),
     "syntax_error": VerdictSign("S", "noprogram", "syntax error", "the extracted text is not Python"),
-    "empty": VerdictSign("E", "noprogram", "empty", "no program that defines the function was found in the text"),
+    "empty": VerdictSign("E", "noprogram", "empty", "the text contains no program that defines the function"),
     "timeout": VerdictSign("T", "limit", "timeout", "the program ran past the sandbox's time limit"),
     "memory": VerdictSign("M", "limit", "memory", "the program ran past the sandbox's memory limit"),
-    "output_limit": VerdictSign("O", "limit", "output limit", "the program wrote more than it may"),
-    "crashed": VerdictSign("C", "limit", "crashed", "the interpreter died: a signal, an exit, a stack overflow"),
+    "output_limit": VerdictSign("O", "limit", "output limit", "the program wrote more output than the sandbox allows"),
+    "crashed": VerdictSign(
+        "C", "limit", "crashed", "the interpreter ended early: a signal, an exit or a stack overflow"
+    ),
     "forged": VerdictSign("F", "refused", "forged", "the program tried to fake its verdict"),
-    "sandbox_error": VerdictSign("!", "refused", "sandbox error", "the sandbox failed; not the program's fault"),
+    "sandbox_error": VerdictSign(
+        "!", "refused", "sandbox error", "the sandbox failed; this does not count against the program"
+    ),
 }
-UNFINISHED = VerdictSign("–", "open", "not finished", "still decoding when the budget was spent")
-UNGRADED = VerdictSign("·", "open", "not graded", "finished, but not run in the sandbox yet")
+UNFINISHED = VerdictSign("–", "open", "not finished", "still decoding when the budget ended")
+UNGRADED = VerdictSign("·", "open", "not graded", "finished, but not judged yet")
 
 COLOURED = ("k", "s", "c", "m", "n")  # Pygments' keywords, strings, comments, numbers, special names, in code.css
 

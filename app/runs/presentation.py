@@ -173,7 +173,7 @@ def line_groups(lines: Sequence[TaskLine]) -> dict[str, tuple[str, list[TaskLine
         "all": ("All", list(lines)),
         "failed": ("No sample passed", [t for t in decoded if t.first_pass_s is None]),
         "missed": (
-            "Passed, but not chosen",
+            "Passed but not chosen",
             [t for t in decoded if t.first_pass_s is not None and not chosen_passes(t)],
         ),
         "passed": ("Chosen sample passed", [t for t in decoded if chosen_passes(t)]),
@@ -259,15 +259,15 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> Timin
                 "Throughput",
                 count(rate),
                 "tokens/s",
-                "all tasks of a batch together" if run.throughput else "all samples of a task together",
+                "all tasks of a batch" if run.throughput else "all samples of a task",
             )
         )
     rounds = [t.n_rounds for t in decoded if t.n_rounds is not None]
     if rounds:
-        cards.append(Score("Rounds", decimal(fmean(rounds), 1), "", "draft, verify, accept; mean per task"))
+        cards.append(Score("Rounds", decimal(fmean(rounds), 1), "", "mean per task; a round is draft, verify, accept"))
     memory = max((t.peak_memory_bytes or 0 for t in decoded), default=0)
     if memory:
-        cards.append(Score("Peak memory", decimal(memory / 2**30, 2), "GiB", "of the device, over all tasks"))
+        cards.append(Score("Peak memory", decimal(memory / 2**30, 2), "GiB", "of the device, highest over all tasks"))
     return Timing(len(decoded), parts, cards, sorted(decoded, key=lambda t: -(t.wall_s or 0.0))[:SLOWEST])
 
 

@@ -60,8 +60,8 @@ def standing(session: Session, bus: EventBus, run: Run, progress: Progress) -> S
         return Standing(run.state, run.state)
     ahead = _ahead(session, run)
     if ahead:
-        runs = "1 run was" if ahead == 1 else f"{ahead} runs were"
-        return Standing("queued", f"waiting in line ({ordinal(ahead + 1)})", f"{runs} started earlier and not ended.")
+        earlier = "1 earlier run has" if ahead == 1 else f"{ahead} earlier runs have"
+        return Standing("queued", f"waiting in line ({ordinal(ahead + 1)})", f"{earlier} not ended.")
     return Standing("queued", "queued" if run.state is RunState.QUEUED else "waiting")
 
 

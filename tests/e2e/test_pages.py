@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -15,6 +16,7 @@ PAGES = {
     "leaderboard": "/",
     "scatter": "/?view=scatter",
     "runs": "/runs",
+    "runs by name": "/runs?sort=name&name=nothing-like-this",
     "run": "/runs/{siblings}",
     "tasks": "/runs/{siblings}?tab=tasks&show=failed",
     "failures": "/runs/{siblings}?tab=failures",
@@ -202,8 +204,37 @@ def test_bad_input_comes_back_named_and_kept(site, page):
     page.get_by_role("button", name="Start the run").click()
     field = page.get_by_label("Samples per task")
     assert field.get_attribute("aria-invalid") == "true"
-    assert "many" in page.locator("#e-n").inner_text()
+    assert page.locator("#e-n").inner_text() == "Samples per task is “many”: give a whole number"
+    assert page.get_by_text("give a whole number").count() == 1
     assert page.get_by_label("Name", exact=True).input_value() == "mine"
+    assert Axe().run(page).violations_count == 0
+    page.locator("#errors").get_by_role("link", name="Samples per task").click()
+    assert page.evaluate("document.activeElement.id") == "f-n"
+
+
+def test_a_dataset_is_uploaded_from_its_page(site, page, tmp_path):
+    file = tmp_path / "sums.jsonl"
+    task = {"task_id": "sums/0", "prompt": "def add(a, b):\n", "entry_point": "add",
+            "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n",
+            "canonical_solution": "    return a + b\n"}  # fmt: skip
+    file.write_text("not JSON\n")
+    page.goto(site.url + "/datasets")
+    page.get_by_label("File").set_input_files(file)
+    page.get_by_role("button", name="Import").click()
+    assert "line 1" in page.locator("#e-file").inner_text()
+    assert Axe().run(page).violations_count == 0
+    file.write_text(json.dumps(task))
+    page.get_by_label("File").set_input_files(file)
+    page.get_by_role("button", name="Import").click()
+    page.get_by_role("link", name="sums/0").wait_for()
+
+
+def test_a_phone_reaches_the_end_of_the_leaderboard(site, page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(site.url)
+    rows = page.locator("tr[data-run]")
+    height = max(row.bounding_box()["height"] for row in rows.all())
+    assert height < 420, "forty rows of it are the most a page shows"
 
 
 def test_the_theme_is_kept(site, page):
