@@ -45,6 +45,7 @@ class Entry:
 
     `label` says why a run is not ranked, None for one that is. `n_tasks` of `dataset_tasks` were graded. `budget_s` is
     the run's own budget, up to which its curve goes. Times in seconds; `ms_per_token` is over all samples.
+    `in_guest_*` count verdicts that a program could have forged (app/runs/trust.py), None where nobody counted them.
     """
 
     id: uuid.UUID
@@ -74,6 +75,9 @@ class Entry:
     tokens_per_s: float | None
     mean_acceptance_length: float | None
     fingerprint: str
+    in_guest_tasks: int | None
+    in_guest_samples: int | None
+    in_guest_passed: int | None
 
     @property
     def group(self) -> tuple[str, str]:
@@ -162,6 +166,9 @@ def _entry(run: Run) -> Entry:
         tokens_per_s=figures.get("tokens_per_s"),
         mean_acceptance_length=figures.get("mean_acceptance_length"),
         fingerprint=fingerprint(run),
+        in_guest_tasks=figures.get("in_guest_tasks"),
+        in_guest_samples=figures.get("in_guest_samples"),
+        in_guest_passed=figures.get("in_guest_passed"),
     )
 
 
