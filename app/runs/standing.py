@@ -50,14 +50,19 @@ class Coverage:
 
 
 def standing(session: Session, bus: EventBus, run: Run, progress: Progress) -> Standing:
-    """What the run does now. A worker that loads a model has taken a task, and no round of it has been decoded."""
+    """What the run does now.
+
+    A worker takes a task before it loads the model, which may take a minute; tokens come once it is loaded.
+    """
     if run.state not in OPEN_RUN_STATES or progress.decoded:
         return Standing(run.state, run.state)
     events = bus.read(run.id, FIRST, 0.0)
     if events and events[-1].type == kinds.LOADING:
         return Standing("running", "loading model", str(events[-1].data["message"]))
     if any(count for state, count in progress.by_state.items() if state not in UNTOUCHED):
-        return Standing(run.state, run.state)
+        if any(event.type == kinds.TOKENS for event in events):
+            return Standing(run.state, run.state)
+        return Standing("running", "starting", "A worker has taken the first task and prepares the model.")
     ahead = _ahead(session, run)
     if ahead:
         earlier = "1 earlier run has" if ahead == 1 else f"{ahead} earlier runs have"

@@ -68,12 +68,13 @@ def test_a_run_that_nobody_has_taken_up_is_waiting_in_line(world):
 
 def test_a_run_whose_model_is_being_loaded_says_so_however_often_the_page_is_fetched(world):
     run = world.add_run("first", state=RunState.RUNNING, done=0, limit=4)
+    assert "starting 0 of 4 tasks decoded" in text_of(world.client.get(f"/runs/{run}"))
     world.context.bus.publish(run, kinds.LOADING, {"message": "reading 270 MB of weights"})
     page = text_of(world.client.get(f"/runs/{run}"))
     assert "loading model 0 of 4 tasks decoded" in page
     assert "reading 270 MB of weights" in page
     world.context.bus.publish(run, kinds.TOKENS, {"task_id": "HumanEval/0"})
-    assert "loading model" not in text_of(world.client.get(f"/runs/{run}"))
+    assert "running 0 of 4 tasks decoded" in text_of(world.client.get(f"/runs/{run}"))
 
 
 def test_the_stored_speed_up_over_plain_decoding_is_shown(world):
