@@ -38,5 +38,6 @@ def sentence(label: str, fault: ErrorDetails) -> str:
 
 
 def labelled(text: str, field: str, label: str) -> str:
-    """A sentence of the service with the field's label in the place of its internal name."""
-    return re.sub(rf"^{re.escape(field)}(?= )", label, text)
+    """A sentence of the service with the field's label in the place of its internal name, and a capital letter."""
+    shown = re.sub(rf"^{re.escape(field)}(?= )", label, text)
+    return shown[:1].upper() + shown[1:]

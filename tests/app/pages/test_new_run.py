@@ -120,7 +120,7 @@ def test_faults_of_every_kind_are_told_at_once_and_once_by_their_labels(client):
     assert told["n"] == "Samples per task is “many”: give a whole number"
     assert told["top_p"] == "Top-p is “9”: give 1 or less"
     assert "smollm2-135m" in told["target"]
-    assert told["drafter"].startswith("model 'sibbling' is not known") or "sibling" in told["drafter"]
+    assert told["drafter"].startswith("Model 'sibbling' is not known") or "sibling" in told["drafter"]
     assert "goodput" in told["draft_length"]
     assert "humaneval" in told["dataset"]
     assert all(page.count(sentence) == 1 for sentence in told.values())
