@@ -13,7 +13,7 @@ from pygments.token import STANDARD_TYPES
 
 from app.charts.parts import series_css
 from app.samples.origins import Piece, pieces
-from app.units import count, decimal, milliseconds, percent, points, seconds, when
+from app.units import count, decimal, milliseconds, ordinal, percent, points, seconds, when
 
 if TYPE_CHECKING:
     from flask.sansio.app import App
@@ -34,24 +34,29 @@ class VerdictSign:
 VERDICTS: dict[str, VerdictSign] = {
     "passed": VerdictSign("P", "pass", "passed", "every assertion of the task's test held"),
     "wrong_answer": VerdictSign("W", "wrong", "wrong answer", "an assertion of the test failed"),
-    "exception": VerdictSign("X", "wrong", "exception", "the program raised before the test could decide"),
+    "exception": VerdictSign("X", "wrong", "exception", "the program raised an exception during the test"),
     "syntax_error": VerdictSign("S", "noprogram", "syntax error", "the extracted text is not Python"),
-    "empty": VerdictSign("E", "noprogram", "empty", "no program that defines the function was found in the text"),
+    "empty": VerdictSign("E", "noprogram", "empty", "the text contains no program that defines the function"),
     "timeout": VerdictSign("T", "limit", "timeout", "the program ran past the sandbox's time limit"),
     "memory": VerdictSign("M", "limit", "memory", "the program ran past the sandbox's memory limit"),
-    "output_limit": VerdictSign("O", "limit", "output limit", "the program wrote more than it may"),
-    "crashed": VerdictSign("C", "limit", "crashed", "the interpreter died: a signal, an exit, a stack overflow"),
+    "output_limit": VerdictSign("O", "limit", "output limit", "the program wrote more output than the sandbox allows"),
+    "crashed": VerdictSign(
+        "C", "limit", "crashed", "the interpreter ended early: a signal, an exit or a stack overflow"
+    ),
     "forged": VerdictSign("F", "refused", "forged", "the program tried to fake its verdict"),
-    "sandbox_error": VerdictSign("!", "refused", "sandbox error", "the sandbox failed; not the program's fault"),
+    "sandbox_error": VerdictSign(
+        "!", "refused", "sandbox error", "the sandbox failed; this does not count against the program"
+    ),
 }
-UNFINISHED = VerdictSign("–", "open", "not finished", "still decoding when the budget was spent")
-UNGRADED = VerdictSign("·", "open", "not graded", "finished, but not run in the sandbox yet")
+UNFINISHED = VerdictSign("–", "open", "not finished", "still decoding when the budget ended")
+UNGRADED = VerdictSign("·", "open", "not graded", "finished, but not judged yet")
 
 COLOURED = ("k", "s", "c", "m", "n")  # Pygments' keywords, strings, comments, numbers, special names, in code.css
 
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb]"
 )
+_DEF = re.compile(r"(?:async\s+)?def\s")
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
 _LEXER = PythonLexer(stripnl=False, ensurenl=False)
 
@@ -101,13 +106,23 @@ def highlighted(program: str | None, origins: Sequence[Piece] = ()) -> Markup:
 
 
 def program_after(program: str, prompt: str) -> Markup:
-    """A program without the prompt it begins with, which stands once at the top of the page."""
-    given = prompt.rstrip()
-    if not given or not program.startswith(given):
-        return highlighted(program)
-    lines = given.count("\n") + 1
-    note = Markup('<span class="given">… {} {} of the prompt</span>').format(lines, "line" if lines == 1 else "lines")
-    return note + "\n" + highlighted(program[len(given) :].lstrip("\n"))
+    """A program without the prompt in it, which stands once at the top of the page.
+
+    What was put before the prompt, such as an import, stays, and blank lines do not matter: neither may make the
+    prompt push the body out of sight.
+    """
+    given = [line.rstrip() for line in prompt.splitlines() if line.strip()]
+    function = next((i for i in reversed(range(len(given))) if _DEF.match(given[i])), 0)
+    lines = program.splitlines()
+    for part in (given, given[function:]):
+        if found := _find(lines, part):
+            start, end = found
+            note = Markup('<span class="given">… {} {} of the prompt</span>\n').format(
+                len(part), "line" if len(part) == 1 else "lines"
+            )
+            before = "\n".join([*lines[:start], ""])
+            return highlighted(before) + note + highlighted("\n".join(lines[end:]).lstrip("\n"))
+    return highlighted(program)
 
 
 def short_model(ref: str) -> str:
@@ -134,6 +149,7 @@ def register(app: App) -> None:
         count=count,
         decimal=decimal,
         milliseconds=milliseconds,
+        ordinal=ordinal,
         when=when,
         visible=visible,
         plain=plain,
@@ -152,6 +168,15 @@ def register(app: App) -> None:
         UNGRADED=UNGRADED,
         SHOWN_CHARACTERS=SHOWN_CHARACTERS,
     )
+
+
+def _find(lines: Sequence[str], wanted: Sequence[str]) -> tuple[int, int] | None:
+    """Start and end of where `wanted` stands in `lines`, blank lines apart; None where it does not."""
+    filled = [(i, line.rstrip()) for i, line in enumerate(lines) if line.strip()]
+    for at in range(len(filled) - len(wanted) + 1 if wanted else 0):
+        if all(filled[at + k][1] == line for k, line in enumerate(wanted)):
+            return filled[at][0], filled[at + len(wanted) - 1][0] + 1
+    return None
 
 
 def _split(text: str, left: list[tuple[str, int]]) -> Iterator[tuple[str, str]]:

@@ -16,11 +16,12 @@ from app.settings import Settings
 BODY_BYTES = 4 * 2**20  # three texts of 200,000 characters, escaped
 UPLOAD_BYTES = 64 * 2**20
 SIGN_INS = "10 per minute"
-UPLOADS = frozenset({"datasets_api.import_", "runs_api.import_"})
+UPLOADS = frozenset({"datasets_api.import_", "datasets.upload", "runs_api.import_"})
 
 
 def init(app: Flask, settings: Settings) -> Callable[[], None]:
     """Limits body sizes and the rate of API requests. Returns what to call when all views are registered."""
+    app.config["MAX_CONTENT_LENGTH"] = UPLOAD_BYTES  # for the CSRF check, which reads the form before _size is asked
     app.before_request(_size)
     shared = settings.events if settings.events.startswith(("redis://", "rediss://")) else "memory://"
     limiter = Limiter(

@@ -48,6 +48,12 @@ def milliseconds(value: float | None) -> str:
     return UNKNOWN if value is None else (f"{value:.0f}" if value >= 100 else f"{value:.3g}")
 
 
+def ordinal(number: int) -> str:
+    """A place in a line: `1st`, `2nd`, `13th`."""
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
 def when(value: dt.datetime | None) -> str:
     """A time as `2026-11-21 10:49 UTC`."""
     return UNKNOWN if value is None else value.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")

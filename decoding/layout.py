@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import torch
 
-# Attention reads key slots in multiples of this. The masked slots behind a row's last token add exact zeros, and the
-# order of summation no longer depends on how long the rows happen to be (docs/decoding.md, "Texts and timing").
-SLOT_MULTIPLE = 64
+# Attention reads key slots in multiples of this: the size of the blocks in which PyTorch's attention on a CPU sums over
+# keys. Masked slots behind a row's last token add exact zeros, and with every block of one size the order of summation
+# no longer depends on how long the rows of a batch are (docs/decoding.md, "Texts and timing").
+SLOT_MULTIPLE = 512
 
 
 def padded_slots(n: int) -> int:

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from app.charts.axes import Axes, nice_top, table_budgets, time_range
-from app.charts.parts import Chart, Label, Path, apart, frame, series_css, shortened
+from app.charts.parts import LINE, Chart, Label, Path, frame, placed, series_css, shortened
 from app.units import percent, points, seconds
+
+FEW = 4  # curves whose labels can all stand, if need be some lines away from their ends
 
 
 @dataclass(frozen=True)
 class Curve:
     """Quality of one run as a function of the budget: a step function, `values[i]` at `budgets[i]` seconds.
 
-    `kind` is `first` (solid) or `all` (dashed). `low` and `high` bound the interval where there is one.
+    `kind` is `first` (solid) or `all` (dashed). `low` and `high` bound the interval where there is one. `key` names
+    whose curve it is.
     """
 
     label: str
@@ -24,6 +27,7 @@ class Curve:
     kind: str = "first"
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
+    key: str = ""
 
     @property
     def css(self) -> str:
@@ -35,15 +39,16 @@ class Curve:
         reached = [v for at, v in zip(self.budgets, self.values, strict=True) if at <= budget * (1 + 1e-9)]
         return reached[-1] if reached else 0.0
 
-    def since(self, low: float) -> Curve:
-        """The part from `low` seconds on."""
-        start = next((i for i, b in enumerate(self.budgets) if b >= low), 0)
+    def between(self, low: float, high: float) -> Curve:
+        """The part from `low` to `high` seconds."""
+        inside = [i for i, b in enumerate(self.budgets) if low * (1 - 1e-9) <= b <= high * (1 + 1e-9)]
+        part = slice(inside[0], inside[-1] + 1) if inside else slice(0, len(self.budgets))
         return replace(
             self,
-            budgets=self.budgets[start:],
-            values=self.values[start:],
-            low=self.low and self.low[start:],
-            high=self.high and self.high[start:],
+            budgets=self.budgets[part],
+            values=self.values[part],
+            low=self.low and self.low[part],
+            high=self.high and self.high[part],
         )
 
 
@@ -54,10 +59,14 @@ def pass_curves(
     budget: float | None = None,
     label_room: float = 96,
     marks: Sequence[tuple[float, str]] = (),
+    span: tuple[float, float] | None = None,
 ) -> Chart:
-    """Pass against budget, 0 at the bottom; `budget` seconds get a cursor, `marks` a line and their words each."""
-    low, high = time_range([b for c in curves for b in _from_first_rise(c)])
-    curves = [c.since(low) for c in curves if c.budgets]
+    """Pass against budget, 0 at the bottom; `budget` seconds get a cursor, `marks` a line and their words each.
+
+    `span` is the range of seconds to draw (None: from just below where the curves rise, up to their ends).
+    """
+    low, high = time_range(span or [b for c in curves for b in _from_first_rise(c)])
+    curves = [c.between(low, high) for c in curves if c.budgets]
     top = nice_top(max((max(c.high or c.values, default=0.0) for c in curves), default=0.0))
     drawings = []
     for drawing in (frame("wide", 1200, 400, label_room), frame("narrow", 380, 300, min(label_room, 76))):
@@ -69,12 +78,14 @@ def pass_curves(
             xs = [axes.x(b) for b in curve.budgets]
             if curve.low is not None and curve.high is not None:
                 drawing.bands.append(Path(axes.area(xs, curve.low, curve.high), f"band {curve.css}"))
-            drawing.lines.append(Path(axes.steps(xs, curve.values), f"curve {curve.kind} {curve.css}"))
-            ends.append(Label(xs[-1] + 8, axes.y(curve.values[-1]), curve.label, curve.css))
+            drawing.lines.append(Path(axes.steps(xs, curve.values), f"curve {curve.kind} {curve.css}", curve.key))
+            ends.append(Label(xs[-1] + 8, axes.y(curve.values[-1]), curve.label, curve.css, key=curve.key))
         # On a phone long names go to the key below the chart.
         if drawing.name == "wide" or all(len(c.label) <= 10 for c in curves):
-            room = 20 if drawing.name == "wide" else 10
-            drawing.labels = apart([shortened(label, room) for label in ends], drawing.top, drawing.bottom)
+            room = 24 if drawing.name == "wide" else 10
+            short = [shortened(label, room) for label in ends]
+            reach = LINE if len(curves) > FEW else 3 * LINE
+            drawing.labels = placed(short, drawing.top, drawing.bottom, reach)
         drawing.cursor = None if budget is None else axes.inside(budget)
         drawing.marks = [Label(axes.x(at), drawing.top - 6, text, "") for at, text in marks if low <= at <= high]
         drawings.append(drawing)
@@ -90,7 +101,7 @@ def pass_curves(
         top=top,
         table_head=("Budget", *(c.label for c in curves)),
         table=[(seconds(b), *(percent(c.at(b)) for c in curves)) for b in table_budgets(low, high)],
-        keys=[(c.label, c.css) for c in curves],
+        keys=[(c.label, c.css, c.key) for c in curves],
     )
 
 
@@ -114,7 +125,7 @@ def difference(
     start, end = time_range(budgets)
     reach = nice_top(max(max(map(abs, low), default=0.0), max(map(abs, high), default=0.0)))
     drawings = []
-    for drawing in (frame("wide", 1200, 280, 96), frame("narrow", 380, 240, 16)):
+    for drawing in (frame("wide", 1200, 280, 96), frame("narrow", 380, 240, 76)):
         axes = Axes(drawing, start, end, reach, -reach)
         axes.draw_times()
         axes.draw_points()

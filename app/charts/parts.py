@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 SERIES = 6  # distinct colours in charts.css; later series repeat them with another dash
+LINE = 15  # pixels from one label to the next below it
+CHARACTER = 6.6  # mean width of one at 12 px
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,10 @@ class Tick:
 
 @dataclass(frozen=True)
 class Label:
-    """Text at the end of a curve or beside a point, or the point itself; `key` names whose it is."""
+    """Text at the end of a curve or beside a point, or the point itself; `key` names whose it is.
+
+    A `crowded` one has no room near its curve: it is drawn only while the curve is pointed at.
+    """
 
     x: float
     y: float
@@ -25,14 +31,16 @@ class Label:
     css: str
     anchor: str = "start"
     key: str = ""
+    crowded: bool = False
 
 
 @dataclass(frozen=True)
 class Path:
-    """One drawn line or area; `d` is SVG path data."""
+    """One drawn line or area; `d` is SVG path data, `key` names whose it is."""
 
     d: str
     css: str
+    key: str = ""
 
 
 @dataclass
@@ -61,7 +69,8 @@ class Drawing:
 class Chart:
     """A chart ready for its macro: two drawings, a title, one sentence of description and the table behind it.
 
-    `low` to `high` is the range of x in seconds, `top` the highest y; `row_keys` name whose the table's rows are.
+    `low` to `high` is the range of x in seconds, `top` the highest y; `keys` are label, classes and key of every
+    series; `row_keys` name whose the table's rows are.
     """
 
     title: str
@@ -74,7 +83,7 @@ class Chart:
     top: float
     table_head: tuple[str, ...]
     table: list[tuple[str, ...]]
-    keys: list[tuple[str, str]]
+    keys: list[tuple[str, str, str]]
     row_keys: tuple[str, ...] = ()
 
 
@@ -93,20 +102,32 @@ def frame(name: str, width: float, height: float, label_room: float) -> Drawing:
 
 def shortened(label: Label, room: int) -> Label:
     """The label with at most `room` characters."""
-    text = label.text if len(label.text) <= room else label.text[: room - 1] + "…"
-    return Label(label.x, label.y, text, label.css, label.anchor, label.key)
+    return replace(label, text=label.text if len(label.text) <= room else label.text[: room - 1] + "…")
 
 
-def apart(labels: list[Label], top: float, bottom: float, gap: float = 15) -> list[Label]:
-    """Push labels that would overlap apart, keeping their order and staying inside the frame."""
-    ordered = sorted(labels, key=lambda label: label.y)
-    ys: list[float] = []
-    for label in ordered:
-        ys.append(max(label.y, ys[-1] + gap) if ys else max(label.y, top))
-    limit = bottom
-    for i in range(len(ys) - 1, -1, -1):
-        ys[i] = min(ys[i], limit)
-        limit = ys[i] - gap
-    return [
-        Label(old.x, round(y, 1), old.text, old.css, old.anchor, old.key) for old, y in zip(ordered, ys, strict=True)
-    ]
+def placed(labels: Sequence[Label], top: float, bottom: float, reach: float) -> list[Label]:
+    """The labels where they overlap no earlier one, each at most `reach` pixels above or below its own place.
+
+    One that finds no room there is marked as crowded. Those that come first are placed first.
+    """
+    taken: list[Label] = []
+    out = []
+    steps = range(int(reach // LINE) + 1)
+    shifts = [0.0, *(sign * step * LINE for step in steps if step for sign in (1, -1))]
+    for label in labels:
+        tries = (replace(label, y=round(min(max(label.y + shift, top), bottom), 1)) for shift in shifts)
+        found = next((t for t in tries if abs(t.y - label.y) <= reach and not any(_overlap(t, o) for o in taken)), None)
+        if found:
+            taken.append(found)
+        out.append(found or replace(label, crowded=True))
+    return out
+
+
+def _overlap(one: Label, other: Label) -> bool:
+    (a, b), (c, d) = _extent(one), _extent(other)
+    return abs(one.y - other.y) < LINE and a < d and c < b
+
+
+def _extent(label: Label) -> tuple[float, float]:
+    width = len(label.text) * CHARACTER
+    return (label.x - width, label.x) if label.anchor == "end" else (label.x, label.x + width)

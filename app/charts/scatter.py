@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.charts.axes import Axes, nice_top, time_range
-from app.charts.parts import Chart, Label, Path, apart, frame, series_css, shortened
+from app.charts.parts import LINE, Chart, Label, Path, frame, placed, series_css, shortened
 from app.units import percent, seconds
 
 ABOVE = 10  # pixels by which a label stands above its point, clear of the front
@@ -48,7 +48,7 @@ def scatter(items: Sequence[Point], title: str, x_title: str, budget: float) -> 
                 anchor = "end" if x > drawing.right - 160 else "start"
                 at = x + (-11 if anchor == "end" else 11)
                 drawing.labels.append(shortened(Label(at, y - ABOVE, p.label, p.css, anchor, p.key), 26))
-        drawing.labels = apart(drawing.labels, drawing.top, drawing.bottom)
+        drawing.labels = placed(drawing.labels, drawing.top, drawing.bottom, LINE)
         drawings.append(drawing)
     return Chart(
         title=title,
@@ -62,7 +62,7 @@ def scatter(items: Sequence[Point], title: str, x_title: str, budget: float) -> 
         top=top,
         table_head=("Run", x_title, "Share of tasks"),
         table=[(p.label, seconds(p.x), percent(p.y)) for p in items],
-        keys=[(p.label, p.css) for p in items],
+        keys=[(p.label, p.css, p.key) for p in items],
         row_keys=tuple(p.key for p in items),
     )
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from flask import Blueprint, render_template, request
 
+from app.charts.axes import table_budgets
 from app.compare import presentation as compared
 from app.errors import BadInput
 from app.runs import presentation as shown
 from app.runs import repository
-from app.runs.comparing import compare_runs
+from app.runs.comparing import compare_runs, same_device
 from app.runs.models import Run
 from app.web import session
 from evaluation.metrics import MetricError
@@ -22,7 +23,7 @@ bp = Blueprint("compare", __name__)
 
 @bp.get("/compare")
 def index() -> str:
-    """The comparison of `?a=` (the reference) with `?b=`, at `?budget=` seconds (default: the smaller of both)."""
+    """The comparison of `?a=` (the reference) with `?b=`, at `?budget=` seconds (default: compared.usual_budget)."""
     runs = [r for r in repository.list_runs(session(), limit=200) if r.curve and r.curve.n_tasks]
     page: dict[str, Any] = {"runs": runs, "a": None, "b": None, "error": None, "shares": [], "budget": None}
     try:
@@ -37,19 +38,23 @@ def index() -> str:
 
 def _comparison(a: Run, b: Run, budget: float | None) -> dict[str, Any]:
     longest = min(a.budget_s, b.budget_s)
-    found = compare_runs(session(), a, b, min(budget or longest, longest))
+    found = compare_runs(session(), a, b, min(budget or compared.usual_budget(a, b), longest))
     grid = [x for x in (a.curve.budgets if a.curve else []) if x < longest] + [longest]
     shares = compared.shares(found, grid)
+    covered = compared.span(grid, a, b)
     of_a, of_b = (repository.tasks_without_texts(session(), run.id) for run in (a, b))
     return {
         "budget": found.budget_s,
         "shares": shares,
         "notes": compared.notes(a, b, found),
         "speed": found.speed,
+        "comparable": same_device(a, b),
+        "times": compared.times(a, b),
+        "budgets": table_budgets(*covered),
         "changes": _changes(a, b),
         "tasks": compared.differing(found, of_a, of_b),
-        "chart": compared.curves(a, b, found.budget_s, shares[0].crossing),
-        "gap": compared.gap(found, grid, shares[0].crossing),
+        "chart": compared.curves(a, b, found.budget_s, shares[0].crossing, covered),
+        "gap": compared.gap(found, grid, shares[0].crossing, covered),
     }
 
 

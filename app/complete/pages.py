@@ -16,9 +16,9 @@ from app.models import service as models
 from app.runs import presentation as shown
 from app.runs import repository
 from app.runs.figures import in_budget_s
-from app.runs.forms import as_form, parse_form
+from app.runs.forms import as_form, parse_form, told
 from app.runs.models import Run, RunTask
-from app.states import OPEN_RUN_STATES, RunKind
+from app.states import OPEN_RUN_STATES, PASSED, RunKind
 from app.web import context, session
 
 bp = Blueprint("complete", __name__)
@@ -29,6 +29,23 @@ EXAMPLE = {
     "temperature": "0.6",
     "max_tokens": "256",
 }
+LABELS = {
+    "prompt": "Prompt",
+    "test": "Test",
+    "entry_point": "Function under test",
+    "target": "Model",
+    "drafter": "Drafter",
+    "n": "Samples",
+    "budget_s": "Budget, seconds",
+    "temperature": "Temperature",
+    "max_tokens": "Max tokens",
+    "prompt_mode": "Mode",
+}
+MODES = (
+    ("completion", "completion: continue the text"),
+    ("chat", "chat: ask for the code"),
+    ("auto", "auto: chat if the model has a template"),
+)
 
 
 @bp.get("/complete")
@@ -40,12 +57,13 @@ def index() -> str:
 @bp.post("/complete")
 def start() -> Response | tuple[str, int]:
     """Starts a race and shows it; a form at fault comes back with what was typed and what is wrong."""
-    spec, errors = parse_form(CompleteSpec, request.form)
+    sound = {name: EXAMPLE[name] for name in ("target", "prompt")}
+    spec, errors = parse_form(CompleteSpec, request.form, LABELS, sound, lambda spec: service.check(context(), spec))
     if spec is not None:
         try:
             return redirect(url_for("complete.show", run_id=service.submit(context(), spec)), 303)
         except BadInput as problem:
-            errors = {problem.field or "": str(problem)}
+            errors = told(problem, LABELS)
     return _page({**as_form(CompleteSpec), **request.form}, errors), 422
 
 
@@ -74,6 +92,9 @@ def _page(
         samples=signs,
         ranks=shown.ranks(signs),
         finished=sum(in_budget_s(s.row) is not None for s in signs),
+        passed=sum(in_budget_s(s.row) is not None and s.row.verdict == PASSED for s in signs),
+        labels=LABELS,
+        modes=MODES,
         curl=curl(run, row.task, request.host_url, tokens=context().settings.require_tokens) if run and row else None,
         verdicts={key: (v.letter, v.family, v.name) for key, v in VERDICTS.items()},
     )

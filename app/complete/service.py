@@ -73,6 +73,13 @@ def submit_prompts(
     raise AssertionError("the second try returns or raises")
 
 
+def check(ctx: Context, spec: CompleteSpec) -> None:
+    """Raises BadInput for a model it may not name or that is not there, or tests without a function to call."""
+    require_allowed(ctx, spec.target, spec.drafter)
+    require_models(spec)
+    _task(spec)
+
+
 def entry_point_of(spec: CompleteSpec) -> str:
     """The function under test: the one named, else the last one the prompt defines, else ""."""
     return spec.entry_point or (_DEF.findall(spec.prompt) or [""])[-1]

@@ -1,25 +1,47 @@
-"""Datasets and their tasks."""
+"""Datasets and their tasks, and the form that adds one."""
 
 from __future__ import annotations
 
 import uuid
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, redirect, render_template, request, url_for
 from sqlalchemy import select
 from sqlalchemy.orm import selectinload
+from werkzeug.wrappers import Response
 
-from app.datasets import repository
+from app.datasets import repository, service
 from app.datasets.models import Dataset
-from app.errors import NotFound
-from app.web import session
+from app.errors import BadInput, NotFound
+from app.limits import UPLOAD_BYTES
+from app.runs.faults import labelled
+from app.security import caller
+from app.states import Scope
+from app.web import context, session
 
 bp = Blueprint("datasets", __name__)
+
+LABELS = {"file": "File", "name": "Name"}
 
 
 @bp.get("/datasets")
 def index() -> str:
     """Every stored dataset."""
-    return render_template("datasets/index.html", rows=repository.list_datasets(session()))
+    return _page("", {})
+
+
+@bp.post("/datasets")
+def upload() -> Response | tuple[str, int]:
+    """Stores an uploaded file as a dataset and shows it; a file at fault is answered with line, field and remedy."""
+    file, name = request.files.get("file"), request.form.get("name", "").strip()
+    try:
+        if file is None or not file.filename:
+            raise BadInput("file is missing: choose a .jsonl or .jsonl.gz file", "file")
+        origin = file.filename
+        stored = service.import_bytes(context(), file.read(), name or origin.split(".")[0], origin)
+    except BadInput as fault:
+        field = "name" if fault.field == "name" else "file"
+        return _page(name, {field: labelled(str(fault), field, LABELS[field])}), fault.status
+    return redirect(url_for("datasets.show", dataset_id=stored.id), 303)
 
 
 @bp.get("/datasets/<uuid:dataset_id>")
@@ -33,3 +55,17 @@ def show(dataset_id: uuid.UUID) -> str:
     if wanted and task is None:
         raise NotFound(f"dataset {dataset.name} has no task {wanted[:200]!r}")
     return render_template("datasets/show.html", dataset=dataset, tasks=dataset.tasks, task=task)
+
+
+def _page(name: str, errors: dict[str, str]) -> str:
+    with context().database.read() as fresh:
+        rows = repository.list_datasets(fresh)
+    return render_template(
+        "datasets/index.html",
+        rows=rows,
+        name=name,
+        errors=errors,
+        labels=LABELS,
+        may_upload=caller().scope.allows(Scope.SUBMIT),
+        upload_bytes=UPLOAD_BYTES,
+    )

@@ -11,11 +11,13 @@ from app.charts.curves import Curve, pass_curves, with_cursor
 from app.charts.parts import Chart
 from app.charts.scatter import Point, scatter
 from app.leaderboard.entries import Entry
+from app.leaderboard.names import distinct
 from app.leaderboard.service import Row
 
-CURVES_SHOWN = 12  # more lines than this cannot be told apart
-ROWS_SHOWN = 120  # in all groups together, unless all rows are asked for: nobody reads a thousand
-ROWS_AT_LEAST = 10  # of a group
+CURVES_SHOWN = 8  # more lines than this cannot be told apart
+ROWS_SHOWN = 20  # of a group, unless all rows are asked for
+ROWS_IN_ALL = 40  # in all groups together, so that the page ends on a phone too
+ROWS_AT_LEAST = 5  # of a group
 
 
 @dataclass(frozen=True)
@@ -75,19 +77,21 @@ def columns(asked: Sequence[str]) -> frozenset[str]:
 def groups(rows: Sequence[Row], budget: float, sort: str, view: str, *, whole: bool) -> list[Group]:
     """The rows apart by dataset, device and whether they are ranked; ranked and large groups first.
 
-    Unless `whole`, the groups share ROWS_SHOWN rows, and each shows its first in the order of `sort`.
+    Unless `whole`, each shows its first rows in the order of `sort`, and later groups fewer.
     """
     found: dict[tuple[bool, str, str], Group] = {}
     for row in rows:
         run, ranked = row.run, row.run.label is None
         found.setdefault((not ranked, *run.group), Group(run.dataset, run.device, ranked, [])).rows.append(row)
     ordered = [found[key] for key in sorted(found, key=lambda k: (k[0], -len(found[k].rows)))]
-    share = None if whole else max(ROWS_SHOWN // max(len(ordered), 1), ROWS_AT_LEAST)
+    left = ROWS_IN_ALL
     for group in ordered:
         best = sorted(group.rows, key=lambda row: _in_the_end(row.run), reverse=True)[:CURVES_SHOWN]
         group.series = {row.run.id: i for i, row in enumerate(best)}
         group.total = len(group.rows)
-        group.rows = _sorted(group.rows, sort)[:share]
+        room = None if whole else max(min(ROWS_SHOWN, left), ROWS_AT_LEAST)
+        group.rows = _sorted(group.rows, sort)[:room]
+        left -= len(group.rows)
         group.chart = _chart(group, best, budget, view)
     return ordered
 
@@ -105,11 +109,15 @@ def _sorted(rows: list[Row], sort: str) -> list[Row]:
 
 def _chart(group: Group, rows: list[Row], budget: float, view: str) -> Chart:
     where = f"{group.dataset} on {group.device}"
+    names = distinct([r.run for r in rows])
     if view != "scatter":
-        curves = (Curve(r.run.name, r.run.curve.budgets, r.run.curve.pass_first, i) for i, r in enumerate(rows))
+        curves = (
+            Curve(names[r.run.id], r.run.curve.budgets, r.run.curve.pass_first, i, key=str(r.run.id))
+            for i, r in enumerate(rows)
+        )
         return with_cursor(_curves(f"Pass@First against the budget, {where}", tuple(curves)), budget)
     items = [
-        Point(r.run.name, r.run.first_finished_p50_s, r.pass_first, max(r.run.curve.pass_first), i, str(r.run.id))
+        Point(names[r.run.id], r.run.first_finished_p50_s, r.pass_first, max(r.run.curve.pass_first), i, str(r.run.id))
         for i, r in enumerate(rows)
         if r.run.first_finished_p50_s
     ]

@@ -10,6 +10,8 @@ from app.errors import BadInput
 from app.leaderboard import board, service
 from app.leaderboard.export import as_csv
 from app.leaderboard.service import Row
+from app.runs.repository import list_runs
+from app.states import OPEN_RUN_STATES
 from app.web import session
 from evaluation.metrics import BUDGET_GRID
 
@@ -59,6 +61,7 @@ def index() -> str:
         min_tasks=MIN_TASKS,
         standard=" ".join(map(str, BUDGET_GRID)),
         nothing_at_all=not everything,
+        working=0 if everything else len(list_runs(session(), states=OPEN_RUN_STATES)),
     )
 
 

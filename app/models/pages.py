@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from flask import Blueprint, render_template
 
-from app.models import service
+from app.db import utcnow
+from app.models import cached
+from app.web import context, session
+from app.workers import service as workers
+from app.workers.service import is_alive
 
 bp = Blueprint("models", __name__)
 
 
 @bp.get("/models")
 def index() -> str:
-    """The models that have a name of their own."""
-    return render_template("models/index.html", models=service.list_models())
+    """The models that have a name of their own or are cached: which are ready, and which a worker holds in memory."""
+    alive = [worker for worker in workers.list_workers(session()) if is_alive(worker, utcnow())]
+    return render_template(
+        "models/index.html",
+        cache=cached.read(context().settings.cache_dir),
+        loaded={worker.model for worker in alive},
+        loading={worker.loading for worker in alive},
+    )

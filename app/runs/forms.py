@@ -3,22 +3,83 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from app.errors import BadInput
+from app.runs.faults import labelled, sentence
 from app.runs.models import Run
 from app.runs.schemas import DecodingSpec, RunSpec
-from app.schemas import bad_input
 
 VERBATIM = ("prompt", "test")  # sent byte for byte, so blanks at the ends stay
 OPTIONAL = ("limit", "time_limit_s", "suffix")  # left empty, they are not given
+LABELS = {
+    "target": "Target model",
+    "dataset": "Dataset",
+    "limit": "First tasks only",
+    "task_ids": "These tasks only",
+    "n": "Samples per task",
+    "budget_s": "Budget per task, seconds",
+    "max_tokens": "Max tokens per sample",
+    "temperature": "Temperature",
+    "top_p": "Top-p",
+    "seed": "Seed",
+    "drafter": "Drafter",
+    "draft_length": "Draft length",
+    "acceptance": "Acceptance",
+    "prompt_mode": "Prompt mode",
+    "dtype": "Number format",
+    "device": "Device",
+    "name": "Name",
+    "time_limit_s": "Time limit, seconds",
+    "throughput": "Several tasks in one batch",
+}
+"""What the form calls each field of a run, and what its errors call it."""
 S = TypeVar("S", bound=DecodingSpec)
 
 
-def parse_form(kind: type[S], form: Mapping[str, str]) -> tuple[S | None, dict[str, str]]:
-    """(specification, {}), or (None, a sentence for each field at fault; "" for what concerns no single field)."""
+def parse_form(
+    kind: type[S],
+    form: Mapping[str, str],
+    labels: Mapping[str, str],
+    sound: Mapping[str, str],
+    check: Callable[[S], object],
+) -> tuple[S | None, dict[str, str]]:
+    """(specification, {}), or (None, a sentence for each field at fault; "" for what concerns no single field).
+
+    `check` raises BadInput for what the schema cannot see, such as a model that does not exist. A field at fault is
+    given its default, or its value in `sound` where it has none, and the rest is looked at again: so all faults are
+    told at once.
+    """
+    values, errors = _given(kind, form), dict[str, str]()
+    while True:
+        try:
+            spec = kind.model_validate(values)
+            check(spec)
+            return (None, errors) if errors else (spec, {})
+        except ValidationError as error:
+            found = _sentences(error, labels)
+        except BadInput as fault:
+            found = told(fault, labels)
+        fresh = {field: text for field, text in found.items() if field not in errors}
+        errors.update(fresh)
+        if not fresh or "" in fresh:
+            return None, errors
+        if "dataset" in fresh:
+            fresh["task_ids"] = ""  # they are those of the dataset that is not there
+        values = {name: value for name, value in values.items() if name not in fresh}
+        values |= {name: sound[name] for name in fresh if name in sound}
+
+
+def told(fault: BadInput, labels: Mapping[str, str]) -> dict[str, str]:
+    """The fault of one field as `parse_form` tells it."""
+    field = fault.field if fault.field in labels else ""
+    return {field or "": labelled(str(fault), field, labels[field]) if field else str(fault)}
+
+
+def _given(kind: type[S], form: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name in kind.model_fields:
         if name in form:
@@ -28,10 +89,7 @@ def parse_form(kind: type[S], form: Mapping[str, str]) -> tuple[S | None, dict[s
                 values[name] = text
     if "task_ids" in values:
         values["task_ids"] = tuple(re.findall(r"[^\s,]+", values["task_ids"]))
-    try:
-        return kind.model_validate(values), {}
-    except ValidationError as error:
-        return None, _sentences(kind, error)
+    return values
 
 
 def as_form(kind: type[DecodingSpec], run: Run | None = None) -> dict[str, str]:
@@ -52,17 +110,18 @@ def as_form(kind: type[DecodingSpec], run: Run | None = None) -> dict[str, str]:
     return shown
 
 
-def _sentences(kind: type[DecodingSpec], error: ValidationError) -> dict[str, str]:
+def _sentences(error: ValidationError, labels: Mapping[str, str]) -> dict[str, str]:
     sentences: dict[str, str] = {}
     for fault in error.errors():
-        alone = ValidationError.from_exception_data(
-            error.title,
-            [{"type": fault["type"], "loc": fault["loc"], "input": fault["input"], "ctx": fault.get("ctx", {})}],
-        )
-        sentence = str(bad_input(alone))
+        if fault["loc"]:
+            field = str(fault["loc"][0])
+            sentences.setdefault(field, sentence(labels.get(field, field), fault))
+            continue
         # A fault of the whole configuration (the engine's) names its field in its first word.
-        field = str(fault["loc"][0]) if fault["loc"] else sentence.split(" ", 1)[0]
-        sentences.setdefault(field if field in kind.model_fields else "", sentence)
+        text = fault["msg"].removeprefix("Value error, ")
+        field = text.split(" ", 1)[0]
+        field = field if field in labels else ""
+        sentences.setdefault(field, labelled(text, field, labels[field]) if field else text)
     return sentences
 
 

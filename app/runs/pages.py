@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -18,37 +19,59 @@ from app.models import service as models
 from app.runs import figures as measured
 from app.runs import presentation as shown
 from app.runs import repository, service
-from app.runs.forms import as_form, parse_form
+from app.runs.forms import LABELS, as_form, parse_form, told
 from app.runs.models import Run, RunTask
 from app.runs.schemas import PROMPT_MODES, RunSpec
-from app.states import OPEN_RUN_STATES, RunState, TaskState
+from app.runs.standing import coverage, standing, untouched
+from app.states import OPEN_RUN_STATES, RunState
 from app.web import context, session
 from decoding.config import ACCEPTANCES, DEVICES, DTYPES
 
 bp = Blueprint("runs", __name__)
 
 PAGE_SIZE = 50
+FILTERS = {"name": "Name", "state": "State", "dataset": "Dataset", "since": "From", "until": "To"}
+SORTS = {"newest": "Newest first", "oldest": "Oldest first", "name": "Name", "target": "Model"}
 TABS = {"curve": "Curve", "tasks": "Tasks", "failures": "Failures", "timing": "Timing", "config": "Config"}
-UNDONE = (TaskState.FAILED, TaskState.CANCELLED, TaskState.SKIPPED, TaskState.QUEUED)
 
 
 @bp.get("/runs")
 def index() -> str:
-    """Runs, newest first, by `?state=` and `?dataset=`; `?before=` a run's id continues an earlier page."""
-    state, dataset = request.args.get("state", ""), request.args.get("dataset", "")
-    states = [RunState(state)] if state in set(RunState) else []
+    """Runs in the order of `?sort=`, by state, dataset, name and days; `?before=` a run's id continues a page."""
+    asked = {key: request.args.get(key, "").replace("\0", "").strip() for key in FILTERS}
+    error, since, until = None, None, None
+    try:
+        since, until = (_day(key, asked[key]) for key in ("since", "until"))
+    except BadInput as problem:
+        error = str(problem)
+    sort: repository.Sort = next((key for key in repository.SORTS if key == request.args.get("sort")), "newest")
     before = _uuid(request.args.get("before"))
-    runs = repository.list_runs(session(), limit=PAGE_SIZE + 1, before=before, states=states, dataset=dataset or None)
-    older = runs[PAGE_SIZE - 1].id if len(runs) > PAGE_SIZE else None
+    runs = repository.list_runs(
+        session(),
+        limit=PAGE_SIZE + 1,
+        before=before,
+        states=[RunState(asked["state"])] if asked["state"] in set(RunState) else [],
+        dataset=asked["dataset"] or None,
+        name=asked["name"] or None,
+        since=since,
+        until=until,
+        sort=sort,
+    )
+    following = runs[PAGE_SIZE - 1].id if len(runs) > PAGE_SIZE else None
     return render_template(
         "runs/index.html",
         runs=runs[:PAGE_SIZE],
-        older=older,
-        state=state,
+        waiting=untouched(session(), runs),
+        following=following,
+        asked=asked,
+        kept={key: value or None for key, value in asked.items()} | {"sort": None if sort == "newest" else sort},
+        labels=FILTERS,
+        error=error,
+        sort=sort,
+        sorts=SORTS,
         states=list(RunState),
-        dataset=dataset,
         datasets=_dataset_names(),
-        filtered=bool(state or dataset or before),
+        filtered=any(asked.values()),
     )
 
 
@@ -63,16 +86,20 @@ def show(run_id: uuid.UUID) -> str:
     groups = shown.failures(tasks)
     counts = {"tasks": run.n_tasks, "failures": sum(g.samples for g in groups)}
     data = _tab(tab, run, tasks, figures, groups)
+    progress = repository.progress(session(), run)
+    covered = coverage(run, tasks, figures)
     return render_template(
         f"runs/{tab}.html",
         run=run,
         run_open=run.state in OPEN_RUN_STATES,
-        progress=repository.progress(session(), run),
+        progress=progress,
+        standing=standing(session(), context().bus, run, progress),
+        covered=covered,
         tab=tab,
         tabs=[(key, label, counts.get(key)) for key, label in TABS.items()],
         figures=figures,
         device=shown.device(run),
-        resumable=run.state not in OPEN_RUN_STATES and any(t.state in UNDONE for t in tasks),
+        resumable=run.state not in OPEN_RUN_STATES and covered.left > 0,
         **data,
     )
 
@@ -87,7 +114,8 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
         "runs/task.html",
         run=run,
         row=row,
-        samples=signs,
+        samples=shown.groups(signs),
+        n_samples=len(signs),
         timeline=shown.task_timeline(run, row, signs),
         ledger_parts=shown.ledger(row),
         before=_neighbour(row, -1),
@@ -117,15 +145,22 @@ def new() -> str:
     return _form(values, {})
 
 
+def _check(spec: RunSpec) -> None:
+    # What may be named is asked before what there is, or a refusal would tell which files exist.
+    service.require_allowed(context(), spec.target, spec.drafter)
+    service.check(context(), spec)
+
+
 @bp.post("/runs/new")
 def create() -> AnyResponse | tuple[str, int]:
     """Submits the run and shows it; a form at fault comes back with what was typed and what is wrong."""
-    spec, errors = parse_form(RunSpec, request.form)
+    sound = {"target": models.list_models()[0].ref}
+    spec, errors = parse_form(RunSpec, request.form, LABELS, sound, _check)
     if spec is not None:
         try:
             return redirect(url_for("runs.show", run_id=service.submit(context(), spec)), 303)
         except BadInput as problem:
-            errors = {problem.field or "": str(problem)}
+            errors = told(problem, LABELS)
     return _form(dict(request.form), errors), 422
 
 
@@ -195,13 +230,18 @@ def _form(values: dict[str, str], errors: dict[str, str]) -> str:
         "runs/new.html",
         values=values,
         errors=errors,
-        datasets=sorted({*BUILTIN, *_dataset_names()}),
+        labels=LABELS,
+        datasets=_all_datasets(),
         models=models.list_models(),
         acceptances=ACCEPTANCES,
         dtypes=DTYPES,
         devices=DEVICES,
         modes=PROMPT_MODES,
     )
+
+
+def _all_datasets() -> list[str]:
+    return sorted({*BUILTIN, *_dataset_names()})
 
 
 def _dataset_names() -> list[str]:
@@ -214,6 +254,13 @@ def _neighbour(row: RunTask, step: int) -> str | None:
         .join(RunTask, RunTask.task_pk == Task.id)
         .where(RunTask.run_id == row.run_id, RunTask.position == row.position + step)
     )
+
+
+def _day(key: str, text: str) -> dt.date | None:
+    try:
+        return dt.date.fromisoformat(text) if text else None
+    except ValueError:
+        raise BadInput(f"{FILTERS[key]} is {text[:40]!r}: give a day such as 2026-11-21", key) from None
 
 
 def _uuid(text: str | None) -> uuid.UUID | None:

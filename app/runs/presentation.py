@@ -54,6 +54,18 @@ class SampleSign:
 
 
 @dataclass(frozen=True)
+class SampleGroup:
+    """Samples of a task with the same text and verdict, in finish order; the text is shown once."""
+
+    members: list[SampleSign]
+
+    @property
+    def best(self) -> SampleSign:
+        """The one shown: the chosen sample if it is among them, else the first to finish."""
+        return next((s for s in self.members if s.chosen), self.members[0])
+
+
+@dataclass(frozen=True)
 class TaskLine:
     """A task of the run on the Tasks tab. Times in seconds since the engine took it up."""
 
@@ -112,6 +124,16 @@ def in_finish_order(samples: Sequence[Sample], budget_s: float = math.inf) -> li
     return signs
 
 
+def groups(signs: Sequence[SampleSign]) -> list[SampleGroup]:
+    """The samples together that have the same text, program, verdict and reason, by who finished first."""
+    found: dict[object, list[SampleSign]] = {}
+    for s in signs:
+        row = s.row
+        alike = (row.raw, row.program, s.sign, row.verdict, row.verdict_detail, row.got, row.trust)
+        found.setdefault(alike, []).append(s)
+    return [SampleGroup(members) for members in found.values()]
+
+
 def ranks(signs: Sequence[SampleSign]) -> dict[int, int]:
     """Place of each finished sample by mean log-probability, by its index, from 1."""
     finished = [s.row for s in signs if in_budget_s(s.row) is not None and s.row.mean_logprob is not None]
@@ -151,7 +173,7 @@ def line_groups(lines: Sequence[TaskLine]) -> dict[str, tuple[str, list[TaskLine
         "all": ("All", list(lines)),
         "failed": ("No sample passed", [t for t in decoded if t.first_pass_s is None]),
         "missed": (
-            "Passed, but not chosen",
+            "Passed but not chosen",
             [t for t in decoded if t.first_pass_s is not None and not chosen_passes(t)],
         ),
         "passed": ("Chosen sample passed", [t for t in decoded if chosen_passes(t)]),
@@ -210,6 +232,10 @@ def scores(run: Run, figures: dict[str, Any], n_tasks: int) -> list[Score]:
         )
     if (length := figures.get("mean_acceptance_length")) is not None:
         cards.append(Score("Accepted length", decimal(length), "tokens", "per sample and round"))
+    if (gain := figures.get("speedup_over_plain")) is not None:
+        tasks = int(figures.get("speedup_tasks") or 0)
+        over = f"over {tasks} {'task' if tasks == 1 else 'tasks'}"
+        cards.append(Score("Speed-up", decimal(gain), "×", f"tokens per second against plain decoding, {over}"))
     return cards
 
 
@@ -233,15 +259,15 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> Timin
                 "Throughput",
                 count(rate),
                 "tokens/s",
-                "all tasks of a batch together" if run.throughput else "all samples of a task together",
+                "all tasks of a batch" if run.throughput else "all samples of a task",
             )
         )
     rounds = [t.n_rounds for t in decoded if t.n_rounds is not None]
     if rounds:
-        cards.append(Score("Rounds", decimal(fmean(rounds), 1), "", "draft, verify, accept; mean per task"))
+        cards.append(Score("Rounds", decimal(fmean(rounds), 1), "", "mean per task; a round is draft, verify, accept"))
     memory = max((t.peak_memory_bytes or 0 for t in decoded), default=0)
     if memory:
-        cards.append(Score("Peak memory", decimal(memory / 2**30, 2), "GiB", "of the device, over all tasks"))
+        cards.append(Score("Peak memory", decimal(memory / 2**30, 2), "GiB", "of the device, highest over all tasks"))
     return Timing(len(decoded), parts, cards, sorted(decoded, key=lambda t: -(t.wall_s or 0.0))[:SLOWEST])
 
 
@@ -273,7 +299,7 @@ def configuration(run: Run) -> list[tuple[str, object]]:
         ("Temperature", f"{run.temperature:g}"),
         ("Top-p", f"{run.top_p:g}"),
         ("Seed", run.seed),
-        ("Tokens per sample at most", run.max_tokens),
+        ("Max tokens per sample", run.max_tokens),
         ("Prompt mode", run.prompt_mode + (f" ({run.prompt_mode_used})" if run.prompt_mode_used else "")),
         ("Number format", run.dtype),
         ("Device", run.device),
@@ -281,7 +307,7 @@ def configuration(run: Run) -> list[tuple[str, object]]:
         ("Decoded for", "throughput: several tasks in one batch" if run.throughput else "latency: one task at a time"),
         ("Dataset", run.dataset.name),
         ("Dataset sha256", run.dataset.sha256),
-        ("Tasks", f"{run.n_tasks} of {run.dataset.n_tasks}"),
+        ("Tasks chosen", f"{run.n_tasks} of the dataset's {run.dataset.n_tasks}"),
     ]
 
 

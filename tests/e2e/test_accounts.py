@@ -49,7 +49,7 @@ def test_from_signing_in_to_signing_out(browser, address, theme):
     page.get_by_role("button", name="Sign in").click()
     assert page.url == f"{address}/tokens"  # where the browser was going
     page.get_by_label("New token for").fill("laptop")
-    page.get_by_role("button", name="Make a token").click()
+    page.get_by_role("button", name="Create token").click()
     token = page.inner_text("#made")
     assert Axe().run(page).violations_count == 0
     asked = urllib.request.Request(f"{address}/api/v1/runs", headers={"Authorization": f"Bearer {token}"})

@@ -83,7 +83,11 @@ def test_a_race_fills_its_lanes_then_ranks_and_judges(live, page):
     page.locator(".lane .sq.pass").first.wait_for()
     page.get_by_text("3 of 3 finished within").wait_for()
     assert page.locator(".lane .sq.wrong").count() == 1
-    assert page.locator(".lane.chosen .place").inner_text() == "1"
+    assert page.locator(".lane.chosen .place").inner_text() == "ranked 1st"
+    assert page.get_by_text("2 of 3 passed").is_visible()
+    wrong, right = page.locator(".lane.wrong .run").first, page.locator(".lane.pass .run").first
+    colour = "bar => getComputedStyle(bar).fill"
+    assert wrong.evaluate(colour) != right.evaluate(colour)
     page.reload()
     assert "return a + b" in page.locator(".lane-text").first.inner_text()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -15,6 +16,7 @@ PAGES = {
     "leaderboard": "/",
     "scatter": "/?view=scatter",
     "runs": "/runs",
+    "runs by name": "/runs?sort=name&name=nothing-like-this",
     "run": "/runs/{siblings}",
     "tasks": "/runs/{siblings}?tab=tasks&show=failed",
     "failures": "/runs/{siblings}?tab=failures",
@@ -144,6 +146,37 @@ def test_columns_are_chosen_at_once_and_kept_in_the_address(site, page):
     assert not heads.filter(has_text="Ranking loss").is_visible()
 
 
+def test_escape_closes_the_columns_and_gives_the_focus_back(site, page):
+    page.goto(site.url)
+    page.get_by_text("Columns", exact=True).first.click()
+    page.get_by_label("tokens/s").focus()
+    page.keyboard.press("Escape")
+    assert not page.get_by_label("tokens/s").is_visible()
+    assert page.evaluate("document.activeElement.textContent") == "Columns"
+    page.keyboard.press("Enter")
+    assert page.get_by_label("tokens/s").is_visible()
+    page.get_by_role("heading", name="Leaderboard").click()
+    assert not page.get_by_label("tokens/s").is_visible()
+
+
+def test_pointing_at_a_row_brings_out_its_curve(site, page):
+    page.goto(site.url)
+    row = page.locator("table.board").first.locator("tbody tr").first
+    row.hover()
+    curve = page.locator(f"svg.wide path[data-curve='{row.get_attribute('data-run')}']")
+    assert "lit" in curve.get_attribute("class")
+    assert page.locator("svg.wide path.lit").count() == 1
+
+
+def test_columns_that_do_not_fit_scroll_beside_the_name_of_the_run(site, page):
+    page.set_viewport_size({"width": 1024, "height": 900})
+    page.goto(site.url)
+    name = page.locator("table.board").first.locator("tbody th").first
+    page.locator("table.board").first.evaluate("table => table.parentNode.scrollTo(400, 0)")
+    assert name.bounding_box()["x"] >= 0
+    assert "linear-gradient" in page.evaluate("getComputedStyle(document.querySelector('.scroll')).backgroundImage")
+
+
 def test_two_hundred_rows_are_recomputed_at_once(site, page, record_property):
     page.goto(site.url)
     took, shown = page.evaluate("""() => {
@@ -171,8 +204,37 @@ def test_bad_input_comes_back_named_and_kept(site, page):
     page.get_by_role("button", name="Start the run").click()
     field = page.get_by_label("Samples per task")
     assert field.get_attribute("aria-invalid") == "true"
-    assert "many" in page.locator("#e-n").inner_text()
+    assert page.locator("#e-n").inner_text() == "Samples per task is “many”: give a whole number"
+    assert page.get_by_text("give a whole number").count() == 1
     assert page.get_by_label("Name", exact=True).input_value() == "mine"
+    assert Axe().run(page).violations_count == 0
+    page.locator("#errors").get_by_role("link", name="Samples per task").click()
+    assert page.evaluate("document.activeElement.id") == "f-n"
+
+
+def test_a_dataset_is_uploaded_from_its_page(site, page, tmp_path):
+    file = tmp_path / "sums.jsonl"
+    task = {"task_id": "sums/0", "prompt": "def add(a, b):\n", "entry_point": "add",
+            "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n",
+            "canonical_solution": "    return a + b\n"}  # fmt: skip
+    file.write_text("not JSON\n")
+    page.goto(site.url + "/datasets")
+    page.get_by_label("File").set_input_files(file)
+    page.get_by_role("button", name="Import").click()
+    assert "line 1" in page.locator("#e-file").inner_text()
+    assert Axe().run(page).violations_count == 0
+    file.write_text(json.dumps(task))
+    page.get_by_label("File").set_input_files(file)
+    page.get_by_role("button", name="Import").click()
+    page.get_by_role("link", name="sums/0").wait_for()
+
+
+def test_a_phone_reaches_the_end_of_the_leaderboard(site, page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(site.url)
+    rows = page.locator("tr[data-run]")
+    height = max(row.bounding_box()["height"] for row in rows.all())
+    assert height < 420, "forty rows of it are the most a page shows"
 
 
 def test_the_theme_is_kept(site, page):

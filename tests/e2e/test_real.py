@@ -101,8 +101,8 @@ def start_run(page, drafter: str) -> None:
 
 def test_run_failure_comparison_slider_and_race(url, page):
     page.goto(url + "/runs/new")
-    fields = {"Target model": MODEL, "Only the first tasks": "2", "Samples per task": "2",
-              "Budget per task, seconds": "5", "Tokens per sample at most": "40"}  # fmt: skip
+    fields = {"Target model": MODEL, "First tasks only": "2", "Samples per task": "2",
+              "Budget per task, seconds": "5", "Max tokens per sample": "40"}  # fmt: skip
     for label, value in fields.items():
         page.get_by_label(label).fill(value)
     start_run(page, "ngram")
@@ -132,7 +132,7 @@ def test_run_failure_comparison_slider_and_race(url, page):
     page.goto(url + "/complete")
     page.get_by_label("Model").fill(MODEL)
     page.get_by_label("Samples").fill("3")
-    page.get_by_label("Tokens at most").fill("40")
+    page.get_by_label("Max tokens").fill("40")
     page.get_by_text("Tests (optional)").click()
     page.get_by_label("Test", exact=True).fill("assert is_palindrome('abba')")
     page.get_by_role("button", name="Race").click()

@@ -4,6 +4,7 @@ import { refreshParts } from "./parts.js";
 
 const SHOWN_CHARACTERS = 20000;
 const POLL_MS = 3000;
+const ENDINGS = new Intl.PluralRules("en", { type: "ordinal" });
 const ENDED = ["finished", "interrupted", "cancelled", "failed"];
 
 const race = document.getElementById("race");
@@ -19,6 +20,10 @@ function laneOf(li) {
     finish: null,
     logprob: null,
   };
+}
+
+function ordinal(place) {
+  return `${place}${{ one: "st", two: "nd", few: "rd", other: "th" }[ENDINGS.select(place)]}`;
 }
 
 function number(logprob) {
@@ -42,6 +47,7 @@ function coloured(pieces) {
 
 function start() {
   const budget = Number(race.dataset.budget);
+  const graded = "graded" in race.dataset;
   const verdicts = JSON.parse(race.dataset.verdicts);
   const lanes = [...race.querySelectorAll("[data-lane]")].map(laneOf);
   const clock = document.getElementById("clock");
@@ -59,7 +65,7 @@ function start() {
     const done = lanes.filter((lane) => ["stop", "length"].includes(lane.finish) && lane.logprob !== null);
     done.sort((a, b) => b.logprob - a.logprob);
     done.forEach((lane, i) => {
-      lane.place.textContent = i + 1;
+      lane.place.textContent = `ranked ${ordinal(i + 1)}`;
       lane.li.classList.toggle("chosen", i === 0);
     });
   }
@@ -82,6 +88,14 @@ function start() {
     lane.finish = reason;
     lane.li.classList.add(reason);
     rank();
+    if (lanes.every((one) => one.finish)) stopClock();
+  }
+
+  function stopClock() {
+    if (over) return;
+    over = true;
+    if (server) clock.value = `${Math.min(budget, server[0]).toFixed(1)} s`;
+    status.textContent = graded ? "All samples have ended. The sandbox judges them." : "All samples have ended.";
   }
 
   function showVerdict(event) {
@@ -92,6 +106,10 @@ function start() {
     lane.verdict.className = `sq ${sign[1]}`;
     lane.verdict.setAttribute("aria-label", sign[2]);
     lane.verdict.hidden = false;
+    lane.li.classList.add("judged", sign[1]);
+    lane.passed = event.verdict === "passed";
+    const judged = lanes.filter((one) => one.passed !== undefined);
+    status.textContent = `${judged.filter((one) => one.passed).length} of ${lanes.length} passed, ${judged.length} judged.`;
   }
 
   async function end() {
@@ -116,7 +134,6 @@ function start() {
     if (!lane) return;
     lane.logprob = event.mean_logprob;
     finish(lane, event.finish_reason);
-    over = true;
   });
   on("graded", showVerdict);
   on("state", (event) => {

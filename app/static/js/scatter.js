@@ -1,6 +1,7 @@
 // The latency-quality plane of a board: points, labels, front and table follow the budget. Geometry as in app/charts.
 
-const GAP = 15;
+const LINE = 15;
+const CHARACTER = 6.6;
 const ABOVE = 10;
 
 /** Runs that no other beats in both latency and quality, from fast to slow. */
@@ -12,15 +13,23 @@ function pareto(rows) {
   return front;
 }
 
-/** Moves labels that would overlap apart: [[element, y]] inside top..bottom. */
-function pushApart(labels, top, bottom) {
-  labels.sort((a, b) => a[1] - b[1]);
-  let last = top - GAP;
-  for (const label of labels) last = label[1] = Math.max(label[1], last + GAP);
-  let limit = bottom;
-  for (const label of labels.toReversed()) {
-    label[1] = Math.min(label[1], limit);
-    limit = label[1] - GAP;
+function extent(text) {
+  const x = Number(text.getAttribute("x"));
+  const width = text.textContent.length * CHARACTER;
+  return text.getAttribute("text-anchor") === "end" ? [x - width, x] : [x, x + width];
+}
+
+/** Puts each label [text element, y] where it overlaps no earlier one, or marks it as crowded. */
+function place(labels, top, bottom) {
+  const taken = [];
+  for (const [text, wanted] of labels) {
+    const [left, right] = extent(text);
+    const free = [0, LINE, -LINE]
+      .map((shift) => Math.min(Math.max(wanted + shift, top), bottom))
+      .find((y) => taken.every((o) => Math.abs(y - o.y) >= LINE || right <= o.left || o.right <= left));
+    text.parentNode.classList.toggle("crowded", free === undefined);
+    if (free !== undefined) taken.push({ y: free, left, right });
+    text.setAttribute("y", (free ?? wanted) + 4);
   }
 }
 
@@ -37,8 +46,7 @@ function draw(svg, figure, rows, front) {
     const label = svg.querySelector(`[data-label="${row.run}"] text`);
     if (label) labels.push([label, y - ABOVE]);
   }
-  pushApart(labels, top, bottom);
-  for (const [label, y] of labels) label.setAttribute("y", y + 4);
+  place(labels, top, bottom);
   let d = "";
   front.forEach((row, i) => {
     const corner = `${atX(row.x)} ${atY(row.firstShare)}`;

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.charts.curves import Curve, difference, pass_curves
+from app.charts.parts import LINE, Label, placed
 from app.charts.scatter import Point, pareto, scatter
 from app.charts.timeline import Life, ledger, timeline
 
@@ -76,3 +77,15 @@ def test_the_seconds_of_a_bar_are_not_written_across_the_budget_line():
     for drawing, (early, late) in timeline(lives, budget=5.0, wall=5.0).drawings:
         assert early.words == early.end + 5
         assert late.words > drawing.cursor > late.end
+
+
+@given(st.lists(st.tuples(st.floats(100, 900), st.floats(20, 360)), max_size=30))
+def test_labels_stand_near_their_curves_and_never_on_each_other(ends):
+    labels = placed([Label(x, y, f"run number {i}", "") for i, (x, y) in enumerate(ends)], 20, 360, LINE)
+    shown = [label for label in labels if not label.crowded]
+    for label, (_, y) in zip(labels, ends, strict=True):
+        assert abs(label.y - y) <= LINE
+    for i, one in enumerate(shown):
+        for other in shown[:i]:
+            assert abs(one.y - other.y) >= LINE or abs(one.x - other.x) >= 12 * 6
+    assert not labels or not labels[0].crowded, "the best is always named"

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import event
 
 from app.leaderboard import board, service
+from app.leaderboard.names import ROOM, distinct
 from app.runs import ending
 from app.runs.service import delete
 from app.states import RunState
@@ -102,12 +103,12 @@ def shown(page: str) -> list[tuple[int, str]]:
 def test_a_long_group_shows_its_first_rows_and_links_to_all(three_runs):
     page = three_runs.client.get("/?budget=5").get_data(as_text=True)
     assert shown(page) == [(1, "best"), (2, "middle")]
-    assert "Shown are the first 2 of 3 runs by Pass@First at a budget of 5 s" in page
+    assert "These are the first 2 of 3 runs by Pass@First at a budget of 5 s" in page
     address = re.search(r'href="([^"]+)#group-1">Show all 3<', page)[1].replace("&amp;", "&")
     assert "budget=5" in address
     whole = three_runs.client.get(address).get_data(as_text=True)
     assert len(shown(whole)) == 3
-    assert "Shown are the first" not in whole
+    assert "These are the first" not in whole
     assert '<input type="hidden" name="rows" value="all">' in whole
     assert len(three_runs.client.get("/leaderboard.csv").get_data(as_text=True).splitlines()) == 4
 
@@ -115,3 +116,32 @@ def test_a_long_group_shows_its_first_rows_and_links_to_all(three_runs):
 def test_ranks_are_among_all_runs_of_the_group_not_those_shown(three_runs):
     page = three_runs.client.get("/?sort=speed").get_data(as_text=True)
     assert shown(page) == [(3, "quick"), (2, "middle")]
+
+
+def test_a_hundred_runs_make_a_page_that_ends(world):
+    for i in range(60):
+        world.add_run(f"run {i}", limit=1, n=1, device=f"device {i % 2}")
+    page = world.client.get("/").get_data(as_text=True)
+    assert page.count("data-run=") == board.ROWS_IN_ALL == 2 * board.ROWS_SHOWN
+    assert page.count(">Show all 30<") == 2
+
+
+def test_runs_that_begin_alike_are_told_apart_beside_their_curves(world):
+    for drafter, n, seed in (("none", 1, 1), ("none", 1, 2), ("ngram", 1, 1), ("ngram", 2, 1)):
+        world.add_run("hf:organisation/model-with-a-long-name", drafter=drafter, n=n, seed=seed, limit=2)
+    world.add_run("nightly", n=1, limit=2)
+    with world.context.database.read() as session:
+        labels = list(distinct(service.entries(session)).values())
+    assert "nightly" in labels
+    assert {"ngram, n=1", "ngram, n=2"} <= set(labels)
+    assert len({label[:ROOM] for label in labels}) == 5
+    keys = re.findall(r'<li data-curve="[^"]+">.*?</svg>([^<]+)</li>', world.client.get("/").get_data(as_text=True))
+    assert sorted(keys) == sorted(labels)
+
+
+def test_an_empty_board_offers_a_new_run_and_says_what_is_at_work(world):
+    page = world.client.get("/").get_data(as_text=True)
+    assert 'class="button primary" href="/runs/new">New run</a></p>' in page
+    assert "bassline eval" not in page, "a server that runs owns the database"
+    world.add_run("waiting", state=RunState.QUEUED, done=0, limit=1, n=1)
+    assert "1 run is waiting or at work" in world.client.get("/").get_data(as_text=True)

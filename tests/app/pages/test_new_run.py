@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import re
 import uuid
 
 import pytest
 
+from app.runs.forms import LABELS
 from app.runs.models import Run
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
@@ -102,3 +104,52 @@ def test_a_completion_gets_an_address_and_keeps_its_bytes(client, world):
     with world.context.database.read() as session:
         run = get_run(session, uuid.UUID(answer.location.rsplit("/", 1)[1]))
         assert run.dataset.tasks[0].prompt == prompt.replace("\r\n", "\n")
+
+
+def errors_of(page: str) -> dict[str, str]:
+    """The sentence at each field."""
+    return {name: html.unescape(text) for name, text in re.findall(r'id="e-(\w+)">([^<]+)<', page)}
+
+
+def test_faults_of_every_kind_are_told_at_once_and_once_by_their_labels(client):
+    faults = {"n": "many", "top_p": "9", "target": "smolm2-135m", "drafter": "sibbling", "draft_length": "godput",
+              "dataset": "humanevil", "task_ids": "HumanEval/1"}  # fmt: skip
+    page = html.unescape(client.post("/runs/new", data={**GOOD, **faults}).get_data(as_text=True))
+    told = errors_of(page)
+    assert told.keys() == faults.keys() - {"task_ids"}, "nobody knows the tasks of a dataset that is not there"
+    assert told["n"] == "Samples per task is “many”: give a whole number"
+    assert told["top_p"] == "Top-p is “9”: give 1 or less"
+    assert "smollm2-135m" in told["target"]
+    assert told["drafter"].startswith("Model 'sibbling' is not known") or "sibling" in told["drafter"]
+    assert "goodput" in told["draft_length"]
+    assert "humaneval" in told["dataset"]
+    assert all(page.count(sentence) == 1 for sentence in told.values())
+    head = page.split('id="errors"')[1].split("<form")[0]
+    assert re.findall(r'href="#f-(\w+)">([^<]+)<', head) == [
+        (name, label) for name, label in LABELS.items() if name in told
+    ], "in the order of the form"
+
+
+def test_an_internal_name_never_stands_in_a_sentence_of_the_form(client):
+    for field, value in (("budget_s", "0"), ("max_tokens", "99999"), ("time_limit_s", "-1"), ("temperature", "")):
+        told = errors_of(client.post("/runs/new", data={**GOOD, field: value}).get_data(as_text=True))
+        assert told.keys() == {field}
+        assert "_" not in told[field]
+
+
+def test_the_prompt_mode_of_a_completion_is_chosen_and_kept(client, world):
+    form = {"prompt": "def f(x):\n", "target": "smollm2-135m", "n": "1", "budget_s": "3"}
+    assert 'name="prompt_mode"' in client.get("/complete").get_data(as_text=True)
+    answer = client.post("/complete", data={**form, "prompt_mode": "chat"})
+    assert stored(world, uuid.UUID(answer.location.rsplit("/", 1)[1])).prompt_mode == "chat"
+    assert '<option value="chat" selected>' in client.get(answer.location).get_data(as_text=True)
+    assert "prompt_mode" in errors_of(
+        client.post("/complete", data={**form, "prompt_mode": "x"}).get_data(as_text=True)
+    )
+
+
+def test_a_completion_tells_all_its_faults_at_once(client):
+    form = {"prompt": "x = 1", "test": "assert f(1)", "target": "smolm2-135m", "n": "0", "budget_s": "3"}
+    told = errors_of(client.post("/complete", data=form).get_data(as_text=True))
+    assert told.keys() == {"n", "target", "entry_point"}
+    assert told["entry_point"].startswith("Function under test is empty")

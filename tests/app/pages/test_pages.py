@@ -12,6 +12,8 @@ import pytest
 from app.complete.repeat import curl
 from app.complete.schemas import CompleteSpec
 from app.complete.service import submit
+from app.runs import pages
+from app.runs.models import Run
 from app.runs.repository import tasks_with_samples
 from app.runs.schemas import parse_spec
 from app.states import RunState
@@ -54,9 +56,9 @@ def test_a_fresh_installation_shows_every_page(world):
 @pytest.mark.parametrize(
     ("path", "advice"),
     [
-        ("/", "bassline eval --target"),
-        ("/runs", "bassline eval --target"),
-        ("/compare", "bassline eval --target"),
+        ("/", "New run"),
+        ("/runs", "New run"),
+        ("/compare", "New run"),
         ("/workers", "bassline serve"),
         ("/datasets", "bassline datasets import"),
     ],
@@ -161,7 +163,7 @@ def test_the_budget_in_the_address_recomputes_the_rows_without_javascript(world)
 @pytest.mark.parametrize("budget", ["nonsense", "-3", "0", "nan", "1e999"])
 def test_a_budget_that_is_none_gets_a_sentence_and_a_page(world, budget):
     world.add_run("whole", limit=None, n=1)
-    assert "budget is" in text_of(world.client.get(f"/?budget={budget}"))
+    assert "Budget is" in text_of(world.client.get(f"/?budget={budget}"))
 
 
 def test_the_sort_in_the_address_orders_the_rows_and_is_announced(world):
@@ -194,19 +196,44 @@ def test_two_runs_are_compared_with_the_changed_settings_first(world):
     a = world.add_run("plain", drafter="none", skill=0.2)
     b = world.add_run("drafted", skill=0.9)
     page = text_of(world.client.get(f"/compare?a={a}&b={b}"))
-    assert page.index("What changed") < page.index("Pass@First at")
+    order = ("What changed", "Answer at", "Speed of B", "Quality", "Time", "Tasks that differ")
+    assert [page.index(part) for part in order] == sorted(page.index(part) for part in order)
     assert "McNemar" in page
     assert "Drafter" in page
+
+
+def test_a_comparison_begins_at_a_budget_where_the_slower_run_has_answered_half_of_its_tasks(world):
+    a = world.add_run("slow", n=2, pace=3.0)
+    b = world.add_run("quick", n=2, pace=0.5)
+    page = text_of(world.client.get(f"/compare?a={a}&b={b}"))
+    with world.context.database.read() as session:
+        slower = max(session.get(Run, run).figures["first_finished_p50_s"] for run in (a, b))
+    shown = float(re.search(r"Answer at ([\d.]+) s", page)[1])
+    assert slower * 0.99 <= shown < slower * 1.4
+    assert shown < 10
+
+
+def test_both_charts_of_a_comparison_cover_the_same_seconds(world):
+    a = world.add_run("slow", n=2, pace=4.0, budget_s=20)
+    b = world.add_run("quick", n=2, pace=0.5)
+    page = world.client.get(f"/compare?a={a}&b={b}").get_data(as_text=True)
+    ranges = re.findall(r'data-chart data-low="([^"]+)" data-high="([^"]+)"', page)
+    assert len(ranges) == 2
+    assert ranges[0] == ranges[1]
+    assert float(ranges[0][1]) == 10.0
+    assert float(ranges[0][0]) > 0.1, "nothing is to be seen before the first sample finishes"
+    frames = re.findall(r'data-left="([^"]+)" data-right="([^"]+)"', page)
+    assert frames[:2] == frames[2:]
 
 
 def test_a_comparison_shows_regressions_first_and_what_the_tasks_cannot_show(world):
     a = world.add_run("one", skill=0.5, n=2, limit=30)
     b = world.add_run("two", skill=0.5, n=2, limit=30)
-    page = world.client.get(f"/compare?a={a}&b={b}").get_data(as_text=True)
+    page = world.client.get(f"/compare?a={a}&b={b}&budget=10").get_data(as_text=True)
     outcomes = re.findall(r'data-label="Pass@First"><span class="outcome (\w+)"', page)
     assert outcomes == sorted(outcomes, key=["lost", "alike", "won"].index)
     assert {"lost", "won"} <= set(outcomes)
-    assert "are below what 30 tasks can show" in page
+    assert "This many tasks reliably show only differences of about" in page
     assert "paired bootstrap" in page
     assert "B minus A in Pass@First: the values as a table" in page
 
@@ -216,8 +243,8 @@ def test_runs_of_different_devices_or_sizes_are_not_compared_silently(world):
     b = world.add_run("there", n=4, device="another")
     page = text_of(world.client.get(f"/compare?a={a}&b={b}"))
     assert "only shares can be compared" in page
-    assert "Speed of B" not in page
-    assert "A has n = 2 samples per task, B 4" in page
+    assert "Speed of B – unknown: the runs used different devices" in re.sub(r"\s+", " ", page)
+    assert "A has 2 samples per task, B has 4" in page
 
 
 def test_the_curl_of_a_race_asks_for_the_same_race(world):
@@ -270,3 +297,35 @@ def test_what_is_not_there_gets_a_page_that_leads_on(world, path):
     answer = world.client.get(path)
     assert answer.status_code == 404
     assert "Leaderboard" in answer.get_data(as_text=True)
+
+
+def names(page: str) -> list[str]:
+    return re.findall(r'class="name" href="/runs/[^"]+">([^<]+)<', page)
+
+
+def test_runs_are_sorted_and_filtered_by_name_and_day_in_an_address_that_can_be_linked(world):
+    for name in ("beta 100%", "alpha", "gamma 1000"):
+        world.add_run(name, n=1, limit=1)
+    newest = world.client.get("/runs").get_data(as_text=True)
+    assert names(newest) == ["gamma 1000", "alpha", "beta 100%"]
+    assert 'aria-sort="descending"><a href="/runs?sort=oldest">Created' in newest
+    by_name = world.client.get("/runs?sort=name&state=finished").get_data(as_text=True)
+    assert names(by_name) == ["alpha", "beta 100%", "gamma 1000"]
+    assert 'aria-sort="ascending"' in by_name
+    assert "/runs?state=finished&amp;sort=newest" in by_name
+    assert names(world.client.get("/runs?name=100%25").get_data(as_text=True)) == ["beta 100%"]
+    assert names(world.client.get("/runs?name=ALPHA").get_data(as_text=True)) == ["alpha"]
+    assert names(world.client.get("/runs?until=2020-01-01").get_data(as_text=True)) == []
+    assert len(names(world.client.get("/runs?since=2020-01-01").get_data(as_text=True))) == 3
+    wrong = text_of(world.client.get("/runs?since=yesterday"))
+    assert "From is 'yesterday': give a day such as 2026-11-21" in wrong
+
+
+def test_the_next_page_of_runs_keeps_filters_and_order(world, monkeypatch):
+    monkeypatch.setattr(pages, "PAGE_SIZE", 2)
+    for name in ("b one", "a one", "c one", "other"):
+        world.add_run(name, n=1, limit=1)
+    page = world.client.get("/runs?sort=name&name=one").get_data(as_text=True)
+    assert names(page) == ["a one", "b one"]
+    following = html.unescape(re.search(r'href="([^"]+)">Next page<', page)[1])
+    assert names(world.client.get(following).get_data(as_text=True)) == ["c one"]
