@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from decoding import registry
@@ -91,9 +90,12 @@ def parse_draft_length(text: str) -> int | None:
 
 
 def _mistyped(drafter: str) -> str | None:
-    """The name that was probably meant by a drafter that is neither a known model nor looks like an address of one."""
+    """The name that was probably meant by a drafter that is neither a known model nor looks like an address of one.
+
+    Asks no file system: the text may come from a request, which must not learn which files there are.
+    """
     keys = [entry.ref for entry in registry.entries()]
-    address = "/" in drafter or drafter.startswith(("hf:", ".", "~")) or Path(drafter).exists()
+    address = "/" in drafter or drafter.startswith(("hf:", ".", "~"))
     return None if address or drafter in keys else nearest(drafter.partition("+")[0], (*DRAFTERS, *keys))
 
 

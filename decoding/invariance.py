@@ -46,4 +46,4 @@ def _first_logits(runner: ModelRunner, lens: Sequence[int], counts: Sequence[int
     cache.commit(lens[:1])
     for row, n in enumerate(lens[1:], start=1):
         cache.start(row, n)  # only the lengths of the others matter, not what they have written
-    return runner.forward([text[-count:] for count in counts])[0].clone()
+    return runner.forward([text[lens[0] : lens[0] + count] for count in counts])[0].clone()

@@ -10,20 +10,20 @@ from app import ports
 from app.db import OutputText, as_written
 from app.runs import doorbell, grade, importing, prepare
 from app.runs.repository import tasks_with_samples
+from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
 from evaluation.sandbox import Sandbox, SandboxUnavailable
 
 PROGRAMS = {
     "U+0000 in a comment": ("    return a + b  # \0\n", "syntax_error"),
     "U+0000 in a string": ("    '\0'\n    return a + b\n", "syntax_error"),
-    "a lone surrogate": ("    return a + b  # \ud800\n", "syntax_error"),
     "the symbol that stands for U+0000": ("    return a + b  # \u2400\n", "passed"),
     "a replacement character": ("    return a + b  # \ufffd\n", "passed"),
 }
 
 
 @pytest.fixture
-def judged(ctx, additions, tmp_path, monkeypatch):
+def judged(ctx, additions, monkeypatch):
     """Imports each completion as a sample of one task, grades in the real sandbox; returns the samples in order."""
     try:
         Sandbox.detect()
@@ -33,9 +33,8 @@ def judged(ctx, additions, tmp_path, monkeypatch):
     ctx.make_grader = ports.SandboxGrader
 
     def judge(completions: list[str]) -> list[Sample]:
-        file = tmp_path / "samples.jsonl"
-        file.write_text("".join(json.dumps({"task_id": "add/0", "completion": c}) + "\n" for c in completions))
-        run_id = importing.submit(ctx, file, target="elsewhere", dataset_name=additions)
+        data = "".join(json.dumps({"task_id": "add/0", "completion": c}) + "\n" for c in completions).encode()
+        run_id = importing.submit(ctx, ImportSpec(target="elsewhere", dataset=additions), data, "samples.jsonl")
         prepare.prepare_run(ctx, run_id)
         with ctx.database.read() as session:
             jobs = [task.id for task in tasks_with_samples(session, run_id)]

@@ -190,7 +190,7 @@ def test_a_text_that_the_database_cannot_hold_is_kept_but_for_that_character(ctx
     grade.grade_task(ctx, first)
     with ctx.database.read() as session:
         row = next(t for t in tasks_with_samples(session, run_id) if t.id == first)
-        assert [s.raw for s in row.samples] == [RIGHT + "# \N{SYMBOL FOR NULL}\n"] * 2
+        assert [s.raw for s in row.samples] == [RIGHT + "# \N{SYMBOL FOR NULL}\N{VARIATION SELECTOR-15}\n"] * 2
         assert row.state is TaskState.FINISHED
 
 

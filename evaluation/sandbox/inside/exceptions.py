@@ -14,6 +14,8 @@ from evaluation.sandbox.inside.plain import CodecError
 from evaluation.sandbox.inside.shared import Shared
 
 TEXT_LIMIT = 4000
+FORM_LIMIT = 2**20
+"""Bytes of args and of attributes; an exception that carries more crosses without them, still as an exception."""
 _CLASSES = 20
 # These end a loop or a generator of the test quietly: all(map(candidate, cases)) would pass on StopIteration.
 _QUIET = (StopIteration, StopAsyncIteration, GeneratorExit)
@@ -82,10 +84,14 @@ def _arguments(error: BaseException) -> Any:
 
 
 def _form(value: Any, shared: Shared) -> Any:
+    count = shared.count
     try:
-        return codec.encode(value, shared)
+        form = codec.encode(value, shared)
+        codec.dump(form, FORM_LIMIT)
     except CodecError:
+        shared.cut(count)
         return None
+    return form
 
 
 def read(reply: Mapping[str, Any]) -> Raised | None:
