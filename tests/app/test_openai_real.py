@@ -17,8 +17,12 @@ def test_a_real_model_answers_on_time_with_what_it_has(ctx):
         ask = {"model": MODEL, "prompt": "def fibonacci(n):\n", "n": 4, "temperature": 0.7, "seed": 1}
         client.completions.create(**{**ask, "max_tokens": 2})  # the model is loaded, on nobody's clock
         cut = client.completions.create(**ask, max_tokens=4000, extra_body={"budget": 5.0})
-        assert [c.bassline["finish_reason"] for c in cut.choices] == ["deadline"] * 4
-        assert all(c.text and c.finish_reason == "length" for c in cut.choices)
+        reasons = [c.bassline["finish_reason"] for c in cut.choices]
+        assert "deadline" in reasons
+        assert set(reasons) <= {"deadline", "stop"}  # a sample may end by itself, on another machine another one
+        assert all(c.text for c in cut.choices)
+        of_openai = {"deadline": "length", "stop": "stop"}
+        assert [c.finish_reason for c in cut.choices] == [of_openai[reason] for reason in reasons]
         whole = client.completions.create(**ask, max_tokens=24, logprobs=0)
         assert [c.logprobs.tokens for c in whole.choices] != [[]] * 4
         assert all("".join(c.logprobs.tokens) == c.text for c in whole.choices)

@@ -44,7 +44,7 @@ def test_from_signing_in_to_signing_out(browser, address, theme):
     page.keyboard.press("Tab")
     page.keyboard.type("wrong horse battery")
     page.keyboard.press("Enter")
-    assert "name or password is wrong" in page.inner_text("main")
+    page.locator("main").get_by_text("name or password is wrong").wait_for()
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
     assert page.url == f"{address}/tokens"  # where the browser was going

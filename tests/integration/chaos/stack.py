@@ -13,7 +13,7 @@ import uuid
 from collections import Counter
 from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from app import migrate, queues
 from app.celery_app import configure
@@ -27,6 +27,7 @@ from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.settings import Settings
 from app.states import OPEN_RUN_STATES, DatasetKind, RunState, TaskState
+from app.workers.models import Worker
 from app.workers.service import list_workers
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT
@@ -84,7 +85,10 @@ class Stack:
         for name in self.words:
             if name not in self.parts or self.parts[name].poll() is not None:
                 self.start(name)
-        wait_for(lambda: self._workers_ready() and self._web_ready(), 90)
+        wait_for(self._workers_ready, 90)
+        with self.ctx.database.session() as session:
+            session.execute(update(Worker).values(crashes=0))  # the test before killed them; readiness would wait
+        wait_for(self._web_ready, 90)
 
     def kill(self, name: str) -> None:
         """SIGKILL, to a part with all its processes."""
