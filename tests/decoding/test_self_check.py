@@ -103,7 +103,7 @@ def test_a_wrong_attention_is_replaced_by_pytorchs(
 def test_without_the_kernels_texts_are_the_same(
     rule: str, target: LoadedModel, draft: LoadedModel, monkeypatch
 ) -> None:
-    request = Request("def add(a, b):", n=2, sampling=SamplingParams(1.0, top_p=1.0), max_new_tokens=8)
+    request = Request("def add(a, b):", n=2, sampling=SamplingParams(1.0, top_p=1.0), max_new_tokens=4)
     config = EngineConfig(target="tiny", drafter="draft", draft_length="fixed:2", acceptance=rule, max_batch=2)
     before = target.model.config._attn_implementation
     texts = []

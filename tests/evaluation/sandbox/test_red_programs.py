@@ -15,7 +15,7 @@ RED = Path(__file__).parents[1] / "red"
 with (RED / "ISOLATION.tsv").open(encoding="utf-8", newline="") as file:
     INDEX = list(csv.DictReader(file, delimiter="\t"))
 ESCAPES, DENIALS = ([row for row in INDEX if row["kind"] == kind] for kind in ("escape", "denial"))
-LIMITS = Limits(cpu_s=2, wall_s=10.0)
+LIMITS = Limits(cpu_s=2, wall_s=6.0)
 ADD = json.loads((RED / "c01_fd0_flags.task.json").read_text())
 
 
