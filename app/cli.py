@@ -7,7 +7,7 @@ from typing import IO, Any
 
 import click
 
-from app.errors import BadInput, BasslineError
+from app.errors import BadInput, BasslineError, Unavailable
 from app.terminal import visible
 from decoding.suggest import advice
 
@@ -37,13 +37,15 @@ class Sentence(click.ClickException):
     def __init__(self, error: BasslineError) -> None:
         super().__init__(visible(str(error)))
         self.exit_code = error.exit_code  # type: ignore[misc]
+        # What is away may come back, and the container is started again until then: readiness reports the outage.
+        self._level = "warning" if isinstance(error, Unavailable) else "error"
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Writes the sentence for people, or as a line of the log."""
         from app import observability  # noqa: PLC0415
 
         if observability.goes_to_log_store():
-            observability.write_line(self.format_message(), "error")
+            observability.write_line(self.format_message(), self._level)
         else:
             super().show(file)
 

@@ -12,6 +12,8 @@ import pytest
 import structlog
 
 from app import observability
+from app.cli import Sentence
+from app.errors import BadInput, Unavailable
 from app.settings import Settings
 
 SECRETS = ("hunter2", "s3cr3tpart", "abc.def")
@@ -84,3 +86,14 @@ raise LookupError("the end")
     assert [line["event"] for line in lines[:2]] == ["two", "lines of bass_0a1b2c3d_***"]
     assert [line["level"] for line in lines] == ["warning", "warning", "critical", "critical"]
     assert ["ZeroDivisionError" in lines[2]["exception"], "LookupError" in lines[3]["exception"]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("error", "level"), [(Unavailable("the database is away"), "warning"), (BadInput("no"), "error")]
+)
+def test_a_process_that_ends_because_something_is_away_logs_a_warning(monkeypatch, error, level):
+    written = []
+    monkeypatch.setattr(observability, "goes_to_log_store", lambda: True)
+    monkeypatch.setattr(observability, "write_line", lambda *line: written.append(line))
+    Sentence(error).show()
+    assert written == [(str(error), level)]
