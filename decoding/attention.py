@@ -18,9 +18,9 @@ from decoding.layout import Layout
 ATTENTION_NAME = "ragged_cache"
 # Tensors that some models hand down to their attention and that change nothing in it.
 _KNOWN = ("position_ids", "cache_position")
-# PyTorch multiplies fewer queries than this in another order: these are repeated, so that a token's result does not
-# depend on how many there are.
-_FEWEST_QUERIES = 4
+# PyTorch attends in blocks of 32, 64 or 256 queries, and multiplies a last block of fewer than four in another order. A
+# multiple of four leaves no such block, so that a token's result does not depend on how many there are.
+_QUERY_MULTIPLE = 4
 
 
 class UnsupportedAttentionError(RuntimeError):
@@ -60,10 +60,9 @@ def ragged_cache_attention(
     keys, values = key[:, :, :L], value[:, :, :L]
     mask = masks.get(layout, group, sliding_window, tile.dtype)
     sinks = None if s_aux is None else s_aux.view(Hkv, group).repeat_interleave(T, dim=1)
-    if group * T < _FEWEST_QUERIES:
-        times = -(-_FEWEST_QUERIES // (group * T))
-        tile, mask = tile.repeat(1, 1, times, 1), mask.repeat(1, 1, times, 1)
-        sinks = None if sinks is None else sinks.repeat(1, times)
+    if extra := mask.shape[2] - group * T:
+        tile = F.pad(tile, (0, 0, 0, extra))
+        sinks = None if sinks is None else F.pad(sinks, (0, extra))
     if softcap is None and sinks is None:
         out = F.scaled_dot_product_attention(tile, keys, values, attn_mask=mask, scale=scaling)
     else:
@@ -109,7 +108,7 @@ class MaskStore:
         self._masks: dict[int | None, torch.Tensor] = {}
 
     def get(self, layout: Layout, group: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
-        """Return [R, 1, g * T, L]: 0 where a query may look, -inf elsewhere."""
+        """Return [R, 1, M, L], M being g * T rounded up: 0 where a query may look, -inf elsewhere."""
         if window not in self._masks:
             self._masks[window] = self._build(layout, group, window, dtype)
         return self._masks[window]
@@ -124,7 +123,8 @@ class MaskStore:
         mask = torch.zeros(visible.shape, dtype=dtype, device=position.device)
         mask.masked_fill_(~visible, float("-inf"))
         R, T, L = mask.shape
-        return mask[:, None, None].expand(R, 1, group, T, L).reshape(R, 1, group * T, L)
+        queries = mask[:, None, None].expand(R, 1, group, T, L).reshape(R, 1, group * T, L)
+        return F.pad(queries, (0, 0, 0, -(group * T) % _QUERY_MULTIPLE))
 
 
 AttentionInterface.register(ATTENTION_NAME, ragged_cache_attention)

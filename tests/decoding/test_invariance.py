@@ -51,6 +51,23 @@ def test_packed_models_do_not_depend_on_the_batch(dtype: torch.dtype) -> None:
     assert is_batch_invariant(ModelRunner(packed, 260, 3))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_draft_s_tokens_get_the_logits_that_they_get_one_by_one(dtype: torch.dtype) -> None:
+    packed = model(dtype)
+    prepack(packed)
+    text = [(31 * t) % 260 for t in range(140)]
+    for drafted in (1, 2, 16, 32):  # two queries a key head and token: 33 tokens end in a block of two
+        runner = ModelRunner(packed, 260, 1)
+        runner.cache.reserve(len(text))
+        runner.cache.start(0)
+        runner.forward([text[:90]], last_only=True)
+        runner.cache.commit([90])
+        together = runner.forward([text[90 : 91 + drafted]]).clone()
+        for t in range(1 + drafted):
+            assert torch.equal(runner.forward([text[90 + t : 91 + t]])[0], together[t]), (drafted, t)
+            runner.cache.commit([1])
+
+
 def test_a_model_whose_products_depend_on_the_batch_is_told() -> None:
     class ByNumber(nn.Linear):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
