@@ -144,15 +144,5 @@ class RaggedCache(Cache):
                 layer.values[target, :, :length] = layer.values[source, :, :length]
 
     def rewind(self, row: int, length: int) -> None:
-        """Cut a row back to its first `length` tokens, so that a waiting sample can start from its prompt."""
+        """Cut a row back to its first `length` tokens, so that a draft model forgets rejected drafts."""
         self.lens[row] = min(self.lens[row], length)
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes held by the buffers."""
-        return sum(
-            t.numel() * t.element_size()
-            for layer in self.layers
-            if layer.is_initialized
-            for t in (layer.keys, layer.values)
-        )

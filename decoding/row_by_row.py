@@ -57,12 +57,6 @@ class RowCaches(RaggedCache):
         twin.layers = [copy.copy(layer) for layer in self._rows[source].layers]
         self._rows[target] = twin
 
-    @property
-    def n_bytes(self) -> int:
-        """Bytes held by all rows; what several rows share counts for each."""
-        layers = [layer for cache in self._rows.values() for layer in cache.layers if layer.is_initialized]
-        return sum(t.numel() * t.element_size() for layer in layers for t in (layer.keys, layer.values))
-
 
 class RowByRowRunner(ModelRunner):
     """Runs a causal LM with its own attention, one row after the other."""
