@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 from celery.apps import worker as celery_worker
+from celery.beat import Scheduler
 from celery.signals import celeryd_init
 from celery.worker import WorkController
 from flask import Flask
@@ -157,8 +158,7 @@ def worker(names: str, name: str) -> None:
 
 
 @click.command()
-@click.option("--schedule", default="/tmp/bassline-beat", show_default=True, help="file for beat's own state")
-def beat(schedule: str) -> None:
+def beat() -> None:
     """The timer that looks for lost jobs, for the stack: run exactly one.
 
     \b
@@ -170,7 +170,8 @@ def beat(schedule: str) -> None:
     configure(ctx.settings)
     install(ctx)
     observability.own_output(ctx.settings)
-    celery_app.Beat(schedule=schedule, loglevel=ctx.settings.log_level.upper(), quiet=True).run()
+    # The scheduler that keeps no file: a SIGTERM while the default one writes its file ends beat with an error.
+    celery_app.Beat(scheduler_cls=Scheduler, loglevel=ctx.settings.log_level.upper(), quiet=True).run()
 
 
 def _say(text: str, _file: object = None) -> None:
