@@ -8,7 +8,7 @@ from typing import IO, Any
 import click
 
 from app.errors import BadInput, BasslineError, Unavailable
-from app.terminal import visible
+from app.ui.terminal import visible
 from decoding.suggest import advice
 
 COMMANDS = {

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app import ports
-from app.db import Database
+from app.db.database import Database
 from app.events.bus import EventBus, connect
 from app.settings import Settings, load_settings
-from decoding import trusted_code
+from decoding.models import trusted_code
 
 if TYPE_CHECKING:
-    from app.runs.turns import Turns
+    from app.jobs.turns import Turns
 
 CACHE_DIR = "BASSLINE_CACHE_DIR"
 

@@ -9,24 +9,25 @@ import secrets
 
 from flask import Flask
 
-from app import etags, health, limits, metrics, openapi, problems, requestlog, security, storable, tables, web
+from app import tables
+from app.accounts import access
 from app.context import Context, make_context
+from app.db import storable
 from app.errors import BadInput
-from app.idempotency import service as idempotency
+from app.http import etags, idempotency, limits, openapi, problems, request_log, security, web
+from app.monitoring import health, metrics
 
 DOMAINS = (
     "leaderboard",
-    "complete",
+    "completions",
     "openai",
     "runs",
-    "samples",
     "datasets",
-    "models",
+    "language_models",
     "workers",
     "accounts",
-    "compare",
+    "comparison",
     "site",
-    "events",
 )
 
 
@@ -54,8 +55,9 @@ def create_app(context: Context | None = None) -> Flask:
         SESSION_COOKIE_HTTPONLY=True,
     )
     web.init(app, ctx)
-    requestlog.init(app)
+    request_log.init(app)
     problems.init(app)
+    access.init(app)
     csrf = security.init(app, ctx.settings.proxies)
     limit_views = limits.init(app, ctx.settings)
     storable.init(app)
@@ -70,6 +72,6 @@ def create_app(context: Context | None = None) -> Flask:
                 blueprint = importlib.import_module(module).bp
                 app.register_blueprint(blueprint)
                 if layer == "api":
-                    csrf.exempt(blueprint)  # security.py refuses cross-site calls instead
+                    csrf.exempt(blueprint)  # accounts/access.py refuses cross-site calls instead
     limit_views()
     return app

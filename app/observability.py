@@ -19,7 +19,7 @@ from structlog.typing import Processor
 
 from app.errors import BadInput
 from app.settings import Settings, load_settings
-from app.terminal import visible
+from app.ui.terminal import visible
 
 HIDDEN = "***"
 TRACEBACK = "exception"

@@ -18,7 +18,7 @@ import click
 
 from app import observability
 from app.context import make_context
-from app.db import Database
+from app.db.database import Database
 from app.errors import BadInput, Unavailable
 from app.runs.models import Run
 from app.runs.repository import list_runs, tasks_with_samples

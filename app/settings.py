@@ -13,8 +13,8 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from app.errors import BadInput
-from app.runs.schemas import MAX_BUDGET_S
 
+MAX_BUDGET_S = 600.0  # per task
 MEMORY_BROKER = "memory://"
 REGISTERED, CACHED = "registered", "cached"  # words of BASSLINE_ALLOWED_MODELS
 

@@ -2,8 +2,8 @@
 
 from app.accounts.models import BrowserSession, Token, User
 from app.datasets.models import Dataset, DatasetCheck, Task
-from app.db import Base
-from app.idempotency.models import IdempotencyKey
+from app.db.types import Base
+from app.http.idempotency_models import IdempotencyKey
 from app.runs.models import Run, RunCurve, RunTask
 from app.samples.models import Sample
 from app.workers.models import Worker

@@ -1,7 +1,7 @@
 """What gunicorn serves."""
 
 from app import observability
-from app.celery_app import configure
+from app.broker.celery_app import configure
 from app.context import make_context
 from app.factory import create_server_app
 

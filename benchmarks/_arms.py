@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import torch
 
-from decoding import models
-from decoding.attention import ATTENTION_NAME
+from decoding.attention.ragged import ATTENTION_NAME
 from decoding.config import EngineConfig, parse_drafter
 from decoding.engine import Engine
-from decoding.models import LoadedModel
-from decoding.prepack import prepack
+from decoding.models import loading
+from decoding.models.loading import LoadedModel
+from decoding.models.packing import prepack
 from decoding.request import Completion, Request, SamplingParams
 from evaluation import datasets, prompting
 
@@ -53,9 +53,9 @@ class Arms:
         self._engines = {name: self._engine(name) for name in names if name not in STOCK}
         self._stock = self._assistant = None
         if set(STOCK) & set(names):
-            self._stock = models.load(target, dtype, device, attention="sdpa")
+            self._stock = loading.load(target, dtype, device, attention="sdpa")
         if ASSISTED in names and refs:
-            self._assistant = models.load(min(refs), dtype, device, attention="sdpa").model
+            self._assistant = loading.load(min(refs), dtype, device, attention="sdpa").model
 
     def _engine(self, name: str) -> Engine:
         drafter, length, rule, *_ = [*name.split("/"), "", ""]
@@ -123,6 +123,6 @@ class Arms:
 
 
 def _load(ref: str, dtype: str, device: str) -> LoadedModel:
-    loaded = models.load(ref, dtype, device, attention=ATTENTION_NAME)
+    loaded = loading.load(ref, dtype, device, attention=ATTENTION_NAME)
     prepack(loaded.model)
     return loaded

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from app import engines, migrate
 from app.context import Context
-from app.db import Database
-from app.embedded import Embedded
+from app.db import migrate
+from app.db.database import Database
 from app.events.bus import MemoryBus
+from app.jobs.embedded import Embedded
 from app.runs import service
 from app.runs.models import Run
 from app.runs.schemas import RunSpec
 from app.settings import Settings
 from app.states import OPEN_RUN_STATES, RunState
+from app.workers import engines
 from decoding.request import Completion, Request, RequestError, Sample
 from evaluation.grading import Verdict
 

@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Dataset
-from app.db import utcnow
+from app.db.types import utcnow
 from app.errors import BadInput
 from app.runs import figures
 from app.runs.models import Run, RunCurve, RunTask

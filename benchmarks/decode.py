@@ -26,7 +26,7 @@ import torch
 from benchmarks._arms import ASSISTED, GENERATE, PLAIN, STOCK, Arms, Speed
 from benchmarks._machine import copy_bandwidth, peak_flops
 from benchmarks._report import Report, print_table, spread
-from decoding.device import device_name
+from decoding.models.device import device_name
 
 MODELS = ("qwen2.5-coder-0.5b", "smollm2-135m", "qwen2.5-coder-1.5b")
 LOOKUP_ARMS = (GENERATE, ASSISTED, PLAIN, "ngram/goodput", "sibling/goodput", "sibling/bass", "sibling/fixed:4")

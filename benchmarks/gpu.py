@@ -38,10 +38,10 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from benchmarks import kernels
 from benchmarks._report import Report, print_table
 from benchmarks._timing import copy_bandwidth, matmul_rate
-from decoding.attention_variants import NAMES
+from decoding.attention.backends import NAMES
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models import LoadedModel
+from decoding.models.loading import LoadedModel
 from decoding.request import Completion, Request, SamplingParams
 from kernels.availability import KernelError, require
 

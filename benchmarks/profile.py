@@ -15,8 +15,8 @@ from dataclasses import asdict
 
 from benchmarks._report import Report, print_table
 from decoding.config import EngineConfig
+from decoding.draft_length.profiles import Measured, Profile
 from decoding.engine import Engine
-from decoding.profile import Measured, Profile
 from decoding.request import Request, SamplingParams
 from evaluation import datasets, prompting
 

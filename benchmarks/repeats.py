@@ -20,7 +20,7 @@ import torch
 
 from benchmarks._arms import PLAIN, Arms
 from benchmarks._report import Report, print_table
-from decoding.device import device_name
+from decoding.models.device import device_name
 
 DEFAULT_ARMS = ("sibling/goodput", "sibling/goodput", PLAIN)
 

@@ -22,8 +22,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app import migrate, observability
+from app import observability
 from app.context import Context, make_context
+from app.db import migrate
 from app.errors import BadInput, BasslineError
 from app.settings import Settings, load_settings
 from benchmarks import _postgres, _service_jobs, _service_pages, _service_rows

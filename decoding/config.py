@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from decoding import registry
+from decoding.models import registry
 from decoding.request import RequestError
 from decoding.suggest import advice, nearest, one_of
 

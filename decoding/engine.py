@@ -21,25 +21,29 @@ from functools import cached_property
 import torch
 import transformers
 
-from decoding import self_check
-from decoding.active import ActiveRequest, encode
-from decoding.attention_variants import chosen, pick_attention
-from decoding.batch import Batch
-from decoding.clock import CostTimer
-from decoding.compatibility import fit
+from decoding.acceptance.sampling import shape
+from decoding.attention.backends import chosen, pick_attention
+from decoding.attention.graphed_models import GraphedModels
+from decoding.attention.row_by_row import runner_of
+from decoding.attention.runner import ModelRunner
+from decoding.checks import self_check
+from decoding.checks.compatibility import fit
+from decoding.checks.invariance import MIN_ROWS, is_batch_invariant
 from decoding.config import MAX_DRAFT_LENGTH, EngineConfig, parse_draft_length, parse_drafter
-from decoding.device import device_name, pick_device
-from decoding.draft_length import BassLength, DraftLength, FixedLength, GoodputLength, TableLength
+from decoding.draft_length.goodput import AcceptanceModel
+from decoding.draft_length.policies import BassLength, DraftLength, FixedLength, GoodputLength, TableLength
+from decoding.draft_length.profiles import Profile, find
+from decoding.draft_length.round_cost import RoundCost
+from decoding.draft_length.verify_cost import SIZES, VerifyCost, measure
 from decoding.drafters.base import Drafter, NoDrafter
 from decoding.drafters.combined import LookupThenModel
 from decoding.drafters.lookup import LookupDrafter
 from decoding.drafters.model import ModelDrafter
-from decoding.goodput import AcceptanceModel
-from decoding.graphed_models import GraphedModels
-from decoding.invariance import MIN_ROWS, is_batch_invariant
-from decoding.models import LoadedModel, check_same_tokenizer, load
-from decoding.prepack import prepack
-from decoding.profile import Profile, find
+from decoding.loop.batch import Batch
+from decoding.loop.round import Decoding
+from decoding.models.device import device_name, pick_device
+from decoding.models.loading import LoadedModel, check_same_tokenizer, load
+from decoding.models.packing import prepack
 from decoding.request import (
     Completion,
     OnUpdate,
@@ -51,13 +55,9 @@ from decoding.request import (
     ShouldCancel,
     Update,
 )
-from decoding.round import Decoding
-from decoding.round_cost import RoundCost
-from decoding.row import Row
-from decoding.row_by_row import runner_of
-from decoding.runner import ModelRunner
-from decoding.sampling import shape
-from decoding.verify_cost import SIZES, VerifyCost, measure
+from decoding.state.clock import CostTimer
+from decoding.state.request_state import ActiveRequest, encode
+from decoding.state.row import Row
 
 
 class Engine:

@@ -1,7 +1,7 @@
 """The acceptance step as one kernel: accept, draw the residual or the bonus token, without a host read.
 
-Both rules of `decoding/acceptance.py`, with the same noise bit for bit (`kernels/noise.py`). One program per sample
-walks its positions until the first draft token that does not stand, so the work is that of the tokens emitted.
+Both rules of `decoding/acceptance/rules.py`, with the same noise bit for bit (`kernels/noise.py`). One program per
+sample walks its positions until the first draft token that does not stand, so the work is that of the tokens emitted.
 Distributions are sparse: ids that can be drawn and their log-probabilities, -inf where a row has fewer.
 """
 

@@ -1,4 +1,4 @@
-"""Alembic's entry: runs on the connection that app/migrate.py hands over."""
+"""Alembic's entry: runs on the connection that app/db/migrate.py hands over."""
 
 from alembic import context
 

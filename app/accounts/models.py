@@ -8,7 +8,7 @@ import uuid
 from sqlalchemy import ForeignKey, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.db import Base, Identified, text_enum, utcnow
+from app.db.types import Base, Identified, text_enum, utcnow
 from app.states import Scope
 
 

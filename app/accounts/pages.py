@@ -5,10 +5,10 @@ from __future__ import annotations
 from flask import Blueprint, redirect, render_template, request, session, url_for
 from werkzeug.wrappers import Response
 
-from app import web
 from app.accounts import service, users
 from app.errors import BadInput, Unauthorized
-from app.security import caller, needs, own_path
+from app.http import web
+from app.http.security import caller, needs, own_path
 from app.states import Scope
 
 bp = Blueprint("accounts", __name__)

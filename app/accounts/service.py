@@ -6,35 +6,21 @@ import datetime as dt
 import hashlib
 import hmac
 import secrets
-import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
 from app.accounts.models import Token, User
 from app.context import Context
-from app.db import utcnow
+from app.db.storable import unfit
+from app.db.types import utcnow
 from app.errors import BadInput, Forbidden, NotFound, Unauthorized
+from app.http.callers import LOCAL, Caller
 from app.states import Scope
-from app.storable import unfit
 
 USED_EVERY = dt.timedelta(minutes=1)
 LONGEST_NAME = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who a request comes from. `key` tells callers apart; `user_id` is None for this machine and for free tokens."""
-
-    key: str
-    name: str
-    scope: Scope
-    user_id: uuid.UUID | None = None
-
-
-LOCAL = Caller("local", "this machine", Scope.ADMIN)
 
 
 def create_token(ctx: Context, name: str, scope: Scope, owner: Caller = LOCAL) -> str:

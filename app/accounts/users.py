@@ -14,12 +14,13 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, joinedload
 
 from app.accounts.models import BrowserSession, User
-from app.accounts.service import Caller, checked_name, user_caller
+from app.accounts.service import checked_name, user_caller
 from app.context import Context
-from app.db import utcnow
+from app.db.storable import unfit
+from app.db.types import utcnow
 from app.errors import BadInput, Conflict, NotFound, Unauthorized
+from app.http.callers import Caller
 from app.states import Scope
-from app.storable import unfit
 
 SHORTEST, LONGEST = 12, 1000
 SESSION_LIFETIME = dt.timedelta(days=14)

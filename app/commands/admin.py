@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 from rich.table import Table
 
-from app import migrate, observability, tables
+from app import observability, tables
 from app.accounts import service
 from app.accounts import users as people
 from app.commands import common
 from app.context import make_context
+from app.db import migrate
 from app.states import Scope
-from app.terminal import echo
+from app.ui.terminal import echo
 
 scope_option = click.option(
     "--scope",

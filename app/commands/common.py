@@ -12,10 +12,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from app import migrate, tables
+from app import tables
 from app.context import Context, make_context
+from app.db import migrate
 from app.errors import BadInput, BasslineError, Unavailable
-from app.terminal import echo_data, stderr, stdout
+from app.ui.terminal import echo_data, stderr, stdout
 from decoding.config import ACCEPTANCES, DEVICES, DTYPES, NAMED_LENGTHS
 from decoding.suggest import one_of
 

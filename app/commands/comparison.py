@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from app.commands.common import number, pairs, percent
-from app.runs.comparing import RunComparison
+from app.comparison.comparing import RunComparison
 from evaluation.statistics import Comparison
 
 

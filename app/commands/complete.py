@@ -11,19 +11,19 @@ import click
 from rich.console import Console
 
 from app.commands import common, foreground, handover
-from app.complete import service
-from app.complete.schemas import CompleteSpec
+from app.completions import service
+from app.completions.schemas import CompleteSpec
 from app.errors import BadInput
-from app.events import kinds
+from app.events import event_types
 from app.events.bus import Event
-from app.events.sse import follow
-from app.runs import ending
+from app.runs import transitions
+from app.runs.event_stream import follow
 from app.runs.models import RunTask
 from app.runs.render import run_document, sample_document
 from app.runs.repository import get_run, tasks_with_samples
 from app.samples.models import Sample
 from app.states import RunState
-from app.terminal import stderr
+from app.ui.terminal import stderr
 
 PRINTED = ("index", "finish_reason", "elapsed_s", "n_tokens", "text")
 DEFAULT_TARGET = "qwen2.5-coder-0.5b"
@@ -58,7 +58,7 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
             events = handover.events(ctx, run_id) if place.server else follow(ctx, run_id, beat_s=0.2)
             printed = _stream(events, console)
         except KeyboardInterrupt:
-            ending.interrupt(ctx, run_id)
+            transitions.interrupt(ctx, run_id)
             raise foreground.Interrupted("interrupted: nothing is kept of a completion under way") from None
     with ctx.database.read() as session:
         run, (task,) = get_run(session, run_id), tasks_with_samples(session, run_id)
@@ -76,9 +76,9 @@ def _stream(events: Iterable[Event | None], console: Console) -> set[int]:
     """Prints the text of every sample when it ends. Returns the indices of those printed."""
     printed: set[int] = set()
     for event in events:
-        if event is not None and event.type == kinds.LOADING:
+        if event is not None and event.type == event_types.LOADING:
             stderr().print(event.data["message"], style="dim")
-        if event is None or event.type != kinds.TEXT:
+        if event is None or event.type != event_types.TEXT:
             continue
         for sample in event.data["samples"]:
             if sample["finish_reason"] and sample["index"] not in printed:

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from app.commands import common
 from app.datasets import repository, service
-from app.terminal import echo
+from app.ui.terminal import echo
 
 
 @click.group()

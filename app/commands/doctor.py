@@ -16,7 +16,7 @@ from app.doctor import machine, service, storage
 from app.doctor.finding import Finding, guarded
 from app.errors import BadInput
 from app.settings import Settings, load_settings
-from app.terminal import echo
+from app.ui.terminal import echo
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 Check = Callable[[], Iterable[Finding]]

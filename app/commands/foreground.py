@@ -18,15 +18,15 @@ from app.commands.common import failed, result_console, write_json
 from app.commands.progress import show
 from app.commands.report import run_tables
 from app.context import Context
-from app.embedded import Embedded, InUse
 from app.errors import BasslineError, Conflict
-from app.events.sse import follow
-from app.runs import ending
+from app.jobs.embedded import Embedded, InUse
+from app.runs import transitions
+from app.runs.event_stream import follow
 from app.runs.models import Run
 from app.runs.render import run_document
 from app.runs.repository import get_run, progress
 from app.states import RunState
-from app.terminal import stderr
+from app.ui.terminal import stderr
 
 BEAT_S = 0.5
 
@@ -57,7 +57,7 @@ class Place:
         except KeyboardInterrupt:
             if self.server:
                 raise Interrupted(_leave_or_cancel(ctx, run_id)) from None
-            if ending.interrupt(ctx, run_id, "interrupted from the keyboard"):
+            if transitions.interrupt(ctx, run_id, "interrupted from the keyboard"):
                 raise Interrupted(
                     f"interrupted: finished samples are kept; `bassline runs resume {run_id}` does the rest"
                 ) from None
@@ -106,7 +106,7 @@ def _leave_or_cancel(ctx: Context, run_id: uuid.UUID) -> str:
         with contextlib.suppress(KeyboardInterrupt, click.Abort):
             if click.confirm("The server works this run. Cancel it?", default=False, err=True):
                 with contextlib.suppress(Conflict):  # it has ended in the meantime
-                    ending.cancel(ctx, run_id)
+                    transitions.cancel(ctx, run_id)
                 return f"cancelled: finished samples are kept; `bassline runs resume {run_id}` does the rest"
     return f"the server goes on with the run: `bassline runs show {run_id}` shows it, `bassline runs cancel` ends it"
 

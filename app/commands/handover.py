@@ -11,12 +11,12 @@ from sqlalchemy import select
 
 from app.context import Context
 from app.datasets.models import Task
-from app.db import utcnow
-from app.embedded import DatabaseLock
+from app.db.types import utcnow
 from app.errors import BadInput, Unavailable
-from app.events import kinds
+from app.events import event_types
 from app.events.bus import Event
-from app.models.service import require_model
+from app.jobs.embedded import DatabaseLock
+from app.language_models.service import require_model
 from app.remote import target as remote
 from app.runs.models import RunTask
 from app.runs.repository import get_run
@@ -24,7 +24,7 @@ from app.runs.schemas import DecodingSpec
 from app.states import OPEN_RUN_STATES, RunState, TaskState
 from app.workers import service as workers
 from decoding.config import parse_drafter
-from decoding.registry import LocalFolder, LocalGguf
+from decoding.models.registry import LocalFolder, LocalGguf
 
 BEAT_S = 0.5
 S = TypeVar("S", bound=DecodingSpec)
@@ -70,19 +70,19 @@ def events(ctx: Context, run_id: uuid.UUID) -> Iterator[Event | None]:
             ).all()
             alive = [w for w in workers.list_workers(session) if workers.is_alive(w, utcnow())]
         if run.state is not state and run.state in OPEN_RUN_STATES:
-            news.append(Event("", kinds.STATE, {"state": run.state, "error": run.error}))
+            news.append(Event("", event_types.STATE, {"state": run.state, "error": run.error}))
         now_loading = next((w.loading for w in alive if w.loading == run.target), None)
         if now_loading and now_loading != loading:
-            news.append(Event("", kinds.LOADING, {"message": f"loading {now_loading}"}))
+            news.append(Event("", event_types.LOADING, {"message": f"loading {now_loading}"}))
         for task_id, position, task_state, error in rows:
             if tasks.get(task_id, TaskState.QUEUED) is not task_state:
                 data = {"task_id": task_id, "position": position, "state": task_state, "error": error}
-                news.append(Event("", kinds.TASK, data))
+                news.append(Event("", event_types.TASK, data))
             tasks[task_id] = task_state
         state, loading = run.state, now_loading
         yield from news
         if state not in OPEN_RUN_STATES:
-            yield Event("", kinds.STATE, {"state": state, "error": run.error})
+            yield Event("", event_types.STATE, {"state": state, "error": run.error})
             return
         heard = time.monotonic() if alive else heard
         if time.monotonic() - heard > workers.ALIVE_S or not DatabaseLock(ctx.database.file, "").owner():

@@ -7,8 +7,9 @@ from rich.table import Table
 
 from app.commands import common
 from app.leaderboard import service
+from app.leaderboard.documents import board_row
 from app.leaderboard.service import Row
-from app.runs.render import board_row, plain
+from app.runs.render import plain
 
 
 @click.command()

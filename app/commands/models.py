@@ -9,8 +9,8 @@ from rich.text import Text
 from app.commands import common
 from app.context import make_context
 from app.errors import BasslineError
-from app.models import service
-from app.terminal import echo, stderr, visible
+from app.language_models import service
+from app.ui.terminal import echo, stderr, visible
 
 
 @click.group()
@@ -32,7 +32,7 @@ def list_(json_file: str | None) -> None:
     Example:
         bassline models list
     """
-    from decoding import fetch  # noqa: PLC0415
+    from decoding.models import fetch  # noqa: PLC0415
 
     make_context()
     rows = [(entry, fetch.cached(entry.ref) is not None) for entry in service.list_models()]
@@ -72,8 +72,8 @@ def pull(ref: str) -> None:
     Example:
         bassline models pull qwen2.5-coder-0.5b
     """
-    from decoding import fetch  # noqa: PLC0415
-    from decoding.model_errors import ModelError  # noqa: PLC0415
+    from decoding.models import fetch  # noqa: PLC0415
+    from decoding.models.errors import ModelError  # noqa: PLC0415
 
     make_context()
     service.require_model(ref, "model")
@@ -95,8 +95,8 @@ def check(ref: str) -> None:
     Example:
         bassline models check qwen2.5-coder-0.5b
     """
-    from decoding import fetch  # noqa: PLC0415
-    from decoding.model_errors import ModelError  # noqa: PLC0415
+    from decoding.models import fetch  # noqa: PLC0415
+    from decoding.models.errors import ModelError  # noqa: PLC0415
 
     make_context()
     service.require_model(ref, "model")

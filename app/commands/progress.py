@@ -9,13 +9,13 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from app.commands.common import number
 from app.context import Context
-from app.events import kinds
+from app.events import event_types
 from app.events.bus import Event
 from app.runs.models import Run
 from app.runs.repository import Progress as Counts
 from app.runs.repository import get_run, progress
 from app.states import RunState, TaskState
-from app.terminal import stderr, visible
+from app.ui.terminal import stderr, visible
 
 LEFT_TASK = (TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELLED)
 
@@ -41,17 +41,17 @@ def show(ctx: Context, run_id: uuid.UUID, events: Iterable[Event | None]) -> Non
         for event in events:
             if event is None:
                 continue
-            if event.type == kinds.LOADING:
+            if event.type == event_types.LOADING:
                 bar.update(shown, description="model", facts=visible(event.data["message"]))
-            elif event.type in (kinds.TASK, kinds.GRADED, kinds.TOKENS):
-                run, counts = _read(ctx, run_id) if event.type == kinds.TASK else (run, counts)
+            elif event.type in (event_types.TASK, event_types.GRADED, event_types.TOKENS):
+                run, counts = _read(ctx, run_id) if event.type == event_types.TASK else (run, counts)
                 _update(bar, shown, run, counts, event)
 
 
 def _update(bar: Progress, shown: TaskID, run: Run, counts: Counts, event: Event) -> None:
     k = min(counts.decoded + counts.by_state.get(TaskState.DECODING, 0), run.n_tasks)
     rate = counts.tokens_per_s
-    if event.type == kinds.TOKENS and event.data["elapsed_s"]:
+    if event.type == event_types.TOKENS and event.data["elapsed_s"]:
         rate = event.data["tokens"] / event.data["elapsed_s"]
     facts = f"{counts.samples} samples, {counts.passed} passed, {number(rate)} tokens/s, {_left(counts)}"
     bar.update(
@@ -60,11 +60,11 @@ def _update(bar: Progress, shown: TaskID, run: Run, counts: Counts, event: Event
 
 
 def _line(ctx: Context, run: Run, event: Event) -> str | None:
-    if event.type == kinds.LOADING:
+    if event.type == event_types.LOADING:
         return str(event.data["message"])
-    if event.type == kinds.STATE and event.data["state"] == RunState.RUNNING:
+    if event.type == event_types.STATE and event.data["state"] == RunState.RUNNING:
         return f"run {run.id}"
-    if event.type != kinds.TASK or event.data["state"] not in LEFT_TASK:
+    if event.type != event_types.TASK or event.data["state"] not in LEFT_TASK:
         return None
     run, counts = _read(ctx, run.id)
     done = sum(counts.by_state.get(state, 0) for state in LEFT_TASK)

@@ -12,13 +12,14 @@ from rich.table import Table
 from app.commands import common, foreground
 from app.commands.comparison import comparison_tables
 from app.commands.report import run_tables
+from app.comparison import comparing
 from app.errors import BadInput
-from app.runs import comparing, importing, repository, service
-from app.runs.exporting import FORMATS, lines
+from app.runs import import_samples, repository, service
+from app.runs.export_samples import FORMATS, lines
 from app.runs.render import run_document
 from app.runs.schemas import ImportSpec, parse_spec
 from app.states import RunState
-from app.terminal import echo, echo_data
+from app.ui.terminal import echo, echo_data
 
 DAY = click.DateTime(["%Y-%m-%d"])
 
@@ -147,7 +148,7 @@ def import_(file: Path, target: str, dataset: str, name: str) -> None:
     ctx = common.opened_context()
     ctx.make_grader()
     with foreground.workers(ctx, "runs import") as place:
-        run = place.work(importing.submit(ctx, spec, data, file.name, **place.options))
+        run = place.work(import_samples.submit(ctx, spec, data, file.name, **place.options))
     foreground.report(ctx, run, None)
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from app.commands import common
 from app.errors import BadInput, Unavailable
-from app.terminal import echo, stderr
+from app.ui.terminal import echo, stderr
 
 
 @click.group()

@@ -11,18 +11,18 @@ from typing import Any
 
 import click
 from celery.apps import worker as celery_worker
-from celery.beat import Scheduler
 from celery.signals import celeryd_init
 from celery.worker import WorkController
 from flask import Flask
 
-from app import observability, queues
-from app.celery_app import celery_app, configure, require_broker
+from app import observability
+from app.broker import queues
+from app.broker.celery_app import celery_app, configure, require_broker
 from app.commands import common
 from app.context import Context, install, make_context
-from app.embedded import Embedded
 from app.errors import BadInput, Unavailable
 from app.factory import create_app, create_server_app
+from app.jobs.embedded import Embedded
 from app.workers.service import QUEUES
 
 HOST, PORT = "127.0.0.1", 8000
@@ -102,7 +102,7 @@ def web(host: str, port: int, workers: int, threads: int) -> None:
         "--graceful-timeout",
         str(STOP_S),
         "--logger-class",
-        "app.gunicorn_log.GunicornLogger",
+        "app.http.gunicorn_log.GunicornLogger",
         "--no-control-socket",  # nobody uses it, and a read-only home has no place for it
         "app.wsgi:application",
     ]
@@ -171,7 +171,7 @@ def beat() -> None:
     install(ctx)
     observability.own_output(ctx.settings)
     # The scheduler that keeps no file: a SIGTERM while the default one writes its file ends beat with an error.
-    celery_app.Beat(scheduler_cls=Scheduler, loglevel=ctx.settings.log_level.upper(), quiet=True).run()
+    celery_app.Beat(scheduler_cls="celery.beat:Scheduler", loglevel=ctx.settings.log_level.upper(), quiet=True).run()
 
 
 def _say(text: str, _file: object = None) -> None:

@@ -12,11 +12,11 @@ from werkzeug.datastructures import FileStorage
 
 from app.datasets import repository, service
 from app.datasets.models import Dataset, Task
-from app.operations import operation
-from app.paging import PageQuery, cut
-from app.schemas import Given, Shown, Text
+from app.http.operations import operation
+from app.http.paging import PageQuery, cut
+from app.http.schemas import Given, Shown, Text
+from app.http.web import context, session
 from app.states import DatasetKind
-from app.web import context, session
 
 bp = Blueprint("datasets_api", __name__, url_prefix="/api/v1")
 

@@ -12,11 +12,11 @@ from werkzeug.wrappers import Response
 from app.datasets import repository, service
 from app.datasets.models import Dataset
 from app.errors import BadInput, NotFound
-from app.limits import UPLOAD_BYTES
-from app.runs.faults import labelled
-from app.security import caller
+from app.http.limits import UPLOAD_BYTES
+from app.http.security import caller
+from app.http.web import context, session
 from app.states import Scope
-from app.web import context, session
+from app.ui.form_errors import labelled
 
 bp = Blueprint("datasets", __name__)
 

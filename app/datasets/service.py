@@ -12,10 +12,10 @@ from sqlalchemy.exc import IntegrityError
 from app.context import Context
 from app.datasets import repository
 from app.datasets.models import Dataset, DatasetCheck, Task
+from app.db.storable import unfit
 from app.errors import BadInput, NotFound
 from app.ports import Grader
 from app.states import PASSED, SANDBOX_ERROR, DatasetKind
-from app.storable import unfit
 from decoding.suggest import advice
 from evaluation import datasets as files
 

@@ -49,8 +49,8 @@ def versions() -> Iterator[Finding]:
 
 def device() -> Iterator[Finding]:
     """The device that `auto` means, whether its kernels are right, and the attention in use."""
-    from decoding.attention_variants import pick_attention  # noqa: PLC0415
-    from decoding.device import device_name, pick_device, pick_dtype  # noqa: PLC0415
+    from decoding.attention.backends import pick_attention  # noqa: PLC0415
+    from decoding.models.device import device_name, pick_device, pick_dtype  # noqa: PLC0415
 
     used = pick_device("auto")
     number_format = pick_dtype("auto", used)

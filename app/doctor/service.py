@@ -8,11 +8,12 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
-from app import health, migrate
-from app.celery_app import configure
-from app.db import Database, reason
+from app.broker.celery_app import configure
+from app.db import migrate
+from app.db.database import Database, reason
 from app.doctor.finding import Finding
 from app.errors import Unavailable
+from app.monitoring import health
 from app.observability import hidden
 from app.settings import Settings
 

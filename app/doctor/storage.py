@@ -7,13 +7,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.db import Database
+from app.db.database import Database
 from app.doctor.finding import Finding
-from app.models import service
+from app.language_models import service
 from app.settings import Settings
-from decoding import fetch
-from decoding.progress import format_bytes
-from decoding.registry import KnownModel
+from decoding.models import fetch
+from decoding.models.progress import format_bytes
+from decoding.models.registry import KnownModel
 
 DEMO = "qwen2.5-coder-0.5b"  # the model of `make demo`
 LEAST_BYTES, FEW_BYTES = 50_000_000, 1_000_000_000

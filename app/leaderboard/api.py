@@ -5,13 +5,12 @@ from __future__ import annotations
 from flask import Blueprint
 from pydantic import Field
 
+from app.http.operations import operation
+from app.http.paging import PageQuery, after
+from app.http.schemas import Text
+from app.http.web import session
 from app.leaderboard import service
-from app.operations import operation
-from app.paging import PageQuery, after
-from app.runs.documents import BoardPage
-from app.runs.render import board_row
-from app.schemas import Text
-from app.web import session
+from app.leaderboard.documents import BoardPage, board_row
 
 bp = Blueprint("leaderboard_api", __name__, url_prefix="/api/v1")
 

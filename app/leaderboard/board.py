@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from app.charts.curves import Curve, pass_curves, with_cursor
-from app.charts.parts import Chart
-from app.charts.scatter import Point, scatter
 from app.leaderboard.entries import Entry
 from app.leaderboard.names import distinct
 from app.leaderboard.service import Row
+from app.ui.charts.curves import Curve, pass_curves, with_cursor
+from app.ui.charts.parts import Chart
+from app.ui.charts.scatter import Point, scatter
 
 CURVES_SHOWN = 8  # more lines than this cannot be told apart
 ROWS_SHOWN = 20  # of a group, unless all rows are asked for

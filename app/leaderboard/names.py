@@ -6,8 +6,8 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from app.display import short_model
 from app.leaderboard.entries import Entry
+from app.ui.display import short_model
 
 ROOM = 23  # characters of a name that stand beside a curve
 SHORT = 10

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from flask import Blueprint, Response, render_template, request
 
 from app.errors import BadInput
+from app.http.web import session
 from app.leaderboard import board, service
 from app.leaderboard.export import as_csv
 from app.leaderboard.service import Row
 from app.runs.repository import list_runs
 from app.states import OPEN_RUN_STATES
-from app.web import session
 from evaluation.metrics import BUDGET_GRID
 
 bp = Blueprint("leaderboard", __name__)

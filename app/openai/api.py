@@ -11,15 +11,14 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 from werkzeug.exceptions import HTTPException
 
-from app import hangup
 from app.errors import BadInput, BasslineError, NotFound
-from app.events import sse
-from app.idempotency import service as idempotency
-from app.models import allowed
+from app.http import disconnect, idempotency
+from app.http.schemas import bad_input
+from app.http.web import context
+from app.language_models import allowed
 from app.openai import service
 from app.openai.schemas import CompletionRequest
-from app.schemas import bad_input
-from app.web import context
+from app.runs import event_stream
 
 bp = Blueprint("openai_api", __name__, url_prefix="/v1")
 log = structlog.get_logger(__name__)
@@ -30,15 +29,15 @@ def completions() -> Response | dict[str, Any]:
     """n samples of a prompt within a budget; server-sent events with `"stream": true`."""
     ctx = context()
     asked = _request()
-    left = hangup.asker(request.environ)
-    sse.take_slot(ctx)
+    left = disconnect.asker(request.environ)
+    event_stream.take_slot(ctx)
     with contextlib.ExitStack() as slot:
         slot.callback(ctx.streams.release)
         run_id = service.submit(ctx, asked)
         idempotency.tells_of(run_id)
         if not asked.stream:
             return service.answer(ctx, run_id, asked, left)
-        answer = sse.stream(ctx, service.frames(ctx, run_id, asked, left))
+        answer = event_stream.stream(ctx, service.frames(ctx, run_id, asked, left))
         slot.pop_all()  # the open stream keeps it
         return answer
 

@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from app.complete.schemas import MAX_CHARACTERS
+from app.completions.schemas import MAX_CHARACTERS
 from app.errors import BadInput
-from app.runs.schemas import MAX_BUDGET_S, MAX_N, MAX_TOKENS, DecodingSpec
-from app.schemas import Text
+from app.http.schemas import Text
+from app.runs.schemas import MAX_N, MAX_TOKENS, DecodingSpec
+from app.settings import MAX_BUDGET_S
 from evaluation.datasets import Task
 
 MAX_PROMPTS = 128

@@ -12,21 +12,21 @@ from pydantic import ValidationError
 from sqlalchemy import select
 from sqlalchemy.orm import selectinload, undefer
 
-from app.complete import service as complete
-from app.complete import waiting
+from app.completions import service as complete
+from app.completions import waiting
 from app.context import Context
-from app.db import utcnow
+from app.db.types import utcnow
 from app.errors import BadInput, BasslineError, Busy, NotFound
-from app.events import kinds
+from app.events import event_types
 from app.events.bus import Event
-from app.hangup import Left
+from app.http.disconnect import Left
+from app.http.schemas import bad_input
+from app.jobs.reaper import LOST
+from app.jobs.work.decode_job import FAULT
 from app.openai.schemas import CompletionRequest
 from app.runs.models import Run, RunTask
-from app.runs.reaper import LOST
 from app.runs.repository import get_run
-from app.runs.taken import FAULT
 from app.samples.models import Sample
-from app.schemas import bad_input
 from app.states import RunState, TaskState
 
 TAKE_UP_S = 120.0
@@ -66,7 +66,7 @@ def frames(ctx: Context, run_id: uuid.UUID, request: CompletionRequest, left: Le
         for event in _follow(ctx, run_id, left):
             if event is None:
                 yield ": waiting\n\n"  # without it a server never notices that its client has left
-            elif event.type == kinds.TEXT:
+            elif event.type == event_types.TEXT:
                 for sample in event.data["samples"]:
                     index = int(event.data["task_id"].rpartition("/")[2]) * request.n + sample["index"]
                     if new := _new(sent, index, sample["text"]):

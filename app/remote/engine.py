@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import openai
 
 from app.remote.target import KEY, RemoteTarget
-from decoding.model_errors import ModelError
+from decoding.models.errors import ModelError
 from decoding.request import (
     Completion,
     FinishReason,

@@ -5,17 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 
-from flask import Blueprint, Response, url_for
+from flask import Blueprint, Response, request, url_for
 from pydantic import ConfigDict, Field
 
 from app.datasets.api import Upload
 from app.errors import Conflict
-from app.idempotency import service as idempotency
-from app.operations import operation
-from app.paging import LONGEST_NUMBER, PageQuery, bad_cursor, cut
-from app.runs import comparing, exporting, importing, repository, service
+from app.http import idempotency
+from app.http.operations import EVENTS, operation
+from app.http.paging import LONGEST_NUMBER, PageQuery, bad_cursor, cut
+from app.http.schemas import Given, Text
+from app.http.web import context, session
+from app.runs import event_stream, export_samples, import_samples, repository, service
 from app.runs.documents import (
-    ComparisonDocument,
     CurveDocument,
     ProgressDocument,
     RunDocument,
@@ -26,9 +27,7 @@ from app.runs.documents import (
 from app.runs.render import run_of, sample_of
 from app.runs.repository import Sort
 from app.runs.schemas import ImportSpec, RunSpec
-from app.schemas import Given, Text
 from app.states import RunState
-from app.web import context, session
 from evaluation.exchange import Format
 
 bp = Blueprint("runs_api", __name__, url_prefix="/api/v1")
@@ -62,14 +61,6 @@ class ExportQuery(Given):
     format: Format = Field("samples", description="ours, or that of another tool")
 
 
-class CompareQuery(Given):
-    """Which two runs, at how many seconds."""
-
-    reference: uuid.UUID
-    other: uuid.UUID
-    budget: float | None = Field(None, gt=0, allow_inf_nan=False, description="seconds; none: the shorter budget")
-
-
 class ImportForm(ImportSpec):
     """A file of samples."""
 
@@ -97,7 +88,7 @@ def import_(form: ImportForm) -> tuple[RunDocument, dict[str, str]]:
     What the file does not say about decoding stays unknown. The run's address is in the header Location.
     """
     spec = ImportSpec(**form.model_dump(include=set(ImportSpec.model_fields)))
-    run_id = importing.submit(context(), spec, form.file.read(), form.file.filename or "file")
+    run_id = import_samples.submit(context(), spec, form.file.read(), form.file.filename or "file")
     idempotency.tells_of(run_id)
     return _document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
 
@@ -182,7 +173,7 @@ def export(run_id: uuid.UUID, query: ExportQuery) -> Response:
     """All samples as a file, in our form or that of another tool."""
     run = repository.get_run(session(), run_id)
     # Read whole before the first byte goes out: a fault is a problem document, and no session stays open.
-    text = "".join(exporting.lines(session(), run, query.format))
+    text = "".join(export_samples.lines(session(), run, query.format))
     kind, ending = (CSV, "csv") if query.format == "csv" else (JSON_LINES, "jsonl")
     answer = Response(text, content_type=f"{kind}; charset=utf-8")
     answer.headers["Content-Disposition"] = f'attachment; filename="{run_id}.{query.format}.{ending}"'
@@ -212,14 +203,13 @@ def delete(run_id: uuid.UUID) -> None:
     service.delete(context(), run_id)
 
 
-@bp.get("/compare")
-@operation({200: ComparisonDocument})
-def compare(query: CompareQuery) -> ComparisonDocument:
-    """Two runs over the same dataset at a budget, paired by task."""
-    reference = repository.get_run(session(), query.reference)
-    other = repository.get_run(session(), query.other)
-    found = comparing.compare_runs(session(), reference, other, query.budget)
-    return ComparisonDocument.model_validate(found.document())
+@bp.get("/runs/<uuid:run_id>/events")
+@operation({200: EVENTS})
+def events(run_id: uuid.UUID) -> Response:
+    """A run's events as they happen, resumed by Last-Event-ID; their types are in docs/api.md."""
+    with context().database.read() as fresh:
+        repository.get_run(fresh, run_id)
+    return event_stream.response(context(), run_id, request.headers.get("Last-Event-ID"))
 
 
 def _document(run_id: uuid.UUID) -> RunDocument:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from typing import Any
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from app.schemas import Shown
+from app.http.schemas import Shown
 from app.states import RunKind, RunState, TaskState
 
 
@@ -156,80 +155,3 @@ class CurveDocument(Shown):
     budgets: list[float]
     pass_first: list[float]
     pass_all: list[float]
-
-
-class BoardRow(Shown):
-    """A run on the leaderboard; `rank` is null for one that is not ranked, and `label` says why."""
-
-    run: uuid.UUID
-    name: str
-    state: RunState
-    target: str
-    drafter: str
-    n: int
-    dataset: str
-    rank: int | None
-    label: str | None
-    budget_s: float = Field(description="the budget the shares were read at")
-    capped: bool = Field(description="the run stopped at that budget, so its shares are lower bounds")
-    pass_first: float
-    pass_first_interval: tuple[float, float]
-    pass_all: float
-    pass_all_interval: tuple[float, float]
-    ranking_loss: float
-    n_tasks: int
-    dataset_tasks: int
-    in_guest_tasks: int | None = Field(description="tasks with verdicts that a program could have forged")
-    in_guest_samples: int | None = Field(description="samples with such a verdict; null: nobody counted them")
-    in_guest_passed: int | None = Field(description="of those, passed")
-    first_finished_p50_s: float | None
-    first_finished_p95_s: float | None
-    ms_per_token: float | None
-    mean_acceptance_length: float | None
-    device: str
-    fingerprint: str
-    created_at: dt.datetime
-
-
-class BoardPage(Shown):
-    """The leaderboard, best first."""
-
-    rows: list[BoardRow]
-    next: str | None
-
-
-class ComparedRun(Shown):
-    """One side of a comparison."""
-
-    id: uuid.UUID
-    name: str
-
-
-class PairedDifference(Shown):
-    """`other` (a) against `reference` (b): difference of shares with its 95 % interval, and McNemar's exact p."""
-
-    n_tasks: int
-    budget_s: float
-    selector: str | None
-    a: float
-    b: float
-    wins: list[str] = Field(description="tasks that only `other` solves")
-    losses: list[str] = Field(description="tasks that only `reference` solves")
-    ties: int
-    delta: float
-    low: float
-    high: float
-    p: float
-    detectable: float = Field(description="the smallest true difference that so many tasks would mostly show")
-
-
-class ComparisonDocument(Shown):
-    """Two runs over the same dataset at one budget, over the tasks that both have graded."""
-
-    reference: ComparedRun
-    other: ComparedRun
-    budget_s: float
-    pass_first: PairedDifference
-    pass_all: PairedDifference
-    speed: float | None = Field(description="tokens per second of other over reference; null where devices differ")
-    changed: dict[str, tuple[Any, Any]] = Field(description="settings that differ: [reference's, other's]")

@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from app.runs import trust
+from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunCurve, RunTask
 from app.runs.repository import tasks_without_texts
-from app.runs.walls import busy_s
 from app.samples.models import Sample
 from app.states import DECODED_TASK_STATES, PASSED, SANDBOX_ERROR, TaskState
 from evaluation import metrics

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from app.errors import BadInput
-from app.runs.faults import labelled, sentence
 from app.runs.models import Run
 from app.runs.schemas import DecodingSpec, RunSpec
+from app.ui.form_errors import labelled, sentence
 
 VERBATIM = ("prompt", "test")  # sent byte for byte, so blanks at the ends stay
 OPTIONAL = ("limit", "time_limit_s", "suffix")  # left empty, they are not given

@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, T
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.datasets.models import Dataset, Task
-from app.db import Base, Identified, text_enum, utcnow
+from app.db.types import Base, Identified, text_enum, utcnow
 from app.states import RunKind, RunState, TaskState
 
 if TYPE_CHECKING:

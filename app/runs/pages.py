@@ -15,7 +15,8 @@ from app.datasets import repository as datasets
 from app.datasets.models import Task
 from app.datasets.service import BUILTIN
 from app.errors import BadInput
-from app.models import service as models
+from app.http.web import context, session
+from app.language_models import service as models
 from app.runs import figures as measured
 from app.runs import presentation as shown
 from app.runs import repository, service
@@ -24,7 +25,6 @@ from app.runs.models import Run, RunTask
 from app.runs.schemas import PROMPT_MODES, RunSpec
 from app.runs.standing import coverage, standing, untouched
 from app.states import OPEN_RUN_STATES, RunState
-from app.web import context, session
 from decoding.config import ACCEPTANCES, DEVICES, DTYPES
 
 bp = Blueprint("runs", __name__)

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from app.charts.curves import Curve, pass_curves
-from app.charts.parts import Chart
-from app.charts.timeline import Life, Segment, Timeline, timeline
-from app.charts.timeline import ledger as lay_out
-from app.display import UNFINISHED, VerdictSign, verdict_sign
 from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import PASSED
-from app.units import count, decimal, milliseconds, seconds
+from app.ui.charts.curves import Curve, pass_curves
+from app.ui.charts.parts import Chart
+from app.ui.charts.timeline import Life, Segment, Timeline, timeline
+from app.ui.charts.timeline import ledger as lay_out
+from app.ui.display import UNFINISHED, VerdictSign, verdict_sign
+from app.ui.units import count, decimal, milliseconds, seconds
 from evaluation.metrics import wilson
 
 SLOWEST = 10

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.leaderboard.service import Row
-from app.runs.documents import BoardRow, Figures, RunDocument, RunInfo, SampleDocument
+from app.http.schemas import Shown
+from app.runs.documents import Figures, RunDocument, RunInfo, SampleDocument
 from app.runs.figures import in_budget_s
 from app.runs.models import Run
 from app.samples.models import Sample
-from app.schemas import Shown
 from evaluation.failures import failure_of
 
 _OF_THE_DATASET = ("dataset", "dataset_sha256", "dataset_tasks")
@@ -28,12 +27,6 @@ def sample_of(task_id: str, sample: Sample) -> SampleDocument:
     """One sample of the task."""
     own = {name: getattr(sample, name) for name in SampleDocument.model_fields if hasattr(sample, name)}
     return SampleDocument(**own, task_id=task_id, failure=_failure(sample), detail=sample.verdict_detail)
-
-
-def board_row(row: Row) -> BoardRow:
-    """A row of the board; `run` holds the id."""
-    names = BoardRow.model_fields.keys() - {"run"}
-    return BoardRow(run=row.run.id, **{name: getattr(row if hasattr(row, name) else row.run, name) for name in names})
 
 
 def run_document(run: Run) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from sqlalchemy import Select, case, func, select, tuple_
 from sqlalchemy.orm import Session, contains_eager, defer, joinedload, selectinload, undefer
 
 from app.datasets.models import Dataset, Task
-from app.db import utcnow
+from app.db.types import utcnow
 from app.errors import BadInput, NotFound
+from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunTask
-from app.runs.walls import busy_s
 from app.samples.models import Sample
 from app.states import (
     DECODED_TASK_STATES,

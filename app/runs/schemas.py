@@ -6,12 +6,12 @@ from typing import Any, Literal, Self, TypeVar, get_args
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from app.http.schemas import Given, Text, bad_input
 from app.remote.target import is_remote
-from app.schemas import Given, Text, bad_input
+from app.settings import MAX_BUDGET_S
 from decoding.config import NAMED_LENGTHS, EngineConfig
 from decoding.request import RequestError, SamplingParams
 
-MAX_BUDGET_S = 600.0
 MAX_N = 256
 MAX_TOKENS = 8192
 MAX_TIME_LIMIT_S = 30 * 24 * 3600.0

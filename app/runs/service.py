@@ -8,12 +8,12 @@ import uuid
 from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Dataset, Task
-from app.db import utcnow
+from app.db.types import utcnow
 from app.errors import BadInput
-from app.models import allowed
-from app.models.service import require_model
+from app.language_models import allowed
+from app.language_models.service import require_model
 from app.remote import target as remote
-from app.runs import deletion, doorbell, ending, prepare
+from app.runs import deletion, enqueue, transitions
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import DecodingSpec, RunSpec
@@ -76,7 +76,10 @@ def submit_tasks(
     graded: bool = True,
     ring: bool = True,
 ) -> uuid.UUID:
-    """Stores a run over exactly these tasks and rings for it. The caller has asked `require_allowed`."""
+    """Stores a run over exactly these tasks and rings for it. The caller has asked `require_allowed`.
+
+    A run that is not graded needs no sandbox worker to prepare it: its caller does.
+    """
     now = utcnow()
     run = Run(
         **spec.model_dump(include=set(DecodingSpec.model_fields)),
@@ -94,12 +97,8 @@ def submit_tasks(
     )
     with ctx.database.session() as session:
         session.add(run)
-    if not ring:
-        return run.id
-    if graded:
-        doorbell.ring_prepare(run.id)
-    else:
-        prepare.prepare_run(ctx, run.id)  # there is nothing to check, and someone waits
+    if ring and graded:
+        enqueue.ring_prepare(run.id)
     return run.id
 
 
@@ -135,7 +134,7 @@ def require_models(spec: DecodingSpec) -> None:
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:
     """See ending.cancel."""
-    ending.cancel(ctx, run_id)
+    transitions.cancel(ctx, run_id)
 
 
 def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *, ring: bool = True) -> None:
@@ -147,9 +146,9 @@ def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *,
         run = get_run(session, run_id)
     if run.kind is not RunKind.IMPORTED and not is_local(pinned_worker, ring):  # of imports a model's name is only said
         require_allowed(ctx, run.target, run.drafter)
-    ending.reopen(ctx, run_id, pinned_worker, ring=ring)
+    transitions.reopen(ctx, run_id, pinned_worker, ring=ring)
     if ring:
-        doorbell.ring_prepare(run_id)
+        enqueue.ring_prepare(run_id)
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.events import kinds
+from app.events import event_types
 from app.events.bus import FIRST, EventBus
 from app.runs.models import Run, RunTask
 from app.runs.repository import Progress
 from app.states import OPEN_RUN_STATES, RunState, TaskState
-from app.units import ordinal
+from app.ui.units import ordinal
 
 UNTOUCHED = (TaskState.QUEUED, TaskState.CANCELLED, TaskState.SKIPPED)
 
@@ -57,10 +57,10 @@ def standing(session: Session, bus: EventBus, run: Run, progress: Progress) -> S
     if run.state not in OPEN_RUN_STATES or progress.decoded:
         return Standing(run.state, run.state)
     events = bus.read(run.id, FIRST, 0.0)
-    if events and events[-1].type == kinds.LOADING:
+    if events and events[-1].type == event_types.LOADING:
         return Standing("running", "loading model", str(events[-1].data["message"]))
     if any(count for state, count in progress.by_state.items() if state not in UNTOUCHED):
-        if any(event.type == kinds.TOKENS for event in events):
+        if any(event.type == event_types.TOKENS for event in events):
             return Standing(run.state, run.state)
         return Standing("running", "starting", "A worker has taken the first task and prepares the model.")
     ahead = _ahead(session, run)

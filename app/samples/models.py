@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from typing import TYPE_CHECKING
 
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.db import Base, Identified, OutputText
-from app.runs.models import RunTask
+from app.db.types import Base, Identified, OutputText
+
+if TYPE_CHECKING:
+    from app.runs.models import RunTask
 
 
 class Sample(Identified, Base):

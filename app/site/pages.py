@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import Blueprint, render_template, request
 
-from app import display
+from app.ui import display
 
 bp = Blueprint("site", __name__)
 bp.record_once(lambda state: display.register(state.app))

@@ -7,11 +7,11 @@ import datetime as dt
 from flask import Blueprint
 from pydantic import Field
 
-from app.db import utcnow
-from app.operations import operation
-from app.paging import PageQuery, after
-from app.schemas import Shown
-from app.web import session
+from app.db.types import utcnow
+from app.http.operations import operation
+from app.http.paging import PageQuery, after
+from app.http.schemas import Shown
+from app.http.web import session
 from app.workers import service
 from app.workers.models import Worker
 

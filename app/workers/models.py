@@ -7,7 +7,7 @@ import datetime as dt
 from sqlalchemy import String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db import Base, utcnow
+from app.db.types import Base, utcnow
 
 
 class Worker(Base):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from flask import Blueprint, render_template
 
-from app.db import utcnow
-from app.web import session
+from app.db.types import utcnow
+from app.http.web import session
 from app.workers import service
 from app.workers.models import Worker
 

@@ -13,9 +13,10 @@ from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from app import engines
 from app.context import Context
-from app.db import reason, utcnow
+from app.db.database import reason
+from app.db.types import utcnow
+from app.workers import engines
 from app.workers.models import Worker
 
 HEARTBEATS = 2  # of a job go by between two reports of its worker

@@ -8,9 +8,9 @@ from typing import Protocol
 
 import torch
 
-from decoding.row import Row
-from decoding.runner import Ahead
-from decoding.sampling import Distribution
+from decoding.acceptance.sampling import Distribution
+from decoding.attention.runner import Ahead
+from decoding.state.row import Row
 
 PENDING = -2
 """In the place of a draft token that is still on the device."""

@@ -7,12 +7,12 @@ from itertools import chain
 
 import torch
 
+from decoding.acceptance.sampling import Distribution
+from decoding.attention.runner import Ahead
 from decoding.drafters.base import Proposal
 from decoding.drafters.lookup import LookupDrafter
 from decoding.drafters.model import ModelDrafter
-from decoding.row import Row
-from decoding.runner import Ahead
-from decoding.sampling import Distribution
+from decoding.state.row import Row
 
 LONG_MATCH = 4
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from decoding.attention.runner import Ahead
 from decoding.drafters.base import Proposal
-from decoding.row import Row
-from decoding.runner import Ahead
+from decoding.state.row import Row
 
 LONGEST_MATCH = 6
 _MOST_PLACES = 16

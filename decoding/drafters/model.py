@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from decoding.acceptance.noise import Role
+from decoding.acceptance.sampling import Distribution, shape
+from decoding.attention.graphs import FIRST_FEED, DraftGraphs
+from decoding.attention.runner import Ahead, ModelRunner
 from decoding.drafters.base import MODEL_EVIDENCE, PENDING, Proposal
-from decoding.graphs import FIRST_FEED, DraftGraphs
-from decoding.noise import Role
-from decoding.row import Row
-from decoding.runner import Ahead, ModelRunner
-from decoding.sampling import Distribution, shape
+from decoding.state.row import Row
 
 
 class ModelDrafter:

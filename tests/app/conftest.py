@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from app import migrate
 from app.context import Context
 from app.datasets.service import import_file
-from app.db import Database
+from app.db import migrate
+from app.db.database import Database
 from app.events.bus import MemoryBus
 from app.runs.schemas import RunSpec
 from app.settings import Settings

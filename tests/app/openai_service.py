@@ -11,10 +11,10 @@ import openai
 
 from app.commands.serve import http_server
 from app.context import Context
-from app.db import Database
-from app.embedded import Embedded
+from app.db.database import Database
 from app.events.bus import MemoryBus
 from app.factory import create_app
+from app.jobs.embedded import Embedded
 from app.settings import Settings
 from tests.fakes import FakeEngine, FakeGrader
 

@@ -11,15 +11,16 @@ from argon2 import PasswordHasher
 from click.testing import CliRunner
 from sqlalchemy import select
 
-from app import retention
 from app.accounts import users
 from app.accounts.models import BrowserSession, Token, User
-from app.accounts.service import LOCAL, create_token, list_tokens, revoke_token
-from app.celery_app import configure
+from app.accounts.service import create_token, list_tokens, revoke_token
+from app.broker.celery_app import configure
 from app.cli import cli
 from app.errors import BadInput, Forbidden
 from app.factory import create_app
-from app.security import PUBLIC, is_api
+from app.http.callers import LOCAL
+from app.http.security import PUBLIC, is_api
+from app.jobs import retention
 from app.states import Scope
 
 PASSWORD = "correct horse battery"

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from app.embedded import Embedded
 from app.factory import create_app
+from app.jobs.embedded import Embedded
 
 BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
 

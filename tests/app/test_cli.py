@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from app.cli import cli
 from app.commands import common
-from app.embedded import Embedded
 from app.errors import Unavailable
+from app.jobs.embedded import Embedded
 from tests.fakes import FENCE, RIGHT
 
 

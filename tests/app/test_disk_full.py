@@ -8,9 +8,9 @@ from sqlalchemy import event, text
 
 from app.context import Context
 from app.datasets import service as datasets
-from app.db import Database
-from app.embedded import Embedded
+from app.db.database import Database
 from app.events.bus import MemoryBus
+from app.jobs.embedded import Embedded
 from app.runs import service
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import pytest
 from sqlalchemy import text
 
-from app import migrate
-from app.db import Database
+from app.db import migrate
+from app.db.database import Database
 from app.doctor import machine, storage
 from app.doctor.finding import Finding, guarded
-from decoding import fetch, manifest
+from decoding.models import fetch, manifest
 from tests.integration.servers import Postgres, Redis, free_port
 
 KEPT = ("PATH", "HOME", "LANG")

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from app.complete import service as complete
-from app.complete.schemas import CompleteSpec
-from app.embedded import Embedded
+from app.completions import service as complete
+from app.completions.schemas import CompleteSpec
 from app.errors import Unavailable
-from app.runs import ending, service
+from app.jobs.embedded import Embedded
+from app.runs import service, transitions
 from app.runs.repository import get_run, tasks_with_samples
 from app.states import RunState, TaskState
 
@@ -88,7 +88,7 @@ def test_an_interrupted_run_keeps_what_it_has_and_is_finished_by_resume(ctx, spe
     with Embedded(ctx, "eval", foreground=True):
         run_id = service.submit(ctx, spec(), pinned_worker=ctx.worker_name)
         assert engine.started.wait(10)
-        assert ending.interrupt(ctx, run_id)
+        assert transitions.interrupt(ctx, run_id)
     assert state_of(ctx, run_id) is RunState.INTERRUPTED
     engine.hold = None
     ctx.stopping.clear()

@@ -7,18 +7,20 @@ import datetime as dt
 import pytest
 from sqlalchemy import select, update
 
-from app import engines
-from app.complete import service as complete
-from app.complete.schemas import CompleteSpec
-from app.db import utcnow
-from app.events import kinds
+from app.completions import service as complete
+from app.completions.schemas import CompleteSpec
+from app.db.types import utcnow
+from app.events import event_types
 from app.events.bus import MemoryBus
-from app.events.sse import follow
-from app.runs import doorbell, ending, grade, lifecycle, prepare, reaper, service
-from app.runs.decode import decode_task
-from app.runs.lifecycle import MAX_ATTEMPTS, Step
+from app.jobs import claims, reaper
+from app.jobs.claims import MAX_ATTEMPTS, Step
+from app.jobs.work import grade, prepare
+from app.jobs.work.decode import decode_task
+from app.runs import enqueue, service, transitions
+from app.runs.event_stream import follow
 from app.runs.models import RunTask
 from app.states import TaskState
+from app.workers import engines
 from tests.fakes import FakeGrader
 
 
@@ -35,19 +37,19 @@ class CheckedBus(MemoryBus):
 
     def check(self) -> set[str]:
         for kind, data in self.told:
-            assert tuple(data) == kinds.PAYLOADS[kind], kind
+            assert tuple(data) == event_types.PAYLOADS[kind], kind
             for sample in data.get("samples", ()):
-                assert sorted(sample) == sorted(kinds.TEXT_SAMPLE)
+                assert sorted(sample) == sorted(event_types.TEXT_SAMPLE)
         return {kind for kind, _ in self.told}
 
     def of_tasks(self, state: TaskState) -> list[dict]:
-        return [data for kind, data in self.told if kind == kinds.TASK and data["state"] == state]
+        return [data for kind, data in self.told if kind == event_types.TASK and data["state"] == state]
 
 
 @pytest.fixture(autouse=True)
 def bus(ctx, monkeypatch) -> CheckedBus:
-    monkeypatch.setattr(doorbell, "ring", lambda bells, queue: None)
-    monkeypatch.setattr(doorbell, "messages", lambda queue: 0)
+    monkeypatch.setattr(enqueue, "ring", lambda bells, queue: None)
+    monkeypatch.setattr(enqueue, "messages", lambda queue: 0)
     engines.drop()
     ctx.bus = CheckedBus()
     return ctx.bus
@@ -81,17 +83,17 @@ def test_a_run_tells_each_step_of_each_task_with_its_place(ctx, bus, prepared, t
     for job in jobs(ctx, run_id):
         decode_task(ctx, job)
         grade.grade_task(ctx, job)
-    assert bus.check() == set(kinds.PAYLOADS) - {kinds.TEXT}
+    assert bus.check() == set(event_types.PAYLOADS) - {event_types.TEXT}
     for state in (TaskState.DECODING, TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED):
         found = sorted((data["position"], data["task_id"], data["error"]) for data in bus.of_tasks(state))
         assert found == [(0, "add/0", None), (1, "add/1", None), (2, "add/2", None)]
-    assert [e.type for e in follow(ctx, run_id, beat_s=0.01) if e][-1] == kinds.STATE
+    assert [e.type for e in follow(ctx, run_id, beat_s=0.01) if e][-1] == event_types.STATE
 
 
 def test_a_completion_tells_its_texts(ctx, bus):
     run_id = complete.submit(ctx, CompleteSpec(target="smollm2-135m", prompt="def add(a, b):\n", n=2))
     decode_task(ctx, jobs(ctx, run_id)[0])
-    assert kinds.TEXT in bus.check()
+    assert event_types.TEXT in bus.check()
 
 
 def test_a_task_that_fails_at_its_last_attempt_to_decode_says_so_with_the_reason(ctx, bus, prepared, engine):
@@ -132,7 +134,7 @@ def test_what_the_reaper_does_to_a_task_is_told(ctx, bus, prepared):
     decode_task(ctx, jobs(ctx, run_id)[0])
     last = jobs(ctx, run_id)[2]
     for _ in range(MAX_ATTEMPTS):
-        assert lifecycle.claim(ctx, last, Step.DECODE)
+        assert claims.claim(ctx, last, Step.DECODE)
         with ctx.database.session() as session:
             session.execute(
                 update(RunTask).where(RunTask.id == last).values(lease_until=utcnow() - dt.timedelta(seconds=1))
@@ -145,12 +147,12 @@ def test_what_the_reaper_does_to_a_task_is_told(ctx, bus, prepared):
 
 def test_the_states_of_a_run_are_told_with_their_reason(ctx, bus, prepared):
     run_id = prepared()
-    ending.interrupt(ctx, run_id, "stopped")
+    transitions.interrupt(ctx, run_id, "stopped")
     service.resume(ctx, run_id)
     prepare.prepare_run(ctx, run_id)
     service.cancel(ctx, run_id)
     bus.check()
-    told = [(data["state"], data["error"]) for kind, data in bus.told if kind == kinds.STATE]
+    told = [(data["state"], data["error"]) for kind, data in bus.told if kind == event_types.STATE]
     assert told == [
         ("running", None), ("interrupted", "stopped"), ("queued", None), ("running", None), ("cancelled", None)
     ]  # fmt: skip

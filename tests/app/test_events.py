@@ -7,11 +7,10 @@ import threading
 
 import pytest
 
-from app.celery_app import configure
-from app.events import sse
+from app.broker.celery_app import configure
 from app.events.bus import FIRST, MemoryBus
 from app.factory import create_app
-from app.runs import service
+from app.runs import event_stream, service
 from app.states import RunState
 
 
@@ -63,20 +62,20 @@ def test_a_last_event_id_that_is_none_is_refused(client, run_id):
 
 
 def test_while_nothing_happens_the_stream_says_so(ctx, run_id, monkeypatch):
-    monkeypatch.setattr(sse, "BEAT_S", 0.01)
-    stream = iter(sse.response(ctx, run_id, None).response)
+    monkeypatch.setattr(event_stream, "BEAT_S", 0.01)
+    stream = iter(event_stream.response(ctx, run_id, None).response)
     assert next(stream).startswith("retry:")
     assert next(stream) == next(stream) == ": nothing new\n\n"
 
 
 def test_a_stream_ends_by_itself_so_that_the_client_comes_back(ctx, run_id, monkeypatch):
-    monkeypatch.setattr(sse, "BEAT_S", 0.01)
-    monkeypatch.setattr(sse, "LONGEST_S", 0.05)
-    assert list(sse.response(ctx, run_id, None).response)[-1] == ": nothing new\n\n"
+    monkeypatch.setattr(event_stream, "BEAT_S", 0.01)
+    monkeypatch.setattr(event_stream, "LONGEST_S", 0.05)
+    assert list(event_stream.response(ctx, run_id, None).response)[-1] == ": nothing new\n\n"
 
 
 def test_streams_are_capped_so_that_pages_stay_reachable_and_a_closed_one_makes_room(client, ctx, run_id):
-    open_streams = [sse.response(ctx, run_id, None) for _ in range(ctx.settings.max_streams)]
+    open_streams = [event_stream.response(ctx, run_id, None) for _ in range(ctx.settings.max_streams)]
     url = f"/api/v1/runs/{run_id}/events"
     refused = client.get(url)
     assert refused.status_code == 503
@@ -88,8 +87,8 @@ def test_streams_are_capped_so_that_pages_stay_reachable_and_a_closed_one_makes_
 
 
 def test_a_stream_holds_no_database_connection(ctx, run_id, monkeypatch):
-    monkeypatch.setattr(sse, "BEAT_S", 0.01)
-    stream = iter(sse.response(ctx, run_id, None).response)
+    monkeypatch.setattr(event_stream, "BEAT_S", 0.01)
+    stream = iter(event_stream.response(ctx, run_id, None).response)
     for _ in range(3):
         next(stream)
         assert ctx.database.engine.pool.checkedout() == 0
@@ -98,7 +97,7 @@ def test_a_stream_holds_no_database_connection(ctx, run_id, monkeypatch):
 def test_the_end_of_a_run_is_told_even_if_the_stream_lost_it(ctx, run_id):
     service.cancel(ctx, run_id)
     ctx.bus = MemoryBus()
-    (last,) = sse.follow(ctx, run_id, beat_s=0.01)
+    (last,) = event_stream.follow(ctx, run_id, beat_s=0.01)
     assert (last.type, last.data) == ("state", {"state": RunState.CANCELLED, "error": None})
 
 

@@ -14,11 +14,11 @@ from app.cli import cli
 from app.commands import foreground, handover
 from app.commands.handover import for_server
 from app.context import Context
-from app.db import Database
-from app.embedded import Embedded
+from app.db.database import Database
 from app.errors import BadInput, Unavailable
-from app.events import kinds
+from app.events import event_types
 from app.events.bus import MemoryBus
+from app.jobs.embedded import Embedded
 from app.runs import service
 from app.runs.repository import list_runs
 from app.runs.schemas import RunSpec
@@ -149,7 +149,7 @@ def test_a_server_that_stops_is_noticed(ctx, other, spec, engine):
         run_id = service.submit(other, spec(), ring=False)
         assert engine.started.wait(20)
         events = handover.events(other, run_id)
-        assert next(e for e in events if e is not None).type in (kinds.STATE, kinds.TASK)
+        assert next(e for e in events if e is not None).type in (event_types.STATE, event_types.TASK)
     with pytest.raises(Unavailable, match="has stopped: the run goes on when it starts again"):
         for _ in events:
             pass

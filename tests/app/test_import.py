@@ -9,10 +9,10 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from app import limits
 from app.cli import cli
-from app.embedded import Embedded
 from app.factory import create_app
+from app.http import limits
+from app.jobs.embedded import Embedded
 from tests.fakes import RIGHT, WRONG
 
 LINES = [

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from app import ports
-from app.db import OutputText, as_written
-from app.runs import doorbell, grade, importing, prepare
+from app.db.types import OutputText, as_written
+from app.jobs.work import grade, prepare
+from app.runs import enqueue, import_samples
 from app.runs.repository import tasks_with_samples
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
@@ -29,12 +30,12 @@ def judged(ctx, additions, monkeypatch):
         Sandbox.detect()
     except SandboxUnavailable as error:
         pytest.skip(str(error))
-    monkeypatch.setattr(doorbell, "ring", lambda bells, queue: None)
+    monkeypatch.setattr(enqueue, "ring", lambda bells, queue: None)
     ctx.make_grader = ports.SandboxGrader
 
     def judge(completions: list[str]) -> list[Sample]:
         data = "".join(json.dumps({"task_id": "add/0", "completion": c}) + "\n" for c in completions).encode()
-        run_id = importing.submit(ctx, ImportSpec(target="elsewhere", dataset=additions), data, "samples.jsonl")
+        run_id = import_samples.submit(ctx, ImportSpec(target="elsewhere", dataset=additions), data, "samples.jsonl")
         prepare.prepare_run(ctx, run_id)
         with ctx.database.read() as session:
             jobs = [task.id for task in tasks_with_samples(session, run_id)]

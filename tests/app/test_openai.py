@@ -9,8 +9,8 @@ import time
 import openai
 import pytest
 
-from app.celery_app import configure
-from app.complete import waiting
+from app.broker.celery_app import configure
+from app.completions import waiting
 from app.factory import create_app
 from app.openai import service
 from app.runs.models import Run

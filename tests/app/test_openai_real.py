@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app import ports
-from app.embedded import Embedded
 from app.factory import create_app
+from app.jobs.embedded import Embedded
 from tests.app.openai_service import MODEL, client_of
 
 

@@ -13,9 +13,9 @@ from schemathesis import GenerationMode, checks
 from schemathesis.specs.openapi import checks as openapi
 
 from app.accounts.service import create_token
-from app.celery_app import configure
+from app.broker.celery_app import configure
 from app.factory import create_app
-from app.openapi import describe
+from app.http.openapi import describe
 from app.runs import figures, service
 from app.runs.models import Run
 from app.states import RunState, Scope

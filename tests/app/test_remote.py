@@ -12,14 +12,15 @@ import pytest
 
 from app import ports
 from app.errors import BadInput
+from app.jobs.work import grade, prepare
+from app.jobs.work.decode import decode_task
 from app.remote.engine import RemoteEngine
 from app.remote.target import KEY, RemoteTarget, parse, require_allowed
-from app.runs import grade, prepare, service
-from app.runs.decode import decode_task
+from app.runs import service
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec, parse_spec
 from app.states import RunState
-from decoding.model_errors import ModelError
+from decoding.models.errors import ModelError
 from decoding.request import Request, RequestError
 from tests.app.openai_service import MODEL, served_service
 from tests.fakes import RIGHT, WRONG, FakeEngine

@@ -11,15 +11,16 @@ import threading
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import health, queues
 from app.accounts.service import create_token
-from app.celery_app import configure
-from app.db import utcnow
-from app.embedded import Embedded
+from app.broker import queues
+from app.broker.celery_app import configure
+from app.db.types import utcnow
 from app.errors import Conflict
 from app.factory import create_app
-from app.idempotency import service as idempotency
-from app.limits import BODY_BYTES
+from app.http import idempotency
+from app.http.limits import BODY_BYTES
+from app.jobs.embedded import Embedded
+from app.monitoring import health
 from app.runs import service
 from app.runs.models import Run, RunTask
 from app.states import RunState, Scope, TaskState
@@ -39,12 +40,12 @@ def client(ctx):
 @pytest.fixture
 def finished(ctx, spec):
     """The ids of two runs that were worked to their end."""
-    from app.events import sse
+    from app.runs import event_stream
 
     with Embedded(ctx, "test"):
         ids = [service.submit(ctx, spec(name=name)) for name in ("one", "two")]
         for run_id in ids:
-            list(sse.follow(ctx, run_id))
+            list(event_stream.follow(ctx, run_id))
     return ids
 
 

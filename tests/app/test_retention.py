@@ -10,16 +10,16 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
-from app import retention
-from app.celery_app import celery_app, configure
-from app.complete import service as complete
-from app.complete.schemas import CompleteSpec
-from app.db import utcnow
-from app.embedded import Embedded
+from app.broker.celery_app import celery_app, configure
+from app.completions import service as complete
+from app.completions.schemas import CompleteSpec
+from app.db.types import utcnow
 from app.events.bus import FIRST
 from app.factory import create_app
-from app.idempotency.models import IdempotencyKey
-from app.runs import deletion, ending
+from app.http.idempotency_models import IdempotencyKey
+from app.jobs import retention
+from app.jobs.embedded import Embedded
+from app.runs import deletion, transitions
 from app.runs.models import Run
 from app.tables import metadata
 from tests.fakes import RIGHT
@@ -66,8 +66,8 @@ def test_a_prompt_that_two_completions_share_goes_with_the_second(ctx, client):
     spec = CompleteSpec(**OURS[1])
     ids = [complete.submit(ctx, spec) for _ in range(2)]
     for run_id, left in zip(ids, (True, False), strict=True):
-        ending.cancel(ctx, run_id)
-        ending.close_if_done(ctx, run_id)
+        transitions.cancel(ctx, run_id)
+        transitions.close_if_done(ctx, run_id)
         deletion.delete(ctx, run_id)
         assert ("the_secret" in everything(ctx)) is left
 
@@ -94,7 +94,7 @@ def test_old_completions_are_swept_and_others_stay(ctx, client, spec):
     old, new, open_ = (complete.submit(ctx, CompleteSpec(**OURS[1])) for _ in range(3))
     run = service.submit(ctx, spec())
     for run_id in (old, new, run):
-        ending.cancel(ctx, run_id)
+        transitions.cancel(ctx, run_id)
     with ctx.database.session() as session:
         for run_id in (old, open_, run):
             row = session.get_one(Run, run_id)
@@ -109,7 +109,7 @@ def test_old_completions_are_swept_and_others_stay(ctx, client, spec):
 def test_answers_and_prompts_that_nothing_needs_any_more_are_swept(ctx, client):
     client.post("/api/v1/datasets", headers={"Idempotency-Key": "k"})  # a failure keeps nothing
     run_id = complete.submit(ctx, CompleteSpec(**OURS[1]))
-    ending.cancel(ctx, run_id)
+    transitions.cancel(ctx, run_id)
     with ctx.database.session() as session:
         session.add(
             IdempotencyKey(

@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from app.celery_app import configure
+from app.broker.celery_app import configure
 from app.factory import create_app
-from app.sites import is_own_path
+from app.http.sites import is_own_path
 
 BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
 

@@ -11,10 +11,11 @@ import pytest
 import structlog
 from click.testing import CliRunner
 
-from app import observability, terminal
+from app import observability
 from app.cli import cli
 from app.commands import progress
 from app.settings import Settings
+from app.ui import terminal
 
 HOSTILE = "[/x] [red]y :smile: \x1b[31m\x9b31m\u202e\u2066\x07\r\ud800\u2028end"
 SHOWN = r"[/x] [red]y :smile: \x1b[31m\x9b31m\u202e\u2066\x07\r\ud800\u2028end"

@@ -7,19 +7,21 @@ import threading
 
 import pytest
 
-from app import engines, ports
-from app.complete import service as complete
-from app.complete.schemas import CompleteSpec
-from app.embedded import Embedded
+from app import ports
+from app.completions import service as complete
+from app.completions.schemas import CompleteSpec
 from app.errors import BadInput
+from app.jobs.embedded import Embedded
+from app.jobs.work import prepare
+from app.jobs.work.decode import decode_task
 from app.leaderboard import service as leaderboard
-from app.runs import ending, prepare, service
-from app.runs.decode import decode_task
+from app.runs import service, transitions
+from app.runs.engine_time import busy_s
 from app.runs.models import RunTask
 from app.runs.repository import get_run, progress, tasks_with_samples
 from app.runs.schemas import RunSpec, parse_spec
-from app.runs.walls import busy_s
 from app.states import RunState, TaskState
+from app.workers import engines
 from tests.app.test_embedded import ended, state_of, wait_until
 
 
@@ -27,7 +29,7 @@ from tests.app.test_embedded import ended, state_of, wait_until
 def prepared(ctx, spec, monkeypatch):
     """Makes a run for throughput whose bells nobody hears; returns its id and its tasks' row ids in order."""
     for bell in ("ring_prepare", "ring_decode", "ring_grade"):
-        monkeypatch.setattr(f"app.runs.doorbell.{bell}", lambda *args: None)
+        monkeypatch.setattr(f"app.runs.enqueue.{bell}", lambda *args: None)
     engines.drop()  # this thread's, of an earlier test
 
     def make(**changes):
@@ -131,7 +133,7 @@ def test_an_interrupted_batch_goes_back_and_is_finished_by_resume(ctx, spec, eng
     with Embedded(ctx, "eval", foreground=True):
         run_id = service.submit(ctx, spec(throughput=True), pinned_worker=ctx.worker_name)
         assert engine.started.wait(10)
-        assert ending.interrupt(ctx, run_id)
+        assert transitions.interrupt(ctx, run_id)
     assert states(ctx, run_id) == [TaskState.QUEUED] * 3
     engine.hold = None
     ctx.stopping.clear()

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from app.db import Database
+from app.db.database import Database
 from benchmarks import _postgres, _service_jobs, _service_pages, service
 
 

@@ -10,10 +10,10 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from decoding.attention import ATTENTION_NAME
+from decoding.attention.ragged import ATTENTION_NAME
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models import LoadedModel
+from decoding.models.loading import LoadedModel
 
 EOS = 256
 

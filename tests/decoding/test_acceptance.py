@@ -7,11 +7,11 @@ tokens of each row as one of 64 cells, rows of unequal draft length in one ragge
 import pytest
 import torch
 
-from decoding import acceptance
-from decoding.acceptance import NO_TOKEN, Positions
-from decoding.layout import Layout
-from decoding.noise import Role, row_key
-from decoding.sampling import Distribution
+from decoding.acceptance import rules
+from decoding.acceptance.noise import Role, row_key
+from decoding.acceptance.rules import NO_TOKEN, Positions
+from decoding.acceptance.sampling import Distribution
+from decoding.attention.layout import Layout
 
 V = 4
 CHI2_LIMIT = 103.44  # 63 degrees of freedom, 0.001
@@ -35,7 +35,7 @@ def where(layout: Layout) -> Positions:
     return Positions(layout.gather, layout.position[layout.gather] + 1)
 
 
-def one_round(rule: str, keys: torch.Tensor, start: torch.Tensor, at: int, k: int) -> acceptance.Verdict:
+def one_round(rule: str, keys: torch.Tensor, start: torch.Tensor, at: int, k: int) -> rules.Verdict:
     """Draft k tokens from state `start` and verify; rows alternate between full drafts and drafts of one."""
     role = Role.SAMPLE if rule == "coupled" else Role.DRAFT
     R = len(keys)
@@ -51,15 +51,13 @@ def one_round(rule: str, keys: torch.Tensor, start: torch.Tensor, at: int, k: in
     packed_states = torch.cat([torch.cat([start[r : r + 1], draft[r, : counts[r] - 1]]) for r in range(R)])
     target = distribution(TARGET[packed_states])
     if rule == "coupled":
-        return acceptance.coupled(target, where(layout), draft, keys)
+        return rules.coupled(target, where(layout), draft, keys)
     q = distribution(torch.stack(laws, dim=1).flatten(0, 1))
-    verdict = acceptance.maximal(target, where(layout), draft, keys, q)
+    verdict = rules.maximal(target, where(layout), draft, keys, q)
     if rule == "wrong":  # the positive control: plain p instead of the residual after a refusal
         at_refusal = layout.gather.gather(1, verdict.accepted[:, None])[:, 0]
         plain = target.rows(at_refusal).sample(keys, torch.full((R,), at + 77), Role.RESIDUAL)
-        verdict = acceptance.Verdict(
-            verdict.accepted, verdict.emitted.scatter(1, verdict.accepted[:, None], plain[:, None])
-        )
+        verdict = rules.Verdict(verdict.accepted, verdict.emitted.scatter(1, verdict.accepted[:, None], plain[:, None]))
     return verdict
 
 
@@ -106,9 +104,9 @@ def test_a_draft_that_equals_the_target_is_always_accepted(rule: str) -> None:
     layout = Layout.build([0] * R, [k + 1] * R, torch.device("cpu"))
     p, q = distribution(law.flatten(0, 1)), distribution(law[:, :k].flatten(0, 1))
     if rule == "coupled":
-        verdict = acceptance.coupled(p, where(layout), draft, keys)
+        verdict = rules.coupled(p, where(layout), draft, keys)
     else:
-        verdict = acceptance.maximal(p, where(layout), draft, keys, q)
+        verdict = rules.maximal(p, where(layout), draft, keys, q)
     assert verdict.accepted.tolist() == [k] * R
 
 
@@ -119,7 +117,7 @@ def test_a_draft_outside_the_targets_support_is_never_accepted(rule: str) -> Non
     p = torch.tensor([0.5, 0.5, 0.0, 0.0]).expand(R * 2, V)
     layout = Layout.build([0] * R, [2] * R, torch.device("cpu"))
     draft = torch.full((R, 1), 3)
-    rule_of = {"coupled": acceptance.coupled, "maximal": lambda *a: acceptance.maximal(*a, q=None)}
+    rule_of = {"coupled": rules.coupled, "maximal": lambda *a: rules.maximal(*a, q=None)}
     verdict = rule_of[rule](distribution(p), where(layout), draft, keys)
     assert verdict.accepted.tolist() == [0] * R
     assert set(verdict.emitted[:, 0].tolist()) == {0, 1}
@@ -131,8 +129,8 @@ def test_a_certain_draft_is_accepted_with_the_targets_probability() -> None:
     layout = Layout.build([0] * R, [2] * R, torch.device("cpu"))
     p = torch.tensor([0.1, 0.6, 0.2, 0.1]).expand(R * 2, V)
     for verdict in (
-        acceptance.maximal(distribution(p), where(layout), torch.ones(R, 1, dtype=torch.int64), keys, None),
-        acceptance.coupled(distribution(p), where(layout), torch.ones(R, 1, dtype=torch.int64), keys),
+        rules.maximal(distribution(p), where(layout), torch.ones(R, 1, dtype=torch.int64), keys, None),
+        rules.coupled(distribution(p), where(layout), torch.ones(R, 1, dtype=torch.int64), keys),
     ):
         assert abs(verdict.accepted.double().mean() - 0.6) < 0.015
         share = torch.bincount(verdict.emitted[:, 0], minlength=V) / R

@@ -23,13 +23,14 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from decoding import compatibility, models
-from decoding.attention_variants import OWN, chosen
-from decoding.compatibility import fit
+from decoding.attention.backends import OWN, chosen
+from decoding.checks import compatibility
+from decoding.checks.compatibility import fit
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.model_errors import IncompatibleModelError
-from decoding.models import LoadedModel
+from decoding.models import loading
+from decoding.models.errors import IncompatibleModelError
+from decoding.models.loading import LoadedModel
 from decoding.request import Completion, Request, SamplingParams
 from tests.decoding.conftest import disturbed
 
@@ -240,7 +241,7 @@ def test_a_context_ends_where_rows_would_no_longer_be_alone(
     monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
     random_model({"model_type": "llama", **SMALL, **changes}).save_pretrained(tmp_path / "tiny")
     tokenizer.save_pretrained(tmp_path / "tiny")
-    assert models.load(str(tmp_path / "tiny"), "float32", "cpu").context_length == length
+    assert loading.load(str(tmp_path / "tiny"), "float32", "cpu").context_length == length
 
 
 def test_a_model_with_its_own_attention_loads_and_decodes(

@@ -16,13 +16,14 @@ from transformers import (
     PreTrainedModel,
 )
 
-from decoding import attention_variants, compatibility
-from decoding.attention_variants import NAMES, chosen, pick_attention
-from decoding.compatibility import fit
+from decoding.attention import backends
+from decoding.attention.backends import NAMES, chosen, pick_attention
+from decoding.checks import compatibility
+from decoding.checks.compatibility import fit
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.model_errors import ModelError
-from decoding.models import LoadedModel
+from decoding.models.errors import ModelError
+from decoding.models.loading import LoadedModel
 from decoding.request import Request, RequestError, SamplingParams
 from kernels import availability
 
@@ -96,4 +97,4 @@ def test_a_gpu_takes_the_ragged_kernel_where_triton_is_installed(monkeypatch: py
 def test_an_unknown_attention_is_refused_by_name() -> None:
     with pytest.raises(RequestError, match="attention is 'flash': use one of auto, reference, sdpa"):
         EngineConfig(target="x", attention="flash")
-    assert set(attention_variants.NAMES) < {"auto", "reference", "sdpa", "pad", "split", "ragged"}
+    assert set(backends.NAMES) < {"auto", "reference", "sdpa", "pad", "split", "ragged"}

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoding.clock import Clock, CostTimer
+from decoding.state.clock import Clock, CostTimer
 
 
 def test_no_budget_never_ends() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
 from decoding.request import Completion, Request, RequestError, SamplingParams
-from decoding.runner import ModelRunner
 
 LONG = "x = 1\n" * 80  # 480 tokens: 1.2 s of prefill, and half a piece
 SHORT = "def add(a, b):"

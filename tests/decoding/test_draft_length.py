@@ -3,14 +3,14 @@
 import pytest
 import torch
 
+from decoding.acceptance.sampling import Distribution
 from decoding.config import MAX_DRAFT_LENGTH, EngineConfig
-from decoding.draft_length import BassLength, FixedLength, GoodputLength, Outcome
+from decoding.draft_length.goodput import AcceptanceModel
+from decoding.draft_length.policies import BassLength, FixedLength, GoodputLength, Outcome
+from decoding.draft_length.round_cost import RoundCost
+from decoding.draft_length.verify_cost import VerifyCost
 from decoding.drafters.base import MODEL_EVIDENCE, PENDING, Proposal
-from decoding.goodput import AcceptanceModel
 from decoding.request import RequestError
-from decoding.round_cost import RoundCost
-from decoding.sampling import Distribution
-from decoding.verify_cost import VerifyCost
 
 
 def outcome(*accepted: int) -> Outcome:

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from decoding.attention.runner import PREFILL_PIECE
 from decoding.engine import Engine
-from decoding.models import LoadedModel
+from decoding.models.loading import LoadedModel
 from decoding.request import BrokenModelError, Request, RequestError, SamplingParams, Update
-from decoding.runner import PREFILL_PIECE
 
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add(a, b):"
 DRAFTERS = ["ngram", "sibling", "draft", "ngram+draft", "sibling+draft"]

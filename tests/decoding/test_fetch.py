@@ -25,8 +25,8 @@ from gguf import GGUFWriter, TokenType
 from safetensors.numpy import save_file
 from tokenizers import pre_tokenizers
 
-from decoding import convert, fetch, progress, registry, sources
-from decoding.model_errors import (
+from decoding.models import conversion, fetch, progress, registry, sources
+from decoding.models.errors import (
     ConversionError,
     DamagedModelError,
     ModelError,
@@ -36,8 +36,8 @@ from decoding.model_errors import (
     SourceError,
     WrongHashError,
 )
-from decoding.progress import Meter, Progress, format_bytes
-from decoding.registry import HubSource, KnownModel, WheelPart, WheelSource
+from decoding.models.progress import Meter, Progress, format_bytes
+from decoding.models.registry import HubSource, KnownModel, WheelPart, WheelSource
 
 PARTS = [bytes([65 + i]) * 1000 for i in range(3)]
 WHOLE = b"".join(PARTS)
@@ -111,7 +111,7 @@ def model(cache: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> KnownMod
         put_model(folder)
         return {"transformers": "test"}
 
-    monkeypatch.setattr(convert, "to_safetensors", converted)
+    monkeypatch.setattr(conversion, "to_safetensors", converted)
     return entry
 
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decoding.draft_length.goodput import AcceptanceModel, best_length, worth_verifying
+from decoding.draft_length.round_cost import RoundCost
+from decoding.draft_length.verify_cost import VerifyCost, measure
 from decoding.drafters.base import MODEL_EVIDENCE, Proposal
-from decoding.goodput import AcceptanceModel, best_length, worth_verifying
-from decoding.round_cost import RoundCost
-from decoding.verify_cost import VerifyCost, measure
 
 
 def rounds_of(sizes: tuple[int, ...], seconds: tuple[float, ...]) -> RoundCost:

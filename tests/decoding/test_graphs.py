@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from decoding import graphed_models
-from decoding.attention_variants import NAMES
+from decoding.acceptance.sampling import kind_of, limits_of, narrow, narrow_by, shape
+from decoding.attention import graphed_models
+from decoding.attention.backends import NAMES
+from decoding.attention.graphs import Graphs, bucket_rows, bucket_tokens
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.graphs import Graphs, bucket_rows, bucket_tokens
-from decoding.models import LoadedModel
+from decoding.models.loading import LoadedModel
 from decoding.request import Request, SamplingParams
-from decoding.sampling import kind_of, limits_of, narrow, narrow_by, shape
 
 pytest.importorskip("triton")
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add("

@@ -9,16 +9,16 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from decoding import sampling
-from decoding.attention import ATTENTION_NAME
+from decoding.acceptance import sampling
+from decoding.attention.ragged import ATTENTION_NAME
+from decoding.attention.runner import ModelRunner
+from decoding.checks.invariance import is_batch_invariant
 from decoding.config import EngineConfig
+from decoding.draft_length.round_cost import RoundCost
 from decoding.engine import Engine
-from decoding.invariance import is_batch_invariant
-from decoding.models import LoadedModel
-from decoding.prepack import prepack
+from decoding.models.loading import LoadedModel
+from decoding.models.packing import prepack
 from decoding.request import Request, SamplingParams
-from decoding.round_cost import RoundCost
-from decoding.runner import ModelRunner
 
 DTYPES = [torch.bfloat16, torch.float32]
 

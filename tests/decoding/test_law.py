@@ -15,14 +15,15 @@ import pytest
 import torch
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from decoding import acceptance, graphed_models
-from decoding.acceptance import NO_TOKEN, Positions
-from decoding.attention_variants import NAMES
+from decoding.acceptance import rules
+from decoding.acceptance.rules import NO_TOKEN, Positions
+from decoding.acceptance.sampling import Distribution, shape
+from decoding.attention import graphed_models
+from decoding.attention.backends import NAMES
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models import LoadedModel
+from decoding.models.loading import LoadedModel
 from decoding.request import Request, SamplingParams
-from decoding.sampling import Distribution, shape
 from kernels import accept
 from tests.decoding.conftest import disturbed
 
@@ -89,7 +90,7 @@ def coupled(ids: Any, logp: Any, at: Any, position: Any, draft: Any, keys: Any, 
 
 def maximal(ids: Any, logp: Any, at: Any, position: Any, draft: Any, keys: Any, q: Any, *roles: int) -> Any:
     where = Positions(at, position)
-    return acceptance.maximal(Distribution(ids, logp), where, draft, keys, q and Distribution(*q))
+    return rules.maximal(Distribution(ids, logp), where, draft, keys, q and Distribution(*q))
 
 
 def law(target: LoadedModel, sampling: SamplingParams) -> torch.Tensor:
@@ -141,7 +142,7 @@ def test_what_a_draft_was_drawn_from_sums_to_one(
 ) -> None:
     on_path(graphs)
     sums: list[torch.Tensor] = []
-    rule = acceptance.maximal
+    rule = rules.maximal
 
     def spy(target: Any, where: Any, draft: torch.Tensor, keys: Any, q: Distribution | None) -> Any:
         if q is not None:
@@ -151,7 +152,7 @@ def test_what_a_draft_was_drawn_from_sums_to_one(
             assert all(len(set(ids)) == len(ids) for ids in q.ids[used].tolist())
         return rule(target, where, draft, keys, q)
 
-    monkeypatch.setattr(acceptance, "maximal", spy)
+    monkeypatch.setattr(rules, "maximal", spy)
     config = EngineConfig(target="tiny", draft_length="goodput", max_batch=40, drafter=drafter, acceptance="maximal")
     engine = Engine(config, *pair, graphs=graphs)
     for sampling in (SAMPLING, SamplingParams(0.8, top_p=0.9)):

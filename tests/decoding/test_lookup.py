@@ -1,11 +1,11 @@
 """Lookup drafts continue the longest known match, by majority, from the row's own text or from its siblings'."""
 
-from decoding.active import ActiveRequest
-from decoding.clock import Clock
 from decoding.drafters.lookup import LookupDrafter, TextIndex
 from decoding.request import Request
-from decoding.row import Row
-from decoding.text import TextStream
+from decoding.state.clock import Clock
+from decoding.state.request_state import ActiveRequest
+from decoding.state.row import Row
+from decoding.state.text import TextStream
 
 
 class Letters:

@@ -26,13 +26,8 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from decoding import device, fetch, models
-from decoding.model_errors import (
-    EncoderDecoderError,
-    ModelError,
-    NotCausalError,
-    TokenizerMismatchError,
-)
+from decoding.models import device, fetch, loading
+from decoding.models.errors import EncoderDecoderError, ModelError, NotCausalError, TokenizerMismatchError
 
 FIM = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
 SHAPE: dict[str, Any] = {
@@ -83,7 +78,7 @@ def tiny(kind: type[PreTrainedModel] = Qwen2ForCausalLM, vocab_size: int = 300, 
 def test_a_loaded_model_is_the_saved_one_ready_to_decode(save: Save, kind: type[PreTrainedModel]) -> None:
     saved = tiny(kind)
     news: list[str] = []
-    loaded = models.load(save(saved, byte_tokenizer()), "float32", "cpu", news.append)
+    loaded = loading.load(save(saved, byte_tokenizer()), "float32", "cpu", news.append)
     ids = loaded.tokenizer("def f():", return_tensors="pt").input_ids
     with torch.inference_mode():
         assert torch.equal(loaded.model(ids).logits, saved.eval()(ids).logits)
@@ -99,14 +94,14 @@ def test_a_loaded_model_is_the_saved_one_ready_to_decode(save: Save, kind: type[
 
 
 def test_tied_weights_are_counted_once(save: Save) -> None:
-    loaded = models.load(save(tiny(tie_word_embeddings=True), byte_tokenizer()), "bfloat16", "cpu")
+    loaded = loading.load(save(tiny(tie_word_embeddings=True), byte_tokenizer()), "bfloat16", "cpu")
     untied = tiny(tie_word_embeddings=False).num_parameters()
     assert loaded.n_parameters == untied - 300 * SHAPE["hidden_size"]
     assert loaded.n_weight_bytes == 2 * loaded.n_parameters
 
 
 def test_padding_rows_of_the_vocabulary_are_no_tokens(save: Save) -> None:
-    loaded = models.load(save(tiny(vocab_size=512), byte_tokenizer()), "float32", "cpu")
+    loaded = loading.load(save(tiny(vocab_size=512), byte_tokenizer()), "float32", "cpu")
     assert loaded.vocab_size == 257
 
 
@@ -114,13 +109,13 @@ def test_every_token_that_ends_an_answer_is_found(save: Save) -> None:
     model, tokenizer = tiny(), byte_tokenizer("<|im_start|>", "<|im_end|>")
     model.generation_config.eos_token_id = [7, 256]
     model.config.eos_token_id = 8
-    loaded = models.load(save(model, tokenizer), "float32", "cpu")
+    loaded = loading.load(save(model, tokenizer), "float32", "cpu")
     assert loaded.eos_token_ids == (7, 8, 256, 258)  # generation config, config, tokenizer, <|im_end|>
 
 
 def test_infilling_markers_are_known_only_where_all_three_exist(save: Save) -> None:
-    some = models.load(save(tiny(), byte_tokenizer(*FIM[:2]), "some"), "float32", "cpu")
-    every = models.load(save(tiny(), byte_tokenizer(*FIM), "every"), "float32", "cpu")
+    some = loading.load(save(tiny(), byte_tokenizer(*FIM[:2]), "some"), "float32", "cpu")
+    every = loading.load(save(tiny(), byte_tokenizer(*FIM), "every"), "float32", "cpu")
     assert some.fim_tokens is None
     assert every.fim_tokens == tuple(FIM)
 
@@ -128,7 +123,7 @@ def test_infilling_markers_are_known_only_where_all_three_exist(save: Save) -> N
 def test_a_chat_template_is_noticed(save: Save) -> None:
     tokenizer = byte_tokenizer()
     tokenizer.chat_template = "{{ messages[0]['content'] }}"
-    assert models.load(save(tiny(), tokenizer), "float32", "cpu").has_chat_template
+    assert loading.load(save(tiny(), tokenizer), "float32", "cpu").has_chat_template
 
 
 # Refusals
@@ -137,7 +132,7 @@ def test_a_chat_template_is_noticed(save: Save) -> None:
 def test_an_encoder_decoder_is_refused(save: Save) -> None:
     model = T5ForConditionalGeneration(T5Config(vocab_size=300, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2))
     with pytest.raises(EncoderDecoderError, match=r"tiny is an encoder-decoder model \(t5\)"):
-        models.load(save(model, byte_tokenizer()))
+        loading.load(save(model, byte_tokenizer()))
 
 
 def test_an_encoder_is_refused(save: Save, tmp_path: Path) -> None:
@@ -147,14 +142,14 @@ def test_an_encoder_is_refused(save: Save, tmp_path: Path) -> None:
     ref = save(BertLMHeadModel(config), byte_tokenizer())
     change_config(tmp_path / "tiny", architectures=["BertForMaskedLM"])
     with pytest.raises(NotCausalError, match=r"not a causal language model \(it is BertForMaskedLM\)"):
-        models.load(ref)
+        loading.load(ref)
 
 
 def test_a_type_that_transformers_does_not_know_is_refused(save: Save, tmp_path: Path) -> None:
     ref = save(tiny(), byte_tokenizer())
     change_config(tmp_path / "tiny", model_type="from-the-future")
     with pytest.raises(NotCausalError, match="does not know its type"):
-        models.load(ref)
+        loading.load(ref)
 
 
 def test_missing_weights_are_an_error_and_not_random_numbers(save: Save, tmp_path: Path) -> None:
@@ -163,24 +158,24 @@ def test_missing_weights_are_an_error_and_not_random_numbers(save: Save, tmp_pat
     del weights["model.layers.0.mlp.up_proj.weight"]
     save_file(weights, tmp_path / "tiny" / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelError, match=r"1 weights are missing from .*, such as model\.layers\.0\.mlp\.up_proj"):
-        models.load(ref)
+        loading.load(ref)
 
 
 def test_a_folder_without_tokenizer_is_refused(save: Save) -> None:
     with pytest.raises(ModelError, match="tiny has no tokenizer: put its tokenizer files into"):
-        models.load(save(tiny(), None))
+        loading.load(save(tiny(), None))
 
 
 def test_a_damaged_tokenizer_is_refused(save: Save, tmp_path: Path) -> None:
     ref = save(tiny(), byte_tokenizer())
     (tmp_path / "tiny" / "tokenizer.json").write_text("{")
     with pytest.raises(ModelError, match="tiny has a tokenizer that cannot be loaded"):
-        models.load(ref)
+        loading.load(ref)
 
 
 def test_an_unknown_attention_is_refused(save: Save) -> None:
     with pytest.raises(ModelError, match="cannot be loaded"):
-        models.load(save(tiny(), byte_tokenizer()), "float32", "cpu", attention="no-such-attention")
+        loading.load(save(tiny(), byte_tokenizer()), "float32", "cpu", attention="no-such-attention")
 
 
 def change_config(folder: Path, **changes: Any) -> None:
@@ -192,27 +187,27 @@ def change_config(folder: Path, **changes: Any) -> None:
 
 
 def test_one_family_padded_to_different_sizes_is_one_tokenizer(save: Save) -> None:
-    target = models.load(save(tiny(vocab_size=512), byte_tokenizer(), "target"), "float32", "cpu")
+    target = loading.load(save(tiny(vocab_size=512), byte_tokenizer(), "target"), "float32", "cpu")
     padding = [f"[PAD{i}]" for i in range(257, 300)]
-    draft = models.load(save(tiny(vocab_size=300), byte_tokenizer(*padding), "draft"), "float32", "cpu")
+    draft = loading.load(save(tiny(vocab_size=300), byte_tokenizer(*padding), "draft"), "float32", "cpu")
     assert (target.vocab_size, draft.vocab_size) == (257, 300)
-    models.check_same_tokenizer(target, draft)
-    models.check_same_tokenizer(draft, target)
+    loading.check_same_tokenizer(target, draft)
+    loading.check_same_tokenizer(draft, target)
 
 
 def test_other_tokens_under_the_same_ids_are_refused(save: Save) -> None:
-    target = models.load(save(tiny(), byte_tokenizer(), "target"), "float32", "cpu")
-    draft = models.load(save(tiny(), byte_tokenizer(order=-1), "draft"), "float32", "cpu")
+    target = loading.load(save(tiny(), byte_tokenizer(), "target"), "float32", "cpu")
+    draft = loading.load(save(tiny(), byte_tokenizer(order=-1), "draft"), "float32", "cpu")
     with pytest.raises(TokenizerMismatchError, match=r"id 0 is '!' in the target and 'Ń' in the draft"):
-        models.check_same_tokenizer(target, draft)
+        loading.check_same_tokenizer(target, draft)
 
 
 def test_a_draft_that_cannot_read_all_the_target_writes_is_refused(save: Save) -> None:
-    target = models.load(save(tiny(), byte_tokenizer("<|im_end|>"), "target"), "float32", "cpu")
-    draft = models.load(save(tiny(vocab_size=257), byte_tokenizer(), "draft"), "float32", "cpu")
+    target = loading.load(save(tiny(), byte_tokenizer("<|im_end|>"), "target"), "float32", "cpu")
+    draft = loading.load(save(tiny(vocab_size=257), byte_tokenizer(), "draft"), "float32", "cpu")
     with pytest.raises(TokenizerMismatchError, match=r"draft does not know 1 tokens of target, such as '<\|im_end\|>'"):
-        models.check_same_tokenizer(target, draft)
-    models.check_same_tokenizer(draft, target)
+        loading.check_same_tokenizer(target, draft)
+    loading.check_same_tokenizer(draft, target)
 
 
 # Device and number format
@@ -251,7 +246,7 @@ def test_unknown_devices_and_formats_are_named() -> None:
 @pytest.mark.model
 def test_a_known_model_answers_sensibly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # the user's cache
-    loaded = models.load("smollm2-135m", "float32", "cpu")
+    loaded = loading.load("smollm2-135m", "float32", "cpu")
     assert loaded.n_parameters == 134_515_008
     assert (loaded.context_length, loaded.vocab_size, loaded.has_chat_template) == (8192, 49152, True)
     assert {loaded.tokenizer.decode([token_id]) for token_id in loaded.eos_token_ids} == {"<|im_end|>", "<|endoftext|>"}

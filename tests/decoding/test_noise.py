@@ -3,7 +3,7 @@
 import torch
 from scipy import stats
 
-from decoding.noise import Role, gumbel, row_key, uniform
+from decoding.acceptance.noise import Role, gumbel, row_key, uniform
 
 
 def keys(n: int) -> torch.Tensor:

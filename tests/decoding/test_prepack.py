@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from decoding.prepack import PackedLinear, prepack
+from decoding.models.packing import PackedLinear, prepack
 
 
 def network(dtype: torch.dtype) -> nn.Module:

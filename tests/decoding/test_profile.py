@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from decoding.draft_length import TableLength
+from decoding.draft_length.policies import TableLength
+from decoding.draft_length.profiles import Measured, Profile, find
 from decoding.engine import Engine
-from decoding.profile import Measured, Profile, find
 from decoding.request import Request, RequestError
 
 KEY = {"target": "t", "drafter": "d"}

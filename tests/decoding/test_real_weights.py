@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from decoding import models
-from decoding.attention import ATTENTION_NAME
+from decoding.attention.ragged import ATTENTION_NAME
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models import LoadedModel
+from decoding.models import loading
+from decoding.models.loading import LoadedModel
 from decoding.request import Request, SamplingParams
 
 pytestmark = [pytest.mark.slow, pytest.mark.model]
@@ -20,13 +20,13 @@ PROMPT = 'def fibonacci(n):\n    """Return the n-th Fibonacci number."""\n    a,
 
 @pytest.fixture(scope="module")
 def target() -> LoadedModel:
-    return models.load(MODEL, "float32", "cpu", attention=ATTENTION_NAME)
+    return loading.load(MODEL, "float32", "cpu", attention=ATTENTION_NAME)
 
 
 @pytest.fixture(scope="module")
 def draft() -> LoadedModel:
     """The same model rounded to bfloat16: a draft model that is nearly always right."""
-    return models.load(MODEL, "bfloat16", "cpu", attention=ATTENTION_NAME)
+    return loading.load(MODEL, "bfloat16", "cpu", attention=ATTENTION_NAME)
 
 
 def texts(target: LoadedModel, draft: LoadedModel, drafter: str, length: str, n: int, temperature: float) -> list[str]:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from decoding import registry
-from decoding.model_errors import UnknownModelError
-from decoding.registry import HubModel, KnownModel, LocalFolder, LocalGguf, WheelSource
+from decoding.models import registry
+from decoding.models.errors import UnknownModelError
+from decoding.models.registry import HubModel, KnownModel, LocalFolder, LocalGguf, WheelSource
 
 KEYS = ["smollm2-135m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"]
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from decoding.round_cost import RoundCost
-from decoding.verify_cost import VerifyCost
+from decoding.draft_length.round_cost import RoundCost
+from decoding.draft_length.verify_cost import VerifyCost
 
 VERIFY = VerifyCost((1, 64), (0.030, 0.093))
 

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from decoding.noise import Role, row_key
+from decoding.acceptance.noise import Role, row_key
+from decoding.acceptance.sampling import raw_logprobs, shape
 from decoding.request import SamplingParams
-from decoding.sampling import raw_logprobs, shape
 
 
 def dense(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:

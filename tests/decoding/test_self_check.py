@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from decoding import graphed_models, self_check
-from decoding.attention_variants import NAMES, chosen
+from decoding.attention import graphed_models
+from decoding.attention.backends import NAMES, chosen
+from decoding.attention.graphs import DraftGraphs, Graphs, Work
+from decoding.checks import self_check
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.graphs import DraftGraphs, Graphs, Work
-from decoding.models import LoadedModel
+from decoding.models.loading import LoadedModel
 from decoding.request import Request, SamplingParams
 from kernels import accept, check, kv_scatter, reference
 
@@ -114,7 +115,7 @@ def test_without_the_kernels_texts_are_the_same(
             if disabled:
                 for name in ("coupled", "maximal"):
                     monkeypatch.setattr(accept, name, None)
-                monkeypatch.setattr("decoding.cache.kv_scatter", None)
+                monkeypatch.setattr("decoding.attention.cache.kv_scatter", None)
             engine = Engine(config, target, draft, graphs=True, disabled=disabled)
             texts.append([s.token_ids for s in engine.generate(request).samples])
     finally:

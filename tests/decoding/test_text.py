@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
-from decoding.text import TextStream
+from decoding.state.text import TextStream
 
 
 def push_all(stream: TextStream, tokens: list[int]) -> int:

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from decoding import fetch, models, sources
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.model_errors import DamagedModelError, ModelError, NotCausalError
+from decoding.models import fetch, loading, sources
+from decoding.models.errors import DamagedModelError, ModelError, NotCausalError
+from decoding.models.trusted_code import VARIABLE
 from decoding.request import Request
-from decoding.trusted_code import VARIABLE
 from tests.decoding.conftest import tiny_qwen2
 
 COMMIT = "c" * 40
@@ -58,24 +58,24 @@ def change(folder: Path, auto_map: dict[str, str]) -> None:
 def test_it_does_not_run_unasked(ran: Path, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, named)
     with pytest.raises(NotCausalError, match="runs only if BASSLINE_TRUSTED_CODE names its commit"):
-        models.load(REF)
+        loading.load(REF)
     assert not ran.exists()
 
 
 def test_a_branch_that_may_move_is_not_trusted(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "owner/own@main")
     with pytest.raises(ModelError, match="give owner/name@commit, with all 40 digits"):
-        models.load("hf:owner/own@main")
+        loading.load("hf:owner/own@main")
     monkeypatch.setenv(VARIABLE, f"owner/own@{COMMIT}")
     with pytest.raises(NotCausalError):
-        models.load("hf:owner/own")
+        loading.load("hf:owner/own")
     assert not ran.exists()
 
 
 def test_a_folder_is_not_trusted_for_its_name(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, f"owner/own@{COMMIT}")
     with pytest.raises(NotCausalError):
-        models.load(str(fetch.ensure(REF)))
+        loading.load(str(fetch.ensure(REF)))
     assert not ran.exists()
 
 
@@ -92,7 +92,7 @@ def test_code_of_another_repository_is_not_covered(ran: Path, tmp_path: Path, mo
     monkeypatch.setenv(VARIABLE, f"owner/own@{COMMIT}")
     change(tmp_path / "offer", {"AutoConfig": "else/where--own.OwnConfig"})
     with pytest.raises(ModelError, match="takes code from another repository"):
-        models.load(REF)
+        loading.load(REF)
     assert not ran.exists()
 
 
@@ -101,7 +101,7 @@ def test_code_that_was_changed_in_the_cache_does_not_run(ran: Path, monkeypatch:
     code = fetch.ensure(REF) / "own.py"
     code.write_text(code.read_text().replace("touch", "chmod"))  # as many bytes
     with pytest.raises(DamagedModelError, match=r"not known to be what was pulled \(own.py\): delete .* and run"):
-        models.load(REF)
+        loading.load(REF)
     assert not ran.exists()
     with pytest.raises(DamagedModelError, match=r"own\.py"):
         fetch.verify(REF)
@@ -112,14 +112,14 @@ def test_code_beside_that_of_the_repository_does_not_run(ran: Path, monkeypatch:
     folder = fetch.ensure(REF)
     (folder / "more.py").write_text("")
     with pytest.raises(DamagedModelError, match=r"more\.py"):
-        models.load(REF)
+        loading.load(REF)
     with pytest.raises(DamagedModelError, match=r"more\.py"):
         fetch.verify(REF)
     (folder / "more.py").unlink()
     (folder / "deep").mkdir()
     (folder / "deep" / "own.py").write_bytes((folder / "own.py").read_bytes())
     with pytest.raises(DamagedModelError, match=r"deep/own\.py"):
-        models.load(REF)
+        loading.load(REF)
     assert not ran.exists()
 
 
@@ -132,7 +132,7 @@ def test_code_pulled_before_its_hash_was_recorded_does_not_run_until_pulled_agai
     del record["files"]["own.py"]
     (folder / "bassline.json").write_text(json.dumps(record))
     with pytest.raises(DamagedModelError, match=r"own\.py"):
-        models.load(REF)
+        loading.load(REF)
     assert not ran.exists()
     shutil.rmtree(folder)
-    assert type(models.load(REF, "float32", "cpu").model).__name__ == "OwnForCausalLM"
+    assert type(loading.load(REF, "float32", "cpu").model).__name__ == "OwnForCausalLM"

@@ -16,8 +16,8 @@ from playwright.sync_api import Browser, sync_playwright
 from waitress import create_server
 
 from app.context import make_context
+from app.db.migrate import upgrade
 from app.factory import create_app
-from app.migrate import upgrade
 from app.settings import Settings
 from app.states import RunKind, RunState
 

@@ -12,8 +12,8 @@ from waitress import create_server
 
 from app.accounts.users import create_user
 from app.context import make_context
+from app.db.migrate import upgrade
 from app.factory import create_app
-from app.migrate import upgrade
 from app.settings import Settings
 from app.states import Scope
 

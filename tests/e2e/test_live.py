@@ -12,8 +12,8 @@ from waitress import create_server
 
 from app.context import make_context
 from app.datasets.service import import_file
-from app.embedded import Embedded
 from app.factory import create_app
+from app.jobs.embedded import Embedded
 from app.settings import Settings
 from decoding.request import Update
 from tests.fakes import RIGHT, FakeEngine, FakeGrader

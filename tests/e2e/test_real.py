@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from app import migrate
-from app.db import Database
-from decoding import fetch
+from app.db import migrate
+from app.db.database import Database
+from decoding.models import fetch
 from evaluation.sandbox import Sandbox, SandboxUnavailable
 from tests.integration.conftest import postgres_url, redis_url  # noqa: F401 (fixtures)
 from tests.integration.waiting import wait_for

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from app import engines, migrate
 from app.context import Context
-from app.db import Database
+from app.db import migrate
+from app.db.database import Database
 from app.events.bus import MemoryBus
 from app.settings import Settings
+from app.workers import engines
 from tests.fakes import FakeEngine, FakeGrader
 from tests.integration.servers import Postgres, Redis
 

@@ -17,19 +17,20 @@ from pathlib import Path
 
 import pytest
 
-from app import engines, migrate
-from app.celery_app import configure
+from app.broker.celery_app import configure
 from app.commands.serve import http_server
 from app.context import Context
-from app.db import Database
-from app.embedded import Embedded
+from app.db import migrate
+from app.db.database import Database
 from app.events.bus import MemoryBus, RedisBus
 from app.factory import create_app
-from app.runs.decode import decode_task
+from app.jobs.embedded import Embedded
+from app.jobs.work.decode import decode_task
 from app.runs.models import Run
 from app.runs.repository import list_runs, tasks_with_samples
 from app.settings import Settings
 from app.states import OPEN_RUN_STATES, RunKind, RunState
+from app.workers import engines
 from tests.fakes import RIGHT, FakeEngine
 from tests.integration.servers import free_port
 from tests.integration.waiting import wait_for

@@ -9,13 +9,13 @@ import re
 import pytest
 
 from app.accounts.service import create_token
-from app.celery_app import configure
-from app.complete import waiting
-from app.complete.schemas import CompleteSpec
+from app.broker.celery_app import configure
+from app.completions import waiting
+from app.completions.schemas import CompleteSpec
 from app.errors import BadInput
 from app.factory import create_app
+from app.http.operations import OPERATION
 from app.openai.schemas import CompletionRequest
-from app.operations import OPERATION
 from app.runs.schemas import RunSpec
 from app.samples.models import Sample
 from app.states import Scope

@@ -12,11 +12,13 @@ from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
 from app.datasets import service as datasets
-from app.db import utcnow
-from app.runs import doorbell, ending, grade, lifecycle, prepare, reaper, service
-from app.runs.decode import decode_task
-from app.runs.lease import Lease, Stop
-from app.runs.lifecycle import LostClaim, Step
+from app.db.types import utcnow
+from app.jobs import claims, reaper
+from app.jobs.claims import LostClaim, Step
+from app.jobs.lease import Lease, Stop
+from app.jobs.work import grade, prepare
+from app.jobs.work.decode import decode_task
+from app.runs import enqueue, service, transitions
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
@@ -32,8 +34,8 @@ N_TASKS = 20
 def bells(monkeypatch) -> list[tuple[str, uuid.UUID]]:
     """The doorbell, written down instead of rung: these tests call the steps themselves."""
     rung: list[tuple[str, uuid.UUID]] = []
-    monkeypatch.setattr(doorbell, "ring", lambda bells, queue: rung.extend(bells))
-    monkeypatch.setattr(doorbell, "messages", lambda queue: 0)
+    monkeypatch.setattr(enqueue, "ring", lambda bells, queue: rung.extend(bells))
+    monkeypatch.setattr(enqueue, "messages", lambda queue: 0)
     return rung
 
 
@@ -68,7 +70,7 @@ def expire(ctx, job_id) -> None:
 
 def die_three_times(ctx, job_id) -> None:
     for _ in range(3):
-        assert lifecycle.claim(ctx, job_id, Step.DECODE)
+        assert claims.claim(ctx, job_id, Step.DECODE)
         expire(ctx, job_id)
         reaper.reap(ctx)
 
@@ -77,7 +79,7 @@ def test_of_many_claims_exactly_one_wins(ctx, run_id):
     won: list[uuid.UUID] = []
 
     def grab():
-        won.extend(i for i in job_ids(ctx, run_id) if lifecycle.claim(ctx, i, Step.DECODE))
+        won.extend(i for i in job_ids(ctx, run_id) if claims.claim(ctx, i, Step.DECODE))
 
     threads = [threading.Thread(target=grab) for _ in range(6)]
     for thread in threads:
@@ -89,15 +91,15 @@ def test_of_many_claims_exactly_one_wins(ctx, run_id):
 
 def test_a_former_owner_can_write_nothing(ctx, run_id):
     first_job = job_ids(ctx, run_id)[0]
-    old = lifecycle.claim(ctx, first_job, Step.DECODE)
+    old = claims.claim(ctx, first_job, Step.DECODE)
     expire(ctx, first_job)
     reaper.reap(ctx)
-    new = lifecycle.claim(ctx, first_job, Step.DECODE)
+    new = claims.claim(ctx, first_job, Step.DECODE)
     assert new.attempt == 2
     with pytest.raises(LostClaim), ctx.database.session() as session:
-        lifecycle.put_down(session, old, TaskState.DECODED)
+        claims.put_down(session, old, TaskState.DECODED)
     with pytest.raises(LostClaim):
-        lifecycle.give_back(ctx, old)
+        claims.give_back(ctx, old)
     assert job(ctx, first_job).attempt_token == new.token
 
 
@@ -125,7 +127,7 @@ def test_a_model_that_kills_every_worker_that_loads_it_fails_the_run_at_its_firs
 
 def test_a_job_of_a_cancelled_run_whose_worker_died_ends_with_the_run(ctx, run_id):
     first = job_ids(ctx, run_id)[0]
-    assert lifecycle.claim(ctx, first, Step.DECODE)
+    assert claims.claim(ctx, first, Step.DECODE)
     service.cancel(ctx, run_id)
     expire(ctx, first)
     reaper.reap(ctx)
@@ -139,14 +141,14 @@ def test_a_run_that_cannot_be_closed_keeps_no_other_from_it(ctx, run_id, monkeyp
     prepare.prepare_run(ctx, other)
     with ctx.database.session() as session:
         session.execute(update(RunTask).values(state=TaskState.FINISHED))
-    record = ending.figures.record
+    record = transitions.figures.record
 
     def broken(session, run):
         if run.id == run_id:
             raise ArithmeticError("no figures")
         record(session, run)
 
-    monkeypatch.setattr(ending.figures, "record", broken)
+    monkeypatch.setattr(transitions.figures, "record", broken)
     reaper.reap(ctx)
     with ctx.database.read() as session:
         assert get_run(session, other).state is RunState.FINISHED
@@ -154,7 +156,7 @@ def test_a_run_that_cannot_be_closed_keeps_no_other_from_it(ctx, run_id, monkeyp
 
 
 def test_a_worker_that_could_not_prove_that_it_lives_stores_nothing(ctx, run_id):
-    held = lifecycle.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
+    held = claims.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
     lease = Lease(ctx, held)  # its heartbeat never ran, as if the process had been stopped
     wait_for(lambda: lease.stop is Stop.FENCED)
     with pytest.raises(LostClaim):
@@ -162,14 +164,14 @@ def test_a_worker_that_could_not_prove_that_it_lives_stores_nothing(ctx, run_id)
 
 
 def test_storing_waits_for_a_database_that_is_away(ctx, run_id):
-    held = lifecycle.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
+    held = claims.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
     faults = [OperationalError("INSERT", {}, Exception("the database system is shutting down"))]
 
     def write():
         if faults:
             raise faults.pop()
         with ctx.database.session() as session:
-            lifecycle.put_down(session, held, TaskState.DECODED)
+            claims.put_down(session, held, TaskState.DECODED)
 
     Lease(ctx, held).store(write)
     assert job(ctx, held.run_task_id).state is TaskState.DECODED
@@ -218,7 +220,7 @@ def test_an_unheard_bell_is_rung_again(ctx, run_id, bells):
 
 
 def test_while_messages_wait_only_the_longest_unheard_bells_are_rung_again(ctx, run_id, bells, monkeypatch):
-    monkeypatch.setattr(doorbell, "messages", lambda queue: 7)
+    monkeypatch.setattr(enqueue, "messages", lambda queue: 7)
     long_ago, lately = (utcnow() - reaper.PATIENCE * dt.timedelta(seconds=s) for s in (3, 1))
     first = job_ids(ctx, run_id)[0]
     with ctx.database.session() as session:
@@ -240,7 +242,7 @@ def test_a_run_whose_last_worker_died_before_closing_it_is_closed(ctx, run_id):
 def test_two_closers_close_a_run_once(ctx, run_id):
     with ctx.database.session() as session:
         session.execute(update(RunTask).values(state=TaskState.FINISHED))
-    threads = [threading.Thread(target=ending.close_if_done, args=(ctx, run_id)) for _ in range(4)]
+    threads = [threading.Thread(target=transitions.close_if_done, args=(ctx, run_id)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -251,7 +253,7 @@ def test_two_closers_close_a_run_once(ctx, run_id):
 
 def test_a_heartbeat_keeps_the_lease_and_notices_cancel_and_loss(ctx, run_id):
     first_job, second_job = job_ids(ctx, run_id)[:2]
-    held = lifecycle.claim(ctx, first_job, Step.DECODE)
+    held = claims.claim(ctx, first_job, Step.DECODE)
     before = job(ctx, first_job).lease_until
     with Lease(ctx, held) as lease:
         wait_for(lambda: job(ctx, first_job).lease_until > before)
@@ -269,10 +271,10 @@ def test_a_heartbeat_keeps_the_lease_and_notices_cancel_and_loss(ctx, run_id):
 def test_a_pinned_run_is_left_alone_by_others_and_interrupted_when_its_process_is_gone(ctx, run_id):
     with ctx.database.session() as session:
         session.execute(update(Run).values(pinned_worker="elsewhere:1"))
-    assert lifecycle.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE) is None
+    assert claims.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE) is None
     reaper.reap(ctx)
     with ctx.database.read() as session:
         assert get_run(session, run_id).state is RunState.INTERRUPTED
     service.resume(ctx, run_id)
     prepare.prepare_run(ctx, run_id)
-    assert lifecycle.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
+    assert claims.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)

@@ -10,20 +10,23 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, select, text, update
 
-from app import engines, migrate, tables
+from app import tables
 from app.accounts.service import list_tokens
 from app.context import Context
 from app.datasets import service as datasets
-from app.db import Database
+from app.db import migrate
+from app.db.database import Database
 from app.events.bus import MemoryBus
-from app.runs import doorbell, ending, grade, prepare, service, trust
-from app.runs.decode import decode_task
+from app.jobs.work import grade, prepare
+from app.jobs.work.decode import decode_task
+from app.runs import enqueue, service, transitions, trust
 from app.runs.models import RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
 from app.samples.models import Sample
 from app.settings import Settings
 from app.states import DatasetKind, Scope
+from app.workers import engines
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT, FakeEngine, FakeGrader
 
@@ -93,7 +96,7 @@ def test_every_constraint_has_a_name():
 
 def test_runs_from_before_get_their_in_guest_verdicts_and_tasks_left_counted(database_url, monkeypatch):
     """What the migration counts in SQL is what figures.record counts."""
-    monkeypatch.setattr(doorbell, "ring", lambda bells, queue: None)
+    monkeypatch.setattr(enqueue, "ring", lambda bells, queue: None)
     engines.drop()
     database = Database(database_url)
     migrate.upgrade(database)
@@ -119,7 +122,7 @@ def test_runs_from_before_get_their_in_guest_verdicts_and_tasks_left_counted(dat
         with database.session() as session:
             trusts = "proxy" if run_ids else "in-guest"
             session.execute(update(Sample).where(Sample.run_id == run_id).values(trust=trusts))
-        ending.interrupt(ctx, run_id)
+        transitions.interrupt(ctx, run_id)
         run_ids.append(run_id)
     counted = []
     for run_id in run_ids:

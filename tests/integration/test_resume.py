@@ -10,8 +10,9 @@ from sqlalchemy import select
 
 from app.datasets import service as datasets
 from app.errors import Conflict
-from app.runs import doorbell, ending, grade, importing, prepare, service
-from app.runs.decode import decode_task
+from app.jobs.work import grade, prepare
+from app.jobs.work.decode import decode_task
+from app.runs import enqueue, import_samples, service, transitions
 from app.runs.models import RunTask
 from app.runs.repository import get_run, progress, tasks_with_samples
 from app.runs.schemas import ImportSpec, RunSpec
@@ -32,8 +33,8 @@ class BrokenGrader(FakeGrader):
 
 @pytest.fixture(autouse=True)
 def _silent(monkeypatch):
-    monkeypatch.setattr(doorbell, "ring", lambda bells, queue: None)
-    monkeypatch.setattr(doorbell, "messages", lambda queue: 0)
+    monkeypatch.setattr(enqueue, "ring", lambda bells, queue: None)
+    monkeypatch.setattr(enqueue, "messages", lambda queue: 0)
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def submitted(ctx, dataset: str, **changes) -> uuid.UUID:
 def imported(ctx, dataset: str, tmp_path) -> uuid.UUID:
     file = tmp_path / "samples.jsonl"
     file.write_text("\n".join(json.dumps({"task_id": f"add/{i}", "completion": RIGHT}) for i in range(N_TASKS)))
-    run_id = importing.submit(ctx, ImportSpec(target="elsewhere", dataset=dataset), file.read_bytes(), file.name)
+    run_id = import_samples.submit(ctx, ImportSpec(target="elsewhere", dataset=dataset), file.read_bytes(), file.name)
     prepare.prepare_run(ctx, run_id)
     return run_id
 
@@ -114,7 +115,7 @@ def test_decoded_graded_and_left_are_told_apart_and_a_run_stopped_while_grading_
         decode_task(ctx, job_id)
     grade.grade_task(ctx, first)
     assert counts(ctx, run_id) == (N_TASKS, 1, 2, False)  # still at work
-    ending.interrupt(ctx, run_id, "stopped")
+    transitions.interrupt(ctx, run_id, "stopped")
     assert counts(ctx, run_id) == (N_TASKS, 1, 2, True)
     with ctx.database.read() as session:
         found = get_run(session, run_id).figures

@@ -17,15 +17,16 @@ from pathlib import Path
 import pytest
 import redis
 
-from app import migrate, queues
-from app.celery_app import configure
+from app.broker import queues
+from app.broker.celery_app import configure
 from app.context import Context
 from app.datasets import service as datasets
-from app.db import Database
+from app.db import migrate
+from app.db.database import Database
 from app.events.bus import FIRST, MemoryBus, RedisBus
 from app.factory import create_app
-from app.runs import doorbell, service
-from app.runs.decode import decode_task
+from app.jobs.work.decode import decode_task
+from app.runs import enqueue, service
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.settings import Settings
@@ -277,7 +278,7 @@ def test_a_command_that_ends_at_once_says_so_in_json_too(stack, start, tmp_path,
 
 def test_the_messages_that_wait_in_a_queue_are_counted(stack):
     redis.Redis.from_url(stack[1]["BASSLINE_BROKER_URL"]).flushall()
-    assert doorbell.messages(queues.GPU_BATCH) == 0
-    doorbell.ring_decode([uuid.uuid4(), uuid.uuid4()], queues.GPU_BATCH)
-    assert doorbell.messages(queues.GPU_BATCH) == 2
-    assert doorbell.messages(queues.GPU_INTERACTIVE) == 0
+    assert enqueue.messages(queues.GPU_BATCH) == 0
+    enqueue.ring_decode([uuid.uuid4(), uuid.uuid4()], queues.GPU_BATCH)
+    assert enqueue.messages(queues.GPU_BATCH) == 2
+    assert enqueue.messages(queues.GPU_INTERACTIVE) == 0

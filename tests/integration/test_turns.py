@@ -8,15 +8,17 @@ import uuid
 import pytest
 from sqlalchemy import func, select
 
-from app import engines
 from app.datasets import service as datasets
-from app.runs import doorbell, grade, prepare, service, turns
-from app.runs.decode import decode_task
+from app.jobs import turns
+from app.jobs.work import grade, prepare
+from app.jobs.work.decode import decode_task
+from app.runs import enqueue, service
 from app.runs.models import RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
 from app.samples.models import Sample
 from app.states import DatasetKind, RunState, TaskState
+from app.workers import engines
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT, FakeEngine
 
@@ -27,8 +29,8 @@ LONG, SHORT = 12, 3
 def bells(monkeypatch) -> list[uuid.UUID]:
     """The messages to the GPU queue, in their order."""
     rung: list[tuple[str, uuid.UUID]] = []
-    monkeypatch.setattr(doorbell, "ring", lambda found, queue: rung.extend(found))
-    monkeypatch.setattr(doorbell, "messages", lambda queue: 0)
+    monkeypatch.setattr(enqueue, "ring", lambda found, queue: rung.extend(found))
+    monkeypatch.setattr(enqueue, "messages", lambda queue: 0)
     return rung
 
 

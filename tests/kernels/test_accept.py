@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from decoding import acceptance
-from decoding.acceptance import NO_TOKEN, Positions
-from decoding.noise import Role, row_key
-from decoding.sampling import Distribution
+from decoding.acceptance import rules
+from decoding.acceptance.noise import Role, row_key
+from decoding.acceptance.rules import NO_TOKEN, Positions
+from decoding.acceptance.sampling import Distribution
 from kernels import accept, reference
 from kernels.availability import jit, tl
 from kernels.noise import gumbel_of, role_offset, state_at, uniform, uniform_of
@@ -32,9 +32,7 @@ class Step:
         self.position = torch.arange(100, 100 + S, device=device)[:, None] * 3 + torch.arange(T, device=device)
         self.keys = torch.tensor([row_key(5, s) for s in range(S)], device=device)
         # The target's own tokens, so that drafts stand for a while; then what a drafter says.
-        own = acceptance.coupled(
-            Distribution(*self.p), Positions(self.at, self.position), self.draft_of(S, T), self.keys
-        )
+        own = rules.coupled(Distribution(*self.p), Positions(self.at, self.position), self.draft_of(S, T), self.keys)
         self.draft = own.emitted[:, :-1].clone()
         for s in range(S):
             self.draft[s, s + 1 :] = NO_TOKEN if s % 2 else 0
@@ -57,7 +55,7 @@ def test_the_coupled_rule_is_the_engines(S: int, T: int, width: int, device: tor
     step = Step(S, T, width, device)
     where = Positions(step.at, step.position)
     ours = accept.coupled(*step.p, step.at, step.position, step.draft, step.keys, Role.SAMPLE)
-    assert_same(ours, acceptance.coupled(Distribution(*step.p), where, step.draft, step.keys))
+    assert_same(ours, rules.coupled(Distribution(*step.p), where, step.draft, step.keys))
     plain = reference.accept_coupled(*step.p, step.at, step.position, step.draft, step.keys, Role.SAMPLE)
     assert torch.equal(ours[1], plain[1])
     assert torch.equal(ours[0], plain[0])
@@ -71,7 +69,7 @@ def test_the_maximal_rule_is_the_engines(S: int, T: int, width: int, certain: bo
     where = Positions(step.at, step.position)
     arguments = (*step.p, step.at, step.position, step.draft, step.keys, q, Role.ACCEPT, Role.RESIDUAL)
     ours = accept.maximal(*arguments)
-    theirs = acceptance.maximal(Distribution(*step.p), where, step.draft, step.keys, q and Distribution(*q))
+    theirs = rules.maximal(Distribution(*step.p), where, step.draft, step.keys, q and Distribution(*q))
     assert_same(ours, theirs)
     plain = reference.accept_maximal(*arguments)
     assert torch.equal(ours[1], plain[1])

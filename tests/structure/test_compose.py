@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app import queues
+from app.broker import queues
 from app.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]

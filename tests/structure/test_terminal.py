@@ -1,4 +1,4 @@
-"""Commands write to the terminal through app/terminal.py alone, which shows hostile text instead of obeying it."""
+"""Commands write to the terminal through app/ui/terminal.py alone, which shows hostile text instead of obeying it."""
 
 from __future__ import annotations
 

@@ -16,9 +16,10 @@ from flask.testing import FlaskClient
 
 from app.context import Context, make_context
 from app.datasets.service import require
-from app.db import Database, utcnow
+from app.db.database import Database
+from app.db.migrate import upgrade
+from app.db.types import utcnow
 from app.factory import create_app
-from app.migrate import upgrade
 from app.runs import figures
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample

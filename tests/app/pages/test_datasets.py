@@ -9,8 +9,8 @@ import re
 
 import pytest
 
-from app.limits import UPLOAD_BYTES
-from decoding import fetch
+from app.http.limits import UPLOAD_BYTES
+from decoding.models import fetch
 
 TASK = {
     "task_id": "mine/0", "prompt": 'def add(a, b):\n    """Sum."""\n', "entry_point": "add",

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from app import display
 from app.states import RunKind
+from app.ui import display
 
 TEMPLATES = Path(display.__file__).parent / "templates"
 STATIC = Path(display.__file__).parent / "static"

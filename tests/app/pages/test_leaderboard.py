@@ -10,7 +10,7 @@ from sqlalchemy import event
 
 from app.leaderboard import board, service
 from app.leaderboard.names import ROOM, distinct
-from app.runs import ending
+from app.runs import transitions
 from app.runs.service import delete
 from app.states import RunState
 
@@ -39,9 +39,9 @@ def test_what_ends_goes_on_or_is_deleted_is_noticed(world):
     assert labels(world) == {"first": "1 of 164 tasks"}
     stopped = world.add_run("stopped", limit=3, n=1, state=RunState.INTERRUPTED, done=2)
     assert labels(world)["stopped"] == "interrupted"
-    ending.reopen(world.context, stopped)
+    transitions.reopen(world.context, stopped)
     assert labels(world)["stopped"] == "queued"
-    ending.interrupt(world.context, stopped)
+    transitions.interrupt(world.context, stopped)
     assert labels(world)["stopped"] == "interrupted"
     delete(world.context, stopped)
     assert labels(world) == {"first": "1 of 164 tasks"}
@@ -53,8 +53,8 @@ def test_figures_of_a_run_that_ended_again_are_the_new_ones(world):
         (before,) = service.entries(session)
     with world.context.database.session() as session:
         session.connection().exec_driver_sql("DELETE FROM run_tasks WHERE position = 1")
-    ending.reopen(world.context, run)
-    ending.interrupt(world.context, run)
+    transitions.reopen(world.context, run)
+    transitions.interrupt(world.context, run)
     with world.context.database.read() as session:
         (after,) = service.entries(session)
     assert (before.n_tasks, after.n_tasks) == (2, 1)

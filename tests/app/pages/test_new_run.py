@@ -26,7 +26,7 @@ CONFIGURED = [*RunSpec.model_fields.keys() - {"dataset", "task_ids", "limit"}, "
 @pytest.fixture
 def client(world, monkeypatch):
     world.app.config["WTF_CSRF_ENABLED"] = False
-    monkeypatch.setattr("app.runs.doorbell.ring_prepare", lambda run_id: None)
+    monkeypatch.setattr("app.runs.enqueue.ring_prepare", lambda run_id: None)
     return world.client
 
 

@@ -9,9 +9,9 @@ import shlex
 
 import pytest
 
-from app.complete.repeat import curl
-from app.complete.schemas import CompleteSpec
-from app.complete.service import submit
+from app.completions.repeat import curl
+from app.completions.schemas import CompleteSpec
+from app.completions.service import submit
 from app.runs import pages
 from app.runs.models import Run
 from app.runs.repository import tasks_with_samples

@@ -8,13 +8,13 @@ import re
 import pytest
 from sqlalchemy import update
 
-from app.events import kinds
+from app.events import event_types
 from app.runs import figures
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.samples.models import Sample
 from app.states import RunState, TaskState
-from app.units import ordinal
+from app.ui.units import ordinal
 
 
 def text_of(answer) -> str:
@@ -69,11 +69,11 @@ def test_a_run_that_nobody_has_taken_up_is_waiting_in_line(world):
 def test_a_run_whose_model_is_being_loaded_says_so_however_often_the_page_is_fetched(world):
     run = world.add_run("first", state=RunState.RUNNING, done=0, limit=4)
     assert "starting 0 of 4 tasks decoded" in text_of(world.client.get(f"/runs/{run}"))
-    world.context.bus.publish(run, kinds.LOADING, {"message": "reading 270 MB of weights"})
+    world.context.bus.publish(run, event_types.LOADING, {"message": "reading 270 MB of weights"})
     page = text_of(world.client.get(f"/runs/{run}"))
     assert "loading model 0 of 4 tasks decoded" in page
     assert "reading 270 MB of weights" in page
-    world.context.bus.publish(run, kinds.TOKENS, {"task_id": "HumanEval/0"})
+    world.context.bus.publish(run, event_types.TOKENS, {"task_id": "HumanEval/0"})
     assert "running 0 of 4 tasks decoded" in text_of(world.client.get(f"/runs/{run}"))
 
 

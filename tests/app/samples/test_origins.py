@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.display import highlighted
 from app.samples.origins import pieces
+from app.ui.display import highlighted
 
 TOKENS = st.lists(st.tuples(st.text(max_size=5), st.sampled_from("dt")), max_size=30)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from app.cli import main
 from app.context import install, make_context
-from app.runs import doorbell
+from app.runs import enqueue
 from tests.fakes import FakeGrader
 from tests.integration.chaos.script import load
 
@@ -16,8 +16,8 @@ def ring_twice(bells, queue) -> None:
     ring_once([bell for bell in bells for _ in range(2)], queue)
 
 
-ring_once = doorbell.ring
-doorbell.ring = ring_twice
+ring_once = enqueue.ring
+enqueue.ring = ring_twice
 context = make_context()
 context.load_engine, context.make_grader = load, FakeGrader
 install(context)

@@ -15,11 +15,12 @@ from pathlib import Path
 
 from sqlalchemy import select, update
 
-from app import migrate, queues
-from app.celery_app import configure
+from app.broker import queues
+from app.broker.celery_app import configure
 from app.context import Context
 from app.datasets import service as datasets
-from app.db import Database
+from app.db import migrate
+from app.db.database import Database
 from app.events.bus import RedisBus
 from app.runs import service
 from app.runs.models import Run

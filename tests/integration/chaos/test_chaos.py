@@ -16,11 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select, text
 
-from app import queues
-from app.complete import service as complete
-from app.complete.schemas import CompleteSpec
+from app.broker import queues
+from app.completions import service as complete
+from app.completions.schemas import CompleteSpec
 from app.datasets import service as datasets
-from app.runs import reaper, service
+from app.jobs import reaper
+from app.runs import service
 from app.runs.models import Run
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec

@@ -1,0 +1,58 @@
+"""Who calls: every request is told apart by token or session, and refused where its scope does not suffice."""
+
+from __future__ import annotations
+
+from flask import Flask, Response, current_app, g, redirect, request, session, url_for
+
+from app.accounts import service, users
+from app.errors import Forbidden, Unauthorized
+from app.http import sites
+from app.http.callers import LOCAL, Caller
+from app.http.security import PUBLIC, SAFE, is_api, scope_of
+from app.http.web import context
+
+
+def init(app: Flask) -> None:
+    """Checks every request before its view; `security.caller` then knows who sent it."""
+    app.permanent_session_lifetime = users.SESSION_LIFETIME
+    app.before_request(_check)
+
+
+def _check() -> Response | None:
+    settings = context().settings
+    if request.method not in SAFE:
+        sites.refuse_other_sites(request)
+    if request.endpoint in PUBLIC:
+        return None
+    if settings.require_tokens:
+        g.caller = _caller()
+        if g.caller is None:
+            return _ask()
+    else:
+        sites.refuse_other_names(request)  # without tokens it listens on loopback alone: see app/commands/serve.py
+        g.caller = LOCAL
+    if request.endpoint is not None:
+        needed = scope_of(current_app.view_functions[request.endpoint], request.method)
+        if not g.caller.scope.allows(needed):
+            raise Forbidden(f"this needs the scope {needed}, yours is {g.caller.scope}: use a token that allows it")
+    return None
+
+
+def _caller() -> Caller | None:
+    """By token, or by a browser's session; on the API a session may only read. None for neither."""
+    if "Authorization" in request.headers:
+        given = request.authorization
+        if given is None or given.type != "bearer" or not given.token:
+            raise Unauthorized("the Authorization header is not understood: send `Authorization: Bearer TOKEN`")
+        return service.authenticate(context(), given.token)
+    found = users.signed_in(context(), session)
+    return None if is_api(request.path) and request.method not in SAFE else found
+
+
+def _ask() -> Response:
+    """Sends people to the login page. Raises Unauthorized for programs."""
+    if is_api(request.path) or request.method not in SAFE:
+        raise Unauthorized("this needs a token: send `Authorization: Bearer TOKEN`, made on the page Tokens")
+    answer = redirect(url_for("accounts.login", next=request.full_path.rstrip("?")))
+    assert isinstance(answer, Response)
+    return answer

@@ -1,0 +1,1 @@
+"""Messages between processes: the Celery application, its queues and the broker in memory."""

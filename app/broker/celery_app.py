@@ -1,0 +1,92 @@
+"""The Celery application. Importing it never imports torch: task bodies import what they need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import Celery
+from kombu import Queue
+
+from app.broker import queues
+from app.errors import BadInput
+from app.settings import MAX_BUDGET_S, MEMORY_BROKER, Settings
+
+GRACE_S = 300  # model load, storing and shutdown around the longest budget
+HARD_LIMIT_S = int(MAX_BUDGET_S) + GRACE_S
+IN_PROCESS = f"{MEMORY_BROKER}localhost"  # kombu warns of a URL without a host
+SWEEP_S = 3600.0  # between two looks for what is past its time
+VISIBILITY_S = 3 * HARD_LIMIT_S  # Redis hands a message out again after this; it must outlast the longest job
+
+celery_app = Celery("bassline", include=["app.jobs.celery_tasks", "app.workers.signals"])
+celery_app.conf.update(
+    task_serializer="json",
+    accept_content=["json"],
+    task_ignore_result=True,  # the row is the result
+    result_backend=None,
+    task_acks_late=True,
+    task_reject_on_worker_lost=True,
+    task_acks_on_failure=True,  # failures are handled by the row's state, not by redelivery
+    task_acks_on_timeout=True,
+    worker_prefetch_multiplier=1,
+    worker_pool="prefork",
+    worker_concurrency=1,
+    worker_pool_start_method="spawn",  # CUDA does not survive a fork
+    worker_proc_alive_timeout=120,  # a child that imports torch needs longer than the default of 4 s
+    # The message may then come twice, which the row's lease makes harmless; cancelling would kill a loaded model.
+    worker_cancel_long_running_tasks_on_connection_loss=False,
+    worker_soft_shutdown_timeout=30,
+    worker_enable_soft_shutdown_on_idle=True,
+    worker_hijack_root_logger=False,
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,  # a broker that is away for an hour is no reason to stop
+    task_publish_retry=True,
+    task_time_limit=HARD_LIMIT_S,
+    task_queues=[Queue(name, routing_key=name) for name in queues.ALL],
+    task_default_queue=queues.CONTROL,
+    task_default_routing_key=queues.CONTROL,
+    task_create_missing_queues=False,  # a typing error in a queue name fails instead of waiting for ever
+    task_routes={task: {"queue": queue} for task, queue in queues.ROUTES.items()},
+)
+
+
+def configure(settings: Settings, *, in_process: bool = False) -> None:
+    """Points Celery at the broker: the one in this process's memory if `in_process`, else that of the settings."""
+    url = IN_PROCESS if in_process or settings.embedded else settings.broker_url
+    options: dict[str, Any] = {}
+    if url != IN_PROCESS:
+        options = {
+            "visibility_timeout": VISIBILITY_S,
+            "unacked_restore_interval": 5,
+            "unacked_restore_throttle": 1,
+            "queue_order_strategy": "priority",
+            "global_keyprefix": "bassline:",
+            "socket_timeout": 30,
+            "socket_keepalive": True,
+            "health_check_interval": 25,
+        }
+    celery_app.conf.update(
+        broker_url=url,
+        broker_transport="app.broker.memory_broker:Transport" if url == IN_PROCESS else None,
+        broker_transport_options=options,
+        visibility_timeout=VISIBILITY_S,
+        beat_schedule={
+            "reap": _every(settings.reap_interval_s, queues.REAP),
+            "sweep": _every(SWEEP_S, queues.SWEEP),
+        },
+    )
+    celery_app.set_default()
+
+
+def _every(interval_s: float, task: str) -> dict[str, Any]:
+    # Expiring, so that a time without workers leaves no heap of them behind.
+    return {"task": task, "schedule": interval_s, "options": {"expires": interval_s}}
+
+
+def require_broker(settings: Settings, command: str) -> None:
+    """Raises BadInput for a part of the stack started on the in-memory broker, which no other process can reach."""
+    if settings.embedded:
+        raise BadInput(
+            f"bassline {command} needs a broker that other processes can reach: set BASSLINE_BROKER_URL "
+            "to redis://HOST:6379/0, or use `bassline serve`",
+            "BASSLINE_BROKER_URL",
+        )

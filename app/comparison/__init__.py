@@ -1,0 +1,1 @@
+"""Two runs over the same dataset, side by side."""

@@ -1,0 +1,47 @@
+"""The comparison of two runs as the API and `--json` show it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from pydantic import Field
+
+from app.http.schemas import Shown
+
+
+class ComparedRun(Shown):
+    """One side of a comparison."""
+
+    id: uuid.UUID
+    name: str
+
+
+class PairedDifference(Shown):
+    """`other` (a) against `reference` (b): difference of shares with its 95 % interval, and McNemar's exact p."""
+
+    n_tasks: int
+    budget_s: float
+    selector: str | None
+    a: float
+    b: float
+    wins: list[str] = Field(description="tasks that only `other` solves")
+    losses: list[str] = Field(description="tasks that only `reference` solves")
+    ties: int
+    delta: float
+    low: float
+    high: float
+    p: float
+    detectable: float = Field(description="the smallest true difference that so many tasks would mostly show")
+
+
+class ComparisonDocument(Shown):
+    """Two runs over the same dataset at one budget, over the tasks that both have graded."""
+
+    reference: ComparedRun
+    other: ComparedRun
+    budget_s: float
+    pass_first: PairedDifference
+    pass_all: PairedDifference
+    speed: float | None = Field(description="tokens per second of other over reference; null where devices differ")
+    changed: dict[str, tuple[Any, Any]] = Field(description="settings that differ: [reference's, other's]")

@@ -1,0 +1,187 @@
+"""What the comparison of two runs shows: one sentence per share, times, the tasks that differ, curves and gap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from app.comparison.comparing import RunComparison, same_device
+from app.runs import presentation as shown
+from app.runs.models import Run, RunTask
+from app.ui.charts.curves import Curve, difference, pass_curves
+from app.ui.charts.parts import Chart
+from app.ui.units import count, decimal, milliseconds, points, seconds
+from evaluation.metrics import BUDGET_GRID
+from evaluation.statistics import Comparison, Crossover, crossover, difference_band
+
+ALPHA = 0.05
+LOST, WON, SAME = "lost", "won", "alike"
+
+
+@dataclass(frozen=True)
+class Share:
+    """The comparison of Pass@First or Pass@All; B is `result.a`, the reference A is `result.b`."""
+
+    label: str
+    result: Comparison
+    crossing: Crossover
+
+    @property
+    def p(self) -> str:
+        """The p-value as read in a sentence."""
+        return f"p = {self.result.p:.3f}" if self.result.p >= 0.001 else "p < 0.001"
+
+    @property
+    def sentence(self) -> str:
+        """What the numbers allow one to say."""
+        r = self.result
+        if r.p < ALPHA:
+            better = "B" if r.delta > 0 else "A"
+            return f"{better} is better, and chance does not explain it: McNemar {self.p} over {r.n_tasks} tasks."
+        return (
+            f"No difference beyond chance: McNemar {self.p} over {r.n_tasks} tasks. "
+            f"This many tasks reliably show only differences of about {100 * r.detectable:.1f} points or more "
+            f"(80 % power); this one is {points(abs(r.delta)).lstrip('+')}."
+        )
+
+    @property
+    def ahead_from(self) -> tuple[str, str]:
+        """The crossover as read, and what goes with it."""
+        found = self.crossing
+        if found.budget_s is None and self.result.delta > 0:
+            return "–", f"B leads at {seconds(self.result.budget_s)}, but not at the longest budget of both runs"
+        if found.budget_s is None:
+            return "never", "B does not lead at the longest budget of both runs"
+        low, high = (seconds(at) if at < math.inf else "never" for at in (found.low, found.high))
+        return seconds(found.budget_s), f"B leads from this budget on; 95 % between {low} and {high}"
+
+
+@dataclass(frozen=True)
+class Differing:
+    """A task that the runs solve differently: what became of B, and the samples of both in finish order."""
+
+    task_id: str
+    first: str
+    every: str
+    a: list[shown.SampleSign]
+    b: list[shown.SampleSign]
+
+
+def shares(found: RunComparison, grid: Sequence[float]) -> list[Share]:
+    """Pass@First and Pass@All, each with the budget from which B is ahead."""
+    b, a = found.outcomes
+    return [
+        Share("Pass@First", found.first, crossover(b, a, grid)),
+        Share("Pass@All", found.every, crossover(b, a, grid, None)),
+    ]
+
+
+def differing(found: RunComparison, of_a: Sequence[RunTask], of_b: Sequence[RunTask]) -> list[Differing]:
+    """Tasks that only A solves come first, by Pass@First, then by Pass@All; then those that only B solves."""
+    samples = [
+        {t.task.task_id: shown.in_finish_order(t.samples, found.budget_s) for t in tasks} for tasks in (of_a, of_b)
+    ]
+    lines = []
+    for task_id in samples[1]:
+        first, every = _outcome(task_id, found.first), _outcome(task_id, found.every)
+        if (first, every) != (SAME, SAME):
+            lines.append(Differing(task_id, first, every, samples[0].get(task_id, []), samples[1][task_id]))
+    order = {LOST: 0, SAME: 1, WON: 2}
+    return sorted(lines, key=lambda line: (order[line.first], order[line.every]))
+
+
+def notes(a: Run, b: Run, found: RunComparison) -> list[str]:
+    """What must be known before the figures are read."""
+    out = []
+    if not same_device(a, b):
+        out.append("The runs used different devices or number formats: only shares can be compared, not times.")
+    if a.throughput or b.throughput:
+        which = "Both were" if a.throughput and b.throughput else "A was" if a.throughput else "B was"
+        out.append(f"{which} decoded for throughput: tasks shared a batch, so each of their samples finished later.")
+    if a.n != b.n:
+        out.append(f"A has {a.n} samples per task, B has {b.n}: more samples raise Pass@All by chance alone.")
+    if (left := max(a.n_tasks, b.n_tasks) - found.first.n_tasks) > 0:
+        out.append(f"{left} {'task is' if left == 1 else 'tasks are'} left out: only one of the runs has graded them.")
+    for name, run in (("A", a), ("B", b)):
+        if guests := (run.figures or {}).get("in_guest_samples"):
+            passed = (run.figures or {}).get("in_guest_passed") or 0
+            out.append(
+                f"{guests} verdicts of {name} were given in-guest, where a program can forge its verdict; "
+                f"{passed} of them passed."
+            )
+    return out
+
+
+def usual_budget(a: Run, b: Run) -> float:
+    """The budget to begin with: by then the slower run has a finished sample for half of its tasks.
+
+    It does not depend on which run is better, so that the test at it stays valid; at the longest budget curves are
+    flat. Seconds on the grid of curves, at most the shorter budget of the two.
+    """
+    longest = min(a.budget_s, b.budget_s)
+    medians = [(run.figures or {}).get("first_finished_p50_s") for run in (a, b)]
+    slower = max((m for m in medians if m is not None), default=longest)
+    return min(next((x for x in BUDGET_GRID if x >= slower), longest), longest)
+
+
+def times(a: Run, b: Run) -> list[tuple[str, str, str]]:
+    """Figure, A's and B's, of how fast each run was up to its own budget."""
+    rows: list[tuple[str, str, Callable[[float | None], str]]] = [
+        ("First finished sample, median", "first_finished_p50_s", seconds),
+        ("First finished sample, 95th percentile", "first_finished_p95_s", seconds),
+        ("ms per token, first to finish", "ms_per_token_first", milliseconds),
+        ("ms per token, last to finish", "ms_per_token_last", milliseconds),
+        ("ms per token, all samples", "ms_per_token_all", milliseconds),
+        ("Tokens per second", "tokens_per_s", count),
+        ("Accepted length, tokens", "mean_acceptance_length", decimal),
+    ]
+    ours, theirs = a.figures or {}, b.figures or {}
+    return [(label, read(ours.get(key)), read(theirs.get(key))) for label, key, read in rows]
+
+
+def span(grid: Sequence[float], *runs: Run) -> tuple[float, float]:
+    """The seconds that both charts cover: from where the first curve rises to the shorter budget of the runs."""
+    longest = min(run.budget_s for run in runs)
+    rises = [
+        budget
+        for run in runs
+        if run.curve is not None
+        for budget, share in zip(run.curve.budgets, run.curve.pass_all, strict=True)
+        if share > 0
+    ]
+    first = min([*rises, longest])
+    return max([x for x in grid if x < first], default=grid[0]), longest
+
+
+def curves(a: Run, b: Run, budget: float, crossing: Crossover, covered: tuple[float, float]) -> Chart:
+    """Both runs' Pass@First and Pass@All, with the budget from which B is ahead on Pass@First."""
+    lines = []
+    for series, (run, name) in enumerate(((a, "A"), (b, "B"))):
+        if run.curve is not None:
+            lines.append(Curve(f"{name} First", run.curve.budgets, run.curve.pass_first, series))
+            lines.append(Curve(f"{name} All", run.curve.budgets, run.curve.pass_all, series, "all"))
+    return pass_curves(lines, "Both runs against the budget", budget=budget, marks=_mark(crossing), span=covered)
+
+
+def gap(found: RunComparison, grid: Sequence[float], crossing: Crossover, covered: tuple[float, float]) -> Chart:
+    """B minus A in Pass@First at every budget, with the band of a paired bootstrap over tasks."""
+    b, a = found.outcomes
+    band = difference_band(b, a, [x for x in grid if x >= covered[0]])
+    return difference(
+        band.budgets,
+        band.delta,
+        band.low,
+        band.high,
+        "B minus A in Pass@First",
+        budget=found.budget_s,
+        marks=_mark(crossing),
+    )
+
+
+def _mark(crossing: Crossover) -> list[tuple[float, str]]:
+    return [] if crossing.budget_s is None else [(crossing.budget_s, f"B leads from {seconds(crossing.budget_s)}")]
+
+
+def _outcome(task_id: str, result: Comparison) -> str:
+    return WON if task_id in result.wins else LOST if task_id in result.losses else SAME

@@ -1,0 +1,63 @@
+"""POST /api/v1/complete: one prompt, n samples; as they come (SSE) or all at the end (JSON)."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+
+from flask import Blueprint, Response, request
+
+from app.completions import service, waiting
+from app.completions.schemas import CompleteSpec
+from app.context import Context
+from app.http import disconnect, idempotency
+from app.http.disconnect import Left
+from app.http.operations import EVENTS, JSON, operation
+from app.http.web import context
+from app.runs import event_stream, repository
+from app.runs.documents import CompletionDocument
+from app.runs.render import run_of, sample_of
+
+bp = Blueprint("complete_api", __name__, url_prefix="/api/v1")
+
+
+@bp.post("/complete")
+@operation({200: (CompletionDocument, EVENTS)})
+def complete(body: CompleteSpec) -> Response | CompletionDocument:
+    """Completes one prompt n times within a budget.
+
+    Streams the run's events for `Accept: text/event-stream`; otherwise answers when every sample is there. A client
+    that hangs up cancels it.
+    """
+    ctx, left = context(), disconnect.asker(request.environ)
+    event_stream.take_slot(ctx)  # it holds a thread of the web process as a view does
+    with contextlib.ExitStack() as slot:
+        slot.callback(ctx.streams.release)
+        run_id = service.submit(ctx, body)
+        idempotency.tells_of(run_id)
+        if request.accept_mimetypes.best_match([JSON, EVENTS]) != EVENTS:
+            return _whole(ctx, run_id, left)
+        answer = event_stream.stream(ctx, _frames(ctx, run_id, left))
+        slot.pop_all()  # the open stream keeps it
+    answer.headers["Content-Location"] = f"/api/v1/runs/{run_id}"
+    return answer
+
+
+def _frames(ctx: Context, run_id: uuid.UUID, left: Left) -> Iterator[str]:
+    with contextlib.suppress(waiting.ClientLeft):
+        yield from event_stream.frames(waiting.wait(ctx, run_id, left))
+
+
+def _whole(ctx: Context, run_id: uuid.UUID, left: Left) -> CompletionDocument:
+    """The completion, once it has ended. Raises ClientLeft."""
+    for _ in waiting.wait(ctx, run_id, left):
+        pass
+    with ctx.database.read() as session:
+        found = run_of(repository.get_run(session, run_id))
+        tasks = repository.tasks_with_samples(session, run_id)
+        return CompletionDocument(
+            run=found.run,
+            figures=found.figures,
+            samples=[sample_of(t.task.task_id, s) for t in tasks for s in t.samples],
+        )

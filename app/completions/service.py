@@ -1,0 +1,130 @@
+"""A completion is a run of one task over a dataset of its own, so it goes through the same rows, queues and workers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import textwrap
+import uuid
+
+from sqlalchemy.exc import IntegrityError
+
+from app.completions.schemas import CompleteSpec
+from app.context import Context
+from app.datasets import service as datasets
+from app.datasets.models import Task
+from app.errors import BadInput
+from app.jobs.work.prepare import prepare_run
+from app.runs.schemas import DecodingSpec
+from app.runs.service import is_local, require_allowed, require_models, submit_tasks
+from app.states import DatasetKind, RunKind
+from evaluation import datasets as files
+
+TASK_ID = "prompt"
+NAME = "prompt"
+LONGEST_NAME = 200
+_DEF = re.compile(r"^(?:async\s+)?def\s+([A-Za-z_]\w*)", re.MULTILINE)
+
+
+def submit(ctx: Context, spec: CompleteSpec, *, pinned_worker: str | None = None, ring: bool = True) -> uuid.UUID:
+    """Stores the completion and rings for it; `ring` as for runs. Returns the id of its run. Raises BadInput."""
+    graded = bool(spec.test.strip())
+    return submit_prompts(
+        ctx, spec, (_task(spec),), name=_name(spec), graded=graded, pinned_worker=pinned_worker, ring=ring
+    )
+
+
+def submit_prompts(
+    ctx: Context,
+    spec: DecodingSpec,
+    tasks: tuple[files.Task, ...],
+    *,
+    name: str,
+    graded: bool = False,
+    pinned_worker: str | None = None,
+    ring: bool = True,
+) -> uuid.UUID:
+    """Stores a completion of several prompts, one after the other, each with the whole budget. See submit."""
+    if not is_local(pinned_worker, ring):
+        require_allowed(ctx, spec.target, spec.drafter)
+    require_models(spec)
+    content = json.dumps([[t.prompt, t.entry_point, t.test, t.suffix, t.stop] for t in tasks])
+    plain = files.Dataset(NAME, tasks, hashlib.sha256(content.encode()).hexdigest())
+    for last_try in (False, True):
+        dataset = datasets.store(ctx, plain, DatasetKind.PROMPT)
+        with ctx.database.read() as session:
+            stored = list(session.merge(dataset, load=True).tasks)
+        try:
+            run_id = submit_tasks(
+                ctx,
+                spec,
+                dataset.id,
+                stored,
+                name=name,
+                command="",
+                kind=RunKind.COMPLETE,
+                pinned_worker=pinned_worker,
+                graded=graded,
+                ring=ring,
+            )
+            if ring and not graded:
+                prepare_run(ctx, run_id)
+            return run_id
+        except IntegrityError:  # the same prompt was stored before, and has just been deleted
+            if last_try:
+                raise
+    raise AssertionError("the second try returns or raises")
+
+
+def check(ctx: Context, spec: CompleteSpec) -> None:
+    """Raises BadInput for a model it may not name or that is not there, or tests without a function to call."""
+    require_allowed(ctx, spec.target, spec.drafter)
+    require_models(spec)
+    _task(spec)
+
+
+def entry_point_of(spec: CompleteSpec) -> str:
+    """The function under test: the one named, else the last one the prompt defines, else ""."""
+    return spec.entry_point or (_DEF.findall(spec.prompt) or [""])[-1]
+
+
+def typed_test(task: Task) -> str:
+    """The test without what was wrapped around plain asserts."""
+    head = _head(task.entry_point)
+    return textwrap.dedent(task.test.removeprefix(head)).removesuffix("\n") if task.test.startswith(head) else task.test
+
+
+def _task(spec: CompleteSpec) -> files.Task:
+    entry_point = entry_point_of(spec)
+    if spec.test.strip() and not entry_point.isidentifier():
+        raise BadInput(
+            "entry_point is empty and the prompt defines no function: name the function that the test calls",
+            "entry_point",
+        )
+    if len(entry_point) > LONGEST_NAME:
+        raise BadInput(f"entry_point has {len(entry_point)} characters: give a function's name", "entry_point")
+    return files.Task(
+        task_id=TASK_ID,
+        prompt=spec.prompt,
+        entry_point=entry_point,
+        test=_as_check(spec.test, entry_point),
+        canonical_solution="",
+        suffix=spec.suffix,
+    )
+
+
+def _head(entry_point: str) -> str:
+    return f"def check(candidate):\n    {entry_point} = candidate\n"
+
+
+def _as_check(test: str, entry_point: str) -> str:
+    """Plain asserts wrapped into check(candidate), where they call the candidate by the function's name."""
+    if not test.strip() or re.search(r"^def\s+check\s*\(", test, re.MULTILINE):
+        return test
+    return _head(entry_point) + textwrap.indent(textwrap.dedent(test), "    ") + "\n"
+
+
+def _name(spec: CompleteSpec) -> str:
+    first = next((line.strip() for line in spec.prompt.splitlines() if line.strip()), "prompt")
+    return entry_point_of(spec) or first[:60]

@@ -1,0 +1,1 @@
+"""The database: engine and sessions, column types, ids, migrations."""

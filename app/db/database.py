@@ -1,0 +1,134 @@
+"""The database: one engine per process and the sessions over it. Imports no web framework."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, CursorResult, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from app.errors import Unavailable
+
+READ_ONLY = "bassline_read_only"
+
+# A dead server or network is noticed within half a minute instead of the kernel's quarter of an hour.
+POSTGRESQL = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 30_000}
+
+
+class Database:
+    """One engine per process, made on first use, and the sessions over it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._engine: Engine | None = None
+        self._reading: Engine | None = None
+
+    @property
+    def is_sqlite(self) -> bool:
+        """True for the embedded form's database."""
+        return make_url(self.url).get_backend_name() == "sqlite"
+
+    @property
+    def file(self) -> Path | None:
+        """The SQLite file, or None for a server or an in-memory database."""
+        name = make_url(self.url).database
+        return Path(name).absolute() if self.is_sqlite and name and name != ":memory:" else None
+
+    @property
+    def engine(self) -> Engine:
+        """The engine; connects lazily, so creating a Database before a fork or spawn is safe.
+
+        Raises Unavailable if the folder of a SQLite file cannot be made.
+        """
+        if self._engine is None:
+            if self.file:
+                make_folder(self.file.parent)
+            options = {} if self.is_sqlite else {"pool_pre_ping": True, "connect_args": POSTGRESQL}
+            self._engine = create_engine(self.url, **options)
+            if self.is_sqlite:
+                event.listen(self._engine, "connect", _configure_sqlite)
+                event.listen(self._engine, "begin", _begin_sqlite)
+        return self._engine
+
+    def connect(self) -> Connection:
+        """A connection outside of any session. Raises Unavailable, naming the database, if it cannot be opened."""
+        try:
+            return self.engine.connect()
+        except DBAPIError as error:
+            raise Unavailable(
+                f"the database {make_url(self.url).render_as_string()} cannot be opened: {reason(error)}; "
+                "check BASSLINE_DATABASE_URL"
+            ) from None
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """One unit of work: commits at the end, rolls back on an exception. Objects stay readable afterwards."""
+        with Session(self.engine, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """A session for reading only: on SQLite it never waits for a writer."""
+        session = self.reader()
+        try:
+            yield session
+        finally:
+            session.close()
+
+    def reader(self) -> Session:
+        """A read-only session that the caller closes (the web's one session per request)."""
+        if self._reading is None:
+            # PostgreSQL gives every statement its own view of the data either way; without a transaction it is spared
+            # the words around each read, and holds nothing open while a page is made.
+            mode = {READ_ONLY: True} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
+            self._reading = self.engine.execution_options(**mode)
+        return Session(self._reading, expire_on_commit=False)
+
+    def dispose(self) -> None:
+        """Closes every connection; the next use opens new ones."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = self._reading = None
+
+
+def updated_any(session: Session, statement: Any) -> bool:
+    """Whether the UPDATE changed a row."""
+    result = session.execute(statement, execution_options={"synchronize_session": False})
+    assert isinstance(result, CursorResult)
+    return result.rowcount > 0
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong in one line: of a database error what the server says, without statement and parameters."""
+    if isinstance(error, DBAPIError):
+        return " ".join(str(error.orig).split())
+    return f"{type(error).__name__}: {error}"
+
+
+def make_folder(folder: Path) -> None:
+    """Makes the folder of a SQLite database. Raises Unavailable."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(
+            f"the database's folder {folder} cannot be made ({error.strerror}): set BASSLINE_DATABASE_URL or "
+            "BASSLINE_DATA_DIR to a place that may be written"
+        ) from None
+
+
+def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    connection.isolation_level = None  # the driver must not open transactions of its own: see _begin_sqlite
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "busy_timeout=30000"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A write transaction takes its lock at once: upgrading a read lock later can fail with "database is locked".
+    mode = "DEFERRED" if connection.get_execution_options().get(READ_ONLY) else "IMMEDIATE"
+    connection.exec_driver_sql(f"BEGIN {mode}")

@@ -1,0 +1,95 @@
+"""Brings the schema to the newest migration, from code and under a lock, so that two processes cannot collide."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+
+from app.db.database import Database, make_folder
+from app.errors import Unavailable
+
+MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
+ADVISORY_LOCK = 0x6261_7373  # "bass"
+
+
+def upgrade(database: Database, revision: str = "head") -> None:
+    """Runs the migrations up to `revision`. Waits for another process that is doing the same."""
+    with _locked(database) as connection:
+        command.upgrade(_config(connection), revision)
+
+
+def downgrade(database: Database, revision: str) -> None:
+    """Runs the migrations down to `revision` ("base" empties the schema)."""
+    with _locked(database) as connection:
+        command.downgrade(_config(connection), revision)
+
+
+def head() -> str:
+    """The newest revision of the code."""
+    revision = ScriptDirectory.from_config(_config(None)).get_current_head()
+    assert revision is not None
+    return revision
+
+
+def current(database: Database) -> str | None:
+    """The revision the database is at; None for an empty one. Raises Unavailable if it cannot be opened."""
+    with database.connect() as connection:
+        return MigrationContext.configure(connection).get_current_revision()
+
+
+def ensure(database: Database) -> None:
+    """SQLite is upgraded on the spot.
+
+    Raises Unavailable for a database that cannot be opened, and for a server's that is not at the newest revision.
+    """
+    if current(database) == head():
+        return
+    if not database.is_sqlite:
+        raise Unavailable("the database is not at the newest schema: run `bassline db upgrade` first")
+    upgrade(database)
+
+
+def _config(connection: Connection | None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes["connection"] = connection
+    return config
+
+
+@contextmanager
+def _locked(database: Database) -> Iterator[Connection]:
+    if database.is_sqlite:
+        with _file_lock(database.file), database.connect() as connection:
+            yield connection
+            connection.commit()
+        return
+    with database.connect() as connection:
+        connection.execute(text("SET lock_timeout = '30s'"))
+        connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": ADVISORY_LOCK})
+        connection.commit()
+        try:
+            yield connection
+            connection.commit()
+        finally:
+            connection.rollback()
+            connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": ADVISORY_LOCK})
+            connection.commit()
+
+
+@contextmanager
+def _file_lock(file: Path | None) -> Iterator[None]:
+    if file is None:
+        yield
+        return
+    make_folder(file.parent)
+    with file.with_suffix(".migrate.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,1 @@
+"""What every endpoint shares: callers and browser security, problems, paging, limits, OpenAPI."""

@@ -1,0 +1,21 @@
+"""ETag on what the API reads: a client that has the same content already is told so instead of sent it again."""
+
+from __future__ import annotations
+
+from flask import Flask, Response, request
+
+from app.http.operations import JSON
+from app.http.security import is_api
+
+
+def init(app: Flask) -> None:
+    """Tags successful JSON answers to GET by their content and honours If-None-Match."""
+
+    app.after_request(_tag)
+
+
+def _tag(response: Response) -> Response:
+    if (request.method, response.status_code, response.mimetype) == ("GET", 200, JSON) and is_api(request.path):
+        response.add_etag(weak=True)
+        response.make_conditional(request)  # changes the response itself
+    return response

@@ -1,0 +1,31 @@
+"""Answers kept for a while under the key their caller chose."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+
+from sqlalchemy import ForeignKey, LargeBinary, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.types import Base, Identified
+
+
+class IdempotencyKey(Identified, Base):
+    """One POST of one caller. `status` is None while it is being answered; `request_sha256` covers path and body.
+
+    `run_id` is the run that the answer tells of, so that it goes when the run does.
+    """
+
+    __tablename__ = "idempotency_keys"
+    __table_args__ = (UniqueConstraint("caller", "key"),)
+
+    caller: Mapped[str] = mapped_column(String(100))
+    key: Mapped[str] = mapped_column(String(200))
+    request_sha256: Mapped[str] = mapped_column(String(64))
+    status: Mapped[int | None]
+    content_type: Mapped[str | None] = mapped_column(String(100))
+    location: Mapped[str | None] = mapped_column(String(500))
+    body: Mapped[bytes | None] = mapped_column(LargeBinary)
+    run_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
+    expires_at: Mapped[dt.datetime] = mapped_column(index=True)

@@ -1,0 +1,166 @@
+"""GET /api/v1/openapi.json: the API as OpenAPI 3.1, made from the routes and what their views declare.
+
+pydantic writes the schemas (its JSON Schema dialect is the one of OpenAPI 3.1); what is left is to walk the routes.
+"""
+
+from __future__ import annotations
+
+import http
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from importlib import metadata
+from typing import Any
+
+from flask import Blueprint, Flask, current_app
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from werkzeug.routing import Rule, UUIDConverter
+
+from app.http import problems
+from app.http.idempotency import HEADER as IDEMPOTENCY
+from app.http.operations import JSON, MULTIPART, OPERATION, Content, Operation, operation
+from app.http.security import PUBLIC, SAFE, scope_of
+
+PREFIX = "/api/v1"
+SCHEMAS = "#/components/schemas/"
+METHODS = ("GET", "POST", "DELETE")
+ALWAYS = (404, 405, 429, 500, 503)  # whatever is asked
+bp = Blueprint("openapi", __name__, url_prefix=PREFIX)
+
+
+@bp.get("/openapi.json")
+@operation({200: JSON})
+def document() -> Any:
+    """This document."""
+    return current_app.json.response(describe(current_app))
+
+
+def describe(app: Flask) -> dict[str, Any]:
+    """The OpenAPI document of the application."""
+    found = list(_operations(app))
+    refs, schemas = _schemas(found)
+    paths: dict[str, dict[str, Any]] = {}
+    for rule, method, declared in found:
+        path = re.sub(r"<(?:[^<:]+:)?(\w+)>", r"{\1}", rule.rule)
+        paths.setdefault(path, {})[method.lower()] = _operation(app, rule, method, declared, refs)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Bassline",
+            "version": metadata.version("bassline"),
+            "description": inspect.getdoc(problems.Problem),
+        },
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "`bassline tokens`"}},
+        },
+    }
+
+
+def _operations(app: Flask) -> Iterator[tuple[Rule, str, Operation]]:
+    for rule in app.url_map.iter_rules():
+        declared = getattr(app.view_functions[rule.endpoint], OPERATION, None)
+        if declared is not None:
+            for method in METHODS:
+                if method in (rule.methods or ()):
+                    yield rule, method, declared
+
+
+def _models(declared: Operation) -> Iterator[tuple[type[BaseModel], JsonSchemaMode]]:
+    for given in (declared.query, declared.body, declared.form):
+        if given is not None:
+            yield given, "validation"
+    for contents in declared.answers.values():
+        for content in contents:
+            if inspect.isclass(content):
+                yield content, "serialization"
+
+
+def _schemas(found: Iterable[tuple[Rule, str, Operation]]) -> tuple[dict[Any, Any], dict[str, Any]]:
+    used = {problems.Problem: "serialization"} | {model: mode for _, _, o in found for model, mode in _models(o)}
+    refs, written = models_json_schema(list(used.items()), ref_template=SCHEMAS + "{model}")  # type: ignore[arg-type]
+    return refs, written["$defs"]
+
+
+def _operation(app: Flask, rule: Rule, method: str, declared: Operation, refs: dict[Any, Any]) -> dict[str, Any]:
+    view = app.view_functions[rule.endpoint]
+    summary, _, rest = (inspect.getdoc(view) or "").partition("\n")
+    statuses = {*declared.problems, *ALWAYS}
+    if rule.endpoint not in PUBLIC:
+        statuses |= {401, 403}
+    if declared.query or method == "POST":
+        statuses.add(422)
+    if method == "POST":
+        statuses |= {409, 413}
+    if declared.body or declared.form:
+        statuses.add(415)
+    described: dict[str, Any] = {
+        "operationId": rule.endpoint.replace(".", "_").replace("_api", "").rstrip("_"),
+        "summary": summary.rstrip("."),
+        "tags": [rule.rule.removeprefix(PREFIX).split("/")[1]],
+        "parameters": [*_path_parameters(rule), *_query_parameters(declared), *_headers(method)],
+        "responses": {
+            **{str(status): _response(status, contents, refs) for status, contents in declared.answers.items()},
+            **{str(status): _problem(status) for status in sorted(statuses - set(declared.answers))},
+        },
+        "security": [] if rule.endpoint in PUBLIC else [{"token": []}],
+    }
+    if described["security"]:
+        rest = f"{rest}\nNeeds the scope `{scope_of(view, method)}`."
+    if rest.strip():
+        described["description"] = rest.strip()
+    given = declared.body or declared.form
+    if given is not None:
+        content = {JSON if declared.body else MULTIPART: {"schema": refs[given, "validation"]}}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def _path_parameters(rule: Rule) -> Iterator[dict[str, Any]]:
+    for name in sorted(rule.arguments):
+        uuid = isinstance(rule._converters[name], UUIDConverter)
+        schema = {"type": "string"} | ({"format": "uuid"} if uuid else {})
+        yield {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _query_parameters(declared: Operation) -> Iterator[dict[str, Any]]:
+    if declared.query is None:
+        return
+    schema = declared.query.model_json_schema(ref_template=SCHEMAS + "{model}")
+    for name, value in schema["properties"].items():
+        parameter = {"name": name, "in": "query", "required": name in schema.get("required", ()), "schema": value}
+        if "description" in value:
+            parameter["description"] = value.pop("description")
+        yield parameter
+
+
+def _headers(method: str) -> Iterator[dict[str, Any]]:
+    if method not in SAFE and method == "POST":
+        yield {
+            "name": IDEMPOTENCY,
+            "in": "header",
+            "required": False,
+            "description": "the same key with the same request gets the first answer again, for a day",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+        }
+
+
+def _response(status: int, contents: tuple[Content, ...], refs: dict[Any, Any]) -> dict[str, Any]:
+    types: dict[str, Any] = {}
+    for content in contents:
+        if inspect.isclass(content):
+            types[JSON] = {"schema": refs[content, "serialization"]}
+        elif content is not None:
+            types[str(content)] = {"schema": {} if content == JSON else {"type": "string"}}
+    answer: dict[str, Any] = {"description": http.HTTPStatus(status).phrase}
+    return answer | ({"content": types} if types else {})
+
+
+def _problem(status: int) -> dict[str, Any]:
+    schema = {"$ref": f"{SCHEMAS}{problems.Problem.__name__}"}
+    return {
+        "description": http.HTTPStatus(status).phrase,
+        "content": {problems.CONTENT_TYPE: {"schema": schema}},
+    }

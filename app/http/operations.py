@@ -1,0 +1,103 @@
+"""One endpoint of the API: what it takes and answers, declared once, used to check requests and to document them.
+
+A view names what it wants as parameters: `query` and `body` (JSON) or `form` (multipart), each annotated with a model
+of `app.http.schemas.Given`; it returns a model, or a response it made itself. app/http/openapi.py reads the
+declarations.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints
+
+from flask import Response, request
+from pydantic import BaseModel, ValidationError
+from werkzeug.exceptions import UnsupportedMediaType
+
+from app.http.schemas import bad_input
+
+JSON = "application/json"
+MULTIPART = "multipart/form-data"
+EVENTS = "text/event-stream"
+OPERATION = "operation"
+Content = type[BaseModel] | str | None  # a schema for JSON, another media type, or nothing
+M = TypeVar("M", bound=BaseModel)
+View = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`answers` maps a status to what may come with it; `problems` are the statuses of problem documents."""
+
+    query: type[BaseModel] | None
+    body: type[BaseModel] | None
+    form: type[BaseModel] | None
+    answers: Mapping[int, tuple[Content, ...]]
+    problems: tuple[int, ...]
+
+
+def operation(
+    answers: Mapping[int, Content | tuple[Content, ...]], *, problems: tuple[int, ...] = ()
+) -> Callable[[View], View]:
+    """Declares a view as an endpoint of the API: checks what comes in and turns the returned model into JSON."""
+
+    def declare(view: View) -> View:
+        hints = get_type_hints(view)
+        wanted = {name: hints[name] for name in ("query", "body", "form") if name in inspect.signature(view).parameters}
+        declared = Operation(
+            query=wanted.get("query"),
+            body=wanted.get("body"),
+            form=wanted.get("form"),
+            answers={status: c if isinstance(c, tuple) else (c,) for status, c in answers.items()},
+            problems=problems,
+        )
+
+        @functools.wraps(view)
+        def endpoint(**path: Any) -> Response:
+            taken = {name: _TAKE[name](model) for name, model in wanted.items()}
+            return _answer(view(**path, **taken), next(iter(declared.answers)))
+
+        setattr(endpoint, OPERATION, declared)
+        return endpoint
+
+    return declare
+
+
+def _query(model: type[M]) -> M:
+    return _checked(lambda: model.model_validate(request.args.to_dict()))
+
+
+def _body(model: type[M]) -> M:
+    # Asking for the type keeps forms of other sites out: they cannot send it without being asked first.
+    if request.mimetype != JSON:
+        raise UnsupportedMediaType(f"send the body with Content-Type: {JSON}")
+    return _checked(lambda: model.model_validate_json(request.get_data()))
+
+
+def _form(model: type[M]) -> M:
+    if request.mimetype != MULTIPART:
+        raise UnsupportedMediaType(f"send the file with Content-Type: {MULTIPART}")
+    return _checked(lambda: model.model_validate({**request.form.to_dict(), **request.files.to_dict()}))
+
+
+_TAKE: Mapping[str, Callable[[type[BaseModel]], BaseModel]] = {"query": _query, "body": _body, "form": _form}
+
+
+def _checked(validate: Callable[[], M]) -> M:
+    try:
+        return validate()
+    except ValidationError as error:
+        raise bad_input(error) from None
+
+
+def _answer(result: Any, status: int) -> Response:
+    if isinstance(result, Response):
+        return result
+    headers: dict[str, str] = {}
+    if isinstance(result, tuple):
+        result, headers = result
+    text = "" if result is None else result.model_dump_json(exclude_unset=True)
+    return Response(text, status, headers, content_type=JSON if text else None)

@@ -1,0 +1,93 @@
+"""Errors as RFC 9457 problem details under /api, and as a page elsewhere. The only place that maps errors to HTTP."""
+
+from __future__ import annotations
+
+import http
+
+import structlog
+from flask import Flask, Response, render_template, request
+from jinja2 import TemplateNotFound
+from pydantic import Field
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from werkzeug.exceptions import HTTPException
+
+from app.errors import BasslineError
+from app.http.schemas import Shown
+
+log = structlog.get_logger(__name__)
+CONTENT_TYPE = "application/problem+json"
+KEPT_HEADERS = ("Allow", "Retry-After")  # of HTTP's own errors
+
+
+class Fault(Shown):
+    """Which field of the request is wrong."""
+
+    field: str
+    detail: str
+
+
+class Problem(Shown):
+    """RFC 9457: what went wrong, in one sentence that says what to do."""
+
+    type: str = "about:blank"
+    title: str = Field(description="the status in words")
+    status: int
+    detail: str = Field(description="what is wrong and what to do")
+    instance: str = Field(description="the path that was asked for")
+    code: str = Field(description="the kind of error, for programs")
+    errors: list[Fault] = Field([], description="the fields at fault, where there are such")
+
+
+def init(app: Flask) -> None:
+    """Registers one handler each for our errors, HTTP's, a database that is away, and the unforeseen."""
+    app.register_error_handler(BasslineError, lambda e: _answer(e.status, str(e), e.code, getattr(e, "field", None)))
+    app.register_error_handler(HTTPException, _http)
+    for away in (InterfaceError, OperationalError, PoolTimeout):
+        app.register_error_handler(away, _database)
+    app.register_error_handler(Exception, _unforeseen)
+
+
+def _http(error: HTTPException) -> Response:
+    if error.response is not None:
+        assert isinstance(error.response, Response)
+        return error.response
+    answer = _answer(error.code or 500, error.description or error.name, "http")
+    for name, value in error.get_headers(request.environ):
+        if name in KEPT_HEADERS:
+            answer.headers[name] = value
+    return answer
+
+
+def _database(error: Exception) -> Response:
+    # As of a worker's heartbeat: it passes with the outage, which readiness reports.
+    log.warning("the database failed", path=request.path, exc_info=error)
+    return _answer(503, "the database cannot be asked now: try again in a moment", "unavailable")
+
+
+def _unforeseen(error: Exception) -> Response:
+    log.error("request failed", path=request.path, exc_info=error)
+    return _answer(500, "something went wrong on the server; its log says what", "error")
+
+
+def _answer(status: int, detail: str, code: str, field: str | None = None) -> Response:
+    title = http.HTTPStatus(status).phrase
+    if not request.path.startswith("/api/"):
+        return _page(status, title, detail)
+    problem = Problem(
+        type="about:blank",
+        title=title,
+        status=status,
+        detail=detail,
+        instance=request.path,
+        code=code,
+        errors=[Fault(field=field, detail=detail)] if field else [],
+    )
+    return Response(problem.model_dump_json(), status, content_type=CONTENT_TYPE)
+
+
+def _page(status: int, title: str, detail: str) -> Response:
+    try:
+        return Response(render_template("site/error.html", status=status, title=title, detail=detail), status)
+    except TemplateNotFound:
+        return Response(f"{status} {title}: {detail}\n", status, content_type="text/plain; charset=utf-8")

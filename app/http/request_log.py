@@ -1,0 +1,44 @@
+"""One log line per request, and an id that every line of the request carries and the answer names."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import structlog
+from flask import Flask, Response, g, request
+
+from app.db.ids import new_id
+
+HEADER = "X-Request-ID"
+QUIET = ("/static/", "/api/v1/health/")
+_FIT = re.compile(r"[\w.-]{1,64}")
+log = structlog.get_logger(__name__)
+
+
+def init(app: Flask) -> None:
+    """Binds the id first of all and logs last of all. Register before anything else."""
+    app.before_request(_begin)
+    app.after_request(_end)
+
+
+def _begin() -> None:
+    structlog.contextvars.clear_contextvars()
+    given = request.headers.get(HEADER, "")
+    g.request_id, g.began = given if _FIT.fullmatch(given) else new_id().hex, time.monotonic()
+    structlog.contextvars.bind_contextvars(request=g.request_id)
+
+
+def _end(response: Response) -> Response:
+    response.headers[HEADER] = g.request_id
+    if not request.path.startswith(QUIET):
+        caller = g.get("caller")
+        log.info(
+            "request",
+            method=request.method,
+            path=request.path,
+            status=response.status_code,
+            ms=round(1000 * (time.monotonic() - g.began), 1),
+            caller=caller.key if caller else None,
+        )
+    return response

@@ -1,0 +1,97 @@
+"""What callers may do and what browsers may do with our pages: scopes, CSRF, headers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from flask import Flask, Response, g, request, url_for
+from flask.sessions import SecureCookieSessionInterface
+from flask_wtf.csrf import CSRFProtect  # type: ignore[import-untyped]
+from werkzeug.middleware.proxy_fix import ProxyFix
+
+from app.errors import Unauthorized
+from app.http import sites
+from app.http.callers import Caller
+from app.states import Scope
+
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; "
+    "img-src 'self' data:; font-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": CSP,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+API = ("/api/", "/v1/")  # ours, and the OpenAI-compatible one
+PUBLIC = frozenset({"static", "health.live", "health.ready", "openapi.document", "accounts.login", "accounts.sign_in"})
+SCOPE = "scope"
+V = TypeVar("V", bound=Callable[..., Any])
+
+
+class _Sessions(SecureCookieSessionInterface):
+    """Flask's signed cookie, marked Secure whenever the browser came over https."""
+
+    def get_cookie_secure(self, app: Flask) -> bool:
+        return request.is_secure
+
+
+def init(app: Flask, proxies: int) -> CSRFProtect:
+    """Protects forms and puts the headers on every answer. Returns the CSRF protection of forms.
+
+    `proxies` is how many reverse proxies may say where a request came from (X-Forwarded-For, -Proto, -Host).
+    """
+    if proxies:
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=proxies, x_proto=proxies, x_host=proxies)  # type: ignore[method-assign]
+    app.session_interface = _Sessions()
+    app.after_request(_headers)
+    return CSRFProtect(app)
+
+
+def needs(scope: Scope) -> Callable[[V], V]:
+    """Marks a view that needs another scope than its method says."""
+
+    def mark(view: V) -> V:
+        setattr(view, SCOPE, scope)
+        return view
+
+    return mark
+
+
+def scope_of(view: Callable[..., Any], method: str) -> Scope:
+    """What a view needs: as marked, else reading for a safe method, admin to delete, submit for the rest."""
+    marked = getattr(view, SCOPE, None)
+    if marked is not None:
+        return Scope(marked)
+    if method in SAFE:
+        return Scope.READ
+    return Scope.ADMIN if method == "DELETE" else Scope.SUBMIT
+
+
+def caller() -> Caller:
+    """Who this request comes from."""
+    found: Caller = g.caller
+    return found
+
+
+def is_api(path: str) -> bool:
+    """Whether the path belongs to programs rather than to people."""
+    return path.startswith(API)
+
+
+def own_path(target: str | None) -> str:
+    """Where to go after signing in: a path of this service, never another site."""
+    return target if target and sites.is_own_path(target) else url_for("leaderboard.index")
+
+
+def _headers(response: Response) -> Response:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    if response.status_code == Unauthorized.status:
+        response.headers.setdefault("WWW-Authenticate", 'Bearer realm="bassline"')
+    if is_api(request.path):
+        response.headers.setdefault("Cache-Control", "private, no-cache")
+    return response

@@ -1,1 +1,0 @@
-"""POST requests that may be sent again without being done again."""

@@ -1,0 +1,54 @@
+"""What is kept for a time only: completions, stored answers, sessions. Swept by beat, or by the embedded reaper."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import uuid
+from collections.abc import Sequence
+
+import structlog
+from sqlalchemy import delete, func, select
+
+from app.accounts.models import BrowserSession
+from app.broker.celery_app import SWEEP_S
+from app.context import Context
+from app.datasets.models import Dataset
+from app.db.types import utcnow
+from app.errors import Conflict, NotFound
+from app.http.idempotency_models import IdempotencyKey
+from app.runs import deletion
+from app.runs.models import Run
+from app.states import OPEN_RUN_STATES, DatasetKind, RunKind
+
+log = structlog.get_logger(__name__)
+
+
+def sweep(ctx: Context) -> None:
+    """Deletes what is past its time. Two may sweep at once."""
+    for run_id in _old_completions(ctx):
+        with contextlib.suppress(NotFound, Conflict):  # deleted or resumed in the meantime
+            deletion.delete(ctx, run_id)
+    now = utcnow()
+    # Left by completions that were deleted before their prompts went with them.
+    unused = ~select(Run.id).where(Run.dataset_id == Dataset.id).exists()
+    before = now - dt.timedelta(seconds=SWEEP_S)  # a newer one may be about to be asked
+    with ctx.database.session() as session:
+        session.execute(delete(Dataset).where(Dataset.kind == DatasetKind.PROMPT, Dataset.created_at < before, unused))
+        session.execute(delete(IdempotencyKey).where(IdempotencyKey.expires_at < now))
+        session.execute(delete(BrowserSession).where(BrowserSession.expires_at < now))
+
+
+def _old_completions(ctx: Context) -> Sequence[uuid.UUID]:
+    days = ctx.settings.completion_days
+    if not days:
+        return ()
+    ended = func.coalesce(Run.finished_at, Run.created_at)
+    with ctx.database.read() as session:
+        return session.scalars(
+            select(Run.id).where(
+                Run.kind == RunKind.COMPLETE,
+                Run.state.not_in(OPEN_RUN_STATES),
+                ended < utcnow() - dt.timedelta(days=days),
+            )
+        ).all()

@@ -1,0 +1,77 @@
+"""The first step of a run: is there a sandbox, are the dataset's own solutions right in it; then hand out the tasks."""
+
+from __future__ import annotations
+
+import uuid
+
+import structlog
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.datasets.models import Task
+from app.datasets.service import failing_canonical
+from app.db.database import updated_any
+from app.db.types import utcnow
+from app.errors import BasslineError
+from app.events import event_types
+from app.runs import enqueue, transitions
+from app.runs.models import Run, RunTask
+from app.states import RunState, TaskState
+
+CANONICAL_FAILS = "its canonical solution fails in this sandbox"
+log = structlog.get_logger(__name__)
+
+
+def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
+    """Makes a queued run running and rings for its tasks. Safe to call twice; a run that cannot be graded fails."""
+    with ctx.database.read() as session:
+        run = session.get(Run, run_id)
+    if run is None or run.state != RunState.QUEUED or run.pinned_worker not in (None, ctx.worker_name):
+        return
+    try:
+        failing = failing_canonical(ctx, run.dataset_id, ctx.make_grader()) if run.graded else []
+    except BasslineError as error:
+        transitions.fail_run(ctx, run_id, str(error))
+        return
+    except DBAPIError:
+        raise  # the run waits on and is rung for again
+    except Exception as error:
+        log.exception("preparing failed", run=str(run_id))
+        transitions.fail_run(ctx, run_id, f"the dataset cannot be checked: {type(error).__name__}: {error}")
+        return
+    with ctx.database.session() as session:
+        if not updated_any(
+            session, update(Run).where(Run.id == run_id, Run.state == RunState.QUEUED).values(state=RunState.RUNNING)
+        ):
+            return
+        _exclude(session.get_one(Run, run_id), failing, session)
+        waiting = _waiting(session, run_id)
+    ctx.bus.publish(run_id, event_types.STATE, {"state": RunState.RUNNING, "error": None})
+    enqueue.ring_decode(waiting[TaskState.QUEUED], run.kind)
+    enqueue.ring_grade(waiting[TaskState.DECODED], run.kind)
+    transitions.close_if_done(ctx, run_id)
+
+
+def _exclude(run: Run, failing: list[str], session: Session) -> None:
+    """Takes tasks that no model can pass out of the run, and says so on it."""
+    if not failing:
+        return
+    bad = session.execute(
+        select(RunTask.id, Task.task_id).join(RunTask.task).where(RunTask.run_id == run.id, Task.task_id.in_(failing))
+    ).all()
+    session.execute(delete(RunTask).where(RunTask.id.in_([row_id for row_id, _ in bad])))
+    run.excluded = [*run.excluded, *({"task_id": task_id, "reason": CANONICAL_FAILS} for _, task_id in bad)]
+    run.n_tasks = session.scalar(select(func.count()).where(RunTask.run_id == run.id)) or 0
+
+
+def _waiting(session: Session, run_id: uuid.UUID) -> dict[TaskState, list[uuid.UUID]]:
+    now = utcnow()
+    found: dict[TaskState, list[uuid.UUID]] = {TaskState.QUEUED: [], TaskState.DECODED: []}
+    for row in session.scalars(
+        select(RunTask).where(RunTask.run_id == run_id, RunTask.state.in_(found)).order_by(RunTask.position)
+    ):
+        found[row.state].append(row.id)
+        row.rung_at = now
+    return found

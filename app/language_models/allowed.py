@@ -1,0 +1,53 @@
+"""Which models a submitted run may name: asked before anything looks for one on disk or at the hub."""
+
+from __future__ import annotations
+
+import fnmatch
+from pathlib import Path
+
+from app.errors import BadInput
+from app.language_models import service
+from app.settings import CACHED, REGISTERED
+from decoding.models.registry import KnownModel
+
+
+def registered(patterns: tuple[str, ...]) -> list[KnownModel]:
+    """The registry's models that fit `patterns`, in its order."""
+    return [model for model in service.list_models() if is_allowed(model.ref, patterns)]
+
+
+def is_allowed(reference: str, patterns: tuple[str, ...]) -> bool:
+    """Whether `reference` fits one of `patterns` (see BASSLINE_ALLOWED_MODELS)."""
+    return any(_fits(reference, pattern) for pattern in patterns)
+
+
+def require_allowed(reference: str, field: str, patterns: tuple[str, ...]) -> None:
+    """Raises BadInput unless `is_allowed`.
+
+    The refusal is the same whether the model exists or not, so that nobody learns from it what files there are.
+    """
+    if not is_allowed(reference, patterns):
+        known = ", ".join(model.ref for model in registered(patterns))
+        raise BadInput(
+            f"{field} is {reference[:60]!r}, which submitted runs may not name here: choose {known or 'another'}, or "
+            "ask the operator to add it to BASSLINE_ALLOWED_MODELS",
+            field,
+        )
+
+
+def _fits(reference: str, pattern: str) -> bool:
+    if pattern == REGISTERED:
+        return any(model.ref == reference for model in service.list_models())
+    if pattern == CACHED:
+        return reference in service.cached_references()
+    if pattern == "*":
+        return True
+    # A way up would leave the folder that a pattern such as /models/* means.
+    if ".." in Path(reference).parts:
+        return False
+    return fnmatch.fnmatchcase(_at_home(reference), _at_home(pattern))
+
+
+def _at_home(reference: str) -> str:
+    """The reference with the operator's home in place of a leading ~/."""
+    return str(Path.home() / reference[2:]) if reference.startswith("~/") else reference

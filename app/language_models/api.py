@@ -1,0 +1,42 @@
+"""REST of models."""
+
+from __future__ import annotations
+
+from flask import Blueprint
+from pydantic import Field
+
+from app.http.operations import operation
+from app.http.paging import PageQuery, after
+from app.http.schemas import Shown
+from app.language_models import service
+
+bp = Blueprint("models_api", __name__, url_prefix="/api/v1")
+
+
+class ModelDocument(Shown):
+    """A model that has a name of its own."""
+
+    ref: str = Field(description="what a run names as target")
+    title: str
+    licence: str
+    n_parameters: int
+    bytes: int
+    sha256: str
+
+
+class ModelPage(Shown):
+    """Known models, smallest first."""
+
+    models: list[ModelDocument]
+    next: str | None
+
+
+@bp.get("/models")
+@operation({200: ModelPage})
+def index(query: PageQuery) -> ModelPage:
+    """The models of the registry. A run may also name hf:owner/name, a folder or a GGUF file."""
+    page, following = after(service.list_models(), query, lambda model: model.ref)
+    return ModelPage(
+        models=[ModelDocument(**{name: getattr(m, name) for name in ModelDocument.model_fields}) for m in page],
+        next=following,
+    )

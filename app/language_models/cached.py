@@ -1,0 +1,85 @@
+"""Which models lie ready in this machine's cache, and how much room each takes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from app.language_models.service import list_models
+from decoding.models.registry import KnownModel
+
+State = Literal["ready", "partial", "damaged", "absent"]
+
+
+@dataclass(frozen=True)
+class CachedModel:
+    """A model by the reference a run would name it with; `bytes` are those on disk, `download` those to fetch.
+
+    `partial` is a download that was interrupted or is under way, `damaged` one whose files changed since.
+    """
+
+    ref: str
+    title: str
+    licence: str | None
+    n_parameters: int | None
+    download: int | None
+    sha256: str | None
+    state: State
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The models of the registry, those of other sources that are cached, and the bytes free on the cache's disk."""
+
+    models: list[CachedModel]
+    free: int | None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that all of them take."""
+        return sum(model.bytes for model in self.models)
+
+    @property
+    def n_ready(self) -> int:
+        """How many can be loaded without a download."""
+        return sum(model.state == "ready" for model in self.models)
+
+
+def read(cache_dir: Path | None) -> Cache:
+    """The cache as it is now (None: the fetcher's default folder). Sizes are compared, nothing is hashed."""
+    from decoding.models import fetch  # noqa: PLC0415 (slow to import)
+
+    folder = fetch.cache_folder(cache_dir)
+    known = list_models()
+    models = [_known(model, folder) for model in known]
+    models += _others(folder, {model.slug for model in known})
+    existing = next((place for place in (folder, *folder.parents) if place.exists()), None)
+    return Cache(models, shutil.disk_usage(existing).free if existing else None)
+
+
+def _known(model: KnownModel, folder: Path) -> CachedModel:
+    from decoding.models import fetch, progress  # noqa: PLC0415
+
+    info = fetch.cached(model.ref, folder)
+    ready, partial = folder / "models" / model.slug, folder / "partial" / model.slug
+    state: State = "ready" if info else "partial" if partial.is_dir() else "damaged" if ready.is_dir() else "absent"
+    on_disk = info.bytes if info else sum(progress.folder_bytes(place) for place in (ready, partial) if place.is_dir())
+    return CachedModel(
+        model.ref, model.title, model.licence, model.n_parameters, model.bytes, model.sha256, state, on_disk
+    )
+
+
+def _others(folder: Path, known: set[str]) -> Iterator[CachedModel]:
+    from decoding.models import manifest  # noqa: PLC0415
+
+    for record in sorted((folder / "models").glob(f"*/{manifest.FILENAME}")):
+        info = manifest.read(record.parent)
+        if info is None or record.parent.name in known:
+            continue
+        state: State = "ready" if info.is_intact(times=False) else "damaged"
+        own = info.bytes if info.folder == record.parent else 0  # a folder of the user's is used in place
+        yield CachedModel(info.ref, info.name, info.licence, info.n_parameters, None, info.sha256, state, own)

@@ -1,0 +1,35 @@
+"""Language models a run can name. Reads the registry of decoding/, which imports no torch."""
+
+from __future__ import annotations
+
+from app.errors import BadInput
+from decoding.models import registry
+from decoding.models.errors import UnknownModelError
+from decoding.models.registry import KnownModel, ModelEntry
+from decoding.suggest import advice
+
+
+def list_models() -> list[KnownModel]:
+    """The registry's entries in file order."""
+    return list(registry.entries())
+
+
+def cached_references() -> frozenset[str]:
+    """The references under which the models in this process's cache came there."""
+    from decoding.models import fetch, manifest  # noqa: PLC0415 (slow to import)
+
+    records = (fetch.cache_folder() / "models").glob(f"*/{manifest.FILENAME}")
+    found = (manifest.read(record.parent) for record in records)
+    return frozenset(info.ref for info in found if info is not None)
+
+
+def require_model(reference: str, field: str = "target") -> ModelEntry:
+    """The entry a reference resolves to. Raises BadInput with the known keys in its sentence."""
+    try:
+        return registry.resolve(reference)
+    except UnknownModelError as error:
+        complaint, _, remedy = str(error).partition(": ")
+        known = [model.ref for model in registry.entries()]
+        raise BadInput(f"{complaint}: {advice(reference, known, remedy)}", field) from None
+    except (OSError, RuntimeError) as error:  # a path no file system can have, or the home of nobody
+        raise BadInput(f"{field} is {reference[:60]!r}, which names no model: {error}", field) from None

@@ -1,0 +1,1 @@
+"""Health and metrics, for orchestrators and Prometheus."""

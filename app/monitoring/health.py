@@ -1,0 +1,149 @@
+"""Whether this process lives, and whether work that is submitted here gets done."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from flask import Blueprint, Response
+from kombu.exceptions import OperationalError
+from pydantic import Field
+from sqlalchemy import func, or_, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from app.broker import queues
+from app.broker.celery_app import celery_app
+from app.db import migrate
+from app.db.database import Database
+from app.db.types import utcnow
+from app.errors import Unavailable
+from app.http.operations import JSON, operation
+from app.http.schemas import Shown
+from app.http.web import context
+from app.jobs.claims import Step
+from app.runs.models import Run, RunTask
+from app.states import RunState, TaskState
+from app.workers import service as workers
+
+bp = Blueprint("health", __name__, url_prefix="/api/v1/health")
+
+DEAF_S = 120.0  # twice the time after which the reaper rings again for a row that nobody took up
+# A job that is past a step shows that somebody does that step.
+IN_HAND = {
+    None: (TaskState.GRADING,),
+    Step.DECODE: (TaskState.DECODING, TaskState.DECODED, TaskState.GRADING),
+    Step.GRADE: (TaskState.GRADING,),
+}
+
+
+class Liveness(Shown):
+    """The process answers."""
+
+    status: str
+
+
+class Readiness(Shown):
+    """`checks` has "ok" or what is wrong for each part."""
+
+    status: str = Field(description="ready or unready")
+    checks: dict[str, str]
+
+
+@bp.get("/live")
+@operation({200: Liveness})
+def live() -> Liveness:
+    """The process answers."""
+    return Liveness(status="live")
+
+
+@bp.get("/ready")
+@operation({200: Readiness, 503: Readiness})
+def ready() -> Response:
+    """200 when schema, broker and workers can do what is submitted, else 503 saying which cannot."""
+    database = context().database
+    faults = {"database": database_fault(database), "broker": broker_fault()}
+    faults["workers"] = "not asked: the database is at fault" if faults["database"] else workers_fault(database)
+    bad = any(faults.values())
+    document = Readiness(
+        status="unready" if bad else "ready", checks={part: fault or "ok" for part, fault in faults.items()}
+    )
+    return Response(document.model_dump_json(), 503 if bad else 200, content_type=JSON)
+
+
+def waiting_s(session: Session, step: Step | None, now: dt.datetime) -> float:
+    """Seconds that the longest waiting job of a step has waited (None: run to be prepared) for any worker to come.
+
+    0 where nothing waits.
+    """
+    if step is None:
+        query = select(func.min(Run.created_at)).where(Run.state == RunState.QUEUED, Run.started_at.is_(None))
+    else:
+        query = (
+            select(func.min(func.coalesce(RunTask.started_at, RunTask.queued_at)))
+            .join(RunTask.run)
+            .where(RunTask.state == step.waiting, Run.state == RunState.RUNNING)
+        )
+    since = session.scalar(query.where(Run.pinned_worker.is_(None)))
+    return max((now - since).total_seconds(), 0.0) if since else 0.0
+
+
+def database_fault(database: Database) -> str | None:
+    """What is wrong with the database, None for nothing."""
+    try:
+        at = migrate.current(database)
+    except (SQLAlchemyError, Unavailable) as error:
+        return f"cannot be reached: {type(error).__name__}"
+    return None if at == migrate.head() else f"at schema {at}, the code needs {migrate.head()}: run bassline db upgrade"
+
+
+def broker_fault() -> str | None:
+    """What is wrong with the broker that Celery is configured for, None for nothing."""
+    try:
+        with celery_app.connection_for_write(connect_timeout=1) as connection:
+            connection.ensure_connection(max_retries=1, timeout=1)
+    except (OSError, OperationalError) as error:
+        return f"cannot be reached: {type(error).__name__}"
+    return None
+
+
+def workers_fault(database: Database) -> str | None:
+    """What is wrong with the workers, None for nothing.
+
+    A process that beats may still be deaf, so what counts is whether waiting work is taken up.
+    """
+    now = utcnow()
+    with database.read() as session:
+        alive = [w for w in workers.list_workers(session) if workers.is_alive(w, now)]
+        if not alive:
+            return f"none has reported itself for {workers.ALIVE_S:g} seconds: start `bassline worker`"
+        dying = [w for w in alive if workers.keeps_dying(w, now)]
+        if dying:
+            return (
+                f"{dying[0].node} keeps dying: {dying[0].crashes} processes in a row ended within "
+                f"{workers.STEADY.total_seconds():g} seconds of their start: read its log"
+            )
+        unheard = [queue for queue in queues.ALL if not any(workers.consumes(w, queue) for w in alive)]
+        if unheard:
+            return (
+                f"none of them consumes {', '.join(unheard)}: start `bassline worker --queues {','.join(unheard)}`, "
+                "or read the log of the one that should"
+            )
+        if any(w.loading for w in alive):
+            return None
+        for step, wanted in (
+            (None, "a run to be prepared"),
+            (Step.DECODE, "a task to be decoded"),
+            (Step.GRADE, "a task to be graded"),
+        ):
+            if waiting_s(session, step, now) > DEAF_S and not _busy(session, step, now):
+                return (
+                    f"deaf: {wanted} has waited over {DEAF_S:g} seconds and nobody took anything of the kind up since"
+                )
+    return None
+
+
+def _busy(session: Session, step: Step | None, now: dt.datetime) -> bool:
+    """Whether work of the step is in hand, or some was finished lately."""
+    lately = RunTask.finished_at >= now - dt.timedelta(seconds=DEAF_S)
+    in_hand = RunTask.state.in_(IN_HAND[step])
+    return session.scalar(select(RunTask.id).where(or_(in_hand, lately)).limit(1)) is not None

@@ -1,0 +1,128 @@
+"""GET /api/v1/metrics for Prometheus, read from the database at each scrape.
+
+Every process gives the same answer, since all of them write to the same rows; a counter in a process would not. What
+is happening is a gauge over the last WINDOW_S seconds, so a scrape reads few rows however large the history is.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping
+
+from flask import Blueprint, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Metric, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from app.db.types import utcnow
+from app.http.operations import operation
+from app.http.web import session
+from app.jobs.claims import Step
+from app.monitoring.health import waiting_s
+from app.runs.models import Run, RunTask
+from app.runs.trust import IN_GUEST
+from app.samples.models import Sample
+from app.states import OPEN_TASK_STATES, RunState
+from app.workers import service as workers
+
+bp = Blueprint("metrics", __name__, url_prefix="/api/v1")
+
+WINDOW_S = 900
+PLAIN_TEXT = "text/plain"
+SUMMED = (Sample.n_drafted, Sample.n_accepted, Sample.n_tokens, Sample.n_rounds)
+
+
+@bp.get("/metrics")
+@operation({200: PLAIN_TEXT})
+def metrics() -> Response:
+    """Figures of the service for Prometheus; docs/operations.md says what each means."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_FromDatabase(session()))
+    return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+
+class _FromDatabase(Collector):
+    def __init__(self, reading: Session) -> None:
+        self._session = reading
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing beforehand: a registry would otherwise collect twice."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Called once per scrape."""
+        now = utcnow()
+        yield from _backlog(self._session, now)
+        yield from _recent(self._session, now)
+
+
+def _backlog(session: Session, now: dt.datetime) -> Iterator[Metric]:
+    runs = dict(session.execute(select(Run.state, func.count()).group_by(Run.state)).all())
+    yield _gauge("bassline_runs", "runs by state", "state", {s: runs.get(s, 0) for s in RunState})
+    tasks = dict(
+        session.execute(
+            select(RunTask.state, func.count()).where(RunTask.state.in_(OPEN_TASK_STATES)).group_by(RunTask.state)
+        ).all()
+    )
+    yield _gauge("bassline_open_tasks", "tasks by state", "state", {s: tasks.get(s, 0) for s in OPEN_TASK_STATES})
+    waits = {
+        "prepare": waiting_s(session, None, now),
+        "decode": waiting_s(session, Step.DECODE, now),
+        "grade": waiting_s(session, Step.GRADE, now),
+    }
+    yield _gauge("bassline_queue_age_seconds", "how long the longest waiting job has waited", "step", waits)
+    alive = sum(workers.is_alive(worker, now) for worker in workers.list_workers(session))
+    yield GaugeMetricFamily("bassline_workers_alive", "worker processes heard of within a minute", value=alive)
+
+
+def _recent(session: Session, now: dt.datetime) -> Iterator[Metric]:
+    """What was done by the tasks that ended within the window."""
+    within = RunTask.finished_at >= now - dt.timedelta(seconds=WINDOW_S)
+    tasks, rounds, decode_s = session.execute(
+        select(
+            func.count(), func.coalesce(func.sum(RunTask.n_rounds), 0), func.coalesce(func.sum(RunTask.wall_s), 0.0)
+        ).where(within)
+    ).one()
+    overrun = RunTask.wall_s - Run.budget_s
+    late, worst = session.execute(
+        select(func.count(), func.coalesce(func.max(overrun), 0.0)).join(RunTask.run).where(within, overrun > 0)
+    ).one()
+    sums = session.execute(
+        select(*(func.coalesce(func.sum(column), 0) for column in SUMMED)).join(Sample.run_task).where(within)
+    ).one()
+    drafted, accepted, tokens, sample_rounds = (int(total) for total in sums)
+    verdicts = dict(
+        session.execute(
+            select(func.coalesce(Sample.verdict, "none"), func.count())
+            .join(Sample.run_task)
+            .where(within)
+            .group_by(Sample.verdict)
+        ).all()
+    )
+    yield GaugeMetricFamily("bassline_window_seconds", "the span of all bassline_recent_ figures", value=WINDOW_S)
+    in_guest = session.scalar(
+        select(func.count()).select_from(Sample).join(Sample.run_task).where(within, Sample.trust == IN_GUEST)
+    )
+    for name, text, value in (
+        ("tasks", "tasks ended", tasks),
+        ("rounds", "rounds of draft, verify and accept", rounds),
+        ("decode_seconds", "seconds of decoding", decode_s),
+        ("drafted_tokens", "tokens proposed by drafters", drafted),
+        ("accepted_tokens", "of those, accepted", accepted),
+        ("tokens", "tokens of samples", tokens),
+        ("in_guest_samples", "samples whose verdict their program could have forged", in_guest),
+        ("acceptance_length", "tokens a sample gains per round", 1 + accepted / sample_rounds if sample_rounds else 0),
+        ("budget_overruns", "tasks that ended after their budget", late),
+        ("budget_overrun_max_seconds", "the worst of them", worst),
+    ):
+        yield GaugeMetricFamily(f"bassline_recent_{name}", text, value=float(value or 0))
+    yield _gauge("bassline_recent_samples", "samples by verdict, none for not graded", "verdict", verdicts)
+
+
+def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for value, number in values.items():
+        family.add_metric([str(value)], float(number))
+    return family

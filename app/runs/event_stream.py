@@ -1,0 +1,92 @@
+"""A run's events as a server-sent event stream, for pages and API clients alike."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+import uuid
+from collections.abc import Iterator
+
+from flask import Response
+
+from app.context import Context
+from app.errors import BadInput, Busy
+from app.events import event_types
+from app.events.bus import FIRST, Event
+from app.runs.models import Run
+from app.states import OPEN_RUN_STATES, RunState
+
+BEAT_S = 5.0
+LONGEST_S = 300.0
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_ID = re.compile(r"\d+-\d+")
+
+
+def response(ctx: Context, run_id: uuid.UUID, after: str | None) -> Response:
+    """The stream after the event id `after` (None: from the beginning). Raises BadInput, or Busy (see take_slot)."""
+    if after is not None and not _ID.fullmatch(after):
+        raise BadInput(f"Last-Event-ID is {after[:40]!r}: give the id of an event, or leave it out", "Last-Event-ID")
+    take_slot(ctx)
+    return stream(ctx, frames(follow(ctx, run_id, after or FIRST), LONGEST_S))
+
+
+def stream(ctx: Context, frames: Iterator[str]) -> Response:
+    """Server-sent events; gives the slot that the caller took back once the client has gone."""
+    answer = Response(frames, mimetype="text/event-stream", headers=HEADERS)
+    answer.call_on_close(ctx.streams.release)
+    return answer
+
+
+def take_slot(ctx: Context) -> None:
+    """Takes one of `ctx.streams`, to be released. Raises Busy when all are taken."""
+    if not ctx.streams.acquire(blocking=False):
+        raise Busy("too many live views and completions are open: try again in a moment, or poll the run's state")
+
+
+def follow(ctx: Context, run_id: uuid.UUID, after: str = FIRST, beat_s: float | None = None) -> Iterator[Event | None]:
+    """Events until the run has ended; None whenever nothing happened for `beat_s` (BEAT_S) seconds.
+
+    The last event is the final state, from the database where the stream itself has lost it.
+    """
+    while True:
+        events = ctx.bus.read(run_id, after, BEAT_S if beat_s is None else beat_s)
+        for event in events:
+            yield event
+            after = event.id
+            if _ends(event) and _state(ctx, run_id)[0] not in OPEN_RUN_STATES:
+                return  # of a resumed run the stream still holds the earlier end
+        if events:
+            continue
+        state, error = _state(ctx, run_id)
+        if state not in OPEN_RUN_STATES:
+            yield Event(after, event_types.STATE, {"state": state, "error": error})
+            return
+        yield None
+
+
+def _ends(event: Event) -> bool:
+    return event.type == event_types.STATE and RunState(event.data["state"]) not in OPEN_RUN_STATES
+
+
+def frames(events: Iterator[Event | None], longest_s: float = math.inf) -> Iterator[str]:
+    """The events as text. Ends by itself after `longest_s`: a browser then comes back with Last-Event-ID.
+
+    Without frames a server never notices that its client has left, hence a comment for every None.
+    """
+    ends = time.monotonic() + longest_s
+    yield "retry: 1000\n\n"
+    for event in events:
+        if event is None:
+            yield ": nothing new\n\n"
+        else:
+            yield f"id: {event.id}\nevent: {event.type}\ndata: {json.dumps(event.data)}\n\n"
+        if time.monotonic() > ends:
+            return
+
+
+def _state(ctx: Context, run_id: uuid.UUID) -> tuple[RunState, str | None]:
+    with ctx.database.read() as session:
+        run = session.get(Run, run_id)
+        return (run.state, run.error) if run else (RunState.FAILED, "the run has been deleted")

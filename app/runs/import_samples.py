@@ -1,0 +1,140 @@
+"""Samples that another tool made, as a run of ours: stored as decoded, then judged in our sandbox like any other."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import uuid
+
+from app.context import Context
+from app.datasets import service as datasets
+from app.db.ids import new_id
+from app.db.types import utcnow
+from app.errors import BadInput
+from app.runs import enqueue
+from app.runs.models import Run, RunTask
+from app.runs.schemas import ImportSpec
+from app.samples.models import Sample
+from app.settings import MAX_BUDGET_S
+from app.states import RunKind, TaskState
+from decoding.suggest import one_of
+from evaluation import datasets as files
+from evaluation import exchange
+
+UNKNOWN = "unknown"
+LONGEST_NAME = 200
+LARGEST = {"seed": 2**63 - 1}
+LONGEST = {"extraction": 20, "extraction_version": 40}  # characters
+SECONDS = ("queue_s", "first_token_s", "finished_s", "sandbox_s")
+FINISH_REASONS = ("stop", "length", "deadline", "cancelled", "error")
+
+
+def submit(
+    ctx: Context, spec: ImportSpec, data: bytes, origin: str, *, pinned_worker: str | None = None, ring: bool = True
+) -> uuid.UUID:
+    """Stores the samples in a file's bytes as a run and rings for it. Returns its id.
+
+    What the file, which errors call `origin`, does not say about decoding (times, seeds, settings) stays unknown; a
+    sample without a finish time counts for pass@k and for no budget. `ring` as in service.submit. Raises BadInput
+    naming line or sample, field and remedy.
+    """
+    origin = "".join(c for c in origin if c.isprintable())[:LONGEST_NAME] or "file"
+    dataset = datasets.require(ctx, spec.dataset)
+    content = files.Dataset(dataset.name, tuple(datasets.as_plain(t) for t in dataset.tasks), dataset.sha256)
+    try:
+        records = exchange.read(data, origin, content)
+    except exchange.ExchangeError as error:
+        raise BadInput(str(error), "file") from None
+    for record in records:
+        _check_storable(record, origin)
+    by_task: dict[str, list[exchange.Record]] = {}
+    for record in records:
+        by_task.setdefault(record["task_id"], []).append(record)
+    now = utcnow()
+    run = Run(
+        id=new_id(),
+        name=spec.name or f"{spec.target} ({origin})"[:LONGEST_NAME],
+        kind=RunKind.IMPORTED,
+        dataset_id=dataset.id,
+        target=spec.target,
+        drafter=UNKNOWN,
+        draft_length=UNKNOWN,
+        acceptance=UNKNOWN,
+        dtype=UNKNOWN,
+        device=UNKNOWN,
+        n=max(map(len, by_task.values())),
+        budget_s=records[0].get("budget_s") or MAX_BUDGET_S,
+        temperature=0.0,
+        top_p=1.0,
+        seed=0,
+        max_tokens=0,
+        prompt_mode=UNKNOWN,
+        n_tasks=len(by_task),
+        pinned_worker=pinned_worker,
+        command=shlex.join(["bassline", "runs", "import", origin, "--target", spec.target]),
+        rung_at=now if ring else None,
+        started_at=now,
+        provenance={"source": origin},
+    )
+    tasks = [t for t in dataset.tasks if t.task_id in by_task]
+    run.tasks = [
+        RunTask(
+            task_pk=task.id,
+            position=position,
+            state=TaskState.DECODED,
+            queued_at=now,
+            samples=[_sample(run, record) for record in by_task[task.task_id]],
+        )
+        for position, task in enumerate(tasks)
+    ]
+    with ctx.database.session() as session:
+        session.add(run)
+    if ring:
+        enqueue.ring_prepare(run.id)
+    return run.id
+
+
+def _check_storable(record: exchange.Record, origin: str) -> None:
+    """Raises BadInput for a value that no sample can have or that a database column cannot hold."""
+    where = f"{origin}, sample {record['index']} of {record['task_id']}, field "
+    for field, value in record.items():
+        if isinstance(value, int) and not 0 <= value <= LARGEST.get(field, 2**31 - 1):
+            raise BadInput(f"{where}{field}: is {value:.3g}, give 0 to {LARGEST.get(field, 2**31 - 1)}", "file")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BadInput(f"{where}{field}: is {value}, give a number or null", "file")
+        if field in SECONDS and value is not None and value < 0:
+            raise BadInput(f"{where}{field}: is {value} s, give no time before the start", "file")
+        if isinstance(value, str) and len(value) > LONGEST.get(field, len(value)):
+            raise BadInput(f"{where}{field}: has {len(value)} characters, give at most {LONGEST[field]}", "file")
+        if isinstance(value, str) and re.search("[\ud800-\udfff]", value):
+            raise BadInput(f"{where}{field}: holds half a character (a lone surrogate), write valid Unicode", "file")
+    reason = record["finish_reason"]
+    if reason is not None and reason not in FINISH_REASONS:
+        use = one_of(reason, FINISH_REASONS)
+        raise BadInput(f"{where}finish_reason: is {reason!r}: {use}", "file")
+    if record["budget_s"] is not None and not 0 < record["budget_s"] <= MAX_BUDGET_S:
+        raise BadInput(f"{where}budget_s: is {record['budget_s']}, give above 0 to {MAX_BUDGET_S:g} seconds", "file")
+
+
+def _sample(run: Run, record: exchange.Record) -> Sample:
+    return Sample(
+        run_id=run.id,
+        index=record["index"],
+        seed=record["seed"] or 0,
+        raw=record["raw"] or "",
+        program=record["program"],
+        extraction=record["extraction"],
+        extraction_version=record["extraction_version"],
+        n_tokens=record["n_tokens"] or 0,
+        mean_logprob=record["mean_logprob"],
+        finish_reason=record["finish_reason"] or "stop",
+        first_token_s=record["first_token_s"],
+        finished_s=record["finished_s"],
+        n_rounds=record["n_rounds"] or 0,
+        n_drafted=record["n_drafted"] or 0,
+        n_accepted=record["n_accepted"] or 0,
+        token_ids=[],
+        logprobs=[],
+        origins="",
+    )

@@ -1,0 +1,1 @@
+"""How stored things are shown: units, verdicts, charts, safe text."""

@@ -1,0 +1,97 @@
+"""From values to pixels: seconds on a logarithmic axis, shares of tasks on a linear one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.ui.charts.parts import Drawing, Tick
+from app.ui.units import seconds
+
+_TICKS = tuple(m * 10.0**e for e in range(-4, 6) for m in (1, 2, 5))
+_SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+@dataclass(frozen=True)
+class Axes:
+    """A drawing with its ranges: `low` to `high` seconds from left to right, `floor` to `top` from the bottom up."""
+
+    drawing: Drawing
+    low: float
+    high: float
+    top: float
+    floor: float = 0.0
+
+    def x(self, value: float) -> float:
+        """Pixels of a number of seconds."""
+        share = (math.log(value) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
+        return round(self.drawing.left + share * (self.drawing.right - self.drawing.left), 1)
+
+    def inside(self, value: float) -> float:
+        """Pixels of a number of seconds, moved to the nearer edge where it is out of range."""
+        return self.x(min(max(value, self.low), self.high))
+
+    def y(self, value: float) -> float:
+        """Pixels of a share."""
+        share = (value - self.floor) / (self.top - self.floor)
+        return round(self.drawing.bottom - share * (self.drawing.bottom - self.drawing.top), 1)
+
+    def steps(self, xs: Sequence[float], values: Sequence[float], *, backwards: bool = False) -> str:
+        """Path data of a step function that takes `values[i]` at pixel `xs[i]` and keeps it until the next."""
+        ys = [self.y(v) for v in values]
+        corners = [(xs[0], ys[0])]
+        for i in range(1, len(xs)):
+            corners += [(xs[i], ys[i - 1]), (xs[i], ys[i])]
+        if backwards:
+            corners.reverse()
+        kept = [c for i, c in enumerate(corners) if i == 0 or c != corners[i - 1]]
+        return "M " + " L ".join(f"{x:g} {y:g}" for x, y in kept)
+
+    def area(self, xs: Sequence[float], low: Sequence[float], high: Sequence[float]) -> str:
+        """Path data of what lies between two step functions."""
+        return self.steps(xs, high) + " L " + self.steps(xs, low, backwards=True)[2:] + " Z"
+
+    def draw_times(self) -> None:
+        """Ticks along x at round seconds, as many as have room."""
+        least = 54 if self.drawing.name == "wide" else 44
+        last = -math.inf
+        for mark in _TICKS:
+            if self.low * 0.999 <= mark <= self.high * 1.001:
+                x = self.x(mark)
+                if x - last >= least:
+                    self.drawing.x_ticks.append(Tick(x, seconds(mark)))
+                    last = x
+
+    def draw_shares(self) -> None:
+        """Ticks along y, from 0 up."""
+        steps = {0.05: 5, 0.1: 5, 0.6: 3, 1.0: 5}.get(self.top, 4)
+        self.drawing.y_ticks += [
+            Tick(self.y(self.top * i / steps), f"{100 * self.top * i / steps:g} %") for i in range(steps + 1)
+        ]
+
+    def draw_points(self) -> None:
+        """Ticks along y in percentage points, on both sides of 0."""
+        step = max(self.top, -self.floor) / 2
+        for i in range(-2, 3):
+            if self.floor <= i * step <= self.top:
+                self.drawing.y_ticks.append(Tick(self.y(i * step), f"{100 * i * step:+g}".replace("-", "−")))
+
+
+def time_range(times: Sequence[float]) -> tuple[float, float]:
+    """The smallest and largest positive time, at least a factor of 1.5 apart."""
+    known = [t for t in times if t > 0 and math.isfinite(t)]
+    if not known:
+        return 0.1, 10.0
+    low, high = min(known), max(known)
+    return (low, high) if high / low >= 1.5 else (low / 2, high * 2)
+
+
+def nice_top(value: float) -> float:
+    """The smallest round share that leaves a little room above `value`."""
+    return next((top for top in _SHARES if value <= top * 0.97), 1.0)
+
+
+def table_budgets(low: float, high: float) -> list[float]:
+    """Round budgets in the range, and its end: what a chart's table lists."""
+    return [*(m for m in _TICKS if low <= m < high * 0.999), high]

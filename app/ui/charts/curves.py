@@ -1,0 +1,164 @@
+"""Quality as a function of the budget: step functions on a logarithmic axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from app.ui.charts.axes import Axes, nice_top, table_budgets, time_range
+from app.ui.charts.parts import LINE, Chart, Label, Path, frame, placed, series_css, shortened
+from app.ui.units import percent, points, seconds
+
+FEW = 4  # curves whose labels can all stand, if need be some lines away from their ends
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Quality of one run as a function of the budget: a step function, `values[i]` at `budgets[i]` seconds.
+
+    `kind` is `first` (solid) or `all` (dashed). `low` and `high` bound the interval where there is one. `key` names
+    whose curve it is.
+    """
+
+    label: str
+    budgets: Sequence[float]
+    values: Sequence[float]
+    series: int = 0
+    kind: str = "first"
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+    key: str = ""
+
+    @property
+    def css(self) -> str:
+        """Classes for colour and dash."""
+        return series_css(self.series)
+
+    def at(self, budget: float) -> float:
+        """Value at `budget` seconds: that of the last point not after it, 0 before the first."""
+        reached = [v for at, v in zip(self.budgets, self.values, strict=True) if at <= budget * (1 + 1e-9)]
+        return reached[-1] if reached else 0.0
+
+    def between(self, low: float, high: float) -> Curve:
+        """The part from `low` to `high` seconds."""
+        inside = [i for i, b in enumerate(self.budgets) if low * (1 - 1e-9) <= b <= high * (1 + 1e-9)]
+        part = slice(inside[0], inside[-1] + 1) if inside else slice(0, len(self.budgets))
+        return replace(
+            self,
+            budgets=self.budgets[part],
+            values=self.values[part],
+            low=self.low and self.low[part],
+            high=self.high and self.high[part],
+        )
+
+
+def pass_curves(
+    curves: Sequence[Curve],
+    title: str,
+    *,
+    budget: float | None = None,
+    label_room: float = 96,
+    marks: Sequence[tuple[float, str]] = (),
+    span: tuple[float, float] | None = None,
+) -> Chart:
+    """Pass against budget, 0 at the bottom; `budget` seconds get a cursor, `marks` a line and their words each.
+
+    `span` is the range of seconds to draw (None: from just below where the curves rise, up to their ends).
+    """
+    low, high = time_range(span or [b for c in curves for b in _from_first_rise(c)])
+    curves = [c.between(low, high) for c in curves if c.budgets]
+    top = nice_top(max((max(c.high or c.values, default=0.0) for c in curves), default=0.0))
+    drawings = []
+    for drawing in (frame("wide", 1200, 400, label_room), frame("narrow", 380, 300, min(label_room, 76))):
+        axes = Axes(drawing, low, high, top)
+        axes.draw_times()
+        axes.draw_shares()
+        ends = []
+        for curve in curves:
+            xs = [axes.x(b) for b in curve.budgets]
+            if curve.low is not None and curve.high is not None:
+                drawing.bands.append(Path(axes.area(xs, curve.low, curve.high), f"band {curve.css}"))
+            drawing.lines.append(Path(axes.steps(xs, curve.values), f"curve {curve.kind} {curve.css}", curve.key))
+            ends.append(Label(xs[-1] + 8, axes.y(curve.values[-1]), curve.label, curve.css, key=curve.key))
+        # On a phone long names go to the key below the chart.
+        if drawing.name == "wide" or all(len(c.label) <= 10 for c in curves):
+            room = 24 if drawing.name == "wide" else 10
+            short = [shortened(label, room) for label in ends]
+            reach = LINE if len(curves) > FEW else 3 * LINE
+            drawing.labels = placed(short, drawing.top, drawing.bottom, reach)
+        drawing.cursor = None if budget is None else axes.inside(budget)
+        drawing.marks = [Label(axes.x(at), drawing.top - 6, text, "") for at, text in marks if low <= at <= high]
+        drawings.append(drawing)
+    return Chart(
+        title=title,
+        description=f"{len(curves)} {'curve' if len(curves) == 1 else 'curves'} from {seconds(low)} to {seconds(high)} "
+        "on a logarithmic axis; the table below holds the values.",
+        x_title="Budget per task",
+        y_title="Share of tasks",
+        drawings=tuple(drawings),
+        low=low,
+        high=high,
+        top=top,
+        table_head=("Budget", *(c.label for c in curves)),
+        table=[(seconds(b), *(percent(c.at(b)) for c in curves)) for b in table_budgets(low, high)],
+        keys=[(c.label, c.css, c.key) for c in curves],
+    )
+
+
+def with_cursor(chart: Chart, budget: float) -> Chart:
+    """The same chart with the cursor at `budget` seconds."""
+    drawings = (replace(d, cursor=Axes(d, chart.low, chart.high, chart.top).inside(budget)) for d in chart.drawings)
+    return replace(chart, drawings=tuple(drawings))
+
+
+def difference(
+    budgets: Sequence[float],
+    delta: Sequence[float],
+    low: Sequence[float],
+    high: Sequence[float],
+    title: str,
+    *,
+    budget: float,
+    marks: Sequence[tuple[float, str]] = (),
+) -> Chart:
+    """The difference of two runs over the budget with its band, around a line at 0."""
+    start, end = time_range(budgets)
+    reach = nice_top(max(max(map(abs, low), default=0.0), max(map(abs, high), default=0.0)))
+    drawings = []
+    for drawing in (frame("wide", 1200, 280, 96), frame("narrow", 380, 240, 76)):
+        axes = Axes(drawing, start, end, reach, -reach)
+        axes.draw_times()
+        axes.draw_points()
+        drawing.base = axes.y(0)
+        xs = [axes.x(b) for b in budgets]
+        drawing.bands = [Path(axes.area(xs, low, high), f"band {series_css(1)}")]
+        drawing.lines = [Path(axes.steps(xs, delta), f"curve {series_css(1)}")]
+        if drawing.name == "wide":
+            drawing.labels = [Label(xs[-1] + 8, axes.y(delta[-1]), points(delta[-1]), series_css(1))]
+        drawing.cursor = axes.inside(budget)
+        drawing.marks = [Label(axes.x(at), drawing.top - 6, text, "") for at, text in marks if start <= at <= end]
+        drawings.append(drawing)
+    curve, below, above = (Curve("", budgets, values) for values in (delta, low, high))
+    return Chart(
+        title=title,
+        description=f"The difference from {seconds(start)} to {seconds(end)} on a logarithmic axis, with its 95 % "
+        "band; the table below holds the values.",
+        x_title="Budget per task",
+        y_title="Points",
+        drawings=tuple(drawings),
+        low=start,
+        high=end,
+        top=reach,
+        table_head=("Budget", "Difference, points", "95 % from", "to"),
+        table=[
+            (seconds(b), points(curve.at(b)), points(below.at(b)), points(above.at(b)))
+            for b in table_budgets(start, end)
+        ],
+        keys=[],
+    )
+
+
+def _from_first_rise(curve: Curve) -> Sequence[float]:
+    """The curve's budgets from just below where it leaves 0: nothing is to be seen earlier."""
+    rise = next((i for i, value in enumerate(curve.values) if value > 0), 0)
+    return curve.budgets[max(rise - 3, 0) :]

@@ -1,0 +1,217 @@
+"""How stored things are read on a page: verdicts as letters, figures with units, model output as harmless text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
+from pygments.lexers.python import PythonLexer
+from pygments.token import STANDARD_TYPES
+
+from app.samples.origins import Piece, pieces
+from app.ui.charts.parts import series_css
+from app.ui.units import count, decimal, milliseconds, ordinal, percent, points, seconds, when
+
+if TYPE_CHECKING:
+    from flask.sansio.app import App
+
+SHOWN_CHARACTERS = 20_000  # of one text on a page; the whole text has a link of its own
+
+
+@dataclass(frozen=True)
+class VerdictSign:
+    """A verdict as shown: one letter, a colour family (a class of components.css), a name and what it means."""
+
+    letter: str
+    family: str
+    name: str
+    meaning: str
+
+
+VERDICTS: dict[str, VerdictSign] = {
+    "passed": VerdictSign("P", "pass", "passed", "every assertion of the task's test held"),
+    "wrong_answer": VerdictSign("W", "wrong", "wrong answer", "an assertion of the test failed"),
+    "exception": VerdictSign("X", "wrong", "exception", "the program raised an exception during the test"),
+    "syntax_error": VerdictSign("S", "noprogram", "syntax error", "the extracted text is not Python"),
+    "empty": VerdictSign("E", "noprogram", "empty", "the text contains no program that defines the function"),
+    "timeout": VerdictSign("T", "limit", "timeout", "the program ran past the sandbox's time limit"),
+    "memory": VerdictSign("M", "limit", "memory", "the program ran past the sandbox's memory limit"),
+    "output_limit": VerdictSign("O", "limit", "output limit", "the program wrote more output than the sandbox allows"),
+    "crashed": VerdictSign(
+        "C", "limit", "crashed", "the interpreter ended early: a signal, an exit or a stack overflow"
+    ),
+    "forged": VerdictSign("F", "refused", "forged", "the program tried to fake its verdict"),
+    "sandbox_error": VerdictSign(
+        "!", "refused", "sandbox error", "the sandbox failed; this does not count against the program"
+    ),
+}
+UNFINISHED = VerdictSign("–", "open", "not finished", "still decoding when the budget ended")
+UNGRADED = VerdictSign("·", "open", "not graded", "finished, but not judged yet")
+
+COLOURED = ("k", "s", "c", "m", "n")  # Pygments' keywords, strings, comments, numbers, special names, in code.css
+
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb]"
+)
+_DEF = re.compile(r"(?:async\s+)?def\s")
+_TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
+_LEXER = PythonLexer(stripnl=False, ensurenl=False)
+
+
+def verdict_sign(verdict: str | None, finished_s: float | None = 0.0) -> VerdictSign:
+    """The sign of a sample: what it was judged, unless it did not finish within its budget."""
+    if finished_s is None:
+        return UNFINISHED
+    return UNGRADED if verdict is None else VERDICTS[verdict]
+
+
+def visible(text: str | None, *, whitespace: bool = False) -> Markup:
+    """Text of unknown origin as HTML text: markup escaped, control and direction marks replaced by their names.
+
+    With `whitespace`, line ends and trailing blanks are shown too. Longer texts are cut after SHOWN_CHARACTERS.
+    """
+    text = text or ""
+    if not whitespace and len(text) <= SHOWN_CHARACTERS and not _CONTROL.search(text):
+        return escape(text)  # nearly every text, and a page has thousands
+    if whitespace:
+        parts = (_shown_whitespace(line) for line in _cut(text).splitlines(keepends=True))
+        return Markup("").join(parts) + _rest_note(text)
+    return _glyphs(_cut(text)) + _rest_note(text)
+
+
+def plain(text: str | None) -> str:
+    """The same care where no markup may stand (titles, attributes, SVG): unsafe characters become U+FFFD."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text or "")
+
+
+def highlighted(program: str | None, origins: Sequence[Piece] = ()) -> Markup:
+    """Python source as HTML with Pygments' classes; otherwise as `visible`.
+
+    With `origins`, the pieces of the same text by where they came from, each part has the class of its piece too.
+    """
+    program = program or ""
+    left = [(letter, len(text)) for letter, text in reversed(origins)]
+    out = []
+    for kind, value in _LEXER.get_tokens(_cut(program)):
+        css = STANDARD_TYPES.get(kind, "")
+        colour = css if css[:1] in COLOURED and css != "n" else ""
+        for letter, part in _split(value, left):
+            names = f"{colour} from-{letter}".strip() if letter else colour
+            piece = _glyphs(part)
+            out.append(Markup('<span class="{}">{}</span>').format(names, piece) if names else piece)
+    return Markup("").join(out) + _rest_note(program)
+
+
+def program_after(program: str, prompt: str) -> Markup:
+    """A program without the prompt in it, which stands once at the top of the page.
+
+    What was put before the prompt, such as an import, stays, and blank lines do not matter: neither may make the
+    prompt push the body out of sight.
+    """
+    given = [line.rstrip() for line in prompt.splitlines() if line.strip()]
+    function = next((i for i in reversed(range(len(given))) if _DEF.match(given[i])), 0)
+    lines = program.splitlines()
+    for part in (given, given[function:]):
+        if found := _find(lines, part):
+            start, end = found
+            note = Markup('<span class="given">… {} {} of the prompt</span>\n').format(
+                len(part), "line" if len(part) == 1 else "lines"
+            )
+            before = "\n".join([*lines[:start], ""])
+            return highlighted(before) + note + highlighted("\n".join(lines[end:]).lstrip("\n"))
+    return highlighted(program)
+
+
+def short_model(ref: str) -> str:
+    """A model reference without its source and folders: `hf:org/name` becomes `name`."""
+    return ref.rstrip("/").rsplit("/", 1)[-1] or ref
+
+
+def sentence(text: str) -> str:
+    """The text with a capital first letter; the rest stays as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def twice(values: Iterable[str]) -> list[tuple[str, str]]:
+    """Options of a select whose value is also its text."""
+    return [(value, value) for value in values]
+
+
+def register(app: App) -> None:
+    """Make all of this available to templates."""
+    app.jinja_env.filters.update(
+        seconds=seconds,
+        percent=percent,
+        points=points,
+        count=count,
+        decimal=decimal,
+        milliseconds=milliseconds,
+        ordinal=ordinal,
+        when=when,
+        visible=visible,
+        plain=plain,
+        highlighted=highlighted,
+        pieces=pieces,
+        program_after=program_after,
+        short_model=short_model,
+        sentence=sentence,
+        twice=twice,
+        series_css=series_css,
+    )
+    app.jinja_env.globals.update(
+        verdict_sign=verdict_sign,
+        VERDICTS=VERDICTS,
+        UNFINISHED=UNFINISHED,
+        UNGRADED=UNGRADED,
+        SHOWN_CHARACTERS=SHOWN_CHARACTERS,
+    )
+
+
+def _find(lines: Sequence[str], wanted: Sequence[str]) -> tuple[int, int] | None:
+    """Start and end of where `wanted` stands in `lines`, blank lines apart; None where it does not."""
+    filled = [(i, line.rstrip()) for i, line in enumerate(lines) if line.strip()]
+    for at in range(len(filled) - len(wanted) + 1 if wanted else 0):
+        if all(filled[at + k][1] == line for k, line in enumerate(wanted)):
+            return filled[at][0], filled[at + len(wanted) - 1][0] + 1
+    return None
+
+
+def _split(text: str, left: list[tuple[str, int]]) -> Iterator[tuple[str, str]]:
+    """`text` by the pieces it covers, taken off the end of `left`; without a letter where there are none."""
+    while text:
+        letter, length = left.pop() if left else ("", len(text))
+        if length > len(text):
+            left.append((letter, length - len(text)))
+        yield letter, text[:length]
+        text = text[length:]
+
+
+def _cut(text: str) -> str:
+    return text[:SHOWN_CHARACTERS]
+
+
+def _rest_note(text: str) -> Markup:
+    rest = len(text) - SHOWN_CHARACTERS
+    return Markup('<span class="glyph">… {} more characters</span>').format(count(rest)) if rest > 0 else Markup("")
+
+
+def _glyphs(text: str) -> Markup:
+    out, last = [], 0
+    for match in _CONTROL.finditer(text):
+        code = ord(match.group())
+        name = chr(0x2400 + code) if code < 0x20 else f"U+{code:04X}"
+        out += [escape(text[last : match.start()]), Markup('<span class="glyph">{}</span>').format(name)]
+        last = match.end()
+    return Markup("").join([*out, escape(text[last:])])
+
+
+def _shown_whitespace(line: str) -> Markup:
+    body = line.removesuffix("\n")
+    kept = _TRAILING.sub("", body)
+    blanks = body[len(kept) :].replace(" ", "·").replace("\t", "→")
+    mark = Markup('<span class="ws" aria-hidden="true">{}</span>')
+    end = mark.format("↵") + "\n" if line.endswith("\n") else Markup("")
+    return _glyphs(kept) + (mark.format(blanks) if blanks else Markup("")) + end

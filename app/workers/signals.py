@@ -1,0 +1,58 @@
+"""What a worker's processes do besides their jobs: they log in our form, and a child begins to report itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import structlog
+from billiard import current_process
+from celery.signals import setup_logging, task_postrun, task_prerun, worker_process_init, worker_process_shutdown
+from sqlalchemy.exc import SQLAlchemyError
+
+
+@setup_logging.connect
+def _log(**_: object) -> None:
+    # Being connected keeps Celery's own logging set-up away, in the parent and in its children alike.
+    from app import observability  # noqa: PLC0415
+    from app.context import current  # noqa: PLC0415
+
+    observability.configure(current().settings)
+    if current_process().name != "MainProcess":
+        observability.own_output(current().settings)
+
+
+@task_prerun.connect
+def _bind(task_id: str, args: tuple[object, ...], task: object, **_: object) -> None:
+    structlog.contextvars.bind_contextvars(message=task_id, job=getattr(task, "name", None), row=next(iter(args), None))
+
+
+@task_postrun.connect
+def _unbind(**_: object) -> None:
+    structlog.contextvars.unbind_contextvars("message", "job", "row")
+
+
+@worker_process_init.connect
+def _report(sender: str | None = None, **_: object) -> None:
+    if current_process().name == "MainProcess":
+        return  # a worker of the embedded form, which has no child: its process is set up and reports itself
+    from app import tables  # noqa: PLC0415
+    from app.broker.celery_app import configure  # noqa: PLC0415
+    from app.context import current  # noqa: PLC0415
+    from app.workers.service import QUEUES, Heartbeat  # noqa: PLC0415
+
+    assert tables.metadata.tables  # every mapper must be known before the first query, whichever thread makes it
+    configure(current().settings)  # a spawned child starts from the module, not from its parent's settings
+    consumed = os.environ.get(QUEUES)
+    Heartbeat(current(), sender, consumed.split(",") if consumed else None).start()
+
+
+@worker_process_shutdown.connect
+def _stopped(**_: object) -> None:
+    if current_process().name == "MainProcess":
+        return
+    from app.context import current  # noqa: PLC0415
+    from app.workers.service import stopped  # noqa: PLC0415
+
+    with contextlib.suppress(SQLAlchemyError):  # it then counts as one that died
+        stopped(current())

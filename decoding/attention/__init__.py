@@ -1,0 +1,1 @@
+"""A model's forward over many rows of different lengths: cache, layout, attention backends, CUDA graphs."""

@@ -1,0 +1,148 @@
+"""The ragged key-value cache: every row has its own length, and rolling back is not committing.
+
+Each layer owns static buffers `[B, Hkv, S, D]`. A forward writes row r's new keys and values at its slots
+`lens[r] ...`; `commit` then advances `lens[r]` by what was accepted. Rejected tokens stay behind as garbage past the
+length: attention never reads them and the next round overwrites them, so a rollback copies nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.nn import functional as F
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from decoding.attention.layout import Layout, padded_slots
+from kernels.kv_scatter import kv_scatter
+
+
+class RaggedLayer(CacheLayerMixin):
+    """Keys and values of one layer, `[B, Hkv, S, D]` each; made on first use, when the shapes are known."""
+
+    is_compileable = True
+    is_croppable = False
+    is_sliding = False
+
+    def __init__(self, cache: RaggedCache) -> None:
+        super().__init__()
+        self.cache = cache
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Make zeroed buffers for states of shape [1, Hkv, N, D]."""
+        # NOTE zeros, not empty: masked slots still take part in 0 * value, and 0 * NaN is NaN.
+        B, S = self.cache.max_rows, padded_slots(self.cache.capacity)
+        self.keys = key_states.new_zeros(B, key_states.shape[1], S, key_states.shape[3])
+        self.values = value_states.new_zeros(B, value_states.shape[1], S, value_states.shape[3])
+        self.is_initialized = True
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write packed states [1, Hkv, N, D] to their rows' slots; return the rows in use, [R, Hkv, S, D]."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        layout = self.cache.layout
+        keys, values = key_states[0].transpose(0, 1), value_states[0].transpose(0, 1)
+        if self.cache.uses_kernel:
+            kv_scatter(self.keys, self.values, keys, values, layout.slot, layout.position)
+        else:
+            self.keys[layout.slot, :, layout.position] = keys
+            self.values[layout.slot, :, layout.position] = values
+        rows = slice(layout.first, layout.first + layout.n_rows)
+        return self.keys[rows], self.values[rows]
+
+    def reserve(self, capacity: int) -> None:
+        """Make room for rows of `capacity` tokens, keeping what is there."""
+        if self.is_initialized:
+            more = (0, 0, 0, padded_slots(capacity) - self.keys.shape[2])
+            self.keys, self.values = F.pad(self.keys, more), F.pad(self.values, more)
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Slots a mask would cover; our attention masks by length and asks for none."""
+        return self.cache.capacity, 0
+
+    def get_seq_length(self) -> int:
+        """Longest committed row; callers pass explicit positions, so this is information only."""
+        return max(self.cache.lens, default=0)
+
+    def get_max_length(self) -> int:
+        """Slots per row."""
+        return self.cache.capacity
+
+
+class RaggedCache(Cache):
+    """All layers' buffers for up to `max_rows` rows of up to `capacity` tokens, and the rows' committed lengths.
+
+    `uses_kernel` writes keys and values in one launch of the Triton kernel instead of PyTorch's two.
+    """
+
+    def __init__(self, n_layers: int, max_rows: int, capacity: int = 0, *, uses_kernel: bool = False) -> None:
+        self.max_rows = max_rows
+        self.uses_kernel = uses_kernel
+        self.capacity = capacity
+        self.lens: list[int] = []
+        self._layout: Layout | None = None
+        super().__init__(layers=[RaggedLayer(self) for _ in range(n_layers)])
+
+    @property
+    def layout(self) -> Layout:
+        """The packing of the forward under way."""
+        if self._layout is None:
+            raise RuntimeError("the cache was used outside a forward")
+        return self._layout
+
+    def begin(self, counts: Sequence[int], device: torch.device, first: int = 0) -> Layout:
+        """Lay out a forward that brings `counts[r]` tokens to each row from `first` on; it commits nothing."""
+        layout = Layout.build(self.lens[first : first + len(counts)], counts, device, first)
+        if layout.longest > self.capacity:
+            # Clamping an index here would silently overwrite live slots.
+            raise RuntimeError(f"cache overflow: {layout.longest} tokens, capacity {self.capacity}")
+        self._layout = layout
+        return layout
+
+    def use(self, layout: Layout) -> None:
+        """Write the next forward where `layout` says, for one whose lengths are on the device."""
+        self._layout = layout
+
+    def commit(self, counts: Sequence[int], first: int = 0) -> None:
+        """Advance each row from `first` on by the tokens that stay; the rest of the last forward is forgotten."""
+        for row, n in enumerate(counts, start=first):
+            self.lens[row] += n
+
+    def reserve(self, capacity: int) -> None:
+        """Make room for rows of `capacity` tokens."""
+        if capacity > self.capacity:
+            for layer in self.layers:
+                layer.reserve(capacity)
+            self.capacity = capacity
+
+    def start(self, row: int, length: int = 0, source: int | None = None) -> None:
+        """Begin a row, the next one or one that is over, with the first `length` tokens of the row `source`."""
+        if source is not None and source != row:
+            self._copy(source, row, length)
+        self.lens[row : row + 1] = [length]
+
+    def fork(self, row: int, n_written: int = 0) -> None:
+        """Give a new last row a copy of `row`: what is committed, and `n_written` tokens behind it."""
+        self._copy(row, len(self.lens), self.lens[row] + n_written)
+        self.lens.append(self.lens[row])
+
+    def drop(self, row: int) -> None:
+        """Forget a row: the last one moves into its place (one row's copy), and the batch shrinks by one."""
+        last = len(self.lens) - 1
+        length = self.lens[last]
+        if row != last:
+            self._copy(last, row, length)
+            self.lens[row] = length
+        self.lens.pop()
+
+    def _copy(self, source: int, target: int, length: int) -> None:
+        for layer in self.layers:
+            if layer.is_initialized:
+                layer.keys[target, :, :length] = layer.keys[source, :, :length]
+                layer.values[target, :, :length] = layer.values[source, :, :length]
+
+    def rewind(self, row: int, length: int) -> None:
+        """Cut a row back to its first `length` tokens, so that a draft model forgets rejected drafts."""
+        self.lens[row] = min(self.lens[row], length)

@@ -1,0 +1,130 @@
+"""Attention over the ragged cache, registered with transformers under the name `ragged_cache`.
+
+Registered without a mask function on purpose: transformers then builds no mask and never asks the cache for one
+common length, and causality and raggedness are ours alone. The queries of all heads that share a key-value head are
+packed into one tile (GQA packing), so keys and values are read once and never repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch.nn import functional as F
+from transformers import AttentionInterface
+
+from decoding.attention.layout import Layout
+
+ATTENTION_NAME = "ragged_cache"
+# Tensors that some models hand down to their attention and that change nothing in it.
+_KNOWN = ("position_ids", "cache_position")
+# PyTorch attends in blocks of 32, 64 or 256 queries, and multiplies a last block of fewer than four in another order. A
+# multiple of four leaves no such block, so that a token's result does not depend on how many there are.
+_QUERY_MULTIPLE = 4
+
+
+class UnsupportedAttentionError(RuntimeError):
+    """The model's attention wants a feature that ours lacks."""
+
+
+def ragged_cache_attention(
+    module: torch.nn.Module,  # noqa: ARG001 (transformers' calling convention)
+    query: torch.Tensor,  # [1, Hq, N, D], packed
+    key: torch.Tensor,  # [R, Hkv, S, D], the cache's buffers
+    value: torch.Tensor,  # [R, Hkv, S, D]
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    layout: Layout | None = None,
+    masks: MaskStore | None = None,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,  # [Hq]
+    **kwargs: object,
+) -> tuple[torch.Tensor, None]:
+    """Return [1, N, Hq, Dv]: each packed token attends to its own row's slots up to its own position.
+
+    `softcap` bounds the scores (Gemma 2); `s_aux` are sinks, scores of one more key per head, without a value
+    (gpt-oss).
+    """
+    if layout is None or masks is None:
+        raise UnsupportedAttentionError("this model does not hand keyword arguments on to its attention")
+    check_supported(attention_mask, kwargs)
+    R, Hkv, _, D = key.shape
+    Dv = value.shape[3]
+    Hq, T, L = query.shape[1], layout.gather.shape[1], layout.attended
+    group = Hq // Hkv
+    tokens = query[0].transpose(0, 1)  # [N, Hq, D]
+    rows = tokens if layout.is_rectangular else tokens[layout.gather.flatten()]
+    # [R, T, Hkv, g, D] -> [R, Hkv, g * T, D]
+    tile = rows.reshape(R, T, Hkv, group, D).permute(0, 2, 3, 1, 4).reshape(R, Hkv, group * T, D)
+    keys, values = key[:, :, :L], value[:, :, :L]
+    mask = masks.get(layout, group, sliding_window, tile.dtype)
+    sinks = None if s_aux is None else s_aux.view(Hkv, group).repeat_interleave(T, dim=1)
+    if extra := mask.shape[2] - group * T:
+        tile = F.pad(tile, (0, 0, 0, extra))
+        sinks = None if sinks is None else F.pad(sinks, (0, extra))
+    if softcap is None and sinks is None:
+        out = F.scaled_dot_product_attention(tile, keys, values, attn_mask=mask, scale=scaling)
+    else:
+        out = _attend(tile, keys, values, mask, D**-0.5 if scaling is None else scaling, softcap, sinks)
+    out = out[:, :, : group * T].reshape(R, Hkv, group, T, Dv).permute(0, 3, 1, 2, 4).reshape(R * T, Hq, Dv)
+    if not layout.is_rectangular:
+        out = out[layout.scatter]
+    return out.unsqueeze(0).contiguous(), None
+
+
+def _attend(
+    tile: torch.Tensor,  # [R, Hkv, g * T, D]
+    keys: torch.Tensor,  # [R, Hkv, L, D]
+    values: torch.Tensor,  # [R, Hkv, L, Dv]
+    mask: torch.Tensor,  # [R, 1, g * T, L]
+    scale: float,
+    softcap: float | None,
+    sinks: torch.Tensor | None,  # [Hkv, g * T]
+) -> torch.Tensor:
+    """Return [R, Hkv, g * T, Dv]: attention with what the library's scaled dot product does not have."""
+    score = (tile @ keys.transpose(2, 3)).float() * scale
+    if softcap is not None:
+        score = (score / softcap).tanh() * softcap
+    score = score + mask
+    if sinks is not None:
+        score = torch.cat([score, sinks.float()[None, ..., None].expand(len(score), -1, -1, -1)], dim=-1)
+    return score.softmax(dim=-1)[..., : keys.shape[2]].to(values.dtype) @ values
+
+
+def check_supported(attention_mask: torch.Tensor | None, features: Mapping[str, object]) -> None:
+    """Raise `UnsupportedAttentionError` if a model gives its attention a tensor that ours would ignore."""
+    if attention_mask is not None:
+        raise UnsupportedAttentionError("its attention brings a mask of its own, which ours does not take")
+    for name, feature in features.items():
+        if isinstance(feature, torch.Tensor) and name not in _KNOWN:
+            raise UnsupportedAttentionError(f"its attention takes {name}, which ours does not")
+
+
+class MaskStore:
+    """The additive mask of one forward, built once per window size and shared by all layers."""
+
+    def __init__(self) -> None:
+        self._masks: dict[int | None, torch.Tensor] = {}
+
+    def get(self, layout: Layout, group: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
+        """Return [R, 1, M, L], M being g * T rounded up: 0 where a query may look, -inf elsewhere."""
+        if window not in self._masks:
+            self._masks[window] = self._build(layout, group, window, dtype)
+        return self._masks[window]
+
+    @staticmethod
+    def _build(layout: Layout, group: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
+        position = layout.position[layout.gather]  # [R, T]
+        slot = torch.arange(layout.attended, device=position.device)
+        visible = slot <= position[..., None]  # [R, T, L]
+        if window is not None:
+            visible &= slot > position[..., None] - window
+        mask = torch.zeros(visible.shape, dtype=dtype, device=position.device)
+        mask.masked_fill_(~visible, float("-inf"))
+        R, T, L = mask.shape
+        queries = mask[:, None, None].expand(R, 1, group, T, L).reshape(R, 1, group * T, L)
+        return F.pad(queries, (0, 0, 0, -(group * T) % _QUERY_MULTIPLE))
+
+
+AttentionInterface.register(ATTENTION_NAME, ragged_cache_attention)

@@ -1,0 +1,95 @@
+"""Models that keep their own attention: one forward per row, each over a cache of its own.
+
+Architectures such as CodeGen, GPT-J, Falcon or BLOOM compute attention inside their layers, where a ragged batch has no
+place. Each of their rows runs alone, so a round reads the weights once per row instead of once: slower, and the same
+tokens. Rolling back is still not committing: what a row has beyond its committed length is cut off before its next
+forward.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
+
+from decoding.attention.backends import OWN, chosen
+from decoding.attention.cache import RaggedCache
+from decoding.attention.runner import ModelRunner
+
+
+class RowCaches(RaggedCache):
+    """The book-keeping of `RaggedCache` over one cache of transformers per row."""
+
+    def __init__(self, max_rows: int) -> None:
+        super().__init__(0, max_rows)
+        self._rows: dict[int, DynamicCache] = {}
+
+    def of(self, row: int) -> DynamicCache:
+        """Return the row's cache, holding what is committed and nothing else."""
+        cache = self._rows[row]
+        for layer in cache.layers:
+            if type(layer) is not DynamicLayer:
+                raise RuntimeError("its cache cannot be cut back to the tokens that stay")
+            if layer.is_initialized:
+                layer.keys = layer.keys[..., : self.lens[row], :]
+                layer.values = layer.values[..., : self.lens[row], :]
+        return cache
+
+    def start(self, row: int, length: int = 0, source: int | None = None) -> None:
+        """Begin a row, the next one or one that is over, with the first `length` tokens of the row `source`."""
+        if source is None:
+            self._rows[row] = DynamicCache()
+        super().start(row, length, source)
+
+    def drop(self, row: int) -> None:
+        """Forget a row; the last one moves into its place."""
+        super().drop(row)
+        del self._rows[len(self.lens)]
+
+    def _copy(self, source: int, target: int, length: int) -> None:
+        # A layer joins new keys to the old ones in a new tensor, so that copies may share the old ones; `of` cuts them.
+        twin = DynamicCache()
+        twin.layers = [copy.copy(layer) for layer in self._rows[source].layers]
+        self._rows[target] = twin
+
+
+class RowByRowRunner(ModelRunner):
+    """Runs a causal LM with its own attention, one row after the other."""
+
+    def __init__(self, model: PreTrainedModel, vocab_size: int, max_rows: int, **options: Any) -> None:
+        """`options` are those of `ModelRunner`."""
+        super().__init__(model, vocab_size, max_rows, **options)
+        self.cache = RowCaches(max_rows)
+        self._selects = "logits_to_keep" in inspect.signature(model.forward).parameters
+
+    @torch.inference_mode()
+    def forward(self, tokens: Sequence[Sequence[int]], *, last_only: bool = False, first: int = 0) -> torch.Tensor:
+        """Return logits [N, V] of `tokens[r]` appended to each row, [R, V] of each row's last with `last_only`.
+
+        A row without tokens sits out; with `last_only` its logits are zero.
+        """
+        caches = cast("RowCaches", self.cache)
+        caches.begin([len(row) for row in tokens], self.device, first)
+        keep = {"logits_to_keep": 1} if last_only and self._selects else {}
+        parts: dict[int, torch.Tensor] = {}
+        for r, row in enumerate(tokens):
+            if row:
+                ids = torch.tensor([row], device=self.device)
+                # No mask and no positions: the model takes both from the length of the row's cache.
+                logits = self.model(ids, past_key_values=caches.of(first + r), use_cache=True, **keep).logits[0]
+                parts[r] = logits[-1:, : self.vocab_size] if last_only else logits[:, : self.vocab_size]
+        if last_only:
+            nothing = torch.zeros_like(next(iter(parts.values())))
+            return torch.cat([parts.get(r, nothing) for r in range(len(tokens))])
+        return torch.cat(list(parts.values()))
+
+
+def runner_of(model: PreTrainedModel, vocab_size: int, max_rows: int, **options: Any) -> ModelRunner:
+    """Return what runs a model: packed over the ragged cache, or row by row where it keeps its own attention."""
+    kind = RowByRowRunner if chosen(model) == OWN else ModelRunner
+    return kind(model, vocab_size, max_rows, **options)

@@ -1,0 +1,115 @@
+"""One model with its ragged cache: packed tokens in, logits out. Target and draft model alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import torch
+from transformers import PreTrainedModel
+
+from decoding.attention.backends import chosen, rows_of
+from decoding.attention.cache import RaggedCache
+from decoding.attention.ragged import MaskStore
+from decoding.state.clock import CostTimer
+
+# A prompt is prefilled in pieces of this many tokens: between two of them the clock is asked. The size depends on the
+# device alone, never on the time left, so that a text does not depend on how fast the machine was.
+PREFILL_PIECE = {"cpu": 64, "cuda": 512}
+# The cost of a token in a shorter piece says little about others.
+_FEWEST_TO_TIME = 16
+
+
+class Ahead(NamedTuple):
+    """What a prefill is about to take, in seconds: its next piece, and at least all that is left of it."""
+
+    next_s: float
+    rest_s: float
+
+
+class ModelRunner:
+    """Runs a causal LM over a `RaggedCache` that it owns for the length of one batch."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        vocab_size: int,
+        max_rows: int,
+        *,
+        capacity_step: int = 1,
+        scatters_by_kernel: bool = True,
+    ) -> None:
+        """`capacity_step` rounds the cache's capacity up, so that a cache that stays in use seldom has to move.
+
+        `scatters_by_kernel` lets the Triton kernel write keys and values wherever Triton computes the attention.
+        """
+        self.model = model
+        self.name = model.config.name_or_path or type(model).__name__
+        self._capacity_step = capacity_step
+        self.vocab_size = vocab_size
+        self.device = model.device
+        config = model.config.get_text_config()
+        self.attention = chosen(model)
+        self.prefill_piece = PREFILL_PIECE[self.device.type]
+        self.token_timer = CostTimer()
+        self.cache = RaggedCache(
+            config.num_hidden_layers,
+            max_rows,
+            uses_kernel=scatters_by_kernel and self.attention in ("ragged", "pad", "split"),
+        )
+
+    @torch.inference_mode()
+    def start(self, row: int, tokens: Sequence[int], capacity: int, source: int | None = None) -> Iterator[Ahead]:
+        """Begin a row of up to `capacity` tokens with `tokens`, copied from row `source` if that has them.
+
+        Otherwise they are prefilled as the result is iterated over: it says before each piece what lies ahead. Who
+        stops in between has a row with a part of the tokens, to be dropped.
+        """
+        self.cache.reserve(-(-capacity // self._capacity_step) * self._capacity_step)
+        if source is not None:
+            self.cache.start(row, len(tokens), source)
+            return iter(())
+        self.cache.start(row)
+        return self._prefill(row, tokens)
+
+    @torch.inference_mode()
+    def _prefill(self, row: int, tokens: Sequence[int]) -> Iterator[Ahead]:
+        for at in range(0, len(tokens), self.prefill_piece):
+            piece = tokens[at : at + self.prefill_piece]
+            yield Ahead(len(piece) * self.token_timer.expected_s, (len(tokens) - at) * self.token_timer.least_s)
+            started = time.perf_counter()
+            self.forward([piece], last_only=True, first=row)
+            self.cache.commit([len(piece)], first=row)
+            if self.device.type == "cuda":
+                torch.cuda.synchronize(self.device)
+            if len(piece) >= _FEWEST_TO_TIME:
+                self.token_timer.observe((time.perf_counter() - started) / len(piece))
+
+    @torch.inference_mode()
+    def forward(self, tokens: Sequence[Sequence[int]], *, last_only: bool = False, first: int = 0) -> torch.Tensor:
+        """Return logits [N, V] of `tokens[r]` appended to each row, [R, V] of each row's last with `last_only`.
+
+        `tokens` are those of the rows from `first` on; rows behind them sit out.
+
+        Nothing is committed: the caller says afterwards how many of the tokens stay.
+        """
+        counts = [len(row) for row in tokens]
+        layout = self.cache.begin(counts, self.device, first)
+        packed = torch.tensor([[t for row in tokens for t in row]], device=self.device)
+        keep: int | torch.Tensor = 0
+        if last_only:
+            keep = torch.tensor([end - 1 for end in accumulate(counts)], device=self.device)
+        logits: torch.Tensor = self.model(
+            input_ids=packed,
+            position_ids=layout.position[None],
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=keep,
+            layout=layout,
+            masks=MaskStore(),
+            rows=None if self.attention == "sdpa" else rows_of(layout),
+        ).logits[0]
+        # Ids past the tokenizer's are padding of the embedding matrix and never to be sampled.
+        return logits[:, : self.vocab_size]

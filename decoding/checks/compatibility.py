@@ -1,0 +1,196 @@
+"""Whether the engine decodes a model as the model itself does, found out by trying, before anyone relies on it.
+
+The engine packs rows of different lengths into one forward and rolls back by not committing. That holds for a model
+whose only state is the keys and values of its cache, and whose attention sees what ours sees. No flag of transformers
+says so: a state kept in a module, a mask in chunks, a convolution over packed tokens all give fluent, wrong text. So
+each model first decodes two short rows and is compared with itself alone, with its sliding windows narrowed so that
+short rows go past them. What fails with our attention may still run row by row with its own; what fails there too is
+refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import cycle, islice
+from typing import Any
+
+import torch
+import transformers
+
+from decoding.attention.backends import NAMES, OWN, pick_attention
+from decoding.attention.row_by_row import RowByRowRunner
+from decoding.attention.runner import ModelRunner
+from decoding.models.errors import IncompatibleModelError
+from decoding.models.loading import LoadedModel, quiet
+from decoding.state.request_state import encode
+
+_log = logging.getLogger(__name__)
+# Rounding stays far below (bfloat16: 4 % seen), a token that sees what it should not lies far above.
+TOLERANCE = {torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1.5e-1}
+_TEXT = "def add(a, b):\n    return a + b\n\n\nfor line in open('names.txt'):\n    print(line.strip(), len(line))\n"
+_LENGTHS = (11, 29)
+_WINDOW = 5
+_JUNK = 3
+# What layers may do with what they have seen: keep keys and values of all of it, or of a window or chunk of it.
+_LAYERS = {"full_attention", "sliding_attention", "chunked_attention", "moe", "dense", "sparse"}
+
+
+def fit(loaded: LoadedModel, attention: str, on_progress: Callable[[str], None] | None = None) -> None:
+    """Give the model the best attention with which it decodes as it does alone: ours if possible, else its own.
+
+    `attention` is that of `EngineConfig`; `auto` tries the device's best, then PyTorch's, then the model's own, row by
+    row, and tells `on_progress`, or else the log, in one line. Raises IncompatibleModelError with the reasons where
+    none agrees with the model.
+    """
+    model, own = loaded.model, loaded.model.config._attn_implementation
+    _require_keys_and_values(loaded)
+    texts = _texts(loaded)
+    reasons: list[str] = []
+    with _narrow_windows(model):
+        alone = [_alone(loaded, text) for text in texts]
+        if not all(logits.isfinite().all() for logits in alone):
+            return  # The engine stops such a model at its first round, with an error of its own.
+        if _distance(_alone(loaded, texts[1][:-_JUNK]), alone[1][:-_JUNK]) > TOLERANCE[loaded.dtype]:
+            raise IncompatibleModelError(
+                f"{loaded.name} cannot be used: the tokens of {type(model).__name__} see those behind them, so it is an"
+                " encoder (is is_decoder false in its config.json?): choose a causal language model."
+            )
+        for name in _candidates(loaded, attention):
+            with quiet():
+                model.set_attn_implementation(own if name == OWN else NAMES[name])
+            runner = (RowByRowRunner if name == OWN else ModelRunner)(model, loaded.vocab_size, len(texts))
+            reason = _difference(runner, texts, alone, TOLERANCE[loaded.dtype])
+            if reason is None:
+                break
+            reasons.append(f"with attention {name!r} {reason}")
+        else:
+            raise IncompatibleModelError(_refusal(loaded, attention, reasons))
+    if name == OWN or reasons:
+        why = f" ({'; '.join(reasons)})" if reasons else " (its attention cannot be exchanged)"
+        how = "one row after the other, more slowly" if name == OWN else f"with attention {name!r}"
+        (on_progress or _log.warning)(f"{loaded.name}: runs {how}{why}")
+
+
+def _refusal(loaded: LoadedModel, attention: str, reasons: list[str]) -> str:
+    remedy = "choose another architecture, such as Llama, Qwen, Mistral or Gemma."
+    if attention != "auto":
+        remedy = f"use attention auto instead of {attention!r}, or {remedy}"
+        reasons = reasons or [f"its attention cannot be exchanged for {attention!r}"]
+    kind = type(loaded.model).__name__
+    return (
+        f"{loaded.name} cannot be used: {kind} does not decode here as it does alone ({'; '.join(reasons)}): {remedy}"
+    )
+
+
+def _require_keys_and_values(loaded: LoadedModel) -> None:
+    """Raise IncompatibleModelError for a model whose configuration says that it remembers in another way."""
+    layers = set(getattr(loaded.model.config.get_text_config(), "layer_types", None) or ()) - _LAYERS
+    if getattr(loaded.model, "_is_stateful", False) or layers:
+        what = f" in layers of type {', '.join(sorted(layers))}" if layers else ""
+        raise IncompatibleModelError(
+            f"{loaded.name} cannot be used: {type(loaded.model).__name__} keeps a state other than keys and values"
+            f"{what}, which cannot be rolled back to the tokens that stay: choose a model of attention alone, such as"
+            " Llama, Qwen, Mistral or Gemma."
+        )
+
+
+@contextmanager
+def _narrow_windows(model: Any) -> Iterator[None]:
+    """Make the sliding windows of a model so narrow that a short row goes past them."""
+    config = model.config.get_text_config()
+    window = getattr(config, "sliding_window", None)
+    holders = [config, *(module for module in model.modules() if getattr(module, "sliding_window", None) == window)]
+    if window:
+        for holder in holders:
+            holder.sliding_window = _WINDOW
+    try:
+        yield
+    finally:
+        if window:
+            for holder in holders:
+                holder.sliding_window = window
+
+
+def _candidates(loaded: LoadedModel, attention: str) -> Iterator[str]:
+    exchangeable = loaded.model._supports_attention_backend
+    best = pick_attention(attention, loaded.device)
+    if exchangeable:
+        yield best
+    if attention == "auto":
+        if exchangeable and best != "sdpa":
+            yield "sdpa"
+        yield OWN
+
+
+@torch.inference_mode()
+def _alone(loaded: LoadedModel, text: list[int]) -> torch.Tensor:
+    """Return logits [T, V] of a text by the model's own forward, without a cache."""
+    try:
+        return loaded.model(torch.tensor([text], device=loaded.device), use_cache=False).logits[0].float()  # type: ignore[no-any-return]
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # each architecture fails in its own way
+        raise IncompatibleModelError(
+            f"{loaded.name} cannot be used: {type(loaded.model).__name__} does not run by itself with transformers"
+            f" {transformers.__version__} ({_first_line(error)}): check its config.json, or choose another model."
+        ) from error
+
+
+def _texts(loaded: LoadedModel) -> list[list[int]]:
+    """Return two rows of tokens, of different lengths."""
+    tokens = cycle([token for token in encode(loaded, _TEXT) if token < loaded.vocab_size])
+    return [list(islice(tokens, min(length, loaded.context_length - _JUNK))) for length in _LENGTHS]
+
+
+def _difference(runner: ModelRunner, texts: list[list[int]], alone: list[torch.Tensor], tolerance: float) -> str | None:
+    """Return in words how decoding of `texts` departs from `alone`, logits [T, V] per text; None if it agrees."""
+    try:
+        decoded = _decode(runner, texts)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # each architecture fails in its own way
+        return f"it fails ({_first_line(error)})"
+    for got, own in zip(decoded, alone, strict=True):
+        off = _distance(got, own[-len(got) :, : got.shape[1]])
+        if not off <= tolerance:
+            return f"its logits are off by {off:.1%}"
+    return None
+
+
+def _distance(got: torch.Tensor, want: torch.Tensor) -> float:
+    """Return how far logits [T, V] lie from `want`, relative to how far these are from their mean; the median of T.
+
+    The median, as rounding may send single tokens to another expert of a mixture.
+    """
+    spread = (want - want.mean(dim=1, keepdim=True)).norm(dim=1).clamp(min=1e-6)
+    return float(((got.float() - want).norm(dim=1) / spread).median())
+
+
+@torch.inference_mode()
+def _decode(runner: ModelRunner, texts: list[list[int]]) -> list[torch.Tensor]:
+    """Return logits [T, V] of the last tokens of each text, decoded as in rounds: ragged, with a rejected draft."""
+    new = [min(len(text) - 1, n) for text, n in zip(texts, (6, 8), strict=True)]
+    for row, (text, n) in enumerate(zip(texts, new, strict=True)):
+        runner.cache.reserve(len(text) + _JUNK)
+        runner.cache.start(row)
+        runner.forward([text[: len(text) - n]], last_only=True, first=row)
+        runner.cache.commit([len(text) - n], first=row)
+    kept = [2, 1]
+    first = [text[len(text) - n :][:k] for text, n, k in zip(texts, new, kept, strict=True)]
+    draft = [[*first[0], *texts[0][:_JUNK]], first[1]]
+    before = _split(runner.forward(draft), draft)
+    runner.cache.commit(kept)
+    rest = [text[len(text) - n + k :] for text, n, k in zip(texts, new, kept, strict=True)]
+    after = _split(runner.forward(rest), rest)
+    return [torch.cat([b[:k], a]) for b, k, a in zip(before, kept, after, strict=True)]
+
+
+def _split(logits: torch.Tensor, tokens: list[list[int]]) -> list[torch.Tensor]:
+    return list(torch.split(logits, [len(row) for row in tokens]))
+
+
+def _first_line(error: Exception) -> str:
+    said: Any = str(error).strip() or type(error).__name__
+    return str(said.splitlines()[0])

@@ -1,0 +1,127 @@
+"""What an engine relies on, tried on this device before the first request: kernels, and rounds in graphs.
+
+Nobody can test every card, driver and compiler. What differs from its reference, or fails, is switched off, named in
+one warning and in every figure's provenance; decoding goes on without it, more slowly.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import torch
+
+from decoding.attention.backends import NAMES, chosen
+from decoding.attention.graphs import DraftGraphs
+from decoding.attention.runner import ModelRunner
+from decoding.config import MAX_DRAFT_LENGTH
+from decoding.models.loading import LoadedModel
+from decoding.request import Completion, Request, RequestError, SamplingParams
+from decoding.state.request_state import encode
+from kernels import check
+
+Decode = Callable[[Sequence[Request]], Iterator[tuple[int, Completion | RequestError]]]
+
+_log = logging.getLogger(__name__)
+# Nats by which log-probabilities of the same text may differ between two ways to compute them.
+_TOLERANCE = {torch.float32: 0.02}
+_TOLERANCE_HALF = 0.5
+_GREEDY = SamplingParams(temperature=0.0)
+# Texts of unequal length; more tokens than a verify brings are scored by PyTorch's attention.
+_PROBES = (
+    "def add(a, b):\n    return",
+    "import os\n\n\ndef read(path):\n    with open(path) as file:\n        return",
+    "x =",
+)
+_N_TOKENS = MAX_DRAFT_LENGTH + 8
+_N_DRAFTED = 4
+
+
+def check_kernels(models: Sequence[LoadedModel]) -> dict[str, str]:
+    """Return why kernels that the models rely on must not be used, by name; replace a wrong attention by PyTorch's."""
+    found: dict[str, str] = {}
+    for loaded in models:
+        attention = chosen(loaded.model)
+        if attention in check.ATTENTIONS:
+            found |= check.failures(heads_of(loaded), attention, loaded.device)
+    if any(name in check.ATTENTIONS for name in found):
+        for loaded in models:
+            # A model that keeps its own attention stays as it is: it may be wrong with any other.
+            if chosen(loaded.model) in check.ATTENTIONS:
+                loaded.model.set_attn_implementation(NAMES["sdpa"])
+    return found
+
+
+def heads_of(loaded: LoadedModel) -> check.Heads:
+    """Return the shapes of a model's attention."""
+    config = loaded.model.config.get_text_config()
+    n_heads = config.num_attention_heads
+    n_kv = getattr(config, "num_key_value_heads", None) or n_heads
+    dim = getattr(config, "head_dim", None) or config.hidden_size // n_heads
+    return check.Heads(n_kv, n_heads // n_kv, dim, loaded.dtype)
+
+
+def doubt_about_rounds(target: LoadedModel, runner: ModelRunner, decode: Decode) -> str | None:
+    """Return what is wrong with greedy texts of rounds in graphs, judged by forwards of `runner` without, if anything.
+
+    `decode` is the engine's `generate_many`.
+    """
+    probes = [Request(text, sampling=_GREEDY, max_new_tokens=_N_TOKENS) for text in _PROBES]
+    try:
+        for position, outcome in decode(probes):
+            if isinstance(outcome, Completion) and (tokens := outcome.samples[0].token_ids):
+                noted = torch.tensor(outcome.samples[0].logprobs, device=runner.device)
+                if doubt := _doubt(runner, encode(target, _PROBES[position]), tokens, noted):
+                    return doubt
+    except Exception as error:  # a device fails in its own ways
+        return _first_line(error)
+    return None
+
+
+@torch.inference_mode()
+def doubt_about_drafts(target: LoadedModel, runner: ModelRunner, graphs: DraftGraphs) -> str | None:
+    """Return what is wrong with greedy drafts from graphs, judged by forwards of `runner` without, if anything is."""
+    prompts = [encode(target, text) for text in _PROBES]
+    lens = graphs.runner.cache.lens
+    try:
+        lens.clear()
+        for slot, prompt in enumerate(prompts):
+            for _ in graphs.runner.start(slot, prompt[:-1], len(prompt) + MAX_DRAFT_LENGTH):
+                pass
+        drawn = graphs.draft([prompt[-1:] for prompt in prompts], [0] * len(prompts), _N_DRAFTED, _GREEDY)
+        for prompt, tokens in zip(prompts, drawn[0].tolist() if drawn else [], strict=False):
+            if doubt := _doubt(runner, prompt, tokens):
+                return doubt
+    except Exception as error:  # a device fails in its own ways
+        return _first_line(error)
+    finally:
+        lens.clear()
+    return None
+
+
+def warn(disabled: Mapping[str, str], device: str) -> None:
+    """Log one line that names what was switched off, if anything was."""
+    if disabled:
+        what = "; ".join(f"{name} ({why})" for name, why in sorted(disabled.items()))
+        _log.warning("switched off on %s, where it does not work as it should: %s", device, what)
+
+
+@torch.inference_mode()
+def _doubt(
+    runner: ModelRunner, prompt: Sequence[int], tokens: Sequence[int], noted: torch.Tensor | None = None
+) -> str | None:
+    """Return how far greedy `tokens` are from a forward's likeliest, and their `noted` log-probabilities from its."""
+    for _ in runner.start(0, prompt[:-1], len(prompt) + len(tokens)):
+        pass
+    logp = runner.forward([[prompt[-1], *tokens[:-1]]]).float().log_softmax(dim=1)
+    own = logp.gather(1, torch.tensor(tokens, device=logp.device)[:, None])[:, 0]
+    off = (logp.amax(dim=1) - own).max()
+    if noted is not None:
+        off = torch.maximum(off, (own - noted).abs().max())
+    if bool(off <= _TOLERANCE.get(runner.model.dtype, _TOLERANCE_HALF)):  # written so that NaN fails
+        return None
+    return f"log-probabilities are off by {off:.2g} nats"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,1 @@
+"""One round of batched speculative decoding: draft, verify, accept, commit."""

@@ -1,0 +1,138 @@
+"""Turning a GGUF file into a folder in transformers format, once, in a process of its own.
+
+The process keeps torch out of the caller (which may be a web server's), its memory is all given back at the end, and an
+interrupted conversion leaves nothing running. The weights are stored in bfloat16: that is what Bassline means by "the
+model" from then on. Rounding a dequantized value to bfloat16 moves it by at most 1/256 of itself, far below the
+quantization step it already has, and float32 computation starts from exactly the same numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from decoding.models.errors import ConversionError
+from decoding.models.progress import OnProgress, Progress
+
+# Families whose tokenizer splits off every digit before merging, by the GGUF's `tokenizer.ggml.pre`. The reader of
+# transformers passes over that key and would split the spaces before a number differently.
+SINGLE_DIGITS = {"smollm", "starcoder", "refact", "command-r"}
+# Families whose tokenizer normalizes to NFC, which a GGUF file does not say.
+NFC = {"qwen2"}
+
+
+def to_safetensors(gguf: Path, folder: Path, name: str, on_progress: OnProgress | None) -> dict[str, str]:
+    """Convert `gguf` into `folder`; returns the versions of the libraries that did it. Raises `ConversionError`."""
+    folder.mkdir(parents=True)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "decoding.models.conversion", str(gguf), str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""},
+    )
+    started = time.monotonic()
+    try:
+        while True:
+            if on_progress:
+                taken = time.monotonic() - started
+                on_progress(Progress("convert", f"{name}: dequantizing, done once ({taken:.0f} s so far)"))
+            try:
+                out, err = process.communicate(timeout=2)
+                break
+            except subprocess.TimeoutExpired:
+                continue
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    if process.returncode < 0:
+        raise ConversionError(
+            f"{name}: the conversion was ended by signal {-process.returncode}, most likely for want of memory:"
+            f" it needs about {5 * gguf.stat().st_size / 1e9 + 1:.0f} GB free."
+        )
+    if process.returncode:
+        reason = (err.strip().splitlines() or ["no reason given"])[-1]
+        raise ConversionError(f"{name}: {gguf.name} cannot be converted ({reason}).")
+    versions: dict[str, str] = json.loads(out.splitlines()[-1])
+    return versions
+
+
+def main() -> None:
+    """`python -m decoding.models.conversion FILE.gguf FOLDER`: convert, print the versions as JSON."""
+    gguf, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    import torch  # noqa: PLC0415 (only this process needs it)
+    import transformers  # noqa: PLC0415
+
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        str(gguf.parent),
+        gguf_file=gguf.name,
+        dtype=torch.bfloat16,
+        attn_implementation="eager",
+        trust_remote_code=False,
+        **_dequantize(gguf.name),
+    )
+    model.hf_quantizer = None  # saving is refused while one is attached
+    for stale in ("quantization_config", "_model_name_or_path"):
+        vars(model.config).pop(stale, None)
+    model.save_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(
+        str(gguf.parent), gguf_file=gguf.name, trust_remote_code=False
+    )
+    _mend(tokenizer, gguf)
+    tokenizer.save_pretrained(folder)
+    versions = {
+        "transformers": transformers.__version__,
+        "torch": torch.__version__,
+        "gguf": metadata.version("gguf"),
+    }
+    sys.stdout.write(json.dumps(versions) + "\n")
+
+
+def _dequantize(filename: str) -> dict[str, Any]:
+    """The argument that asks for dense weights; older transformers know no other and have no such argument."""
+    import transformers  # noqa: PLC0415
+
+    if not hasattr(transformers, "GgufConfig"):
+        return {}
+    return {"quantization_config": transformers.GgufConfig(gguf_file=filename, dequantize=True)}
+
+
+def _mend(tokenizer: Any, gguf: Path) -> None:
+    """Give a tokenizer read from GGUF what the file says, or its family implies, and the reader left out."""
+    from gguf import GGUFReader, TokenType  # noqa: PLC0415
+    from tokenizers import AddedToken, decoders, normalizers, pre_tokenizers  # noqa: PLC0415
+
+    reader = GGUFReader(gguf)
+
+    def said(key: str) -> Any:
+        field = reader.get_field(f"tokenizer.ggml.{key}")
+        return field.contents() if field else None
+
+    for token_id, kind in enumerate(said("token_type") or []):
+        if kind in (TokenType.CONTROL, TokenType.USER_DEFINED) and token_id not in tokenizer.added_tokens_decoder:
+            special = kind == TokenType.CONTROL
+            token = AddedToken(tokenizer.convert_ids_to_tokens(token_id), normalized=False, special=special)
+            tokenizer.add_tokens([token], special_tokens=special)
+    for role, key in (("eos_token", "eos_token_id"), ("pad_token", "padding_token_id")):
+        token_id = said(key)
+        if token_id is not None:
+            setattr(tokenizer, role, tokenizer.convert_ids_to_tokens(token_id))
+    backend, family = tokenizer.backend_tokenizer, said("pre")
+    if said("model") == "gpt2":
+        backend.decoder = decoders.ByteLevel()
+    if family in SINGLE_DIGITS:
+        digits = pre_tokenizers.Digits(individual_digits=True)
+        backend.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    if family in NFC:
+        backend.normalizer = normalizers.NFC()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Which device and which number format a model runs in when the user leaves the choice."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+import torch
+
+from decoding.models.errors import ModelError
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def pick_device(device: str) -> torch.device:
+    """`auto` is the GPU where there is one. Raises `ModelError` for a device that is not there."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device not in ("cpu", "cuda"):
+        raise ModelError(f"device {device!r} is not known: give auto, cpu or cuda.")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ModelError("device cuda was asked for and PyTorch finds no GPU: give auto or cpu.")
+    return torch.device(device)
+
+
+def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
+    """`auto` is bfloat16 where the hardware multiplies in it; else float16 on a GPU and float32 on a CPU."""
+    if dtype in DTYPES:
+        return DTYPES[dtype]
+    if dtype != "auto":
+        raise ModelError(f"dtype {dtype!r} is not known: give auto, {', '.join(DTYPES)}.")
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
+    return torch.bfloat16 if cpu_multiplies_bfloat16() else torch.float32
+
+
+def cpu_multiplies_bfloat16() -> bool:
+    """Whether the CPU has instructions for products in bfloat16; without them it is slower than float32."""
+    if hasattr(torch.cpu, "get_capabilities"):
+        found = torch.cpu.get_capabilities()
+        return any(found.get(feature) for feature in ("avx512_bf16", "amx_bf16", "bf16"))
+    cpuinfo = Path("/proc/cpuinfo")
+    words = set(cpuinfo.read_text().split()) if cpuinfo.exists() else set()
+    return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})
+
+
+def device_name(device: torch.device) -> str:
+    """The hardware's own name, as a figure should carry it: GPU model, or CPU model and core count."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.processor() or platform.machine()}, {os.cpu_count()} cores"

@@ -1,0 +1,264 @@
+"""Loading a causal language model of transformers, ready for the engine, or saying why it cannot be used."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
+
+from decoding.models import fetch, registry
+from decoding.models.device import pick_device, pick_dtype
+from decoding.models.errors import EncoderDecoderError, ModelError, NotCausalError, TokenizerMismatchError
+from decoding.models.trusted_code import VARIABLE, check_code, is_trusted
+
+__all__ = ["LoadedModel", "ModelError", "check_same_tokenizer", "load"]
+
+# Tokens that end an answer in the families at hand. Instruct checkpoints name one of them as EOS and end with another.
+END_TOKENS = (
+    "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<end_of_turn>", "<｜end▁of▁sentence｜>",
+)  # fmt: skip
+# (prefix, suffix, middle) markers of infilling: Qwen and CodeGemma, StarCoder, DeepSeek Coder.
+FIM_TOKENS = (
+    ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
+    ("<fim_prefix>", "<fim_suffix>", "<fim_middle>"),
+    ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
+)
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model in evaluation mode on its device, its tokenizer, and what figures and the engine need to know of it.
+
+    `sha256` is the identity of the weights (see `manifest.ModelInfo`). `n_parameters` counts stored parameters, tied
+    ones once; `n_weight_bytes` is what they take in `dtype`. `context_length` is in tokens. Ids from 0 to
+    `vocab_size - 1` are those that both the tokenizer and the output layer know; padding rows beyond are no tokens.
+    A sample ends at any of `eos_token_ids`. `fim_tokens` are prefix, suffix and middle marker, None if unknown.
+    """
+
+    model: Any
+    tokenizer: Any
+    ref: str
+    name: str
+    sha256: str
+    source: str
+    folder: Path
+    dtype: torch.dtype
+    device: torch.device
+    n_parameters: int
+    n_weight_bytes: int
+    context_length: int
+    vocab_size: int
+    eos_token_ids: tuple[int, ...]
+    fim_tokens: tuple[str, str, str] | None
+    has_chat_template: bool
+
+
+def load(
+    ref: str,
+    dtype: str = "auto",
+    device: str = "auto",
+    on_progress: Callable[[str], None] | None = None,
+    attention: str | None = None,
+) -> LoadedModel:
+    """The model `ref`, fetched first if need be, in memory on `device`.
+
+    `dtype` auto is bfloat16 where the device computes in it, else float32 (float16 on older GPUs). `attention` names a
+    function of transformers' `AttentionInterface`; None is the model's own choice. Code from a repository is not
+    run unless the operator named its commit (`trusted_code.py`). Raises `ModelError`.
+    """
+    trusted = is_trusted(registry.resolve(ref))
+    info = fetch.ensure_info(ref, on_progress=(lambda news: on_progress(str(news))) if on_progress else None)
+    if trusted:
+        check_code(info)
+    name, folder = info.name, info.folder
+    config = _causal_config(folder, name, trusted)
+    on, kind = pick_device(device), pick_dtype(dtype, pick_device(device))
+    if on_progress:
+        on_progress(f"{name}: loading into memory ({on}, {str(kind).removeprefix('torch.')})")
+    tokenizer = _tokenizer(folder, name, trusted)
+    model = _weights(folder, name, config, kind, on, attention, trusted)
+    parameters = list(model.parameters())
+    text_config = config.get_text_config()
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        ref=ref,
+        name=name,
+        sha256=info.sha256,
+        source=info.source,
+        folder=folder,
+        dtype=kind,
+        device=on,
+        n_parameters=sum(parameter.numel() for parameter in parameters),
+        n_weight_bytes=sum(parameter.numel() * parameter.element_size() for parameter in parameters),
+        context_length=_context_length(text_config, tokenizer),
+        vocab_size=min(text_config.vocab_size, len(tokenizer)),
+        eos_token_ids=_eos_token_ids(model, tokenizer),
+        fim_tokens=_fim_tokens(tokenizer),
+        has_chat_template=bool(tokenizer.chat_template),
+    )
+
+
+def check_same_tokenizer(target: LoadedModel, draft: LoadedModel) -> None:
+    """Raise `TokenizerMismatchError` unless every id that both models know is the same token in both.
+
+    One vocabulary may be longer than the other: models of one family are padded to different sizes. A draft model must
+    know every real token of the target, as it has to read what the target wrote.
+    """
+    ours, theirs = _tokens_by_id(target.tokenizer), _tokens_by_id(draft.tokenizer)
+    advice = "choose a draft model of the target's family, or the ngram or sibling drafter."
+    for token_id in range(min(target.vocab_size, draft.vocab_size)):
+        if ours.get(token_id) != theirs.get(token_id):
+            raise TokenizerMismatchError(
+                f"{target.name} and {draft.name} have different tokenizers (id {token_id} is {ours.get(token_id)!r} in"
+                f" the target and {theirs.get(token_id)!r} in the draft): {advice}"
+            )
+    beyond = [token for token_id, token in ours.items() if token_id >= draft.model.config.get_text_config().vocab_size]
+    real = [token for token in beyond if not token.startswith("[PAD")]
+    if real:
+        raise TokenizerMismatchError(
+            f"{draft.name} does not know {len(real)} tokens of {target.name}, such as {real[0]!r}: {advice}"
+        )
+
+
+def _causal_config(folder: Path, name: str, trusted: bool) -> Any:
+    """The configuration, if it is one of a causal language model."""
+    raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if trusted and "--" in json.dumps(raw.get("auto_map", {})):
+        raise ModelError(f"{name} takes code from another repository, whose commit nobody named: it is not loaded.")
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=trusted, local_files_only=True)
+    except (ValueError, KeyError, OSError) as error:
+        kind = raw.get("model_type", "unknown")
+        if "auto_map" in raw:
+            why = f"it needs code from its repository, which runs only if {VARIABLE} names its commit"
+        else:
+            why = f"transformers {transformers.__version__} does not know its type"
+        raise NotCausalError(
+            f"{name} is a {kind!r} model that cannot be loaded ({why}): choose an architecture transformers ships."
+        ) from error
+    if config.is_encoder_decoder:
+        raise EncoderDecoderError(
+            f"{name} is an encoder-decoder model ({config.model_type}): choose a decoder-only causal language model."
+        )
+    model_class = _model_class(config, folder, trusted)
+    architectures = raw.get("architectures") or []
+    if model_class is None or (architectures and model_class.__name__ not in architectures):
+        raise NotCausalError(
+            f"{name} is not a causal language model (it is {', '.join(architectures) or config.model_type}):"
+            " choose one whose config.json names a ...ForCausalLM or ...LMHeadModel architecture."
+        )
+    return config
+
+
+def _model_class(config: Any, folder: Path, trusted: bool) -> Any:
+    """The class that computes the model, None if it is not one of causal language."""
+    own = getattr(config, "auto_map", None) or {}
+    if trusted and "AutoModelForCausalLM" in own:
+        return get_class_from_dynamic_module(own["AutoModelForCausalLM"], str(folder), local_files_only=True)
+    return MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
+
+
+def _tokenizer(folder: Path, name: str, trusted: bool) -> Any:
+    advice = f"put its tokenizer files into {folder}."
+    if not any((folder / file).exists() for file in TOKENIZER_FILES):  # transformers would make up an empty one
+        raise ModelError(f"{name} has no tokenizer: {advice}")
+    try:
+        return transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=trusted, local_files_only=True)
+    except Exception as error:  # each tokenizer class fails in its own way
+        raise ModelError(f"{name} has a tokenizer that cannot be loaded ({_first_line(error)}): {advice}") from error
+
+
+def _weights(
+    folder: Path, name: str, config: Any, dtype: torch.dtype, device: torch.device, attention: str | None, trusted: bool
+) -> Any:
+    """The model with every weight from the file, mapped into memory rather than read twice."""
+    with quiet():
+        try:
+            model, loading = transformers.AutoModelForCausalLM.from_pretrained(
+                folder,
+                config=config,
+                dtype=dtype,
+                device_map={"": device} if device.type != "cpu" else None,
+                attn_implementation=attention,
+                trust_remote_code=trusted,
+                local_files_only=True,
+                use_safetensors=True,
+                output_loading_info=True,
+            )
+        except (OSError, ValueError, RuntimeError, ImportError) as error:
+            raise ModelError(f"{name} cannot be loaded ({_first_line(error)}).") from error
+    missing = sorted(loading["missing_keys"]) + sorted(str(key) for key in loading["mismatched_keys"])
+    if missing:
+        raise ModelError(
+            f"{name}: {len(missing)} weights are missing from {folder}, such as {missing[0]}: fetch the model again."
+        )
+    return model.eval().requires_grad_(False)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers' progress bars and advice off the terminal."""
+    logging = transformers.utils.logging
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _context_length(config: Any, tokenizer: Any) -> int:
+    """Return the tokens that the model looks at in one way.
+
+    Behind the first chunk of a chunked attention (Llama 4), and behind the original length where the rotary embedding
+    then stretches for the whole batch (Phi-3's longrope, dynamic NTK), a row would no longer be decoded as if alone.
+    """
+    lengths = [getattr(config, "max_position_embeddings", None) or tokenizer.model_max_length]
+    lengths.append(getattr(config, "attention_chunk_size", None))
+    rope = getattr(config, "rope_parameters", None) or {}
+    for settings in (rope, *rope.values()):
+        if isinstance(settings, dict) and settings.get("rope_type") in ("longrope", "dynamic"):
+            lengths.append(settings.get("original_max_position_embeddings"))
+    return int(min(length for length in lengths if length))
+
+
+def _eos_token_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
+    ids: set[int] = set()
+    for said in (
+        model.generation_config.eos_token_id,
+        model.config.get_text_config().eos_token_id,
+        tokenizer.eos_token_id,
+    ):
+        ids.update([said] if isinstance(said, int) else said or [])
+    added = tokenizer.get_added_vocab()
+    ids.update(added[token] for token in END_TOKENS if token in added)
+    return tuple(sorted(ids))
+
+
+def _fim_tokens(tokenizer: Any) -> tuple[str, str, str] | None:
+    added = tokenizer.get_added_vocab()
+    return next((triple for triple in FIM_TOKENS if all(token in added for token in triple)), None)
+
+
+def _tokens_by_id(tokenizer: Any) -> dict[int, str]:
+    return {token_id: token for token, token_id in tokenizer.get_vocab().items()}
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".:")

@@ -1,0 +1,143 @@
+"""`bassline.json`: what is known of a ready model and how its files are told from altered ones. No torch here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from decoding.models.errors import ModelError
+from decoding.models.progress import Meter, OnProgress, folder_bytes
+from decoding.models.sources import sha256_of
+
+FILENAME = "bassline.json"
+FORMAT = 1
+_DTYPES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64"}
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """A file as it was when it was recorded."""
+
+    bytes: int
+    modified_ns: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A ready model. `folder` holds the files; `sha256` is the identity that figures carry.
+
+    The identity is the GGUF file's sha256 where the weights were converted from one, else the sha256 of the
+    safetensors (of the list of their hashes where there are several). `dtype` is the one the weights are stored in.
+    """
+
+    ref: str
+    name: str
+    folder: Path
+    sha256: str
+    source: str
+    licence: str | None
+    dtype: str
+    n_parameters: int
+    files: dict[str, FileRecord]
+    versions: dict[str, str]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all files on disk."""
+        return sum(record.bytes for record in self.files.values())
+
+    def is_intact(self, *, times: bool) -> bool:
+        """Whether the files still have their recorded sizes and, if `times`, times of change (no hashing)."""
+        for name, record in self.files.items():
+            try:
+                stat = (self.folder / name).stat()
+            except OSError:
+                return False
+            if stat.st_size != record.bytes or (times and stat.st_mtime_ns != record.modified_ns):
+                return False
+        return True
+
+
+def read(record_folder: Path) -> ModelInfo | None:
+    """The record in `record_folder`, None if there is none in today's format."""
+    try:
+        data = json.loads((record_folder / FILENAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if data.pop("format", None) != FORMAT:
+        return None
+    folder = data.pop("folder", None)
+    files = {name: FileRecord(**record) for name, record in data.pop("files").items()}
+    return ModelInfo(folder=Path(folder) if folder else record_folder, files=files, **data)
+
+
+def write(info: ModelInfo, record_folder: Path) -> None:
+    """Write the record; the folder is named in it only where it is another one than the record's."""
+    data = {"format": FORMAT, **asdict(info)}
+    if info.folder == record_folder:
+        del data["folder"]
+    else:
+        data["folder"] = str(info.folder)
+    (record_folder / FILENAME).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def record_files(folder: Path, name: str, on_progress: OnProgress | None) -> dict[str, FileRecord]:
+    """Every file directly in `folder` that a model is made of, hashed."""
+    paths = sorted(
+        path
+        for path in folder.iterdir()
+        if path.is_file()
+        and path.suffix in {".safetensors", ".json", ".txt", ".model", ".jinja", ".py"}
+        and path.name != FILENAME
+    )
+    meter = Meter("check", f"{name}: hashing the files", folder_bytes(folder), on_progress)
+    records = {}
+    for path in paths:
+        stat = path.stat()
+        records[path.name] = FileRecord(stat.st_size, stat.st_mtime_ns, sha256_of(path, meter))
+    return records
+
+
+def is_same(path: Path, record: FileRecord) -> bool:
+    """Whether the file's content is what was recorded."""
+    return path.is_file() and path.stat().st_size == record.bytes and sha256_of(path) == record.sha256
+
+
+def weights_sha256(files: dict[str, FileRecord]) -> str:
+    """The identity of a model that came as safetensors."""
+    weights = {name: record.sha256 for name, record in sorted(files.items()) if name.endswith(".safetensors")}
+    if len(weights) == 1:
+        return next(iter(weights.values()))
+    return hashlib.sha256("".join(f"{sha256}  {name}\n" for name, sha256 in weights.items()).encode()).hexdigest()
+
+
+def weigh(folder: Path, name: str) -> tuple[int, str]:
+    """(number of parameters, stored dtype) from the safetensors headers; raises `ModelError` if there are none."""
+    count: Counter[str] = Counter()
+    for path in folder.glob("*.safetensors"):
+        for tensor in _header(path, name).values():
+            count[tensor["dtype"]] += math.prod(tensor["shape"])
+    if not count:
+        raise ModelError(
+            f"{name} has no safetensors weights: convert it with `save_pretrained`, pickled weights are never loaded."
+        )
+    dtype = count.most_common(1)[0][0]
+    return count.total(), _DTYPES.get(dtype, dtype.lower())
+
+
+def _header(path: Path, name: str) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            header: dict[str, Any] = json.loads(file.read(length))
+    except (struct.error, ValueError, MemoryError) as error:
+        raise ModelError(f"{name}: {path.name} is not a safetensors file: fetch it again.") from error
+    header.pop("__metadata__", None)
+    return header

@@ -1,0 +1,87 @@
+"""A request that the engine has taken up: its tokens, its clock, its samples, and what its rounds came to."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from decoding.config import MAX_DRAFT_LENGTH
+from decoding.models.loading import LoadedModel
+from decoding.request import Completion, FinishReason, Request, RequestError, Round, Sample
+from decoding.state.clock import Clock
+from decoding.state.memory import peak_memory_bytes
+
+
+@dataclass(slots=True, eq=False)
+class ActiveRequest:
+    """One of the requests decoded together, by its `position` among them.
+
+    `prompt` are its token ids, `limit` the most tokens a sample may have; samples start in the order of `waiting`.
+    """
+
+    position: int
+    request: Request
+    prompt: list[int]
+    limit: int
+    clock: Clock
+    samples: list[Sample] = field(init=False)
+    waiting: deque[Sample] = field(init=False)
+    rounds: list[Round] = field(default_factory=list)
+    prefill_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.samples = [Sample(index=i, seed=self.request.seed) for i in range(self.request.n)]
+        self.waiting = deque(self.samples)
+
+    @classmethod
+    def take_up(cls, position: int, request: Request, model: LoadedModel) -> ActiveRequest:
+        """Start the request's clock and tokenize its prompt.
+
+        Raises RequestError when the prompt does not leave room for one token.
+        """
+        clock = Clock(request.budget_s)
+        prompt = encode(model, request.prompt)
+        room = model.context_length - len(prompt)
+        if room < 1:
+            raise RequestError(
+                f"prompt is {len(prompt)} tokens long and {model.name} can look at {model.context_length}: shorten it"
+            )
+        return cls(position, request, prompt, min(request.max_new_tokens, room), clock)
+
+    @property
+    def capacity(self) -> int:
+        """Cache slots that a row may come to need: prompt, output, and a draft beyond it that is rejected."""
+        return len(self.prompt) + self.limit + MAX_DRAFT_LENGTH + 1
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every sample has ended."""
+        return all(sample.finish_reason is not None for sample in self.samples)
+
+    def finish_waiting(self, reason: FinishReason) -> None:
+        """End the samples that were never started."""
+        for sample in self.waiting:
+            sample.finish_reason, sample.finished_s = reason, self.clock.elapsed
+        self.waiting.clear()
+
+    def completion(self, model: LoadedModel) -> Completion:
+        """Return the samples and how the time went."""
+        return Completion(
+            samples=self.samples,
+            n_prompt_tokens=len(self.prompt),
+            rounds=self.rounds,
+            prefill_s=self.prefill_s,
+            wall_s=self.clock.elapsed,
+            peak_memory_bytes=peak_memory_bytes(model.device),
+        )
+
+
+def encode(model: LoadedModel, text: str) -> list[int]:
+    """Return the token ids of a prompt. Raises RequestError if there are none."""
+    tokenizer = model.tokenizer
+    # A rendered chat already begins with the beginning-of-sequence token; a bare prompt may need it added.
+    begun = bool(tokenizer.bos_token) and text.startswith(tokenizer.bos_token)
+    ids: list[int] = tokenizer(text, add_special_tokens=not begun)["input_ids"]
+    if not ids:
+        raise RequestError("prompt has no tokens: give at least one character the model knows")
+    return ids

@@ -1,0 +1,104 @@
+"""One row of a batch: the samples that have written the same text so far, in one slot of the cache.
+
+n samples of a prompt begin as one row. They draw their tokens from the same distributions with noise of their own, so
+as long as they agree the model need not be run for each of them; when they part, the row forks, and each part goes on
+with a copy of the cache. At the low temperatures of an assistant samples agree for long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from decoding.acceptance.noise import row_key
+from decoding.request import FinishReason, Origin, Sample
+from decoding.state.request_state import ActiveRequest
+from decoding.state.text import TextStream
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """`tokens` are prompt and output of all its `samples`; the last one is not yet in the cache.
+
+    That pending token is the first input of the next round: after the prompt the prompt's last token, later the
+    correction or bonus token of the round before. So every round has the same shape, the first one included.
+    """
+
+    samples: list[Sample]
+    active: ActiveRequest
+    tokens: list[int]
+    stream: TextStream
+
+    @property
+    def n_new(self) -> int:
+        """Tokens generated so far."""
+        return len(self.tokens) - len(self.active.prompt)
+
+    @property
+    def n_left(self) -> int:
+        """Tokens it may still generate."""
+        return self.active.limit - self.n_new
+
+    @property
+    def keys(self) -> list[int]:
+        """The samples' random streams."""
+        return [row_key(self.active.request.seed, sample.index) for sample in self.samples]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether its samples have ended; they share a text, so they end together."""
+        return self.samples[0].finish_reason is not None
+
+    def fork(self, samples: Sequence[Sample]) -> Row:
+        """Part with some of the samples; return the row that they go on in, with the same text so far."""
+        leaving = {sample.index for sample in samples}
+        self.samples = [sample for sample in self.samples if sample.index not in leaving]
+        return Row(list(samples), self.active, list(self.tokens), self.stream.fork())
+
+    def extend(
+        self, tokens: Sequence[int], logprobs: Sequence[float], n_accepted: int, eos: Collection[int]
+    ) -> tuple[Origin, ...]:
+        """Take a round's tokens up to the first reason to end; return the origins of those taken.
+
+        Order of reasons within a block: end-of-sequence token or stop string, then the length limit.
+        """
+        now = self.active.clock.elapsed
+        taken = 0
+        ends = []
+        reason: FinishReason | None = None
+        for token in tokens:
+            if token in eos:
+                reason = "stop"
+                break
+            self.tokens.append(token)
+            taken += 1
+            stopped = self.stream.push(token)
+            ends.append(len(self.stream.text))
+            if stopped:
+                reason = "stop"
+                break
+            if self.n_left <= 0:
+                reason = "length"
+                break
+        origins: tuple[Origin, ...] = tuple("draft" if i < n_accepted else "target" for i in range(taken))
+        for sample in self.samples:
+            sample.token_ids += tokens[:taken]
+            sample.logprobs += logprobs[:taken]
+            sample.origins += origins
+            sample.ends += ends
+            sample.text = self.stream.text
+            if sample.first_token_s is None and taken:
+                sample.first_token_s = now
+        if reason is not None:
+            self.finish(reason)
+        return origins
+
+    def finish(self, reason: FinishReason) -> None:
+        """End the samples for `reason` now."""
+        now = self.active.clock.elapsed
+        self.stream.close()
+        for sample in self.samples:
+            sample.text = self.stream.text
+            sample.stop_string = self.stream.stop_string
+            sample.finish_reason = reason
+            sample.finished_s = now
