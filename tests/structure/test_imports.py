@@ -15,7 +15,7 @@ def run(code: str) -> str:
 def test_web_worker_module_and_command_line_import_no_torch():
     code = """
 import importlib, sys
-import app.cli, app.celery_app, app.runs.tasks, app.factory
+import app.cli, app.broker.celery_app, app.jobs.celery_tasks, app.factory
 for target in app.cli.COMMANDS.values():
     importlib.import_module(target.partition(":")[0])
 for domain in app.factory.DOMAINS:
