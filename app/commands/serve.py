@@ -157,8 +157,7 @@ def worker(names: str, name: str) -> None:
 
 
 @click.command()
-@click.option("--schedule", default="/tmp/bassline-beat", show_default=True, help="file for beat's own state")
-def beat(schedule: str) -> None:
+def beat() -> None:
     """The timer that looks for lost jobs, for the stack: run exactly one.
 
     \b
@@ -170,7 +169,8 @@ def beat(schedule: str) -> None:
     configure(ctx.settings)
     install(ctx)
     observability.own_output(ctx.settings)
-    celery_app.Beat(schedule=schedule, loglevel=ctx.settings.log_level.upper(), quiet=True).run()
+    # The scheduler that keeps no file: a SIGTERM while the default one writes its file ends beat with an error.
+    celery_app.Beat(scheduler_cls="celery.beat:Scheduler", loglevel=ctx.settings.log_level.upper(), quiet=True).run()
 
 
 def _say(text: str, _file: object = None) -> None:

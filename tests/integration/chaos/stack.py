@@ -63,7 +63,7 @@ class Stack:
             "gpu0": ("worker", "--queues", GPU, "--name", "gpu0"),
             "gpu1": ("worker", "--queues", GPU, "--name", "gpu1"),
             "exec": ("worker", "--queues", ",".join(queues.SANDBOX), "--name", "exec"),
-            "beat": ("beat", "--schedule", str(folder / "beat")),
+            "beat": ("beat",),
             "web": ("web", "--port", str(self.port), "--workers", "1", "--threads", "24"),
         }
         self.parts: dict[str, subprocess.Popen] = {}
