@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import Any
 
 import structlog
@@ -12,6 +13,7 @@ from pydantic_core import from_json
 from werkzeug.exceptions import HTTPException
 
 from app import hangup
+from app.complete import waiting
 from app.errors import BadInput, BasslineError, NotFound
 from app.events import sse
 from app.idempotency import service as idempotency
@@ -39,6 +41,7 @@ def completions() -> Response | dict[str, Any]:
         if not asked.stream:
             return service.answer(ctx, run_id, asked, left)
         answer = sse.stream(ctx, service.frames(ctx, run_id, asked, left))
+        answer.call_on_close(partial(waiting.abandon, ctx, run_id))
         slot.pop_all()  # the open stream keeps it
         return answer
 
