@@ -14,7 +14,7 @@ from app.datasets import repository, service
 from app.datasets.models import Dataset, Task
 from app.http.operations import operation
 from app.http.paging import PageQuery, cut
-from app.http.schemas import Given, Shown, Text
+from app.http.schemas import RequestModel, ResponseModel, Text
 from app.http.web import context, session
 from app.states import DatasetKind
 
@@ -23,7 +23,7 @@ bp = Blueprint("datasets_api", __name__, url_prefix="/api/v1")
 Upload = Annotated[InstanceOf[FileStorage], WithJsonSchema({"type": "string", "format": "binary"})]
 
 
-class DatasetDocument(Shown):
+class DatasetDocument(ResponseModel):
     """A named list of tasks, known by its content. The newest of several with the same name is meant by the name."""
 
     id: uuid.UUID
@@ -34,14 +34,14 @@ class DatasetDocument(Shown):
     created_at: dt.datetime
 
 
-class DatasetPage(Shown):
+class DatasetPage(ResponseModel):
     """Datasets, the latest stored first."""
 
     datasets: list[DatasetDocument]
     next: str | None
 
 
-class TaskDocument(Shown):
+class TaskDocument(ResponseModel):
     """One problem, in HumanEval's fields."""
 
     task_id: str
@@ -61,7 +61,7 @@ class DatasetWithTasks(DatasetDocument):
     next: str | None
 
 
-class ImportForm(Given):
+class ImportForm(RequestModel):
     """A file to import."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)

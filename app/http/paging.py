@@ -9,14 +9,14 @@ from typing import TypeVar
 from pydantic import Field
 
 from app.errors import BadInput
-from app.http.schemas import Given, Text
+from app.http.schemas import RequestModel, Text
 
 LARGEST_PAGE = 200
 LONGEST_NUMBER = 10  # digits; more would not fit into the databases' integers
 T = TypeVar("T")
 
 
-class PageQuery(Given):
+class PageQuery(RequestModel):
     """What every list takes."""
 
     limit: int = Field(50, ge=1, le=LARGEST_PAGE, description="rows of a page at most")

@@ -7,13 +7,13 @@ from pydantic import Field
 
 from app.http.operations import operation
 from app.http.paging import PageQuery, after
-from app.http.schemas import Shown
+from app.http.schemas import ResponseModel
 from app.language_models import service
 
 bp = Blueprint("models_api", __name__, url_prefix="/api/v1")
 
 
-class ModelDocument(Shown):
+class ModelDocument(ResponseModel):
     """A model that has a name of its own."""
 
     ref: str = Field(description="what a run names as target")
@@ -24,7 +24,7 @@ class ModelDocument(Shown):
     sha256: str
 
 
-class ModelPage(Shown):
+class ModelPage(ResponseModel):
     """Known models, smallest first."""
 
     models: list[ModelDocument]

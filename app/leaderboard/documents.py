@@ -7,12 +7,12 @@ import uuid
 
 from pydantic import Field
 
-from app.http.schemas import Shown
+from app.http.schemas import ResponseModel
 from app.leaderboard.service import Row
 from app.states import RunState
 
 
-class BoardRow(Shown):
+class BoardRow(ResponseModel):
     """A run on the leaderboard; `rank` is null for one that is not ranked, and `label` says why."""
 
     run: uuid.UUID
@@ -45,7 +45,7 @@ class BoardRow(Shown):
     created_at: dt.datetime
 
 
-class BoardPage(Shown):
+class BoardPage(ResponseModel):
     """The leaderboard, best first."""
 
     rows: list[BoardRow]

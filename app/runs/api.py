@@ -13,7 +13,7 @@ from app.errors import Conflict
 from app.http import idempotency
 from app.http.operations import EVENTS, operation
 from app.http.paging import LONGEST_NUMBER, PageQuery, bad_cursor, cut
-from app.http.schemas import Given, Text
+from app.http.schemas import RequestModel, Text
 from app.http.web import context, session
 from app.runs import event_stream, export_samples, import_samples, repository, service
 from app.runs.documents import (
@@ -55,7 +55,7 @@ class SampleQuery(PageQuery):
     verdict: Text | None = Field(None, description="only with this verdict")
 
 
-class ExportQuery(Given):
+class ExportQuery(RequestModel):
     """In whose form."""
 
     format: Format = Field("samples", description="ours, or that of another tool")

@@ -10,7 +10,7 @@ from pydantic import Field
 from app.db.types import utcnow
 from app.http.operations import operation
 from app.http.paging import PageQuery, after
-from app.http.schemas import Shown
+from app.http.schemas import ResponseModel
 from app.http.web import session
 from app.workers import service
 from app.workers.models import Worker
@@ -18,7 +18,7 @@ from app.workers.models import Worker
 bp = Blueprint("workers_api", __name__, url_prefix="/api/v1")
 
 
-class WorkerDocument(Shown):
+class WorkerDocument(ResponseModel):
     """A worker process as it last reported itself."""
 
     name: str
@@ -36,7 +36,7 @@ class WorkerDocument(Shown):
     stopped_at: dt.datetime | None = Field(description="when it ended because it was asked to")
 
 
-class WorkerPage(Shown):
+class WorkerPage(ResponseModel):
     """Workers heard of within a day, the latest first."""
 
     workers: list[WorkerDocument]
