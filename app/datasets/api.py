@@ -13,7 +13,7 @@ from werkzeug.datastructures import FileStorage
 from app.datasets import repository, service
 from app.datasets.models import Dataset, Task
 from app.http.operations import operation
-from app.http.paging import PageQuery, cut
+from app.http.paging import PageQuery, page_from_rows
 from app.http.schemas import RequestModel, ResponseModel, Text
 from app.http.web import context, session
 from app.states import DatasetKind
@@ -75,7 +75,7 @@ class ImportForm(RequestModel):
 def index(query: PageQuery) -> DatasetPage:
     """Stored datasets. A built-in one is stored on first use."""
     rows = repository.datasets_page(session(), limit=query.limit + 1, before=query.id())
-    page, following = cut(rows, query, lambda dataset: str(dataset.id))
+    page, following = page_from_rows(rows, query, lambda dataset: str(dataset.id))
     return DatasetPage(datasets=[DatasetDocument(**_fields(d)) for d in page], next=following)
 
 
@@ -94,7 +94,7 @@ def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
     """A dataset and its tasks."""
     dataset = repository.get_dataset(session(), dataset_id)
     rows = repository.tasks_page(session(), dataset_id, limit=query.limit + 1, after=query.number())
-    page, following = cut(rows, query, lambda task: str(task.position))
+    page, following = page_from_rows(rows, query, lambda task: str(task.position))
     return DatasetWithTasks(**_fields(dataset), tasks=[_task(task) for task in page], next=following)
 
 

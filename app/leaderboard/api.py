@@ -6,7 +6,7 @@ from flask import Blueprint
 from pydantic import Field
 
 from app.http.operations import operation
-from app.http.paging import PageQuery, after
+from app.http.paging import PageQuery, page_from_list
 from app.http.schemas import Text
 from app.http.web import session
 from app.leaderboard import service
@@ -28,5 +28,5 @@ class BoardQuery(PageQuery):
 def index(query: BoardQuery) -> BoardPage:
     """Runs by Pass@First within a budget."""
     board = service.rows(session(), query.budget, dataset=query.dataset, target=query.target)
-    page, following = after(board, query, lambda row: str(row.run.id))
+    page, following = page_from_list(board, query, lambda row: str(row.run.id))
     return BoardPage(rows=[board_row(row) for row in page], next=following)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from app.db.types import utcnow
 from app.http.operations import operation
-from app.http.paging import PageQuery, after
+from app.http.paging import PageQuery, page_from_list
 from app.http.schemas import ResponseModel
 from app.http.web import session
 from app.workers import service
@@ -47,7 +47,7 @@ class WorkerPage(ResponseModel):
 @operation({200: WorkerPage})
 def index(query: PageQuery) -> WorkerPage:
     """The processes that decode and judge, as they last reported themselves."""
-    page, following = after(service.list_workers(session()), query, lambda worker: worker.name)
+    page, following = page_from_list(service.list_workers(session()), query, lambda worker: worker.name)
     return WorkerPage(workers=[_document(worker) for worker in page], next=following)
 
 
