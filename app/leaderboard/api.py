@@ -7,7 +7,7 @@ from pydantic import Field
 
 from app.http.operations import operation
 from app.http.paging import PageQuery, page_from_list
-from app.http.schemas import Text
+from app.http.schemas import ResponseModel, Text
 from app.http.web import session
 from app.leaderboard import service
 from app.leaderboard.documents import BoardPage, board_row
@@ -25,7 +25,7 @@ class BoardQuery(PageQuery):
 
 @bp.get("/leaderboard")
 @operation({200: BoardPage})
-def index(query: BoardQuery) -> BoardPage:
+def index(query: BoardQuery) -> ResponseModel:
     """Runs by Pass@First within a budget."""
     board = service.rows(session(), query.budget, dataset=query.dataset, target=query.target)
     page, following = page_from_list(board, query, lambda row: str(row.run.id))

@@ -9,6 +9,7 @@ from flask import Blueprint, Response, render_template, request
 from app.errors import BadInput
 from app.http.web import session
 from app.leaderboard import board, service
+from app.leaderboard.columns import COLUMNS
 from app.leaderboard.export import as_csv
 from app.leaderboard.service import Row
 from app.runs.repository import list_runs
@@ -37,7 +38,7 @@ def index() -> str:
     view = "scatter" if request.args.get("view") == "scatter" else "curves"
     rows = service.ranked(everything, budget, dataset=dataset or None, target=target or None)
     whole = request.args.get("rows") == "all"
-    shown = board.columns(request.args.getlist("columns"))
+    shown = board.selected(request.args.getlist("columns"))
     return render_template(
         "leaderboard/index.html",
         groups=board.groups(rows, budget, sort, view, whole=whole),
@@ -45,14 +46,15 @@ def index() -> str:
         grid=_grid(rows),
         ceiling=ceiling,
         sort=sort,
-        sorts=board.SORTS,
+        sort_label=board.SORTS[sort].label,
         view=view,
         whole=whole,
-        columns=board.COLUMNS,
+        columns=COLUMNS,
+        optional=board.OPTIONAL,
         shown=shown,
-        # In the order of the board, so that an address is the same however its boxes were ticked.
-        chosen=None if shown == board.SHOWN_AT_FIRST else ["", *(key for key in board.COLUMNS if key in shown)],
-        usual=board.SHOWN_AT_FIRST,
+        # In the order of the columns, so that the same selection always has the same address.
+        selection=None if shown == board.SHOWN_BY_DEFAULT else ["", *(key for key in board.OPTIONAL if key in shown)],
+        default=board.SHOWN_BY_DEFAULT,
         dataset=dataset,
         target=target,
         datasets=sorted({run.dataset for run in everything}),
