@@ -6,10 +6,10 @@ import click
 from rich.table import Table
 
 from app.commands import common
-from app.leaderboard import service
 from app.leaderboard.columns import COLUMNS, Column
 from app.leaderboard.documents import board_row
-from app.leaderboard.service import Row
+from app.leaderboard.entries import Entries
+from app.leaderboard.service import Row, ranked
 from app.runs.render import plain
 
 
@@ -27,7 +27,7 @@ def leaderboard(budget: float | None, dataset: str | None, target: str | None, j
     """
     ctx = common.opened_context()
     with ctx.database.read() as session:
-        rows = service.rows(session, budget, dataset=dataset, target=target)
+        rows = ranked(Entries().read(session), budget, dataset=dataset, target=target)
     common.write_json(json_file, [plain(board_row(row)) for row in rows])
     console = common.result_console(json_file)
     if not rows:
