@@ -6,9 +6,10 @@ import click
 from rich.table import Table
 
 from app.commands import common
-from app.leaderboard import service
+from app.leaderboard.columns import COLUMNS, Column
 from app.leaderboard.documents import board_row
-from app.leaderboard.service import Row
+from app.leaderboard.entries import Entries
+from app.leaderboard.service import Row, ranked
 from app.runs.render import plain
 
 
@@ -26,7 +27,7 @@ def leaderboard(budget: float | None, dataset: str | None, target: str | None, j
     """
     ctx = common.opened_context()
     with ctx.database.read() as session:
-        rows = service.rows(session, budget, dataset=dataset, target=target)
+        rows = ranked(Entries().read(session), budget, dataset=dataset, target=target)
     common.write_json(json_file, [plain(board_row(row)) for row in rows])
     console = common.result_console(json_file)
     if not rows:
@@ -44,24 +45,23 @@ def _table(rows: list[Row]) -> Table:
     one = rows[0].run
     title = f"{'' if one.label is None else 'Not ranked: '}{one.dataset} {one.dataset_sha256[:8]} on {one.device}"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for column in ("rank", "run", "target", "n", "budget", "Pass@First", "Pass@All", "ms/token", "accepted", "tasks"):
-        table.add_column(column, overflow="fold")
+    columns = [column for column in COLUMNS if column.printed]
+    for heading in ("Rank", "Run", "Target", "Budget"):
+        table.add_column(heading, overflow="fold")
+    for column in columns:
+        table.add_column(column.label, no_wrap=column.share is not None)
     for row in rows:
-        capped = "≥ " if row.capped else ""
         table.add_row(
-            "–" if row.rank is None else str(row.rank),
+            str(row.rank or row.run.label),
             row.run.name,
             row.run.target,
-            str(row.run.n),
             f"{row.budget_s:g} s",
-            capped + _share(row.pass_first, row.pass_first_interval),
-            capped + _share(row.pass_all, row.pass_all_interval),
-            common.number(row.run.ms_per_token),
-            common.number(row.run.mean_acceptance_length, digits=2),
-            row.run.label or f"{row.run.n_tasks} of {row.run.dataset_tasks}",
+            *(_cell(column, row) for column in columns),
         )
     return table
 
 
-def _share(share: float, bounds: tuple[float, float]) -> str:
-    return f"{100 * share:.1f} % [{100 * bounds[0]:.0f}, {100 * bounds[1]:.0f}]"
+def _cell(column: Column, row: Row) -> str:
+    """The column's text and note; shares of a run that stopped at a smaller budget are lower bounds."""
+    bound = "≥ " if column.share and row.capped else ""
+    return f"{bound}{column.text(row)} {column.note(row)}".rstrip()

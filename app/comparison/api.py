@@ -10,14 +10,14 @@ from pydantic import Field
 from app.comparison import comparing
 from app.comparison.documents import ComparisonDocument
 from app.http.operations import operation
-from app.http.schemas import Given
+from app.http.schemas import RequestModel
 from app.http.web import session
 from app.runs import repository
 
 bp = Blueprint("comparison_api", __name__, url_prefix="/api/v1")
 
 
-class CompareQuery(Given):
+class CompareQuery(RequestModel):
     """Which two runs, at how many seconds."""
 
     reference: uuid.UUID

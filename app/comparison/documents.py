@@ -7,17 +7,17 @@ from typing import Any
 
 from pydantic import Field
 
-from app.http.schemas import Shown
+from app.http.schemas import ResponseModel
 
 
-class ComparedRun(Shown):
+class ComparedRun(ResponseModel):
     """One side of a comparison."""
 
     id: uuid.UUID
     name: str
 
 
-class PairedDifference(Shown):
+class PairedDifference(ResponseModel):
     """`other` (a) against `reference` (b): difference of shares with its 95 % interval, and McNemar's exact p."""
 
     n_tasks: int
@@ -35,7 +35,7 @@ class PairedDifference(Shown):
     detectable: float = Field(description="the smallest true difference that so many tasks would mostly show")
 
 
-class ComparisonDocument(Shown):
+class ComparisonDocument(ResponseModel):
     """Two runs over the same dataset at one budget, over the tasks that both have graded."""
 
     reference: ComparedRun

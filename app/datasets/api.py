@@ -13,8 +13,8 @@ from werkzeug.datastructures import FileStorage
 from app.datasets import repository, service
 from app.datasets.models import Dataset, Task
 from app.http.operations import operation
-from app.http.paging import PageQuery, cut
-from app.http.schemas import Given, Shown, Text
+from app.http.paging import PageQuery, page_from_rows
+from app.http.schemas import RequestModel, ResponseModel, Text
 from app.http.web import context, session
 from app.states import DatasetKind
 
@@ -23,7 +23,7 @@ bp = Blueprint("datasets_api", __name__, url_prefix="/api/v1")
 Upload = Annotated[InstanceOf[FileStorage], WithJsonSchema({"type": "string", "format": "binary"})]
 
 
-class DatasetDocument(Shown):
+class DatasetDocument(ResponseModel):
     """A named list of tasks, known by its content. The newest of several with the same name is meant by the name."""
 
     id: uuid.UUID
@@ -34,14 +34,14 @@ class DatasetDocument(Shown):
     created_at: dt.datetime
 
 
-class DatasetPage(Shown):
+class DatasetPage(ResponseModel):
     """Datasets, the latest stored first."""
 
     datasets: list[DatasetDocument]
     next: str | None
 
 
-class TaskDocument(Shown):
+class TaskDocument(ResponseModel):
     """One problem, in HumanEval's fields."""
 
     task_id: str
@@ -61,7 +61,7 @@ class DatasetWithTasks(DatasetDocument):
     next: str | None
 
 
-class ImportForm(Given):
+class ImportForm(RequestModel):
     """A file to import."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -75,7 +75,7 @@ class ImportForm(Given):
 def index(query: PageQuery) -> DatasetPage:
     """Stored datasets. A built-in one is stored on first use."""
     rows = repository.datasets_page(session(), limit=query.limit + 1, before=query.id())
-    page, following = cut(rows, query, lambda dataset: str(dataset.id))
+    page, following = page_from_rows(rows, query, lambda dataset: str(dataset.id))
     return DatasetPage(datasets=[DatasetDocument(**_fields(d)) for d in page], next=following)
 
 
@@ -94,7 +94,7 @@ def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
     """A dataset and its tasks."""
     dataset = repository.get_dataset(session(), dataset_id)
     rows = repository.tasks_page(session(), dataset_id, limit=query.limit + 1, after=query.number())
-    page, following = cut(rows, query, lambda task: str(task.position))
+    page, following = page_from_rows(rows, query, lambda task: str(task.position))
     return DatasetWithTasks(**_fields(dataset), tasks=[_task(task) for task in page], next=following)
 
 

@@ -62,7 +62,7 @@ class Database:
             return self.engine.connect()
         except DBAPIError as error:
             raise Unavailable(
-                f"the database {make_url(self.url).render_as_string()} cannot be opened: {reason(error)}; "
+                f"the database {make_url(self.url).render_as_string()} cannot be opened: {error_summary(error)}; "
                 "check BASSLINE_DATABASE_URL"
             ) from None
 
@@ -104,7 +104,7 @@ def updated_any(session: Session, statement: Any) -> bool:
     return result.rowcount > 0
 
 
-def reason(error: BaseException) -> str:
+def error_summary(error: BaseException) -> str:
     """What went wrong in one line: of a database error what the server says, without statement and parameters."""
     if isinstance(error, DBAPIError):
         return " ".join(str(error.orig).split())

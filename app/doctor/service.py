@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from app.broker.celery_app import configure
 from app.db import migrate
-from app.db.database import Database, reason
+from app.db.database import Database, error_summary
 from app.doctor.finding import Finding
 from app.errors import Unavailable
 from app.monitoring import health
@@ -36,7 +36,9 @@ def database(settings: Settings) -> Iterator[Finding]:
     except Unavailable as error:
         yield Finding("database", "fail", str(error), "Start the server, or set BASSLINE_DATABASE_URL.")
     except DBAPIError as error:
-        yield Finding("database", "fail", f"cannot be written: {reason(error)}", "Give the user the right to write it.")
+        yield Finding(
+            "database", "fail", f"cannot be written: {error_summary(error)}", "Give the user the right to write it."
+        )
     finally:
         found.dispose()
 

@@ -1,7 +1,7 @@
 """One endpoint of the API: what it takes and answers, declared once, used to check requests and to document them.
 
 A view names what it wants as parameters: `query` and `body` (JSON) or `form` (multipart), each annotated with a model
-of `app.http.schemas.Given`; it returns a model, or a response it made itself. app/http/openapi.py reads the
+of `app.http.schemas.RequestModel`; it returns a model, or a response it made itself. app/http/openapi.py reads the
 declarations.
 """
 

@@ -9,14 +9,14 @@ from typing import TypeVar
 from pydantic import Field
 
 from app.errors import BadInput
-from app.http.schemas import Given, Text
+from app.http.schemas import RequestModel, Text
 
 LARGEST_PAGE = 200
 LONGEST_NUMBER = 10  # digits; more would not fit into the databases' integers
 T = TypeVar("T")
 
 
-class PageQuery(Given):
+class PageQuery(RequestModel):
     """What every list takes."""
 
     limit: int = Field(50, ge=1, le=LARGEST_PAGE, description="rows of a page at most")
@@ -43,17 +43,17 @@ def bad_cursor(cursor: str | None) -> BadInput:
     return BadInput(f"cursor is {(cursor or '')[:60]!r}: give the `next` of a page", "cursor")
 
 
-def cut(rows: Sequence[T], query: PageQuery, key: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
+def page_from_rows(rows: Sequence[T], query: PageQuery, key: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
     """(rows of the page, `next`) from rows read with `limit + 1`: the one too many says that there are more."""
     page = rows[: query.limit]
     return page, key(page[-1]) if len(rows) > query.limit else None
 
 
-def after(rows: Sequence[T], query: PageQuery, key: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
+def page_from_list(rows: Sequence[T], query: PageQuery, key: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
     """(rows of the page, `next`) of a whole list whose order is not that of a column. Raises BadInput."""
     start = 0
     if query.cursor:
         start = next((i + 1 for i, row in enumerate(rows) if key(row) == query.cursor), -1)
         if start < 0:
             raise bad_cursor(query.cursor)
-    return cut(rows[start:], query, key)
+    return page_from_rows(rows[start:], query, key)

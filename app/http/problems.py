@@ -13,21 +13,21 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from werkzeug.exceptions import HTTPException
 
 from app.errors import BasslineError
-from app.http.schemas import Shown
+from app.http.schemas import ResponseModel
 
 log = structlog.get_logger(__name__)
 CONTENT_TYPE = "application/problem+json"
 KEPT_HEADERS = ("Allow", "Retry-After")  # of HTTP's own errors
 
 
-class Fault(Shown):
+class Fault(ResponseModel):
     """Which field of the request is wrong."""
 
     field: str
     detail: str
 
 
-class Problem(Shown):
+class Problem(ResponseModel):
     """RFC 9457: what went wrong, in one sentence that says what to do."""
 
     type: str = "about:blank"

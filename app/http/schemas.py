@@ -15,13 +15,13 @@ Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]  # PostgreSQL st
 M = TypeVar("M", bound=BaseModel)
 
 
-class Given(BaseModel):
+class RequestModel(BaseModel):
     """What a caller sends. A field that is not known is a typing error, so it is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Shown(BaseModel):
+class ResponseModel(BaseModel):
     """What the API answers. Fields that were not set are left out."""
 
     model_config = ConfigDict(frozen=True)

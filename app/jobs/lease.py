@@ -14,7 +14,7 @@ from sqlalchemy import select, update
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from app.context import Context
-from app.db.database import reason, updated_any
+from app.db.database import error_summary, updated_any
 from app.db.types import utcnow
 from app.jobs.claims import Claim, LostClaim, lease_end
 from app.runs.models import Run, RunTask
@@ -66,7 +66,7 @@ class Lease:
             except (OperationalError, InterfaceError) as error:
                 if time.monotonic() >= limit:
                     raise
-                log.warning("storing failed", run_task=str(self._held.run_task_id), error=reason(error))
+                log.warning("storing failed", run_task=str(self._held.run_task_id), error=error_summary(error))
                 time.sleep(TRY_AGAIN_S)
 
     def begin(self) -> None:
@@ -100,7 +100,7 @@ class Lease:
                     beaten = self._proven = now
                 found = Stop.INTERRUPTED if self._ctx.stopping.is_set() else self._wanted()
             except DBAPIError as error:
-                log.warning("heartbeat failed", run_task=str(self._held.run_task_id), error=reason(error))
+                log.warning("heartbeat failed", run_task=str(self._held.run_task_id), error=error_summary(error))
                 found = None
             self._stop = self.stop or found
             if self._stop:

@@ -6,14 +6,14 @@ from flask import Blueprint
 from pydantic import Field
 
 from app.http.operations import operation
-from app.http.paging import PageQuery, after
-from app.http.schemas import Shown
+from app.http.paging import PageQuery, page_from_list
+from app.http.schemas import ResponseModel
 from app.language_models import service
 
 bp = Blueprint("models_api", __name__, url_prefix="/api/v1")
 
 
-class ModelDocument(Shown):
+class ModelDocument(ResponseModel):
     """A model that has a name of its own."""
 
     ref: str = Field(description="what a run names as target")
@@ -24,7 +24,7 @@ class ModelDocument(Shown):
     sha256: str
 
 
-class ModelPage(Shown):
+class ModelPage(ResponseModel):
     """Known models, smallest first."""
 
     models: list[ModelDocument]
@@ -35,7 +35,7 @@ class ModelPage(Shown):
 @operation({200: ModelPage})
 def index(query: PageQuery) -> ModelPage:
     """The models of the registry. A run may also name hf:owner/name, a folder or a GGUF file."""
-    page, following = after(service.list_models(), query, lambda model: model.ref)
+    page, following = page_from_list(service.list_models(), query, lambda model: model.ref)
     return ModelPage(
         models=[ModelDocument(**{name: getattr(m, name) for name in ModelDocument.model_fields}) for m in page],
         next=following,

@@ -6,27 +6,27 @@ from flask import Blueprint
 from pydantic import Field
 
 from app.http.operations import operation
-from app.http.paging import PageQuery, after
-from app.http.schemas import Text
-from app.http.web import session
-from app.leaderboard import service
+from app.http.paging import PageQuery, page_from_list
+from app.http.schemas import ResponseModel, Text
 from app.leaderboard.documents import BoardPage, board_row
+from app.leaderboard.service import ranked
+from app.leaderboard.web import entries
 
 bp = Blueprint("leaderboard_api", __name__, url_prefix="/api/v1")
 
 
 class BoardQuery(PageQuery):
-    """At how many seconds, and which runs."""
+    """The budget to read the shares at, and which runs to list."""
 
-    budget: float | None = Field(None, gt=0, allow_inf_nan=False, description="seconds; none: each run's own budget")
+    budget: float | None = Field(None, gt=0, allow_inf_nan=False, description="seconds; default: each run's own budget")
     dataset: Text | None = Field(None, description="only runs over this dataset")
     target: Text | None = Field(None, description="only runs of this model")
 
 
 @bp.get("/leaderboard")
 @operation({200: BoardPage})
-def index(query: BoardQuery) -> BoardPage:
+def index(query: BoardQuery) -> ResponseModel:
     """Runs by Pass@First within a budget."""
-    board = service.rows(session(), query.budget, dataset=query.dataset, target=query.target)
-    page, following = after(board, query, lambda row: str(row.run.id))
+    rows = ranked(entries(), query.budget, dataset=query.dataset, target=query.target)
+    page, following = page_from_list(rows, query, lambda row: str(row.run.id))
     return BoardPage(rows=[board_row(row) for row in page], next=following)

@@ -1,12 +1,13 @@
-"""The leaderboard as shown: which columns, in which order, in which groups, with which plot."""
+"""The leaderboard as a page shows it: which rows, in which groups and order, with which columns and chart."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from app.leaderboard.columns import COLUMNS
 from app.leaderboard.entries import Entry
 from app.leaderboard.names import distinct
 from app.leaderboard.service import Row
@@ -14,51 +15,25 @@ from app.ui.charts.curves import Curve, pass_curves, with_cursor
 from app.ui.charts.parts import Chart
 from app.ui.charts.scatter import Point, scatter
 
-CURVES_SHOWN = 8  # more lines than this cannot be told apart
-ROWS_SHOWN = 20  # of a group, unless all rows are asked for
-ROWS_IN_ALL = 40  # in all groups together, so that the page ends on a phone too
+CURVES_SHOWN = 8  # readers cannot tell more lines apart
+ROWS_SHOWN = 20  # of a group, unless the reader asks for all rows
+ROWS_IN_ALL = 40  # in all groups together, so that the page has an end on a phone too
 ROWS_AT_LEAST = 5  # of a group
 
 
-@dataclass(frozen=True)
-class Sort:
-    """A column the board can be ordered by; `key` is None-safe, `descending` its natural direction."""
-
-    label: str
-    key: Callable[[Row], Any]
-    descending: bool = True
-
-
-SORTS = {
-    "first": Sort("Pass@First", lambda r: (r.pass_first, r.pass_all)),
-    "all": Sort("Pass@All", lambda r: (r.pass_all, r.pass_first)),
-    "loss": Sort("Ranking loss", lambda r: r.ranking_loss, descending=False),
-    "finish": Sort("First finished", lambda r: r.run.first_finished_p50_s, descending=False),
-    "speed": Sort("ms/token", lambda r: r.run.ms_per_token, descending=False),
-    "throughput": Sort("tokens/s", lambda r: r.run.tokens_per_s),
-    "accepted": Sort("Accepted", lambda r: r.run.mean_acceptance_length),
-    "date": Sort("Date", lambda r: r.run.created_at),
-}
-
-COLUMNS = {
-    "all": "Pass@All",
-    "loss": "Ranking loss",
-    "finish": "First finished",
-    "speed": "ms/token",
-    "throughput": "tokens/s",
-    "accepted": "Accepted length",
-    "samples": "Samples",
-    "tasks": "Tasks",
-    "sampling": "Sampling",
-    "date": "Date and fingerprint",
-}
-"""What can be left out, by its key; rank, run and Pass@First always stand."""
-SHOWN_AT_FIRST = frozenset(COLUMNS) - {"throughput", "sampling"}
+SORTS = {column.key: column for column in COLUMNS if column.sort}
+"""The columns the leaderboard can be ordered by."""
+OPTIONAL = {column.key: column for column in COLUMNS if not column.required}
+"""The columns a reader can select, by key."""
+SHOWN_BY_DEFAULT = frozenset(key for key, column in OPTIONAL.items() if column.shown)
 
 
 @dataclass
 class Group:
-    """Runs that may stand in one list: same dataset content and device; ranked, or not. Shown are `rows` of `total`."""
+    """Runs over the same dataset content on the same device, all ranked or all unranked.
+
+    `rows` holds those that are shown, of `total`. `series` gives the run ids of the drawn curves their colours.
+    """
 
     dataset: str
     device: str
@@ -69,24 +44,24 @@ class Group:
     chart: Chart | None = None
 
 
-def columns(asked: Sequence[str]) -> frozenset[str]:
-    """The columns meant by the address: those named, or the usual ones where it names none at all."""
-    return frozenset(asked) & frozenset(COLUMNS) if asked else SHOWN_AT_FIRST
+def selected(keys: Sequence[str]) -> frozenset[str]:
+    """The keys of the optional columns to show: those named in the address, or the default where it names none."""
+    return frozenset(keys) & OPTIONAL.keys() if keys else SHOWN_BY_DEFAULT
 
 
 def groups(rows: Sequence[Row], budget: float, sort: str, view: str, *, whole: bool) -> list[Group]:
-    """The rows apart by dataset, device and whether they are ranked; ranked and large groups first.
+    """The rows by dataset, device and whether they are ranked; ranked groups first, then large ones.
 
-    Unless `whole`, each shows its first rows in the order of `sort`, and later groups fewer.
+    Unless `whole`, each group shows only its first rows in the order of `sort`, and later groups show fewer.
     """
-    found: dict[tuple[bool, str, str], Group] = {}
+    by_key: dict[tuple[bool, str, str], Group] = {}
     for row in rows:
         run, ranked = row.run, row.run.label is None
-        found.setdefault((not ranked, *run.group), Group(run.dataset, run.device, ranked, [])).rows.append(row)
-    ordered = [found[key] for key in sorted(found, key=lambda k: (k[0], -len(found[k].rows)))]
+        by_key.setdefault((not ranked, *run.group), Group(run.dataset, run.device, ranked, [])).rows.append(row)
+    ordered = [by_key[key] for key in sorted(by_key, key=lambda k: (k[0], -len(by_key[k].rows)))]
     left = ROWS_IN_ALL
     for group in ordered:
-        best = sorted(group.rows, key=lambda row: _in_the_end(row.run), reverse=True)[:CURVES_SHOWN]
+        best = sorted(group.rows, key=lambda row: _final_shares(row.run), reverse=True)[:CURVES_SHOWN]
         group.series = {row.run.id: i for i, row in enumerate(best)}
         group.total = len(group.rows)
         room = None if whole else max(min(ROWS_SHOWN, left), ROWS_AT_LEAST)
@@ -96,15 +71,17 @@ def groups(rows: Sequence[Row], budget: float, sort: str, view: str, *, whole: b
     return ordered
 
 
-def _in_the_end(run: Entry) -> tuple[float, float]:
-    """Both shares at the run's own budget: which runs are drawn, and how, must not change with the slider."""
+def _final_shares(run: Entry) -> tuple[float, float]:
+    """Both shares at the run's own budget: the slider must change neither which runs are drawn nor their colours."""
     return run.curve.pass_first[-1], run.curve.pass_all[-1]
 
 
 def _sorted(rows: list[Row], sort: str) -> list[Row]:
-    how = SORTS[sort]
-    known = [r for r in rows if how.key(r) is not None]
-    return sorted(known, key=how.key, reverse=how.descending) + [r for r in rows if how.key(r) is None]
+    column = SORTS[sort]
+    value = column.sort
+    assert value is not None
+    known = [row for row in rows if value(row) is not None]
+    return sorted(known, key=value, reverse=column.descending) + [row for row in rows if value(row) is None]
 
 
 def _chart(group: Group, rows: list[Row], budget: float, view: str) -> Chart:
@@ -127,5 +104,5 @@ def _chart(group: Group, rows: list[Row], budget: float, view: str) -> Chart:
 
 @lru_cache(maxsize=64)
 def _curves(title: str, curves: tuple[Curve, ...]) -> Chart:
-    """Kept, because only the cursor on it depends on the budget."""
+    """Cached: only the cursor on the chart depends on the budget."""
     return pass_curves(curves, title, label_room=176)

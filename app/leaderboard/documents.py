@@ -1,58 +1,28 @@
-"""Rows of the leaderboard as the API and `--json` show them."""
+"""Rows of the leaderboard as the API and `--json` show them: the fields of `columns.FIELDS`."""
 
 from __future__ import annotations
 
-import datetime as dt
-import uuid
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, create_model
 
-from app.http.schemas import Shown
+from app.http.schemas import ResponseModel
+from app.leaderboard.columns import FIELDS
 from app.leaderboard.service import Row
-from app.states import RunState
+
+_fields: dict[str, Any] = {field.name: (field.type, Field(description=field.description)) for field in FIELDS}
+
+BoardRow = create_model("BoardRow", __base__=ResponseModel, __doc__="A run on the leaderboard.", **_fields)
+
+BoardPage = create_model(
+    "BoardPage",
+    __base__=ResponseModel,
+    __doc__="The leaderboard, best first.",
+    rows=(list[BoardRow], ...),
+    next=(str | None, ...),
+)
 
 
-class BoardRow(Shown):
-    """A run on the leaderboard; `rank` is null for one that is not ranked, and `label` says why."""
-
-    run: uuid.UUID
-    name: str
-    state: RunState
-    target: str
-    drafter: str
-    n: int
-    dataset: str
-    rank: int | None
-    label: str | None
-    budget_s: float = Field(description="the budget the shares were read at")
-    capped: bool = Field(description="the run stopped at that budget, so its shares are lower bounds")
-    pass_first: float
-    pass_first_interval: tuple[float, float]
-    pass_all: float
-    pass_all_interval: tuple[float, float]
-    ranking_loss: float
-    n_tasks: int
-    dataset_tasks: int
-    in_guest_tasks: int | None = Field(description="tasks with verdicts that a program could have forged")
-    in_guest_samples: int | None = Field(description="samples with such a verdict; null: nobody counted them")
-    in_guest_passed: int | None = Field(description="of those, passed")
-    first_finished_p50_s: float | None
-    first_finished_p95_s: float | None
-    ms_per_token: float | None
-    mean_acceptance_length: float | None
-    device: str
-    fingerprint: str
-    created_at: dt.datetime
-
-
-class BoardPage(Shown):
-    """The leaderboard, best first."""
-
-    rows: list[BoardRow]
-    next: str | None
-
-
-def board_row(row: Row) -> BoardRow:
-    """A row of the board; `run` holds the id."""
-    names = BoardRow.model_fields.keys() - {"run"}
-    return BoardRow(run=row.run.id, **{name: getattr(row if hasattr(row, name) else row.run, name) for name in names})
+def board_row(row: Row) -> ResponseModel:
+    """A row of the leaderboard as a `BoardRow`."""
+    return BoardRow(**{field.name: field.read(row) for field in FIELDS})

@@ -8,9 +8,11 @@ from flask import Blueprint, Response, render_template, request
 
 from app.errors import BadInput
 from app.http.web import session
-from app.leaderboard import board, service
+from app.leaderboard import board
+from app.leaderboard.columns import COLUMNS
 from app.leaderboard.export import as_csv
-from app.leaderboard.service import Row
+from app.leaderboard.service import Row, ranked
+from app.leaderboard.web import entries
 from app.runs.repository import list_runs
 from app.states import OPEN_RUN_STATES
 from evaluation.metrics import BUDGET_GRID
@@ -29,15 +31,15 @@ def index() -> str:
     except BadInput as problem:
         error, budget = str(problem), None
     dataset, target = request.args.get("dataset", ""), request.args.get("target", "")
-    everything = service.entries(session())
+    everything = entries()
     ceiling = max((run.budget_s for run in everything), default=10.0)
     budget = budget or ceiling
     sort = request.args.get("sort", "first")
     sort = sort if sort in board.SORTS else "first"
     view = "scatter" if request.args.get("view") == "scatter" else "curves"
-    rows = service.ranked(everything, budget, dataset=dataset or None, target=target or None)
+    rows = ranked(everything, budget, dataset=dataset or None, target=target or None)
     whole = request.args.get("rows") == "all"
-    shown = board.columns(request.args.getlist("columns"))
+    shown = board.selected(request.args.getlist("columns"))
     return render_template(
         "leaderboard/index.html",
         groups=board.groups(rows, budget, sort, view, whole=whole),
@@ -45,14 +47,15 @@ def index() -> str:
         grid=_grid(rows),
         ceiling=ceiling,
         sort=sort,
-        sorts=board.SORTS,
+        sort_label=board.SORTS[sort].label,
         view=view,
         whole=whole,
-        columns=board.COLUMNS,
+        columns=COLUMNS,
+        optional=board.OPTIONAL,
         shown=shown,
-        # In the order of the board, so that an address is the same however its boxes were ticked.
-        chosen=None if shown == board.SHOWN_AT_FIRST else ["", *(key for key in board.COLUMNS if key in shown)],
-        usual=board.SHOWN_AT_FIRST,
+        # In the order of the columns, so that the same selection always has the same address.
+        selection=None if shown == board.SHOWN_BY_DEFAULT else ["", *(key for key in board.OPTIONAL if key in shown)],
+        default=board.SHOWN_BY_DEFAULT,
         dataset=dataset,
         target=target,
         datasets=sorted({run.dataset for run in everything}),
@@ -71,7 +74,7 @@ def csv() -> Response:
     budget = _budget(request.args.get("budget"))
     dataset, target = request.args.get("dataset") or None, request.args.get("target") or None
     return Response(
-        as_csv(service.rows(session(), budget, dataset=dataset, target=target)),
+        as_csv(ranked(entries(), budget, dataset=dataset, target=target)),
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": "attachment; filename=leaderboard.csv"},
     )

@@ -1,4 +1,4 @@
-"""The leaderboard at a budget."""
+"""The rows of the leaderboard at a budget, with their ranks."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sqlalchemy.orm import Session
-
 from app.errors import BadInput
-from app.leaderboard.entries import Entries, Entry
+from app.leaderboard.entries import Entry
 from evaluation.metrics import wilson
-
-_of_this_process = Entries()
 
 
 @dataclass(slots=True)
 class Row:
-    """One run on the board at a budget. `rank` is None for a run that is not ranked.
+    """One run on the leaderboard at a budget. `rank` is None for a run that is not ranked.
 
-    `budget_s` is the budget the shares were read at: the one asked for, or the run's own where that is shorter
-    (`capped`: the run stopped there, so its shares are lower bounds). Intervals are Wilson's at 95 %.
+    `budget_s` is the budget the shares were read at: the requested one, or the run's own if that is smaller (`capped`:
+    the run stopped there, so its shares are lower bounds). Intervals are Wilson's at 95 %.
     """
 
     run: Entry
@@ -32,7 +28,7 @@ class Row:
 
     @property
     def ranking_loss(self) -> float:
-        """The share of tasks where a right answer was there and another was chosen."""
+        """The share of tasks with a right answer that was not chosen."""
         return self.pass_all - self.pass_first
 
     @property
@@ -46,42 +42,30 @@ class Row:
         return wilson(round(self.pass_all * self.run.n_tasks), self.run.n_tasks)
 
 
-def entries(session: Session) -> list[Entry]:
-    """All runs on the board, newest first."""
-    return _of_this_process.read(session)
-
-
-def rows(
-    session: Session, budget_s: float | None = None, *, dataset: str | None = None, target: str | None = None
-) -> list[Row]:
-    """The board at `budget_s` seconds; see `ranked`."""
-    return ranked(entries(session), budget_s, dataset=dataset, target=target)
-
-
 def ranked(
     runs: Iterable[Entry], budget_s: float | None = None, *, dataset: str | None = None, target: str | None = None
 ) -> list[Row]:
-    """The runs of a dataset and model, at `budget_s` seconds (None: each at its own budget), best Pass@First first.
+    """The runs of a dataset and model at `budget_s` seconds (None: each at its own budget), best Pass@First first.
 
-    Ranked are finished runs over a whole dataset, among those of the same dataset content and device, ties sharing a
-    rank; the others follow in the order of their figures with a label. Raises BadInput for a budget not above 0.
+    A finished run over a whole dataset gets a rank among those of the same dataset content and device; ties share a
+    rank. The other runs follow, ordered by their shares, with a label. Raises BadInput for a budget not above 0.
     """
     if budget_s is not None and not budget_s > 0:
         raise BadInput(f"budget is {budget_s:g}: it must be above 0 seconds", "budget")
-    board = [
+    rows = [
         _row(run, budget_s)
         for run in runs
         if (not dataset or run.dataset == dataset) and (not target or run.target == target)
     ]
-    board.sort(key=lambda row: (row.run.label is not None, -row.pass_first, -row.pass_all))
+    rows.sort(key=lambda row: (row.run.label is not None, -row.pass_first, -row.pass_all))
     last: dict[tuple[str, str], tuple[int, Row]] = {}
-    for row in board:
+    for row in rows:
         if row.run.label is None:
             place, above = last.get(row.run.group, (0, None))
             tied = above and (above.pass_first, above.pass_all) == (row.pass_first, row.pass_all)
             row.rank = above.rank if above and tied else place + 1
             last[row.run.group] = (place + 1, row)
-    return board
+    return rows
 
 
 def _row(run: Entry, budget_s: float | None) -> Row:

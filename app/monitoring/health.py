@@ -18,7 +18,7 @@ from app.db.database import Database
 from app.db.types import utcnow
 from app.errors import Unavailable
 from app.http.operations import JSON, operation
-from app.http.schemas import Shown
+from app.http.schemas import ResponseModel
 from app.http.web import context
 from app.jobs.claims import Step
 from app.runs.models import Run, RunTask
@@ -36,13 +36,13 @@ IN_HAND = {
 }
 
 
-class Liveness(Shown):
+class Liveness(ResponseModel):
     """The process answers."""
 
     status: str
 
 
-class Readiness(Shown):
+class Readiness(ResponseModel):
     """`checks` has "ok" or what is wrong for each part."""
 
     status: str = Field(description="ready or unready")

@@ -12,8 +12,8 @@ from app.datasets.api import Upload
 from app.errors import Conflict
 from app.http import idempotency
 from app.http.operations import EVENTS, operation
-from app.http.paging import LONGEST_NUMBER, PageQuery, bad_cursor, cut
-from app.http.schemas import Given, Text
+from app.http.paging import LONGEST_NUMBER, PageQuery, bad_cursor, page_from_rows
+from app.http.schemas import RequestModel, Text
 from app.http.web import context, session
 from app.runs import event_stream, export_samples, import_samples, repository, service
 from app.runs.documents import (
@@ -55,7 +55,7 @@ class SampleQuery(PageQuery):
     verdict: Text | None = Field(None, description="only with this verdict")
 
 
-class ExportQuery(Given):
+class ExportQuery(RequestModel):
     """In whose form."""
 
     format: Format = Field("samples", description="ours, or that of another tool")
@@ -109,7 +109,7 @@ def index(query: RunQuery) -> RunPage:
         sort=query.sort,
         states=[query.state] if query.state else (),
     )
-    page, following = cut(runs, query, lambda run: str(run.id))
+    page, following = page_from_rows(runs, query, lambda run: str(run.id))
     return RunPage(runs=[run_of(run) for run in page], next=following)
 
 
@@ -150,7 +150,7 @@ def samples(run_id: uuid.UUID, query: SampleQuery) -> SamplePage:
         task_id=query.task_id,
         verdict=query.verdict,
     )
-    page, following = cut(rows, query, lambda s: f"{s.run_task.position}.{s.index}")
+    page, following = page_from_rows(rows, query, lambda s: f"{s.run_task.position}.{s.index}")
     return SamplePage(samples=[sample_of(s.run_task.task.task_id, s) for s in page], next=following)
 
 

@@ -7,11 +7,11 @@ import uuid
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from app.http.schemas import Shown
+from app.http.schemas import ResponseModel
 from app.states import RunKind, RunState, TaskState
 
 
-class RunInfo(Shown):
+class RunInfo(ResponseModel):
     """A run: state, configuration, and everything needed to repeat it."""
 
     id: uuid.UUID
@@ -47,7 +47,7 @@ class RunInfo(Shown):
     finished_at: dt.datetime | None
 
 
-class Figures(Shown):
+class Figures(ResponseModel):
     """What was measured (docs/metrics.md); empty until the run has ended once."""
 
     model_config = ConfigDict(extra="allow")
@@ -74,14 +74,14 @@ class Figures(Shown):
     budget_overrun_max_s: float | None = None
 
 
-class RunDocument(Shown):
+class RunDocument(ResponseModel):
     """A run with its figures."""
 
     run: RunInfo
     figures: Figures
 
 
-class ProgressDocument(Shown):
+class ProgressDocument(ResponseModel):
     """How far a run is."""
 
     tasks: dict[TaskState, int]
@@ -101,14 +101,14 @@ class RunWithProgress(RunDocument):
     progress: ProgressDocument
 
 
-class RunPage(Shown):
+class RunPage(ResponseModel):
     """Runs in the order asked for."""
 
     runs: list[RunDocument]
     next: str | None
 
 
-class SampleDocument(Shown):
+class SampleDocument(ResponseModel):
     """One sample. Times are seconds since the engine took the task up; `verdict` is null until it was graded."""
 
     task_id: str
@@ -135,7 +135,7 @@ class SampleDocument(Shown):
     trust: str | None
 
 
-class SamplePage(Shown):
+class SamplePage(ResponseModel):
     """Samples by task and index."""
 
     samples: list[SampleDocument]
@@ -148,7 +148,7 @@ class CompletionDocument(RunDocument):
     samples: list[SampleDocument]
 
 
-class CurveDocument(Shown):
+class CurveDocument(ResponseModel):
     """Pass@First and Pass@All at each budget (seconds), as shares of `n_tasks` graded tasks."""
 
     n_tasks: int

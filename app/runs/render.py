@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.http.schemas import Shown
+from app.http.schemas import ResponseModel
 from app.runs.documents import Figures, RunDocument, RunInfo, SampleDocument
 from app.runs.figures import in_budget_s
 from app.runs.models import Run
@@ -39,7 +39,7 @@ def sample_document(task_id: str, sample: Sample) -> dict[str, Any]:
     return plain(sample_of(task_id, sample))
 
 
-def plain(document: Shown) -> dict[str, Any]:
+def plain(document: ResponseModel) -> dict[str, Any]:
     """The document as JSON has it, without what was not set."""
     return document.model_dump(mode="json", exclude_unset=True)
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self, TypeVar, get_args
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from app.http.schemas import Given, Text, bad_input
+from app.http.schemas import RequestModel, Text, bad_input
 from app.remote.target import is_remote
 from app.settings import MAX_BUDGET_S
 from decoding.config import NAMED_LENGTHS, EngineConfig
@@ -18,10 +18,10 @@ MAX_TIME_LIMIT_S = 30 * 24 * 3600.0
 PromptMode = Literal["auto", "chat", "completion", "infill", "raw"]
 PROMPT_MODES: tuple[PromptMode, ...] = get_args(PromptMode)
 _DEFAULTS = EngineConfig(target="any")
-S = TypeVar("S", bound=Given)
+S = TypeVar("S", bound=RequestModel)
 
 
-class DecodingSpec(Given):
+class DecodingSpec(RequestModel):
     """How n samples of a prompt are decoded: what runs and single completions have in common."""
 
     target: Text = Field(
@@ -108,7 +108,7 @@ class RunSpec(DecodingSpec):
         return throughput
 
 
-class ImportSpec(Given):
+class ImportSpec(RequestModel):
     """Samples that another tool made: what they are to be called, and over which dataset they are judged."""
 
     target: Text = Field(min_length=1, max_length=500, description="the model that wrote the samples, as lists call it")

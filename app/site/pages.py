@@ -6,6 +6,7 @@ from typing import Any
 
 from flask import Blueprint, render_template, request
 
+from app.leaderboard.columns import COLUMNS
 from app.ui import display
 
 bp = Blueprint("site", __name__)
@@ -21,4 +22,4 @@ def _theme() -> dict[str, Any]:
 @bp.get("/about")
 def about() -> str:
     """Defines every figure the pages show."""
-    return render_template("site/about.html")
+    return render_template("site/about.html", columns=COLUMNS)

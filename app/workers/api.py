@@ -9,8 +9,8 @@ from pydantic import Field
 
 from app.db.types import utcnow
 from app.http.operations import operation
-from app.http.paging import PageQuery, after
-from app.http.schemas import Shown
+from app.http.paging import PageQuery, page_from_list
+from app.http.schemas import ResponseModel
 from app.http.web import session
 from app.workers import service
 from app.workers.models import Worker
@@ -18,7 +18,7 @@ from app.workers.models import Worker
 bp = Blueprint("workers_api", __name__, url_prefix="/api/v1")
 
 
-class WorkerDocument(Shown):
+class WorkerDocument(ResponseModel):
     """A worker process as it last reported itself."""
 
     name: str
@@ -36,7 +36,7 @@ class WorkerDocument(Shown):
     stopped_at: dt.datetime | None = Field(description="when it ended because it was asked to")
 
 
-class WorkerPage(Shown):
+class WorkerPage(ResponseModel):
     """Workers heard of within a day, the latest first."""
 
     workers: list[WorkerDocument]
@@ -47,7 +47,7 @@ class WorkerPage(Shown):
 @operation({200: WorkerPage})
 def index(query: PageQuery) -> WorkerPage:
     """The processes that decode and judge, as they last reported themselves."""
-    page, following = after(service.list_workers(session()), query, lambda worker: worker.name)
+    page, following = page_from_list(service.list_workers(session()), query, lambda worker: worker.name)
     return WorkerPage(workers=[_document(worker) for worker in page], next=following)
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from app.context import Context
-from app.db.database import reason
+from app.db.database import error_summary
 from app.db.types import utcnow
 from app.workers import engines
 from app.workers.models import Worker
@@ -113,6 +113,6 @@ class Heartbeat:
                     self._registered = True
                 report(self._ctx)
             except DBAPIError as error:
-                log.warning("worker heartbeat failed", error=reason(error))
+                log.warning("worker heartbeat failed", error=error_summary(error))
             if self._over.wait(HEARTBEATS * self._ctx.settings.heartbeat_s):
                 return

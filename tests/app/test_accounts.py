@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import re
+import subprocess
+import sys
 
 import pytest
 from argon2 import PasswordHasher
@@ -30,9 +32,16 @@ BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
 @pytest.fixture(autouse=True)
 def quick_hashes(monkeypatch):
     """argon2 with little memory: its strength is not what is tested here, and its cost would be most of the time."""
-    quick = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-    monkeypatch.setattr(users, "_hasher", quick)
-    monkeypatch.setattr(users, "_NOBODY", quick.hash("nobody"))
+    monkeypatch.setattr(users, "_hasher", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
+    users._placeholder_hash.cache_clear()
+    yield
+    users._placeholder_hash.cache_clear()
+
+
+def test_no_import_pays_for_a_password_hash():
+    code = "import argon2; argon2.PasswordHasher.hash = None; import app.accounts.users"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture

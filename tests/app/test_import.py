@@ -94,3 +94,10 @@ def test_a_name_of_a_file_is_text_and_never_too_long(client):
 def test_a_file_beyond_the_limit_is_refused_before_it_is_read(client, monkeypatch):
     monkeypatch.setattr(limits, "UPLOAD_BYTES", 1000)
     assert post(client, as_file(LINES * 50)).status_code == 413
+
+
+def test_a_part_of_a_form_without_a_name_is_refused(client):
+    body = b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--\r\n"
+    answer = client.post("/api/v1/runs/import", data=body, content_type="multipart/form-data; boundary=b")
+    assert answer.status_code == 422
+    assert "has no name" in answer.json["detail"]

@@ -14,7 +14,8 @@ from app.errors import BadInput
 from app.jobs.embedded import Embedded
 from app.jobs.work import prepare
 from app.jobs.work.decode import decode_task
-from app.leaderboard import service as leaderboard
+from app.leaderboard.entries import Entries
+from app.leaderboard.service import ranked
 from app.runs import service, transitions
 from app.runs.engine_time import busy_s
 from app.runs.models import RunTask
@@ -59,7 +60,7 @@ def test_one_message_decodes_all_tasks_and_the_run_is_finished_but_not_ranked(ct
         run = get_run(session, run_id)
         assert (run.state, run.figures["pass_first"]) == (RunState.FINISHED, 1.0)
         assert run.command.endswith(" --throughput")
-        (row,) = leaderboard.rows(session)
+        (row,) = ranked(Entries().read(session))
         assert (row.rank, row.run.label) == (None, "throughput")
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.orm import joinedload
 
 from app.context import Context
 from app.datasets.service import as_plain
-from app.db.database import reason
+from app.db.database import error_summary
 from app.db.types import utcnow
 from app.events import event_types
 from app.jobs import claims
@@ -136,13 +136,13 @@ class Taken:
             self._tell(TaskState.FAILED, str(error))
         else:
             # First the row, while the lease lasts: a traceback may take its time to be written.
-            again = claims.retry_or_fail(ctx, held, f"{FAULT}{reason(error)}")
+            again = claims.retry_or_fail(ctx, held, f"{FAULT}{error_summary(error)}")
             log.error("decoding failed", run_task=str(held.run_task_id), exc_info=error)
             if again:
                 self._tell(TaskState.QUEUED)
                 enqueue.ring_decode([held.run_task_id], self.run.kind)
             else:
-                self._tell(TaskState.FAILED, f"{FAULT}{reason(error)}")
+                self._tell(TaskState.FAILED, f"{FAULT}{error_summary(error)}")
 
     def _tell(self, state: TaskState, error: str | None = None) -> None:
         task_changed(self._ctx, self.run.id, self._held.task_id, self._held.position, state, error)

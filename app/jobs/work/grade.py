@@ -13,7 +13,7 @@ from sqlalchemy.orm import joinedload
 
 from app.context import Context
 from app.datasets.service import as_plain
-from app.db.database import reason
+from app.db.database import error_summary
 from app.db.types import as_written, utcnow
 from app.errors import Unavailable
 from app.events import event_types
@@ -52,7 +52,7 @@ def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
         _tell(ctx, held, TaskState.DECODED)
         transitions.interrupt(ctx, held.run_id, str(error))
     except Exception as error:
-        sentence = f"grading failed: {reason(error)}"
+        sentence = f"grading failed: {error_summary(error)}"
         again = claims.retry_or_fail(ctx, held, sentence)
         log.exception("grading failed", run_task=str(held.run_task_id))
         if again:

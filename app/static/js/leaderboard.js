@@ -48,7 +48,7 @@ function readRow(tr, standard) {
       fill: cell.querySelector(".fill"),
       whisker: cell.querySelector(".whisker"),
     })),
-    loss: tr.querySelector("[data-loss]"),
+    loss: tr.querySelector(".col-loss"),
     rank: tr.querySelector("[data-rank]"),
     place: tr.querySelector("[data-rank]")?.textContent,
     capped: tr.querySelector("[data-capped]"),
@@ -133,7 +133,7 @@ function remember(name, values) {
 /** The boxes ticked, as the address says it: nothing for the usual columns, else an empty value and the keys. */
 function columns() {
   const ticked = [...form.querySelectorAll("[name=columns]:checked")].map((box) => box.value);
-  return [...ticked].sort().join(" ") === form.getAttribute("data-usual") ? [] : ["", ...ticked];
+  return [...ticked].sort().join(" ") === form.getAttribute("data-default") ? [] : ["", ...ticked];
 }
 
 function start() {
@@ -194,7 +194,10 @@ function start() {
     if (Number(field.value) > 0) settle(Number(field.value));
   });
   for (const box of form.querySelectorAll("[name=columns]")) {
-    box.addEventListener("change", () => remember("columns", columns()));
+    box.addEventListener("change", () => {
+      for (const cell of document.querySelectorAll(`.col-${box.value}`)) cell.hidden = !box.checked;
+      remember("columns", columns());
+    });
   }
   form.addEventListener("formdata", (event) => {
     const chosen = columns();

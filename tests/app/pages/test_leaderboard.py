@@ -8,8 +8,11 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import event
 
-from app.leaderboard import board, service
+from app.factory import create_app
+from app.leaderboard import board
+from app.leaderboard.entries import Entries
 from app.leaderboard.names import ROOM, distinct
+from app.leaderboard.service import ranked
 from app.runs import transitions
 from app.runs.service import delete
 from app.states import RunState
@@ -29,34 +32,45 @@ def selects(world):
     event.remove(world.context.database.engine, "before_cursor_execute", note)
 
 
-def labels(world) -> dict[str, str | None]:
-    with world.context.database.read() as session:
-        return {row.run.name: row.run.label for row in service.rows(session)}
+@pytest.fixture
+def entries(world):
+    """Reads the runs on the leaderboard again and again with one cache."""
+    cache = Entries()
+
+    def read():
+        with world.context.database.read() as session:
+            return cache.read(session)
+
+    return read
 
 
-def test_what_ends_goes_on_or_is_deleted_is_noticed(world):
+@pytest.fixture
+def labels(entries):
+    """The label of each run by its name."""
+    return lambda: {row.run.name: row.run.label for row in ranked(entries())}
+
+
+def test_what_ends_goes_on_or_is_deleted_is_noticed(world, labels):
     world.add_run("first", limit=1, n=1)
-    assert labels(world) == {"first": "1 of 164 tasks"}
+    assert labels() == {"first": "1 of 164 tasks"}
     stopped = world.add_run("stopped", limit=3, n=1, state=RunState.INTERRUPTED, done=2)
-    assert labels(world)["stopped"] == "interrupted"
+    assert labels()["stopped"] == "interrupted"
     transitions.reopen(world.context, stopped)
-    assert labels(world)["stopped"] == "queued"
+    assert labels()["stopped"] == "queued"
     transitions.interrupt(world.context, stopped)
-    assert labels(world)["stopped"] == "interrupted"
+    assert labels()["stopped"] == "interrupted"
     delete(world.context, stopped)
-    assert labels(world) == {"first": "1 of 164 tasks"}
+    assert labels() == {"first": "1 of 164 tasks"}
 
 
-def test_figures_of_a_run_that_ended_again_are_the_new_ones(world):
+def test_figures_of_a_run_that_ended_again_are_the_new_ones(world, entries):
     run = world.add_run("stopped", limit=3, n=1, state=RunState.INTERRUPTED, done=2)
-    with world.context.database.read() as session:
-        (before,) = service.entries(session)
+    (before,) = entries()
     with world.context.database.session() as session:
         session.connection().exec_driver_sql("DELETE FROM run_tasks WHERE position = 1")
     transitions.reopen(world.context, run)
     transitions.interrupt(world.context, run)
-    with world.context.database.read() as session:
-        (after,) = service.entries(session)
+    (after,) = entries()
     assert (before.n_tasks, after.n_tasks) == (2, 1)
 
 
@@ -73,6 +87,16 @@ def test_a_request_reads_only_the_runs_that_changed(world):
         world.client.get("/")
     assert len(changed) == 2
     assert "runs.id IN (?)" in changed[1]
+
+
+def test_two_applications_in_one_process_keep_their_entries_apart(make_world):
+    world = make_world()
+    world.add_run("here", limit=1, n=1)
+    assert [row["name"] for row in world.client.get("/api/v1/leaderboard").json["rows"]] == ["here"]
+    other = create_app(world.context)
+    with selects(world) as first:
+        other.test_client().get("/api/v1/leaderboard")
+    assert len(first) == 2, "an application of its own reads for itself"
 
 
 def test_a_page_of_a_run_reads_no_text_of_its_samples(world):
@@ -126,12 +150,11 @@ def test_a_hundred_runs_make_a_page_that_ends(world):
     assert page.count(">Show all 30<") == 2
 
 
-def test_runs_that_begin_alike_are_told_apart_beside_their_curves(world):
+def test_runs_that_begin_alike_are_told_apart_beside_their_curves(world, entries):
     for drafter, n, seed in (("none", 1, 1), ("none", 1, 2), ("ngram", 1, 1), ("ngram", 2, 1)):
         world.add_run("hf:organisation/model-with-a-long-name", drafter=drafter, n=n, seed=seed, limit=2)
     world.add_run("nightly", n=1, limit=2)
-    with world.context.database.read() as session:
-        labels = list(distinct(service.entries(session)).values())
+    labels = list(distinct(entries()).values())
     assert "nightly" in labels
     assert {"ngram, n=1", "ngram, n=2"} <= set(labels)
     assert len({label[:ROOM] for label in labels}) == 5

@@ -1,0 +1,94 @@
+"""Every column of the leaderboard reaches the page, CSV, REST, the command line and About; no field is ever lost."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli import cli
+from app.http.openapi import describe
+from app.leaderboard.columns import COLUMNS, FIELDS
+from app.leaderboard.entries import Entries
+from app.leaderboard.service import ranked
+
+# What programs read today. Names may be added here, never removed.
+# fmt: off
+REST = {
+    "run", "name", "state", "target", "drafter", "n", "dataset", "rank", "label", "budget_s", "capped",
+    "pass_first", "pass_first_interval", "pass_all", "pass_all_interval", "ranking_loss", "n_tasks",
+    "dataset_tasks", "in_guest_tasks", "in_guest_samples", "in_guest_passed", "first_finished_p50_s",
+    "first_finished_p95_s", "ms_per_token", "mean_acceptance_length", "device", "fingerprint", "created_at",
+    "tokens_per_s",
+}
+CSV = {
+    "run", "id", "label", "rank", "dataset", "tasks", "dataset_tasks", "device", "target", "drafter",
+    "draft_length", "n", "temperature", "top_p", "budget_s", "pass_first", "pass_first_low", "pass_first_high",
+    "pass_all", "pass_all_low", "pass_all_high", "ranking_loss", "in_guest_tasks", "in_guest_samples",
+    "in_guest_passed", "first_finished_p50_s", "first_finished_p95_s", "ms_per_token", "mean_acceptance_length",
+    "fingerprint", "tokens_per_s",
+}
+# fmt: on
+
+
+@pytest.fixture
+def bassline(world, monkeypatch):
+    """Calls the command line on the database of `world`."""
+    monkeypatch.setenv("BASSLINE_DATABASE_URL", world.context.settings.database)
+    return lambda *words: CliRunner().invoke(cli, words, catch_exceptions=False).stdout
+
+
+def test_every_column_is_on_the_page_in_csv_rest_the_command_line_and_about(world, bassline):
+    world.add_run("whole", limit=None, n=2)
+    with world.context.database.read() as session:
+        (row,) = ranked(Entries().read(session))
+    page = html.unescape(world.client.get("/").get_data(as_text=True))
+    about = html.unescape(world.client.get("/about").get_data(as_text=True))
+    (line,) = csv.DictReader(io.StringIO(world.client.get("/leaderboard.csv").text))
+    (answer,) = world.client.get("/api/v1/leaderboard").json["rows"]
+    (printed,) = json.loads(bassline("leaderboard", "--json", "-"))
+    table = bassline("leaderboard")
+    schema = describe(world.app)["components"]["schemas"]["BoardRow"]["properties"]
+    for column in COLUMNS:
+        assert f">{column.label}</" in page
+        assert f'data-label="{column.label}"' in page
+        assert column.text(row) in page
+        assert f'<dt id="{column.key}">{column.label}</dt>' in about
+        assert column.about in about
+        if column.printed:
+            assert column.label in table
+            assert f"{column.text(row)} {column.note(row)}".strip() in table
+    for field in FIELDS:
+        assert field.name in schema
+        assert answer[field.name] == printed[field.name]
+        assert [line[header] for header in field.headers] == ["" if v is None else str(v) for v in field.cells(row)]
+
+
+def test_programs_still_get_every_field_they_read(world):
+    world.add_run("whole", limit=None, n=1)
+    (line,) = csv.DictReader(io.StringIO(world.client.get("/leaderboard.csv").text))
+    (answer,) = world.client.get("/api/v1/leaderboard").json["rows"]
+    assert answer.keys() >= REST
+    assert line.keys() >= CSV
+    assert answer["name"] == line["run"] == "whole"
+    assert answer["run"] == line["id"]
+    assert answer["pass_first_interval"] == [float(line["pass_first_low"]), float(line["pass_first_high"])]
+    assert answer["tokens_per_s"] == float(line["tokens_per_s"]) > 0
+
+
+def test_a_column_that_is_not_selected_is_hidden_with_its_heading(world):
+    world.add_run("whole", limit=None, n=1)
+    page = world.client.get("/?columns=&columns=loss").get_data(as_text=True)
+    hidden = {c.key for c in COLUMNS if page.count(f"col-{c.key} ") and _cells(page, c.key) == {True}}
+    assert hidden == {c.key for c in COLUMNS} - {"first", "loss"}
+
+
+def _cells(page: str, key: str) -> set[bool]:
+    """Whether the heading and the cells of a column are hidden."""
+    tags = [part.split(">", 1)[0] for part in page.split("<t") if f"col-{key}" in part.split(">", 1)[0]]
+    assert len(tags) == 2
+    return {tag.endswith(" hidden") or " hidden " in tag for tag in tags}
