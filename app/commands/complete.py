@@ -12,7 +12,7 @@ from rich.console import Console
 
 from app.commands import common, foreground, handover
 from app.completions import service
-from app.completions.schemas import CompleteSpec
+from app.completions.schemas import CompletionSpec
 from app.errors import BadInput
 from app.events import event_types
 from app.events.bus import Event
@@ -45,7 +45,7 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
         bassline complete prompt.py --target smollm2-135m --test test_prompt.py
     """
     texts = {"prompt": _read(file), "test": _read(test_file) if test_file else ""}
-    spec = common.parse_options(CompleteSpec, {**options, **texts})
+    spec = common.parse_options(CompletionSpec, {**options, **texts})
     ctx = common.opened_context()
     if spec.test.strip():
         ctx.make_grader()  # refuse before anything is decoded

@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response
 
 from app.completions import service
 from app.completions.repeat import curl
-from app.completions.schemas import CompleteSpec
+from app.completions.schemas import CompletionSpec
 from app.errors import BadInput, NotFound
 from app.http.web import context, session
 from app.language_models import service as models
@@ -51,20 +51,20 @@ MODES = (
 @bp.get("/complete")
 def index() -> str:
     """The form with an example."""
-    return _page({**as_form(CompleteSpec), **EXAMPLE})
+    return _page({**as_form(CompletionSpec), **EXAMPLE})
 
 
 @bp.post("/complete")
 def start() -> Response | tuple[str, int]:
     """Starts a race and shows it; a form at fault comes back with what was typed and what is wrong."""
     sound = {name: EXAMPLE[name] for name in ("target", "prompt")}
-    spec, errors = parse_form(CompleteSpec, request.form, LABELS, sound, lambda spec: service.check(context(), spec))
+    spec, errors = parse_form(CompletionSpec, request.form, LABELS, sound, lambda spec: service.check(context(), spec))
     if spec is not None:
         try:
             return redirect(url_for("complete.show", run_id=service.submit(context(), spec)), 303)
         except BadInput as problem:
             errors = told(problem, LABELS)
-    return _page({**as_form(CompleteSpec), **request.form}, errors), 422
+    return _page({**as_form(CompletionSpec), **request.form}, errors), 422
 
 
 @bp.get("/complete/<uuid:run_id>")
@@ -72,7 +72,7 @@ def show(run_id: uuid.UUID) -> str:
     """A race, running or over. Raises NotFound."""
     run = repository.get_run(session(), run_id)
     rows = repository.tasks_with_samples(session(), run_id, origins=True)
-    if run.kind is not RunKind.COMPLETE or not rows:
+    if run.kind is not RunKind.COMPLETION or not rows:
         raise NotFound(f"run {run_id} is no completion: open it under Runs")
     return _page(_values(run, rows[0]), run=run, row=rows[0])
 
@@ -102,7 +102,7 @@ def _page(
 
 def _values(run: Run, row: RunTask) -> dict[str, str]:
     return {
-        **as_form(CompleteSpec, run),
+        **as_form(CompletionSpec, run),
         "prompt": row.task.prompt,
         "test": service.typed_test(row.task),
         "entry_point": row.task.entry_point,

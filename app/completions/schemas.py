@@ -10,7 +10,7 @@ from app.runs.schemas import DecodingSpec, PromptMode
 MAX_CHARACTERS = 200_000
 
 
-class CompleteSpec(DecodingSpec):
+class CompletionSpec(DecodingSpec):
     """One prompt, n samples, a budget; with a test, each sample is judged. The body of POST /api/v1/complete."""
 
     prompt: Text = Field(min_length=1, max_length=MAX_CHARACTERS, description="code to continue, sent byte for byte")
