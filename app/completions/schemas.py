@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from app.http.schemas import Text
-from app.runs.schemas import DecodingSpec, PromptMode
+from app.runs.schemas import DecodingSpec, PromptModeOption
 
 MAX_CHARACTERS = 200_000
 
@@ -17,4 +17,4 @@ class CompletionSpec(DecodingSpec):
     test: Text = Field("", max_length=MAX_CHARACTERS, description="asserts, or HumanEval's def check(candidate)")
     entry_point: Text = Field("", max_length=200, description="function under test; empty: the prompt's last")
     suffix: Text | None = Field(None, max_length=MAX_CHARACTERS, description="what follows the gap, for infilling")
-    prompt_mode: PromptMode = "completion"
+    prompt_mode: PromptModeOption = "completion"
