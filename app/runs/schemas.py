@@ -26,9 +26,7 @@ PromptModeOption = Annotated[
     PromptMode,
     # The mode used is in the fingerprint instead: `auto` is not the same for every model.
     Option("Prompt mode", Fieldset.DECODING, choices=get_args(PromptMode), fingerprint=False),
-    Field(
-        description="how a task becomes a prompt; auto: chat if the model has a chat template", examples=["completion"]
-    ),
+    Field(description="how a task becomes a prompt; auto: chat if the model has a chat template", examples=["chat"]),
 ]
 _DEFAULTS = EngineConfig(target="any")
 S = TypeVar("S", bound=Given)
