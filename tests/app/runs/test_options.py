@@ -37,7 +37,6 @@ NOT_IN_THE_FINGERPRINT = {"time_limit_s", "prompt_mode"}  # prompt_mode_used is 
 
 def test_an_option_of_a_run_reaches_every_place(ctx, engine, additions, monkeypatch, tmp_path):
     monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
-    monkeypatch.setattr("app.runs.enqueue.ring_prepare", lambda run_id: None)  # runs sent by HTTP stay queued
     engine.has_chat_template = True
     configs: list[EngineConfig] = []
     ctx.load_engine = lambda config, on_progress: configs.append(config) or engine
