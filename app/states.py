@@ -23,7 +23,7 @@ class RunKind(enum.StrEnum):
     """
 
     EVAL = "eval"
-    COMPLETE = "complete"
+    COMPLETION = "complete"
     BASELINE = "baseline"
     IMPORTED = "imported"
 

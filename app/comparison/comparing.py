@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 
 from app.errors import BadInput
 from app.runs import figures
+from app.runs.configuration import differences
 from app.runs.models import Run
 from app.runs.repository import tasks_without_texts
-from app.runs.schemas import DecodingSpec
 from app.runs.service import check_comparable
 from evaluation import statistics
 from evaluation.metrics import SampleOutcome
@@ -64,8 +64,6 @@ def compare_runs(session: Session, reference: Run, other: Run, budget_s: float |
     a, b = figures.graded_outcomes(ours), figures.graded_outcomes(theirs)
     if not {o.task_id for o in a} & {o.task_id for o in b}:
         raise BadInput("the two runs have no graded task in common: finish one of them first", "run")
-    names = [*DecodingSpec.model_fields, "prompt_mode_used", "throughput"]
-    pairs = {name: (getattr(reference, name), getattr(other, name)) for name in names}
     return RunComparison(
         reference,
         other,
@@ -73,7 +71,7 @@ def compare_runs(session: Session, reference: Run, other: Run, budget_s: float |
         statistics.compare(a, b, budget),
         statistics.compare(a, b, budget, None),
         figures.speedup(other, ours, reference, theirs) if same_device(reference, other) else None,
-        {name: values for name, values in pairs.items() if values[0] != values[1]},
+        differences(reference, other),
         (a, b),
     )
 

@@ -10,7 +10,7 @@ from functools import partial
 from flask import Blueprint, Response, request
 
 from app.completions import service, waiting
-from app.completions.schemas import CompleteSpec
+from app.completions.schemas import CompletionSpec
 from app.context import Context
 from app.http import disconnect, idempotency
 from app.http.disconnect import Left
@@ -25,7 +25,7 @@ bp = Blueprint("complete_api", __name__, url_prefix="/api/v1")
 
 @bp.post("/complete")
 @operation({200: (CompletionDocument, EVENTS)})
-def complete(body: CompleteSpec) -> Response | CompletionDocument:
+def complete(body: CompletionSpec) -> Response | CompletionDocument:
     """Completes one prompt n times within a budget.
 
     Streams the run's events for `Accept: text/event-stream`; otherwise answers when every sample is there. A client

@@ -47,7 +47,7 @@ def _old_completions(ctx: Context) -> Sequence[uuid.UUID]:
     with ctx.database.read() as session:
         return session.scalars(
             select(Run.id).where(
-                Run.kind == RunKind.COMPLETE,
+                Run.kind == RunKind.COMPLETION,
                 Run.state.not_in(OPEN_RUN_STATES),
                 ended < utcnow() - dt.timedelta(days=days),
             )

@@ -97,7 +97,7 @@ def _chosen(
         .join(RunTask.run)
         .where(RunTask.id == run_task_id)
     ).one_or_none()
-    if named is not None and (named.pinned_worker is not None or named.kind is RunKind.COMPLETE):
+    if named is not None and (named.pinned_worker is not None or named.kind is RunKind.COMPLETION):
         return run_task_id, True
     waiting = _waiting(session, step)
     if not waiting:
@@ -121,4 +121,4 @@ def _waiting(session: Session, step: Step) -> list[_Waiting]:
 
 def _takes_turns(step: Step) -> ColumnElement[bool]:
     waits = select(RunTask.id).where(RunTask.run_id == Run.id, RunTask.state == step.waiting).exists()
-    return and_(Run.state == RunState.RUNNING, Run.pinned_worker.is_(None), Run.kind != RunKind.COMPLETE, waits)
+    return and_(Run.state == RunState.RUNNING, Run.pinned_worker.is_(None), Run.kind != RunKind.COMPLETION, waits)

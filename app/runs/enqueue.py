@@ -38,12 +38,12 @@ def ring_grade(run_task_ids: Iterable[uuid.UUID], kind: RunKind) -> None:
 
 def gpu_queue(kind: RunKind) -> str:
     """Where a run's tasks are decoded: someone waits for a completion, nobody for a batch."""
-    return queues.GPU_INTERACTIVE if kind is RunKind.COMPLETE else queues.GPU_BATCH
+    return queues.GPU_INTERACTIVE if kind is RunKind.COMPLETION else queues.GPU_BATCH
 
 
 def exec_queue(kind: RunKind) -> str:
     """Where a run is graded, for the same reason."""
-    return queues.EXEC_INTERACTIVE if kind is RunKind.COMPLETE else queues.EXEC
+    return queues.EXEC_INTERACTIVE if kind is RunKind.COMPLETION else queues.EXEC
 
 
 def rings_in(queue: str) -> ColumnElement[bool]:
@@ -57,7 +57,7 @@ def rings_in(queue: str) -> ColumnElement[bool]:
 def of_kind(queue: str) -> ColumnElement[bool]:
     """Whether a run's bells ring in the interactive or the other kind of queue."""
     interactive = queue in (queues.GPU_INTERACTIVE, queues.EXEC_INTERACTIVE)
-    return Run.kind == RunKind.COMPLETE if interactive else Run.kind != RunKind.COMPLETE
+    return Run.kind == RunKind.COMPLETION if interactive else Run.kind != RunKind.COMPLETION
 
 
 def ring(bells: Iterable[tuple[str, uuid.UUID]], queue: str) -> None:

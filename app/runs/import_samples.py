@@ -13,6 +13,7 @@ from app.db.ids import new_id
 from app.db.types import utcnow
 from app.errors import BadInput
 from app.runs import enqueue
+from app.runs.configuration import unknown_options
 from app.runs.models import Run, RunTask
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
@@ -22,7 +23,6 @@ from decoding.suggest import one_of
 from evaluation import datasets as files
 from evaluation import exchange
 
-UNKNOWN = "unknown"
 LONGEST_NAME = 200
 LARGEST = {"seed": 2**63 - 1}
 LONGEST = {"extraction": 20, "extraction_version": 40}  # characters
@@ -57,19 +57,12 @@ def submit(
         name=spec.name or f"{spec.target} ({origin})"[:LONGEST_NAME],
         kind=RunKind.IMPORTED,
         dataset_id=dataset.id,
-        target=spec.target,
-        drafter=UNKNOWN,
-        draft_length=UNKNOWN,
-        acceptance=UNKNOWN,
-        dtype=UNKNOWN,
-        device=UNKNOWN,
-        n=max(map(len, by_task.values())),
-        budget_s=records[0].get("budget_s") or MAX_BUDGET_S,
-        temperature=0.0,
-        top_p=1.0,
-        seed=0,
-        max_tokens=0,
-        prompt_mode=UNKNOWN,
+        **unknown_options()
+        | {
+            "target": spec.target,
+            "n": max(map(len, by_task.values())),
+            "budget_s": records[0].get("budget_s") or MAX_BUDGET_S,
+        },
         n_tasks=len(by_task),
         pinned_worker=pinned_worker,
         command=shlex.join(["bassline", "runs", "import", origin, "--target", spec.target]),

@@ -80,6 +80,11 @@ class Run(Identified, Base):
         back_populates="run", cascade="all, delete-orphan", passive_deletes=True
     )
 
+    @property
+    def device_label(self) -> str:
+        """The device the run was measured on, or the one it asks for before its first task was decoded."""
+        return str(self.provenance.get("device_name") or self.provenance.get("device") or self.device)
+
 
 class RunTask(Identified, Base):
     """The job row: one task of one run. Times in seconds; `queue_s` is the wait before the engine took it up.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import uuid
 
 from app.context import Context
@@ -14,6 +13,7 @@ from app.language_models import allowed
 from app.language_models.service import require_model
 from app.remote import target as remote
 from app.runs import deletion, enqueue, transitions
+from app.runs.configuration import option_columns, shell_command
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import DecodingSpec, RunSpec
@@ -48,8 +48,6 @@ def submit(
         command=command or shell_command(spec),
         kind=kind,
         pinned_worker=pinned_worker,
-        time_limit_s=spec.time_limit_s,
-        throughput=spec.throughput,
         ring=ring,
     )
 
@@ -71,8 +69,6 @@ def submit_tasks(
     command: str,
     kind: RunKind,
     pinned_worker: str | None = None,
-    time_limit_s: float | None = None,
-    throughput: bool = False,
     graded: bool = True,
     ring: bool = True,
 ) -> uuid.UUID:
@@ -82,12 +78,10 @@ def submit_tasks(
     """
     now = utcnow()
     run = Run(
-        **spec.model_dump(include=set(DecodingSpec.model_fields)),
+        **option_columns(spec),
         name=name,
         kind=kind,
         dataset_id=dataset_id,
-        time_limit_s=time_limit_s,
-        throughput=throughput,
         n_tasks=len(tasks),
         graded=graded,
         pinned_worker=pinned_worker,
@@ -159,19 +153,6 @@ def delete(ctx: Context, run_id: uuid.UUID) -> None:
 def default_name(spec: DecodingSpec) -> str:
     """A name that tells runs apart in a list."""
     return f"{spec.target} {spec.drafter} n={spec.n} B={spec.budget_s:g}s"
-
-
-def shell_command(spec: RunSpec) -> str:
-    """The `bassline eval` that repeats the run."""
-    words = ["bassline", "eval"]
-    for field, value in spec.model_dump(exclude_defaults=True).items():
-        if field == "task_ids":
-            words += [part for task_id in value for part in ("--task", task_id)]
-        elif value is True:
-            words.append("--" + field.replace("_", "-"))
-        else:
-            words += ["--" + field.removesuffix("_s").replace("_", "-"), str(value)]
-    return shlex.join(words)
 
 
 def check_comparable(reference: Run, other: Run) -> None:

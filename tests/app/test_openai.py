@@ -43,7 +43,7 @@ def engine(served) -> FakeEngine:
 
 def newest(ctx) -> Run:
     with ctx.database.read() as session:
-        return list_runs(session, kinds=(RunKind.COMPLETE,))[0]
+        return list_runs(session, kinds=(RunKind.COMPLETION,))[0]
 
 
 def test_n_choices_of_each_prompt_with_usage(client):

@@ -61,7 +61,7 @@ class Service:
 
     def runs(self) -> list[Run]:
         with self.ctx.database.read() as session:
-            return list(list_runs(session, kinds=(RunKind.COMPLETE,)))
+            return list(list_runs(session, kinds=(RunKind.COMPLETION,)))
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ from app.context import Context
 from app.jobs import turns
 from app.jobs.claims import Step
 from app.jobs.work.decode_batch import decode_together
-from app.jobs.work.decode_job import Taken, engine_config, ready_engine, take_up
+from app.jobs.work.decode_job import Taken, ready_engine, take_up
 from app.runs import transitions
+from app.runs.configuration import engine_config
 from decoding.request import Completion
 
 

@@ -23,11 +23,11 @@ from app.jobs.lease import Lease, Stop
 from app.jobs.work.live_updates import Narrator, letters, task_changed
 from app.provenance import of_this_process
 from app.runs import enqueue, transitions
+from app.runs.configuration import engine_config
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import RunState, TaskState
 from app.workers import engines
-from decoding.config import EngineConfig
 from decoding.models.errors import ModelError
 from decoding.request import Completion, Request, RequestError, SamplingParams
 from evaluation import prompting
@@ -213,18 +213,6 @@ def take_up(ctx: Context, run_task_id: uuid.UUID) -> Taken | None:
         return None
     held = claims.claim(ctx, run_task_id, Step.DECODE)
     return Taken(ctx, run, task, row.queued_at, held) if held else None
-
-
-def engine_config(run: Run) -> EngineConfig:
-    """The engine a run asks for."""
-    return EngineConfig(
-        target=run.target,
-        drafter=run.drafter,
-        draft_length=run.draft_length,
-        acceptance=run.acceptance,
-        dtype=run.dtype,
-        device=run.device,
-    )
 
 
 def prompt_for(engine: Engine, run: Run, task: PlainTask) -> tuple[prompting.Prompt, str]:

@@ -33,7 +33,7 @@ class Narrator:
 
     def __init__(self, ctx: Context, run: Run, task: Task) -> None:
         self._ctx, self._run, self._task = ctx, run, task
-        self._texts = run.kind is RunKind.COMPLETE
+        self._texts = run.kind is RunKind.COMPLETION
         self._every_s = TEXT_EVERY_S if self._texts else TOKENS_EVERY_S
         self._latest: dict[int, Update] = {}
         self._origins: dict[int, str] = {}
