@@ -8,9 +8,9 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
-from app.broker.celery_app import configure
+from app.broker.broker import connect
 from app.db import migrate
-from app.db.database import Database, reason
+from app.db.database import Database, error_summary
 from app.doctor.finding import Finding
 from app.errors import Unavailable
 from app.monitoring import health
@@ -36,7 +36,9 @@ def database(settings: Settings) -> Iterator[Finding]:
     except Unavailable as error:
         yield Finding("database", "fail", str(error), "Start the server, or set BASSLINE_DATABASE_URL.")
     except DBAPIError as error:
-        yield Finding("database", "fail", f"cannot be written: {reason(error)}", "Give the user the right to write it.")
+        yield Finding(
+            "database", "fail", f"cannot be written: {error_summary(error)}", "Give the user the right to write it."
+        )
     finally:
         found.dispose()
 
@@ -46,8 +48,7 @@ def broker(settings: Settings) -> Iterator[Finding]:
     if settings.embedded:
         yield Finding("broker", "ok", "embedded: in the process of `bassline serve` or `bassline eval`")
         return
-    configure(settings)
-    fault, url = health.broker_fault(), hidden(settings.broker_url)
+    fault, url = connect(settings).fault(), hidden(settings.broker_url)
     if fault:
         yield Finding("broker", "fail", f"{url} {fault}", "Start Redis, or set BASSLINE_BROKER_URL.")
     else:

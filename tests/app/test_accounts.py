@@ -14,7 +14,6 @@ from sqlalchemy import select
 from app.accounts import users
 from app.accounts.models import BrowserSession, Token, User
 from app.accounts.service import create_token, list_tokens, revoke_token
-from app.broker.celery_app import configure
 from app.cli import cli
 from app.errors import BadInput, Forbidden
 from app.factory import create_app
@@ -38,7 +37,6 @@ def quick_hashes(monkeypatch):
 @pytest.fixture
 def guarded(ctx):
     """The service as the stack runs it: tokens and logins required."""
-    configure(ctx.settings, in_process=True)
     return dataclasses.replace(ctx, settings=ctx.settings.model_copy(update={"require_tokens": True}))
 
 

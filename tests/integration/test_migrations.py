@@ -19,14 +19,13 @@ from app.db.database import Database
 from app.events.bus import MemoryBus
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
-from app.runs import enqueue, service, transitions, trust
+from app.runs import service, transitions, trust
 from app.runs.models import RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
 from app.samples.models import Sample
 from app.settings import Settings
 from app.states import DatasetKind, Scope
-from app.workers import engines
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT, FakeEngine, FakeGrader
 
@@ -94,10 +93,8 @@ def test_every_constraint_has_a_name():
             assert constraint.name, f"{table.name}: {constraint}"
 
 
-def test_runs_from_before_get_their_in_guest_verdicts_and_tasks_left_counted(database_url, monkeypatch):
+def test_runs_from_before_get_their_in_guest_verdicts_and_tasks_left_counted(database_url):
     """What the migration counts in SQL is what figures.record counts."""
-    monkeypatch.setattr(enqueue, "ring", lambda bells, queue: None)
-    engines.drop()
     database = Database(database_url)
     migrate.upgrade(database)
     engine = FakeEngine()
