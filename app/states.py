@@ -44,6 +44,27 @@ class TaskState(enum.StrEnum):
     SKIPPED = "skipped"
 
 
+class Failure(enum.StrEnum):
+    """Why a run or one of its tasks failed; `error` beside it says so in words.
+
+    `request`: the prompt or a parameter cannot be honoured. `model`: the engine cannot be loaded. `dataset`: the run
+    cannot be prepared. `decoding` and `grading`: that step raised, three times. `worker_lost`: its workers stopped
+    answering, three times.
+    """
+
+    REQUEST = "request"
+    MODEL = "model"
+    DATASET = "dataset"
+    DECODING = "decoding"
+    GRADING = "grading"
+    WORKER_LOST = "worker_lost"
+
+    @property
+    def internal(self) -> bool:
+        """Whether the service is at fault: the same request may succeed later."""
+        return self in (Failure.DECODING, Failure.GRADING, Failure.WORKER_LOST)
+
+
 class DatasetKind(enum.StrEnum):
     """Where a dataset came from; `prompt` holds the single task of one completion and is not listed."""
 

@@ -20,7 +20,6 @@ from app.runs.models import Run
 from app.runs.schemas import RunSpec
 from app.settings import Settings
 from app.states import OPEN_RUN_STATES, RunState
-from app.workers import engines
 from decoding.request import Completion, Request, RequestError, Sample
 from evaluation.grading import Verdict
 
@@ -106,7 +105,6 @@ def ms_per_task(database_url: str, folder: Path, tasks: int, rounds: int) -> lis
                 times.append(1000 * (time.perf_counter() - began) / limit)
                 service.delete(ctx, run_id)
     finally:
-        engines.drop()
         ctx.database.dispose()
     return times[1:]
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from types import SimpleNamespace
 
+from app.broker import queues
+from app.broker.broker import MemoryBroker, Message
 from decoding.request import Completion, Request, RequestError, Sample, Update
 from evaluation.grading import Verdict
 
@@ -105,6 +107,24 @@ class FakeEngine:
             n_drafted=6,
             n_accepted=2,
         )
+
+
+class RecordingBroker(MemoryBroker):
+    """Keeps what was sent, also after a worker took it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[Message] = []
+
+    def send(self, messages: Iterable[Message], queue: str) -> None:
+        messages = list(messages)
+        self.sent += messages
+        super().send(messages, queue)
+
+    def drain(self) -> None:
+        """Loses every message, as a broker that restarts without its memory does."""
+        while self.get(queues.ALL, 0.0):
+            pass
 
 
 class FakeGrader:

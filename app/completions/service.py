@@ -27,11 +27,13 @@ LONGEST_NAME = 200
 _DEF = re.compile(r"^(?:async\s+)?def\s+([A-Za-z_]\w*)", re.MULTILINE)
 
 
-def submit(ctx: Context, spec: CompletionSpec, *, pinned_worker: str | None = None, ring: bool = True) -> uuid.UUID:
-    """Stores the completion and rings for it; `ring` as for runs. Returns the id of its run. Raises BadInput."""
+def submit(
+    ctx: Context, spec: CompletionSpec, *, pinned_worker: str | None = None, handover: bool = False
+) -> uuid.UUID:
+    """Stores the completion and enqueues it; `handover` as for runs. Returns the id of its run. Raises BadInput."""
     graded = bool(spec.test.strip())
     return submit_prompts(
-        ctx, spec, (_task(spec),), name=_name(spec), graded=graded, pinned_worker=pinned_worker, ring=ring
+        ctx, spec, (_task(spec),), name=_name(spec), graded=graded, pinned_worker=pinned_worker, handover=handover
     )
 
 
@@ -43,10 +45,10 @@ def submit_prompts(
     name: str,
     graded: bool = False,
     pinned_worker: str | None = None,
-    ring: bool = True,
+    handover: bool = False,
 ) -> uuid.UUID:
     """Stores a completion of several prompts, one after the other, each with the whole budget. See submit."""
-    if not is_local(pinned_worker, ring):
+    if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
     require_models(spec)
     content = json.dumps([[t.prompt, t.entry_point, t.test, t.suffix, t.stop] for t in tasks])
@@ -66,9 +68,9 @@ def submit_prompts(
                 kind=RunKind.COMPLETION,
                 pinned_worker=pinned_worker,
                 graded=graded,
-                ring=ring,
+                handover=handover,
             )
-            if ring and not graded:
+            if not graded and not handover:
                 prepare_run(ctx, run_id)
             return run_id
         except IntegrityError:  # the same prompt was stored before, and has just been deleted

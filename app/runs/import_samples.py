@@ -9,6 +9,7 @@ import uuid
 
 from app.context import Context
 from app.datasets import service as datasets
+from app.db.database import after_commit
 from app.db.ids import new_id
 from app.db.types import utcnow
 from app.errors import BadInput
@@ -31,12 +32,18 @@ FINISH_REASONS = ("stop", "length", "deadline", "cancelled", "error")
 
 
 def submit(
-    ctx: Context, spec: ImportSpec, data: bytes, origin: str, *, pinned_worker: str | None = None, ring: bool = True
+    ctx: Context,
+    spec: ImportSpec,
+    data: bytes,
+    origin: str,
+    *,
+    pinned_worker: str | None = None,
+    handover: bool = False,
 ) -> uuid.UUID:
-    """Stores the samples in a file's bytes as a run and rings for it. Returns its id.
+    """Stores the samples in a file's bytes as a run and enqueues it. Returns its id.
 
     What the file, which errors call `origin`, does not say about decoding (times, seeds, settings) stays unknown; a
-    sample without a finish time counts for pass@k and for no budget. `ring` as in service.submit. Raises BadInput
+    sample without a finish time counts for pass@k and for no budget. `handover` as in service.submit. Raises BadInput
     naming line or sample, field and remedy.
     """
     origin = "".join(c for c in origin if c.isprintable())[:LONGEST_NAME] or "file"
@@ -66,7 +73,7 @@ def submit(
         n_tasks=len(by_task),
         pinned_worker=pinned_worker,
         command=shlex.join(["bassline", "runs", "import", origin, "--target", spec.target]),
-        rung_at=now if ring else None,
+        enqueued_at=None if handover else now,
         started_at=now,
         provenance={"source": origin},
     )
@@ -83,8 +90,8 @@ def submit(
     ]
     with ctx.database.session() as session:
         session.add(run)
-    if ring:
-        enqueue.ring_prepare(run.id)
+        if not handover:
+            after_commit(session, enqueue.prepare, ctx, run.id)
     return run.id
 
 

@@ -113,7 +113,7 @@ def test_completions_go_before_the_batch_that_waits(ctx, spec, engine):
 
 
 def test_work_left_by_a_killed_process_is_taken_up_at_the_next_start(ctx, spec):
-    run_id = service.submit(ctx, spec())  # nobody hears the bell
+    run_id = service.submit(ctx, spec())  # no worker gets the message
     with Embedded(ctx, "test"):
         wait_until(ended(ctx, run_id))
     assert state_of(ctx, run_id) is RunState.FINISHED

@@ -16,11 +16,10 @@ from app.jobs import claims, reaper
 from app.jobs.claims import MAX_ATTEMPTS, Step
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
-from app.runs import enqueue, service, transitions
+from app.runs import service, transitions
 from app.runs.event_stream import follow
 from app.runs.models import RunTask
 from app.states import TaskState
-from app.workers import engines
 from tests.fakes import FakeGrader
 
 
@@ -31,9 +30,9 @@ class CheckedBus(MemoryBus):
         super().__init__()
         self.told: list[tuple[str, dict]] = []
 
-    def publish(self, run_id, kind, data):
-        super().publish(run_id, kind, data)
-        self.told.append((kind, dict(data)))
+    def publish(self, run_id, event_type, data):
+        super().publish(run_id, event_type, data)
+        self.told.append((event_type, dict(data)))
 
     def check(self) -> set[str]:
         for kind, data in self.told:
@@ -47,10 +46,7 @@ class CheckedBus(MemoryBus):
 
 
 @pytest.fixture(autouse=True)
-def bus(ctx, monkeypatch) -> CheckedBus:
-    monkeypatch.setattr(enqueue, "ring", lambda bells, queue: None)
-    monkeypatch.setattr(enqueue, "messages", lambda queue: 0)
-    engines.drop()
+def bus(ctx) -> CheckedBus:
     ctx.bus = CheckedBus()
     return ctx.bus
 

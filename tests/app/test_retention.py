@@ -42,7 +42,6 @@ def completions(ctx) -> list[uuid.UUID]:
 
 @pytest.fixture
 def client(ctx):
-    configure(ctx.settings, in_process=True)
     return create_app(ctx).test_client()
 
 
@@ -125,6 +124,7 @@ def test_answers_and_prompts_that_nothing_needs_any_more_are_swept(ctx, client):
 
 
 def test_beat_and_the_embedded_form_sweep(ctx, client, monkeypatch):
+    configure(ctx.settings)
     assert {entry["task"] for entry in celery_app.conf.beat_schedule.values()} == {"runs.reap", "retention.sweep"}
     swept = []
     monkeypatch.setattr(retention, "sweep", swept.append)

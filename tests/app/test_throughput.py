@@ -22,16 +22,12 @@ from app.runs.models import RunTask
 from app.runs.repository import get_run, progress, tasks_with_samples
 from app.runs.schemas import RunSpec, parse_spec
 from app.states import RunState, TaskState
-from app.workers import engines
 from tests.app.test_embedded import ended, state_of, wait_until
 
 
 @pytest.fixture
-def prepared(ctx, spec, monkeypatch):
-    """Makes a run for throughput whose bells nobody hears; returns its id and its tasks' row ids in order."""
-    for bell in ("ring_prepare", "ring_decode", "ring_grade"):
-        monkeypatch.setattr(f"app.runs.enqueue.{bell}", lambda *args: None)
-    engines.drop()  # this thread's, of an earlier test
+def prepared(ctx, spec):
+    """Makes a run for throughput that no worker works; returns its id and its tasks' row ids in order."""
 
     def make(**changes):
         run_id = service.submit(ctx, spec(throughput=True, **changes))

@@ -9,7 +9,6 @@ import re
 import pytest
 
 from app.accounts.service import create_token
-from app.broker.celery_app import configure
 from app.completions import waiting
 from app.completions.schemas import CompletionSpec
 from app.errors import BadInput
@@ -61,7 +60,6 @@ DEEP = ("[" * 1_000_000, '{"a":' * 600_000, "[" * 500_000 + "]" * 500_000, '{"pr
 
 @pytest.fixture
 def app(ctx):
-    configure(ctx.settings, in_process=True)
     ctx.settings = ctx.settings.model_copy(update={"rate_limit": ""})
     return create_app(ctx)
 

@@ -24,9 +24,8 @@ CONFIGURED = [*RunSpec.model_fields.keys() - {"dataset", "task_ids", "limit"}, "
 
 
 @pytest.fixture
-def client(world, monkeypatch):
+def client(world):
     world.app.config["WTF_CSRF_ENABLED"] = False
-    monkeypatch.setattr("app.runs.enqueue.ring_prepare", lambda run_id: None)
     return world.client
 
 
