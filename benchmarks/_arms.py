@@ -12,7 +12,7 @@ from decoding.attention.ragged import ATTENTION_NAME
 from decoding.config import EngineConfig, parse_drafter
 from decoding.engine import Engine
 from decoding.models import loading
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.models.packing import prepack
 from decoding.request import Completion, Request, SamplingParams
 from evaluation import datasets, prompting

@@ -42,7 +42,8 @@ from decoding.drafters.model import ModelDrafter
 from decoding.loop.batch import Batch
 from decoding.loop.round import Decoding
 from decoding.models.device import device_name, pick_device
-from decoding.models.loading import LoadedModel, check_same_tokenizer, load
+from decoding.models.loaded import LoadedModel
+from decoding.models.loading import check_same_tokenizer, load
 from decoding.models.packing import prepack
 from decoding.request import (
     Completion,

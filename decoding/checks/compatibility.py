@@ -23,7 +23,8 @@ from decoding.attention.backends import NAMES, OWN, pick_attention
 from decoding.attention.row_by_row import RowByRowRunner
 from decoding.attention.runner import ModelRunner
 from decoding.models.errors import IncompatibleModelError
-from decoding.models.loading import LoadedModel, quiet
+from decoding.models.loaded import LoadedModel
+from decoding.models.loading import quiet
 from decoding.state.request_state import encode
 
 _log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from decoding.attention.backends import NAMES, chosen
 from decoding.attention.graphs import DraftGraphs
 from decoding.attention.runner import ModelRunner
 from decoding.config import MAX_DRAFT_LENGTH
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, Request, RequestError, SamplingParams
 from decoding.state.request_state import encode
 from kernels import check

@@ -7,7 +7,6 @@ instead of a download (for machines without a network). A model appears in `mode
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from decoding.models import conversion, manifest, registry, sources
+from decoding.models.cache import cache_folder
 from decoding.models.errors import (
     DamagedModelError,
     ModelError,
@@ -34,11 +34,6 @@ from decoding.models.registry import HubModel, KnownModel, LocalFolder, LocalGgu
 BYTES_PER_PARAMETER = 2
 OTHER_BYTES = 200_000_000  # room for tokenizer and configuration, and for a wheel beside the part taken out of it
 GGUF_GROWTH = 4  # bfloat16 weights against 4-bit blocks
-
-
-def cache_folder(cache_dir: Path | str | None = None) -> Path:
-    """The cache: the argument, else `BASSLINE_CACHE_DIR`, else `~/.cache/bassline`."""
-    return Path(cache_dir or os.environ.get("BASSLINE_CACHE_DIR") or Path.home() / ".cache" / "bassline").expanduser()
 
 
 def ensure(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgress | None = None) -> Path:

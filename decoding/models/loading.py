@@ -6,7 +6,6 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,8 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 from decoding.models import fetch, registry
 from decoding.models.device import pick_device, pick_dtype
 from decoding.models.errors import EncoderDecoderError, ModelError, NotCausalError, TokenizerMismatchError
+from decoding.models.loaded import LoadedModel
 from decoding.models.trusted_code import VARIABLE, check_code, is_trusted
-
-__all__ = ["LoadedModel", "ModelError", "check_same_tokenizer", "load"]
 
 # Tokens that end an answer in the families at hand. Instruct checkpoints name one of them as EOS and end with another.
 END_TOKENS = (
@@ -33,34 +31,6 @@ FIM_TOKENS = (
     ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
 )
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedModel:
-    """A model in evaluation mode on its device, its tokenizer, and what figures and the engine need to know of it.
-
-    `sha256` is the identity of the weights (see `manifest.ModelInfo`). `n_parameters` counts stored parameters, tied
-    ones once; `n_weight_bytes` is what they take in `dtype`. `context_length` is in tokens. Ids from 0 to
-    `vocab_size - 1` are those that both the tokenizer and the output layer know; padding rows beyond are no tokens.
-    A sample ends at any of `eos_token_ids`. `fim_tokens` are prefix, suffix and middle marker, None if unknown.
-    """
-
-    model: Any
-    tokenizer: Any
-    ref: str
-    name: str
-    sha256: str
-    source: str
-    folder: Path
-    dtype: torch.dtype
-    device: torch.device
-    n_parameters: int
-    n_weight_bytes: int
-    context_length: int
-    vocab_size: int
-    eos_token_ids: tuple[int, ...]
-    fim_tokens: tuple[str, str, str] | None
-    has_chat_template: bool
 
 
 def load(

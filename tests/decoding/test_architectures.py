@@ -30,7 +30,7 @@ from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import loading
 from decoding.models.errors import IncompatibleModelError
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, Request, SamplingParams
 from tests.decoding.conftest import disturbed
 

@@ -23,7 +23,7 @@ from decoding.checks.compatibility import fit
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models.errors import ModelError
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import Request, RequestError, SamplingParams
 from kernels import availability
 

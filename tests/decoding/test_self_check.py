@@ -16,7 +16,7 @@ from decoding.attention.graphs import DraftGraphs, Graphs, Work
 from decoding.checks import self_check
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
 from kernels import accept, check, kv_scatter, reference
 
