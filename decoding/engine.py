@@ -22,7 +22,7 @@ import torch
 import transformers
 
 from decoding.acceptance.sampling import shape
-from decoding.attention.backends import chosen, pick_attention
+from decoding.attention.backends import backend_of, pick_attention
 from decoding.attention.graphed_models import GraphedModels
 from decoding.attention.row_by_row import runner_of
 from decoding.attention.runner import ModelRunner
@@ -73,7 +73,7 @@ class Engine:
         graphs: bool | None = None,
         disabled: Mapping[str, str] | None = None,
     ) -> None:
-        """`graphs` runs rounds as CUDA graphs; by default on a GPU with the attention that can be captured.
+        """`graphs` runs rounds as CUDA graphs; by default on a GPU with an attention backend that supports them.
 
         On a CPU, where tests ask for it, a graph is replayed by running its work again. `disabled` says of kernels by
         their names why they must not be used.
@@ -87,7 +87,7 @@ class Engine:
         self._prefill_tokens: defaultdict[int, CostTimer] = defaultdict(CostTimer)
         if graphs is None:
             models = [target.model] if draft is None else [target.model, draft.model]
-            graphs = target.device.type == "cuda" and all(chosen(model) == "ragged" for model in models)
+            graphs = target.device.type == "cuda" and all(backend_of(model).supports_graphs for model in models)
         self._disabled = dict(disabled or {})
         self._graphs = GraphedModels(target, draft, config, self._disabled) if graphs else None
 
@@ -138,7 +138,7 @@ class Engine:
             "device": device_name(self.target.device),
             "threads": torch.get_num_threads() if self.target.device.type == "cpu" else None,
             "dtype": str(self.target.dtype).removeprefix("torch."),
-            "attention": chosen(self.target.model),
+            "attention": backend_of(self.target.model).name,
             "disabled": ", ".join(self.disabled) or None,
             "batch_invariant": self.batch_invariant,
             "torch": torch.__version__,

@@ -12,13 +12,9 @@ from typing import Any
 import torch
 
 from kernels import accept, kv_scatter, reference, verify_attention
+from kernels.registry import BACKENDS
 from kernels.rows import RaggedRows
 
-ATTENTIONS = {
-    "ragged": verify_attention.ragged,
-    "pad": verify_attention.pad,
-    "split": verify_attention.split,
-}
 _COUNTS = (5, 4, 1, 3, 2, 5)
 _ROLE, _OTHER_ROLE = 0, 3
 
@@ -65,10 +61,11 @@ def _attention(name: str, heads: Heads, device: torch.device) -> None:
         # What lies past a row's length must not reach anything.
         k[r, :, length + count :] = v[r, :, length + count :] = torch.nan
     rows, scale = RaggedRows.of(lengths, _COUNTS, device), heads.dim**-0.5
+    verify = BACKENDS[name].load()
     for window in (None, block // 2 + 1):
         exact = reference.verify_attention(q.float(), k.float(), v.float(), rows, scale, window)
         theirs = (reference.verify_attention(q, k, v, rows, scale, window).float() - exact).abs().max()
-        ours = (ATTENTIONS[name](q, k, v, rows, scale, window).float() - exact).abs().max()
+        ours = (verify(q, k, v, rows, scale, window).float() - exact).abs().max()
         if not ours <= 2 * theirs + 1e-4:  # written so that NaN fails
             raise WrongKernelError(f"differs from its reference by {ours:.2g}, PyTorch by {theirs:.2g}")
 

@@ -60,17 +60,17 @@ def fit(loaded: LoadedModel, attention: str, on_progress: Callable[[str], None] 
             )
         for name in _candidates(loaded, attention):
             with quiet():
-                model.set_attn_implementation(own if name == OWN else NAMES[name])
-            runner = (RowByRowRunner if name == OWN else ModelRunner)(model, loaded.vocab_size, len(texts))
+                model.set_attn_implementation(own if name == OWN.name else NAMES[name])
+            runner = (RowByRowRunner if name == OWN.name else ModelRunner)(model, loaded.vocab_size, len(texts))
             reason = _difference(runner, texts, alone, TOLERANCE[loaded.dtype])
             if reason is None:
                 break
             reasons.append(f"with attention {name!r} {reason}")
         else:
             raise IncompatibleModelError(_refusal(loaded, attention, reasons))
-    if name == OWN or reasons:
+    if name == OWN.name or reasons:
         why = f" ({'; '.join(reasons)})" if reasons else " (its attention cannot be exchanged)"
-        how = "one row after the other, more slowly" if name == OWN else f"with attention {name!r}"
+        how = "one row after the other, more slowly" if name == OWN.name else f"with attention {name!r}"
         (on_progress or _log.warning)(f"{loaded.name}: runs {how}{why}")
 
 
@@ -122,7 +122,7 @@ def _candidates(loaded: LoadedModel, attention: str) -> Iterator[str]:
     if attention == "auto":
         if exchangeable and best != "sdpa":
             yield "sdpa"
-        yield OWN
+        yield OWN.name
 
 
 @torch.inference_mode()

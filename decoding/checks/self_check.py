@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 
-from decoding.attention.backends import NAMES, chosen
+from decoding.attention.backends import NAMES, backend_of
 from decoding.attention.graphs import DraftGraphs
 from decoding.attention.runner import ModelRunner
 from decoding.config import MAX_DRAFT_LENGTH
@@ -19,6 +19,7 @@ from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, Request, RequestError, SamplingParams
 from decoding.state.request_state import encode
 from kernels import check
+from kernels.registry import BACKENDS
 
 Decode = Callable[[Sequence[Request]], Iterator[tuple[int, Completion | RequestError]]]
 
@@ -41,13 +42,13 @@ def check_kernels(models: Sequence[LoadedModel]) -> dict[str, str]:
     """Return why kernels that the models rely on must not be used, by name; replace a wrong attention by PyTorch's."""
     found: dict[str, str] = {}
     for loaded in models:
-        attention = chosen(loaded.model)
-        if attention in check.ATTENTIONS:
-            found |= check.failures(heads_of(loaded), attention, loaded.device)
-    if any(name in check.ATTENTIONS for name in found):
+        backend = backend_of(loaded.model)
+        if backend.needs_triton:
+            found |= check.failures(heads_of(loaded), backend.name, loaded.device)
+    if any(name in BACKENDS for name in found):
         for loaded in models:
             # A model that keeps its own attention stays as it is: it may be wrong with any other.
-            if chosen(loaded.model) in check.ATTENTIONS:
+            if backend_of(loaded.model).needs_triton:
                 loaded.model.set_attn_implementation(NAMES["sdpa"])
     return found
 
