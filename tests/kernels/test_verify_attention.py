@@ -17,7 +17,7 @@ import torch
 from kernels import reference, verify_attention
 from kernels.registry import BACKENDS
 from kernels.rows import Prefix, RaggedRows
-from kernels.verify_attention import _block_n
+from kernels.verify_attention import block_n
 
 HEAD_DIMS = (64, 80, 96, 128, 256)
 COUNTS = (1, 2, 9, 16, 33)
@@ -50,7 +50,7 @@ class Problem:
         n_before: int = 0,
         features: dict[str, Any] | None = None,
     ) -> None:
-        lengths = lengths_around(_block_n(D, dtype.itemsize))
+        lengths = lengths_around(block_n(D, dtype.itemsize))
         counts = [T, max(T - 1, 1), 1, T, max(T // 2, 1), 0]
         R, S = len(lengths), max(lengths) + T + 3
         self.rows = RaggedRows.of(lengths, counts, device, n_before)
