@@ -22,7 +22,7 @@ import transformers
 from decoding.attention.backends import NAMES, OWN, pick_attention
 from decoding.attention.row_by_row import RowByRowRunner
 from decoding.attention.runner import ModelRunner
-from decoding.models.errors import IncompatibleModelError
+from decoding.models.errors import IncompatibleModelError, first_line
 from decoding.models.loaded import LoadedModel
 from decoding.models.loading import quiet
 from decoding.state.request_state import encode
@@ -135,7 +135,7 @@ def _alone(loaded: LoadedModel, text: list[int]) -> torch.Tensor:
     except Exception as error:  # each architecture fails in its own way
         raise IncompatibleModelError(
             f"{loaded.name} cannot be used: {type(loaded.model).__name__} does not run by itself with transformers"
-            f" {transformers.__version__} ({_first_line(error)}): check its config.json, or choose another model."
+            f" {transformers.__version__} ({first_line(error)}): check its config.json, or choose another model."
         ) from error
 
 
@@ -152,7 +152,7 @@ def _difference(runner: ModelRunner, texts: list[list[int]], alone: list[torch.T
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # each architecture fails in its own way
-        return f"it fails ({_first_line(error)})"
+        return f"it fails ({first_line(error)})"
     for got, own in zip(decoded, alone, strict=True):
         off = _distance(got, own[-len(got) :, : got.shape[1]])
         if not off <= tolerance:
@@ -190,8 +190,3 @@ def _decode(runner: ModelRunner, texts: list[list[int]]) -> list[torch.Tensor]:
 
 def _split(logits: torch.Tensor, tokens: list[list[int]]) -> list[torch.Tensor]:
     return list(torch.split(logits, [len(row) for row in tokens]))
-
-
-def _first_line(error: Exception) -> str:
-    said: Any = str(error).strip() or type(error).__name__
-    return str(said.splitlines()[0])

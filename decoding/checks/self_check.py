@@ -15,6 +15,7 @@ from decoding.attention.backends import NAMES, backend_of
 from decoding.attention.graphs import DraftGraphs
 from decoding.attention.runner import ModelRunner
 from decoding.config import MAX_DRAFT_LENGTH
+from decoding.models.errors import first_line
 from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, Request, RequestError, SamplingParams
 from decoding.state.request_state import encode
@@ -75,7 +76,7 @@ def doubt_about_rounds(target: LoadedModel, runner: ModelRunner, decode: Decode)
                 if doubt := _doubt(runner, encode(target, _PROBES[position]), tokens, noted):
                     return doubt
     except Exception as error:  # a device fails in its own ways
-        return _first_line(error)
+        return first_line(error)
     return None
 
 
@@ -94,7 +95,7 @@ def doubt_about_drafts(target: LoadedModel, runner: ModelRunner, graphs: DraftGr
             if doubt := _doubt(runner, prompt, tokens):
                 return doubt
     except Exception as error:  # a device fails in its own ways
-        return _first_line(error)
+        return first_line(error)
     finally:
         lens.clear()
     return None
@@ -122,7 +123,3 @@ def _doubt(
     if bool(off <= _TOLERANCE.get(runner.model.dtype, _TOLERANCE_HALF)):  # written so that NaN fails
         return None
     return f"log-probabilities are off by {off:.2g} nats"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
