@@ -94,11 +94,11 @@ class Engine:
     @classmethod
     def load(cls, config: EngineConfig, on_progress: Callable[[str], None] | None = None) -> Engine:
         """Return an engine with its models in memory and warmed up. Raises ModelError or RequestError."""
-        target = _load(config, config.target, on_progress)
+        target = load_model(config, config.target, on_progress)
         spec = parse_drafter(config.drafter)
         draft = None
         if spec.model is not None:
-            draft = _load(config, spec.model, on_progress)
+            draft = load_model(config, spec.model, on_progress)
             check_same_tokenizer(target, draft)
         on_gpu = target.device.type == "cuda"
         disabled = self_check.check_kernels([target] if draft is None else [target, draft]) if on_gpu else {}
@@ -431,8 +431,8 @@ def _publish(
         on_update(active.position, news)
 
 
-def _load(config: EngineConfig, ref: str, on_progress: Callable[[str], None] | None) -> LoadedModel:
-    """Load a model with the attention that suits it and, on a CPU, reordered weights."""
+def load_model(config: EngineConfig, ref: str, on_progress: Callable[[str], None] | None = None) -> LoadedModel:
+    """Load a model with an attention backend that suits it and, on a CPU, prepacked weights. Raises ModelError."""
     pick_attention(config.attention, pick_device(config.device))  # one that does not run here is refused at once
     loaded = load(ref, config.dtype, config.device, on_progress)
     fit(loaded, config.attention, on_progress)
