@@ -22,7 +22,7 @@ from app.settings import Settings
 from app.states import OPEN_RUN_STATES, RunState
 from app.workers import engines
 from decoding.request import Completion, Request, RequestError, Sample
-from evaluation.grading import Verdict
+from evaluation.verdicts import Status, Trust, Verdict
 
 if TYPE_CHECKING:
     from app.ports import OnProgress
@@ -80,7 +80,7 @@ class _Grader:
 
     def judge_many(self, items: Sequence[tuple[str, Task]], workers: int) -> Iterator[tuple[int, Verdict]]:
         for position in range(len(items)):
-            yield position, Verdict("passed", "", "", None, None, None, 0.0, 0.0, 1, "none", "proxy")
+            yield position, Verdict(Status.PASSED, "", "", None, None, None, 0.0, 0.0, 1, "none", Trust.PROXY)
 
 
 def _load(_config: EngineConfig, _on_progress: OnProgress | None = None) -> _Engine:

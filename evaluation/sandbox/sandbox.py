@@ -7,17 +7,19 @@ import contextlib
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evaluation.sandbox import filters, interpreter, probes, supervisor
 from evaluation.sandbox.gvisor import inside_gvisor
+from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.interpreter import Interpreter
+from evaluation.sandbox.jobs import Job, Result, Task, in_guest, prepare
 from evaluation.sandbox.limits import Limits
-from evaluation.sandbox.supervisor import Job, Result
+from evaluation.sandbox.locks import SharedExclusiveLock
 from evaluation.sandbox.tiers import TIERS, Tier, candidates
-from evaluation.sandbox.turnstile import Turnstile
 from evaluation.sandbox.zygotes import Slot, ZygoteError
+from evaluation.verdicts import Status
 
 
 class SandboxUnavailable(Exception):  # noqa: N818  (the name other packages know it by)
@@ -46,7 +48,7 @@ class Sandbox:
         self._refused = refused
         self._lock = threading.Lock()
         self._pool = _Pool()
-        self._turnstile = Turnstile()
+        self._running = SharedExclusiveLock()
         self._landlock_abi = 0
         atexit.register(self.close)
 
@@ -106,7 +108,7 @@ class Sandbox:
             return ["gVisor was declared but this kernel is not gVisor"]
         result = self.probe(probes.applicable())
         reasons = probes.failures(result)
-        if result.status == "sandbox_error":
+        if result.status == Status.SANDBOX_ERROR:
             return [result.detail]
         return [f"the self-test found open: {', '.join(reasons)}"] if reasons else []
 
@@ -114,26 +116,38 @@ class Sandbox:
         """Run the named built-in probes as one judgement; it passes if all of them were blocked."""
         return self.run(probes.job(names, self._tier.root_names(self._python)), probes.LIMITS)
 
-    def run(self, job: Job, limits: Limits, alone: bool = False) -> Result:
-        """Judge one job; `alone` waits until no other job runs and keeps new ones out.
+    def judge(self, program: str, task: Task, limits: Limits, exclusive: bool = False) -> Result:
+        """Judge a program by its task's test: against a proxy where the test allows it, else in the guest.
 
-        A fault of the sandbox is not raised: it is a result with the status "sandbox_error".
+        `exclusive` waits until no other job runs and keeps new ones out. A fault of the sandbox is not raised: it is a
+        result with the status `sandbox_error`.
         """
-        with self._turnstile.alone() if alone else self._turnstile.together():
-            try:
-                slot = self._take()
-            except ZygoteError as error:
-                return Result("sandbox_error", f"no process could be started: {error}")
-            try:
-                result = supervisor.run(slot, job, limits)
-            except (ZygoteError, OSError) as error:
-                slot.close()
-                return Result("sandbox_error", str(error))
-            except BaseException:
-                slot.close()
-                raise
-            self._give_back(slot)
-            return result
+        result = self.run(prepare(program, task), limits, exclusive)
+        if result.status == OBSTACLE:
+            # Only running the test showed that a value of it cannot be sent to the proxy.
+            result = self.run(in_guest(program, task), limits, exclusive)
+        return result
+
+    def run(self, job: Job, limits: Limits, exclusive: bool = False) -> Result:
+        """Run one job as it is; see `judge`. Its status may be "obstacle": the test needs the guest."""
+        with self._running.exclusive() if exclusive else self._running.shared():
+            return replace(self._run(job, limits), trust=job.trust)
+
+    def _run(self, job: Job, limits: Limits) -> Result:
+        try:
+            slot = self._take()
+        except ZygoteError as error:
+            return Result(Status.SANDBOX_ERROR, f"no process could be started: {error}")
+        try:
+            result = supervisor.run(slot, job, limits)
+        except (ZygoteError, OSError) as error:
+            slot.close()
+            return Result(Status.SANDBOX_ERROR, str(error))
+        except BaseException:
+            slot.close()
+            raise
+        self._give_back(slot)
+        return result
 
     def _current(self) -> _Pool:
         with self._lock:

@@ -16,42 +16,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluation.sandbox.inside import codec
+from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.inside.plain import CodecError
+from evaluation.sandbox.jobs import Job, Result
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.zygotes import Slot
+from evaluation.verdicts import Status
 
 _SPENT_SHARE = 0.5
 """The kernel counts ticks for RLIMIT_CPU: a busy machine kills before the exact figure reaches the limit."""
 _VERDICT_BYTES = 2**18
-_OWN_STATUSES = frozenset(
-    ("passed", "wrong_answer", "exception", "syntax_error", "memory", "crashed", "forged", "obstacle", "sandbox_error")
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One program and the test to judge it by. `in_guest`: the test is part of the program and runs in the guest."""
-
-    program: str
-    entry_point: str
-    prompt: str
-    test: str
-    in_guest: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What came of a job. Times in seconds; texts may be hostile and are not yet cleaned."""
-
-    status: str
-    detail: str = ""
-    traceback: str = ""
-    failing_assert: str | None = None
-    got: str | None = None
-    expected: str | None = None
-    calls: int = 0
-    cpu_s: float = 0.0
-    wall_s: float = 0.0
+_FROM_CHECKER = {
+    *(Status.PASSED, Status.WRONG_ANSWER, Status.EXCEPTION, Status.SYNTAX_ERROR, Status.MEMORY, Status.CRASHED),
+    *(Status.FORGED, Status.SANDBOX_ERROR, OBSTACLE),
+}
+"""The statuses that the checker may report; the supervisor alone finds the others."""
 
 
 @dataclass(slots=True)
@@ -147,36 +126,37 @@ def _messages(frames: bytes) -> list[dict[str, Any]]:
 def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limits: Limits) -> Result:
     messages = _messages(watch.frames)
     started = any(message.get("stage") == "started" for message in messages)
-    verdict = next((message for message in messages if message.get("status") in _OWN_STATUSES), None)
+    verdict = next((message for message in messages if message.get("status") in _FROM_CHECKER), None)
     cpu_s = float(guest["cpu_s"])
 
     def result(status: str, detail: str, **more: Any) -> Result:
         return Result(status, detail, cpu_s=cpu_s, wall_s=watch.wall_s, **more)
 
     if watch.output > limits.output_bytes:
-        return result("output_limit", f"the program printed more than {limits.output_bytes} bytes")
+        return result(Status.OUTPUT_LIMIT, f"the program printed more than {limits.output_bytes} bytes")
     if not watch.ended:
-        return result("timeout", f"no answer within {limits.wall_s:g} s")
+        return result(Status.TIMEOUT, f"no answer within {limits.wall_s:g} s")
     spent = limits.cpu_s * _SPENT_SHARE
     out_of_time = guest["exit_code"] == -signal.SIGKILL and cpu_s >= spent
     if verdict is None:
         # Once the candidate's code was sent, its values can be what broke the checker: it is charged.
         if not started:
-            return result("sandbox_error", f"the checker ended with {_ending(checker)} before the program was sent")
+            unsent = f"the checker ended with {_ending(checker)} before the program was sent"
+            return result(Status.SANDBOX_ERROR, unsent)
         if out_of_time or float(checker["cpu_s"]) >= spent:
-            return result("timeout", f"the test used more than {limits.cpu_s} CPU seconds on the values returned")
-        return result("crashed", f"the test's process ended with {_ending(checker)} on the values returned")
+            return result(Status.TIMEOUT, f"the test used more than {limits.cpu_s} CPU seconds on the values returned")
+        return result(Status.CRASHED, f"the test's process ended with {_ending(checker)} on the values returned")
     status, detail = str(verdict["status"]), str(verdict.get("detail", ""))
-    if status == "sandbox_error":
+    if status == Status.SANDBOX_ERROR:
         # A fault is believed only in place of the hello; later it could be a candidate's way out of a failure.
         late = "a fault was reported after the program was sent"
-        return result("crashed", late) if started else result(status, detail)
-    if status == "crashed" and out_of_time:
-        return result("timeout", f"the program used more than {limits.cpu_s} CPU seconds")
-    if status == "crashed":
+        return result(Status.CRASHED, late) if started else result(status, detail)
+    if status == Status.CRASHED and out_of_time:
+        return result(Status.TIMEOUT, f"the program used more than {limits.cpu_s} CPU seconds")
+    if status == Status.CRASHED:
         detail = f"{detail} ({_ending(guest)})"
     if checker["exit_code"] != 0:
-        return result("crashed", f"the test's process ended with {_ending(checker)} on the values returned")
+        return result(Status.CRASHED, f"the test's process ended with {_ending(checker)} on the values returned")
     texts = {key: verdict[key] for key in ("failing_assert", "got", "expected") if isinstance(verdict.get(key), str)}
     calls = verdict.get("calls", 0)
     return result(status, detail, traceback=str(verdict.get("traceback", "")), calls=calls, **texts)

@@ -31,7 +31,7 @@ from evaluation.extractor import Extractor
 
 if TYPE_CHECKING:
     from app.ports import Grader
-    from evaluation.grading import Verdict
+    from evaluation.verdicts import Verdict
 
 log = structlog.get_logger(__name__)
 extractor = Extractor()
