@@ -15,7 +15,7 @@ from decoding.models import loading
 from decoding.models.loading import LoadedModel
 from decoding.models.packing import prepack
 from decoding.request import Completion, Request, SamplingParams
-from evaluation import datasets, prompting
+from evaluation import dataset_files, prompting
 
 PLAIN, GENERATE, ASSISTED = "none", "generate", "assisted"
 STOCK = (GENERATE, ASSISTED)
@@ -74,7 +74,7 @@ class Arms:
     def prompts(self, n_tasks: int) -> Iterator[str]:
         """Yield HumanEval prompts as the chat mode shows them."""
         tokenizer = self.target.tokenizer
-        for task in datasets.load("humaneval").tasks[:n_tasks]:
+        for task in dataset_files.load("humaneval").tasks[:n_tasks]:
             prompt = prompting.build(task, "chat")
             text = tokenizer.apply_chat_template(prompt.messages or [], tokenize=False, add_generation_prompt=True)
             yield text + prompt.reply_prefix

@@ -27,6 +27,7 @@ from app.runs import figures
 from app.runs.models import Run, RunCurve, RunTask
 from app.states import DatasetKind, RunKind, RunState, TaskState
 from app.tables import metadata
+from evaluation import dataset_files
 from evaluation import datasets as files
 from evaluation.verdicts import Status, Trust
 
@@ -170,7 +171,7 @@ def _generated(session: Session) -> int:
 
 def _imported(ctx: Context, name: str) -> Dataset:
     """HumanEval's tasks under other ids, as a team's own dataset."""
-    tasks = tuple(replace(t, task_id=f"{name}/{i}") for i, t in enumerate(files.load("humaneval").tasks))
+    tasks = tuple(replace(t, task_id=f"{name}/{i}") for i, t in enumerate(dataset_files.load("humaneval").tasks))
     return datasets.store(ctx, files.Dataset(name, tasks, sha256(name.encode()).hexdigest()), DatasetKind.IMPORTED)
 
 

@@ -95,9 +95,7 @@ def _infill(task: Task, fim_tokens: tuple[str, str, str] | None) -> Prompt:
         raise PromptError("the model has no fill-in-the-middle tokens: use another model for mode infill")
     prefix, suffix, middle = fim_tokens
     text = f"{prefix}{task.prompt}{suffix}{task.suffix}{middle}"
-    # The published single-line set marks itself in its ids only; its answers end with their line.
-    line = ("\n",) if task.task_id.startswith("SingleLineInfilling/") else ()
-    return Prompt("infill", VERSIONS["infill"], text, None, "", _joined(fim_tokens, line, task.stop))
+    return Prompt("infill", VERSIONS["infill"], text, None, "", _joined(fim_tokens, task.stop))
 
 
 def _joined(*lists: tuple[str, ...]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from app.errors import BadInput, NotFound
 from app.ports import Grader
 from app.states import PASSED, SANDBOX_ERROR, DatasetKind
 from decoding.suggest import advice
+from evaluation import dataset_files
 from evaluation import datasets as files
 
 BUILTIN = ("humaneval",)
@@ -26,7 +27,7 @@ LONGEST_NAME = 200
 def require(ctx: Context, name: str) -> Dataset:
     """The newest dataset of that name with its tasks; a built-in one is stored on first use. Raises BadInput."""
     if name in BUILTIN:
-        return store(ctx, files.load(name), DatasetKind.BUILTIN)
+        return store(ctx, dataset_files.load(name), DatasetKind.BUILTIN)
     with ctx.database.read() as session:
         found = repository.newest(session, name)
         if found is None:
@@ -58,7 +59,7 @@ def import_bytes(ctx: Context, data: bytes, name: str, origin: str) -> Dataset:
     if known is not None:
         return known  # it was checked when it came
     try:
-        loaded = files.loads(data, name, origin)
+        loaded = dataset_files.loads(data, name, origin)
     except files.DatasetError as error:
         raise BadInput(str(error), "dataset") from None
     for task in loaded.tasks:

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation import datasets
+from evaluation import dataset_files
 from evaluation.datasets import Task
 from evaluation.extraction import MAX_CHARS, VERSION, extract
 from evaluation.prompting import MODES
 from evaluation.source import compile_error, defined_names, parse
 
-HUMANEVAL = datasets.load("humaneval")
+HUMANEVAL = dataset_files.load("humaneval")
 
 ADD = Task(
     task_id="T/0",
