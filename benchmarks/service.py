@@ -113,7 +113,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     options = parser.parse_args(argv)
     observability.configure(load_settings())
-    own = contextlib.nullcontext(options.database) if options.database else _postgres.private_cluster()
+    own = contextlib.nullcontext(options.database) if options.database else _postgres.running_cluster()
     try:
         with own as url:
             report = measure(url, runs=options.runs, requests=options.requests, tasks=164, rounds=3)

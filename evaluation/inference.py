@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from evaluation.metrics import MetricError, SampleOutcome, Selector, Solved, solved
+from evaluation.metrics import MetricError, SampleOutcome, Selector, Solved, bootstrap_means, solved
 
-RESAMPLES = 2000
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
@@ -151,7 +150,7 @@ def difference_band(
     """A - B over the budgets with a paired bootstrap band: each resample draws the same tasks for both runs."""
     _, of_a, of_b = _paired(a, b, budgets, selector, truncate)
     difference = of_a.astype(np.float64) - of_b
-    resampled = _resample(difference, seed)
+    resampled = bootstrap_means(difference, seed)
     low, high = np.percentile(resampled, [2.5, 97.5], axis=0)
     for column in np.flatnonzero((difference == 0).all(axis=0)):
         low[column], high[column] = paired_interval(len(difference), 0, 0)
@@ -174,17 +173,10 @@ def crossover(
     difference = of_a.astype(np.float64) - of_b
     grid = np.asarray(budgets, dtype=np.float64)
     found = _crossings(difference.mean(axis=0)[None, :], grid)[0]
-    resampled = np.sort(_crossings(_resample(difference, seed), grid))
+    resampled = np.sort(_crossings(bootstrap_means(difference, seed), grid))
     low, high = np.percentile(resampled, [2.5, 97.5], method="inverted_cdf")  # interpolation cannot cross infinity
     return Crossover(float(found) if math.isfinite(found) else None, float(low), float(high),
                      float(np.isfinite(resampled).mean()))  # fmt: skip
-
-
-def smallest_budget(budgets: Sequence[float], shares: Sequence[float], score: float) -> float | None:
-    """The smallest budget from which a curve stays at or above `score`; None where its end is below."""
-    below = [i for i, share in enumerate(shares) if share < score]
-    start = below[-1] + 1 if below else 0
-    return budgets[start] if start < len(budgets) else None
 
 
 def _paired(
@@ -210,13 +202,6 @@ def _paired(
 
 def _values(grid: Solved, selector: Selector | None) -> Bools:
     return grid.all if selector is None else grid.first
-
-
-def _resample(difference: Floats, seed: int) -> Floats:
-    """Means over resampled tasks, `[resamples, K]`."""
-    tasks = len(difference)
-    draws = np.random.default_rng(seed).multinomial(tasks, np.full(tasks, 1 / tasks), size=RESAMPLES)
-    return np.asarray(draws @ difference / tasks)
 
 
 def _crossings(deltas: Floats, grid: Floats) -> Floats:

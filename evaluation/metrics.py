@@ -29,6 +29,9 @@ BUDGET_GRID: tuple[float, ...] = tuple(
 )
 """Budgets in seconds on which curves are stored: 64 on a log grid, and those users speak of."""
 
+RESAMPLES = 2000
+"""Bootstrap resamples of every band and interval."""
+
 ANYTIME_FROM_S = 0.1
 """Where the area of the anytime score starts: no user can tell a shorter wait from none."""
 
@@ -180,11 +183,6 @@ def solved(
     return Solved(tuple(tasks), tuple(budgets), first, every)
 
 
-def cut_passes(outcomes: Iterable[SampleOutcome]) -> int:
-    """How many passing samples the deadline had cut off: what `truncate` counts beyond the default."""
-    return sum(o.passed and o.cut for o in outcomes)
-
-
 def time_to_first_correct(outcomes: Iterable[SampleOutcome]) -> dict[str, float | None]:
     """Seconds until the first passing sample of each task finished; None where none did."""
     return {
@@ -235,24 +233,30 @@ def wilson(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     return low if k else 0.0, high if k < n else 1.0
 
 
+def bootstrap_means(values: NDArray[np.generic], seed: int = 0) -> NDArray[np.float64]:
+    """Means over resampled tasks, `[RESAMPLES, K]`, of `values` `[T, K]`. Raises MetricError without tasks.
+
+    Tasks are drawn with replacement, whole rows at a time, so the K values of a task stay together.
+    """
+    tasks = len(values)
+    if tasks == 0:
+        raise MetricError("bootstrap: there are no tasks")
+    draws = np.random.default_rng(seed).multinomial(tasks, np.full(tasks, 1 / tasks), size=RESAMPLES)
+    return np.asarray(draws @ np.asarray(values, dtype=np.float64) / tasks)
+
+
 def bootstrap_band(
-    values: NDArray[np.generic],
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
+    values: NDArray[np.generic], confidence: float = 0.95, seed: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Pointwise percentile band of the mean over tasks, as (low `[K]`, high `[K]`), for `values` `[T, K]`.
 
-    Tasks are drawn with replacement, whole rows at a time, so a curve's budgets stay together. Where every task has
-    the same value 0 or 1 the bootstrap band would have no width; Wilson's bound stands there instead.
+    Where every task has the same value 0 or 1 the bootstrap band would have no width; Wilson's bound stands there
+    instead. Raises MetricError without tasks.
     """
     matrix = np.asarray(values, dtype=np.float64)
-    tasks = matrix.shape[0]
-    if tasks == 0:
-        raise MetricError("band: there are no tasks")
-    draws = np.random.default_rng(seed).multinomial(tasks, np.full(tasks, 1 / tasks), size=resamples)
+    tasks = len(matrix)
     tail = 50.0 * (1.0 - confidence)
-    low, high = np.percentile(draws @ matrix / tasks, [tail, 100.0 - tail], axis=0)
+    low, high = np.percentile(bootstrap_means(matrix, seed), [tail, 100.0 - tail], axis=0)
     high[(matrix == 0).all(axis=0)] = wilson(0, tasks, confidence)[1]
     low[(matrix == 1).all(axis=0)] = wilson(tasks, tasks, confidence)[0]
     return low, high

@@ -161,11 +161,3 @@ def test_an_uncertain_crossover_says_so() -> None:
 def test_equal_runs_never_cross() -> None:
     a, b = pair(0, 0, 10, 10)
     assert inference.crossover(a, b, BUDGETS).budget_s is None
-
-
-def test_the_smallest_budget_for_a_score_is_where_the_curve_stays_above() -> None:
-    budgets, shares = (1.0, 2.0, 4.0, 8.0), (0.1, 0.5, 0.4, 0.6)
-    assert inference.smallest_budget(budgets, shares, 0.05) == 1.0
-    assert inference.smallest_budget(budgets, shares, 0.4) == 2.0
-    assert inference.smallest_budget(budgets, shares, 0.5) == 8.0
-    assert inference.smallest_budget(budgets, shares, 0.7) is None
