@@ -1,4 +1,4 @@
-"""What the job core costs: a run whose engine and sandbox take no time, worked by the embedded workers."""
+"""The cost of the job core: embedded workers process a run whose engine and sandbox take no time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TARGET = "smollm2-135m"  # named, never loaded
 
 
 class _Engine:
-    """Has n samples of a hundred tokens at once."""
+    """Returns n samples of N_TOKENS tokens at once."""
 
     has_chat_template = False
     fim_tokens = None
@@ -88,10 +88,10 @@ def _load(_config: EngineConfig, _on_progress: OnProgress | None = None) -> _Eng
 
 
 def ms_per_task(database_url: str, folder: Path, tasks: int, rounds: int) -> list[float]:
-    """Milliseconds per task from submit to the finished run, for each of `rounds` runs, which are deleted again.
+    """Milliseconds per task from submit to the finished run, for each of `rounds` runs, which are deleted afterwards.
 
-    Queues, leases, claims, stored samples and verdicts, figures and curve are all in it. A first, short run that is
-    not counted loads the engine and checks the dataset.
+    The time includes queues, leases, claims, stored samples and verdicts, figures and curve. A first, short run, which
+    does not count, loads the engine and checks the dataset.
     """
     settings = Settings(_env_file=None, data_dir=folder, database_url=database_url)
     ctx = Context(settings, Database(settings.database), MemoryBus(), load_engine=_load, make_grader=_Grader)

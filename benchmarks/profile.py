@@ -1,4 +1,4 @@
-"""Which draft length is best at which batch size? Makes the table that `--draft-length table` uses.
+"""Which draft length is best at which batch size? Makes the table for `--draft-length table`.
 
 Decodes the same HumanEval prompts in chat form at each batch size with each fixed draft length, fits the model of
 Su et al. (arXiv 2310.18813) and stores the result in the cache, keyed by model hashes, drafter and device.

@@ -1,4 +1,4 @@
-"""The sandbox: runs programs that nobody has read, and tells what they answered. See docs/sandbox.md."""
+"""The sandbox: runs untrusted programs and judges the values that they return. See docs/sandbox.md."""
 
 from evaluation.sandbox.jobs import Job, Result, Task, clean, prepare
 from evaluation.sandbox.limits import Limits

@@ -1,4 +1,4 @@
-"""The self-test: the built-in probes one by one, then a corpus of hostile programs, and what the host saw of them.
+"""The self-test: the built-in probes one by one, then a corpus of hostile programs and their traces on the host.
 
 `python -m evaluation.sandbox.selftest [CORPUS] [TIER]` prints the table.
 """
@@ -25,7 +25,7 @@ from evaluation.sandbox.sandbox import Sandbox
 from evaluation.verdicts import Status
 
 LIMITS = Limits(cpu_s=3, wall_s=3.0)
-"""The corpus is written for a wall limit of 3 seconds: one program answers right after 3.5."""
+"""The corpus assumes a wall limit of 3 seconds: one of its programs answers correctly after 3.5."""
 _WALL_SLACK_S = 1.0
 _MEMORY_GROWTH_MIB = 64
 _MEANING = {
@@ -55,7 +55,7 @@ class SelftestRow:
 
 @dataclass(slots=True)
 class SelftestReport:
-    """What the self-test found. `ok` is False if any row differs from what was expected."""
+    """The rows of a self-test. `ok` is False if any row differs from its expectation."""
 
     tier: str
     sandbox: dict[str, Any]
@@ -86,7 +86,7 @@ def run_selftest(
 ) -> SelftestReport:
     """Run the built-in probes and, with `corpus`, every program of its INDEX.tsv; return the report.
 
-    `on_row` hears of each row as it comes. `sandbox` is by default the best tier of this machine. Raises
+    `on_row` is called with each row as it comes. `sandbox` is by default the best tier of this machine. Raises
     SandboxUnavailable where there is none, ValueError where the corpus cannot be read.
     """
     programs = _read_corpus(corpus) if corpus else None
@@ -111,7 +111,7 @@ def _probe_rows(sandbox: Sandbox) -> Iterator[SelftestRow]:
 def _corpus_rows(
     sandbox: Sandbox, corpus: Path, index: list[dict[str, str]], tasks: dict[str, Any]
 ) -> Iterator[SelftestRow]:
-    # Warm processes from before the canaries were set could not have inherited them.
+    # Processes that started before the canaries were set could not inherit them: start new ones.
     sandbox.close()
     before = _memory_mib()
     with Canaries() as canaries:
