@@ -1,8 +1,13 @@
-"""The words for states, shared by database, API, pages and command line. No string literals elsewhere."""
+"""The words for states, shared by database, API, pages and command line.
+
+The statuses of a verdict are in evaluation/verdicts.py.
+"""
 
 from __future__ import annotations
 
 import enum
+
+from evaluation.verdicts import Status
 
 
 class RunState(enum.StrEnum):
@@ -92,5 +97,4 @@ class Scope(enum.StrEnum):
 OPEN_RUN_STATES = (RunState.QUEUED, RunState.RUNNING)
 OPEN_TASK_STATES = (TaskState.QUEUED, TaskState.DECODING, TaskState.DECODED, TaskState.GRADING)
 DECODED_TASK_STATES = (TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED)
-PASSED = "passed"
-SANDBOX_ERROR = "sandbox_error"
+PASSED, SANDBOX_ERROR = Status.PASSED, Status.SANDBOX_ERROR

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from app.broker import queues
 from app.broker.broker import MemoryBroker, Message
 from decoding.request import Completion, Request, RequestError, Sample, Update
-from evaluation.grading import Verdict
+from evaluation.verdicts import Status, Trust, Verdict
 
 RIGHT = "    return a + b\n"
 WRONG = "    return a - b\n"
@@ -138,6 +138,7 @@ class FakeGrader:
             yield (
                 position,
                 Verdict(
-                    "passed" if passed else "wrong_answer", "", "", None, None, None, 0.01, 0.02, 1, "bwrap", "proxy"
+                    Status.PASSED if passed else Status.WRONG_ANSWER,
+                    *("", "", None, None, None, 0.01, 0.02, 1, "bwrap", Trust.PROXY),
                 ),
             )

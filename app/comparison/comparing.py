@@ -14,7 +14,7 @@ from app.runs.configuration import differences
 from app.runs.models import Run
 from app.runs.repository import tasks_without_texts
 from app.runs.service import check_comparable
-from evaluation import statistics
+from evaluation import inference
 from evaluation.metrics import SampleOutcome
 
 
@@ -32,8 +32,8 @@ class RunComparison:
     reference: Run
     other: Run
     budget_s: float
-    first: statistics.Comparison
-    every: statistics.Comparison
+    first: inference.Comparison
+    every: inference.Comparison
     speed: float | None
     changed: dict[str, tuple[Any, Any]]
     outcomes: tuple[Sequence[SampleOutcome], Sequence[SampleOutcome]]
@@ -68,8 +68,8 @@ def compare_runs(session: Session, reference: Run, other: Run, budget_s: float |
         reference,
         other,
         budget,
-        statistics.compare(a, b, budget),
-        statistics.compare(a, b, budget, None),
+        inference.compare(a, b, budget),
+        inference.compare(a, b, budget, None),
         figures.speedup(other, ours, reference, theirs) if same_device(reference, other) else None,
         differences(reference, other),
         (a, b),

@@ -17,9 +17,10 @@ from app.errors import BadInput, NotFound
 from app.ports import Grader
 from app.states import PASSED, SANDBOX_ERROR, DatasetKind
 from decoding.suggest import advice
+from evaluation import dataset_files
 from evaluation import datasets as files
 
-BUILTIN = {"humaneval": files.HUMANEVAL_SHA256}  # name -> sha256 of the content
+BUILTIN = {"humaneval": dataset_files.HUMANEVAL_SHA256}  # name -> sha256 of the content
 LONGEST_NAME = 200
 
 
@@ -37,7 +38,7 @@ def require(ctx: Context, name: str) -> Dataset:
                 known = sorted({*BUILTIN, *(d.name for d in repository.list_datasets(session))})
                 use = f"use one of {', '.join(known)}, or import a file with `bassline datasets import FILE`"
                 raise BadInput(f"there is no dataset {name!r}: {advice(name, known, use)}", "dataset")
-    return stored or store(ctx, files.load(name), DatasetKind.BUILTIN)
+    return stored or store(ctx, dataset_files.load(name), DatasetKind.BUILTIN)
 
 
 def import_file(ctx: Context, path: Path, name: str | None = None) -> Dataset:
@@ -62,7 +63,7 @@ def import_bytes(ctx: Context, data: bytes, name: str, origin: str) -> Dataset:
     if known is not None:
         return known  # it was checked when it came
     try:
-        loaded = files.loads(data, name, origin)
+        loaded = dataset_files.loads(data, name, origin)
     except files.DatasetError as error:
         raise BadInput(str(error), "dataset") from None
     for task in loaded.tasks:

@@ -28,7 +28,7 @@ from evaluation.extractor import Extractor
 
 if TYPE_CHECKING:
     from app.ports import Grader
-    from evaluation.grading import Verdict
+    from evaluation.verdicts import Verdict
 
 extractor = Extractor()
 
