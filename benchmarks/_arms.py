@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 
 from decoding.attention.ragged import ATTENTION_NAME
-from decoding.config import EngineConfig, parse_drafter
+from decoding.config import EngineConfig
+from decoding.drafters.registry import parse_drafter
 from decoding.engine import Engine
 from decoding.models import loading
 from decoding.models.loading import LoadedModel

@@ -1,6 +1,6 @@
 """The acceptance step as one kernel: accept, draw the residual or the bonus token, without a host read.
 
-Both rules of `decoding/acceptance/rules.py`, with the same noise bit for bit (`kernels/noise.py`). One program per
+Both rules of `decoding/acceptance/`, with the same noise bit for bit (`kernels/noise.py`). One program per
 sample walks its positions until the first draft token that does not stand, so the work is that of the tokens emitted.
 Distributions are sparse: ids that can be drawn and their log-probabilities, -inf where a row has fewer.
 """
@@ -11,8 +11,8 @@ import torch
 
 from kernels.availability import jit, jit_for_any, next_power_of_two, require, tl
 from kernels.noise import gumbel_of, role_offset, state_at, uniform_of
+from kernels.reference import NO_TOKEN
 
-NO_TOKEN = -1
 _MAX_BLOCK = 1024
 
 

@@ -101,7 +101,7 @@ def _accept(device: torch.device) -> None:
     )[1].view(S, T)  # fmt: skip
     draft = own[:, :-1].clone()
     for s in range(S):
-        draft[s, s:] = 2 * C if s % 2 else accept.NO_TOKEN
+        draft[s, s:] = 2 * C if s % 2 else reference.NO_TOKEN
     q = (ids.view(S, T, C)[:, :-1].flatten(0, 1), logp.view(S, T, C)[:, 1:].flatten(0, 1))
     inputs = (ids, logp, at, position, draft, keys)
     compared: list[tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] = [

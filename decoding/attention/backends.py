@@ -21,7 +21,7 @@ from decoding.attention.ragged import (
     check_supported,
     ragged_cache_attention,
 )
-from decoding.config import MAX_DRAFT_LENGTH
+from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.errors import ModelError
 from kernels import reference, verify_attention
 from kernels.availability import KernelError, require

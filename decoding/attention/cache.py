@@ -49,7 +49,7 @@ class RaggedLayer(CacheLayerMixin):
         else:
             self.keys[layout.slot, :, layout.position] = keys
             self.values[layout.slot, :, layout.position] = values
-        rows = slice(layout.first, layout.first + layout.n_rows)
+        rows = slice(layout.first_slot, layout.first_slot + layout.n_rows)
         return self.keys[rows], self.values[rows]
 
     def reserve(self, capacity: int) -> None:
@@ -92,9 +92,9 @@ class RaggedCache(Cache):
             raise RuntimeError("the cache was used outside a forward")
         return self._layout
 
-    def begin(self, counts: Sequence[int], device: torch.device, first: int = 0) -> Layout:
-        """Lay out a forward that brings `counts[r]` tokens to each row from `first` on; it commits nothing."""
-        layout = Layout.build(self.lens[first : first + len(counts)], counts, device, first)
+    def begin(self, counts: Sequence[int], device: torch.device, first_slot: int = 0) -> Layout:
+        """Lay out a forward that brings `counts[r]` tokens to each row from `first_slot` on; it commits nothing."""
+        layout = Layout.build(self.lens[first_slot : first_slot + len(counts)], counts, device, first_slot)
         if layout.longest > self.capacity:
             # Clamping an index here would silently overwrite live slots.
             raise RuntimeError(f"cache overflow: {layout.longest} tokens, capacity {self.capacity}")
@@ -105,9 +105,9 @@ class RaggedCache(Cache):
         """Write the next forward where `layout` says, for one whose lengths are on the device."""
         self._layout = layout
 
-    def commit(self, counts: Sequence[int], first: int = 0) -> None:
-        """Advance each row from `first` on by the tokens that stay; the rest of the last forward is forgotten."""
-        for row, n in enumerate(counts, start=first):
+    def commit(self, counts: Sequence[int], first_slot: int = 0) -> None:
+        """Advance each row from `first_slot` on by the tokens that stay; the rest of the last forward is forgotten."""
+        for row, n in enumerate(counts, start=first_slot):
             self.lens[row] += n
 
     def reserve(self, capacity: int) -> None:

@@ -10,9 +10,9 @@ import heapq
 from collections import defaultdict
 from collections.abc import Sequence
 
-from decoding.config import MAX_DRAFT_LENGTH
 from decoding.draft_length.round_cost import RoundCost
-from decoding.drafters.base import MODEL_EVIDENCE, Proposal
+from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
 # Depths are told apart up to here: the first tokens of a draft differ, later ones hardly do.
 _DEPTHS = 4

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from decoding.config import MAX_DRAFT_LENGTH
+from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.fetch import cache_folder
 
 
