@@ -24,8 +24,8 @@ from typing import Any
 import torch
 
 from benchmarks._arms import ASSISTED, GENERATE, PLAIN, STOCK, Arms, Speed
-from benchmarks._machine import copy_bandwidth, peak_flops
 from benchmarks._report import Report, print_table, spread
+from benchmarks._timing import copy_bandwidth, matmul_rate
 from decoding.models.device import device_name
 
 MODELS = ("qwen2.5-coder-0.5b", "smollm2-135m", "qwen2.5-coder-1.5b")
@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> int:
     options = _options(argv)
     device = torch.device(options.device)
     report = Report("decode", device_name(device), vars(options))
-    bandwidth, flops = copy_bandwidth(device), peak_flops(getattr(torch, options.dtype), device)
+    bandwidth, flops = copy_bandwidth(device), matmul_rate(device, getattr(torch, options.dtype))
     report.settings |= {"copy_bandwidth_gb_per_s": bandwidth / 1e9, "peak_gflops": flops / 1e9}
     cells = list(product(_numbers(options.batches, int), _numbers(options.temperatures, float)))
     for name in options.models.split(","):

@@ -41,7 +41,7 @@ from benchmarks._timing import copy_bandwidth, matmul_rate
 from decoding.attention.backends import NAMES
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, Request, SamplingParams
 from kernels.availability import KernelError, require
 

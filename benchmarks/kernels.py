@@ -28,9 +28,10 @@ from benchmarks._report import Report, print_table
 from benchmarks._timing import copy_bandwidth, n_copies, seconds_each
 from kernels import reference, verify_attention
 from kernels.availability import KernelError, require
+from kernels.registry import BACKENDS
 from kernels.rows import Prefix, RaggedRows
 
-VARIANTS = {"ragged": verify_attention.ragged, "pad": verify_attention.pad, "split": verify_attention.split}
+VARIANTS = {name: backend.load() for name, backend in BACKENDS.items() if backend.needs_triton}
 ARMS = (*VARIANTS, "sdpa", "flash_attn", "flex")
 # FlashAttention's bound: at most twice the error that PyTorch makes in the same dtype.
 _ERROR_FACTOR, _ERROR_FLOOR = 2.0, 1e-5

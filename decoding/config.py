@@ -9,10 +9,11 @@ from decoding.drafters.registry import parse_drafter
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.request import RequestError
 from decoding.suggest import advice, one_of
+from kernels.registry import BACKENDS
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEVICES = ("auto", "cpu", "cuda")
-ATTENTIONS = ("auto", "reference", "sdpa", "pad", "split", "ragged")
+ATTENTIONS = ("auto", *BACKENDS)
 ACCEPTANCES = tuple(RULES)
 NAMED_LENGTHS = ("goodput", "bass", "table")
 
@@ -23,8 +24,8 @@ class EngineConfig:
 
     `drafter` is a name of `drafters/registry.py` or a model reference; `sibling+MODEL` and `ngram+MODEL` combine both.
     `acceptance` is a name of `acceptance/registry.py`. `draft_length` is `goodput`, `bass`, `table` (needs a profile,
-    see `bassline bench profile`) or `fixed:K`. `attention` is explained in `attention/backends.py`; auto is the fastest
-    for the device. Raises RequestError on a value that no engine can honour.
+    see `bassline bench profile`) or `fixed:K`. `attention` names a backend of `kernels/registry.py`; auto is the
+    fastest for the device. Raises RequestError on a value that no engine can honour.
     """
 
     target: str

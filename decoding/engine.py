@@ -20,7 +20,7 @@ import torch
 import transformers
 
 from decoding.acceptance.registry import make_rule
-from decoding.attention.backends import chosen, pick_attention
+from decoding.attention.backends import backend_of, pick_attention
 from decoding.attention.runner_pool import RunnerPool, Runners
 from decoding.checks import self_check
 from decoding.checks.compatibility import fit
@@ -37,7 +37,8 @@ from decoding.loop.batch import Batch
 from decoding.loop.scheduler import Scheduler
 from decoding.loop.step import Decoder
 from decoding.models.device import device_name, pick_device
-from decoding.models.loading import LoadedModel, check_same_tokenizer, load
+from decoding.models.loaded import LoadedModel
+from decoding.models.loading import check_same_tokenizer, load
 from decoding.models.packing import prepack
 from decoding.request import Completion, OnUpdate, OnUpdateOf, Request, RequestError, ShouldCancel, Update
 from decoding.state.clock import CostTimer
@@ -55,7 +56,7 @@ class Engine:
         graphs: bool | None = None,
         disabled: Mapping[str, str] | None = None,
     ) -> None:
-        """`graphs` runs rounds as CUDA graphs; by default on a GPU with an attention that can be captured.
+        """`graphs` runs rounds as CUDA graphs; by default on a GPU with attention backends that support them.
 
         On a CPU, where tests ask for it, a graph is replayed by running its work again. `disabled` maps the names of
         kernels that must not be used to the reasons.
@@ -70,18 +71,18 @@ class Engine:
         self._round_timer = CostTimer()
         if graphs is None:
             models = [target.model] if draft is None else [target.model, draft.model]
-            graphs = target.device.type == "cuda" and all(chosen(model) == "ragged" for model in models)
+            graphs = target.device.type == "cuda" and all(backend_of(model).supports_graphs for model in models)
         self._disabled = dict(disabled or {})
         self._pool = RunnerPool(target, draft, self._rule, config.max_batch, graphs=graphs, disabled=self._disabled)
 
     @classmethod
     def load(cls, config: EngineConfig, on_progress: Callable[[str], None] | None = None) -> Engine:
         """Return an engine with its models in memory and warmed up. Raises ModelError or RequestError."""
-        target = _load(config, config.target, on_progress)
+        target = load_model(config, config.target, on_progress)
         ref = parse_drafter(config.drafter).model
         draft = None
         if ref is not None:
-            draft = _load(config, ref, on_progress)
+            draft = load_model(config, ref, on_progress)
             check_same_tokenizer(target, draft)
         on_gpu = target.device.type == "cuda"
         disabled = self_check.check_kernels([target] if draft is None else [target, draft]) if on_gpu else {}
@@ -121,7 +122,7 @@ class Engine:
             "device": device_name(self.target.device),
             "threads": torch.get_num_threads() if self.target.device.type == "cpu" else None,
             "dtype": str(self.target.dtype).removeprefix("torch."),
-            "attention": chosen(self.target.model),
+            "attention": backend_of(self.target.model).name,
             "disabled": ", ".join(self.disabled) or None,
             "batch_invariant": self.batch_invariant,
             "torch": torch.__version__,
@@ -267,8 +268,8 @@ class Engine:
                 pool.drop_draft_graphs()
 
 
-def _load(config: EngineConfig, ref: str, on_progress: Callable[[str], None] | None) -> LoadedModel:
-    """Load a model with the attention that suits it and, on a CPU, reordered weights."""
+def load_model(config: EngineConfig, ref: str, on_progress: Callable[[str], None] | None = None) -> LoadedModel:
+    """Load a model with an attention backend that suits it and, on a CPU, prepacked weights. Raises ModelError."""
     pick_attention(config.attention, pick_device(config.device))  # one that does not run here is refused at once
     loaded = load(ref, config.dtype, config.device, on_progress)
     fit(loaded, config.attention, on_progress)

@@ -16,7 +16,7 @@ from decoding.attention.row_by_row import runner_of
 from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.state.clock import CostTimer
 
 # Slots by which a cache grows. When it moves, its graphs have to be captured anew.

@@ -11,7 +11,7 @@ from decoding.acceptance.rule import Draw
 from decoding.draft_length.policies import DraftLength
 from decoding.loop.batch import Batch
 from decoding.loop.timing import Stopwatch
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import BrokenModelError, Origin, Round, Sample
 from decoding.state.proposal import Proposal
 from decoding.state.row import Row

@@ -14,7 +14,7 @@ from decoding.attention.ragged import ATTENTION_NAME
 from decoding.config import EngineConfig
 from decoding.drafters import registry
 from decoding.engine import Engine
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 
 EOS = 256
 DRAFT = "./draft"

@@ -12,7 +12,7 @@ from decoding.attention.layout import SLOT_MULTIPLE
 from decoding.attention.runner import PREFILL_PIECE
 from decoding.drafters.lookup import LookupDrafter
 from decoding.engine import Engine
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import BrokenModelError, Request, RequestError, SamplingParams, Update
 from decoding.state.proposal import Proposal
 from tests.decoding.conftest import drafters

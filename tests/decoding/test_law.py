@@ -26,7 +26,7 @@ from decoding.attention.backends import NAMES
 from decoding.config import EngineConfig
 from decoding.drafters import registry
 from decoding.engine import Engine
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
 from kernels import accept
 from tests.decoding.conftest import disturbed
