@@ -1,6 +1,6 @@
 """The attention backends of `kernels/registry.py`, registered with transformers and chosen for a model.
 
-A backend is used for verifying, where a row brings at most a draft and one token. Prompts are prefilled by PyTorch's
+A backend is used for verifying, where a row has at most a draft and one more token. Prompts are prefilled by PyTorch's
 scaled dot product attention (ragged.py) whatever the choice: it is the faster kernel for many queries of one row.
 """
 
