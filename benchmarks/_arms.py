@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from decoding.config import EngineConfig, parse_drafter
+from decoding.config import EngineConfig
+from decoding.drafters.registry import parse_drafter
 from decoding.engine import Engine, load_model
 from decoding.models import loading
 from decoding.models.loaded import LoadedModel

@@ -171,7 +171,7 @@ def _decode(
 ) -> tuple[Completion, float]:
     """Return the median of three decodings, and the seconds of the one before them, which captures the graphs."""
     config = EngineConfig(
-        target="7.8B shape", drafter="310M shape" if k else "none", draft_length=f"fixed:{k}", max_batch=batch
+        target="7.8B shape", drafter="./310M-shape" if k else "none", draft_length=f"fixed:{k}", max_batch=batch
     )
     engine = Engine(config, target, draft, graphs=True)
     generator = torch.Generator().manual_seed(0)

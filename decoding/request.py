@@ -121,7 +121,7 @@ class Round:
     """One draft-verify-accept round: of the `drafted[i]` draft tokens of the i-th sample `accepted[i]` stood.
 
     `n_rows` rows carried the samples, `n_verified` tokens went through the target for them, and `n_emitted` tokens
-    were taken over all samples; the rest of the fields are seconds.
+    were taken over all samples. The rest are seconds: `verify_s` is the target's forward and the acceptance behind it.
     """
 
     started_s: float

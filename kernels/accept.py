@@ -1,8 +1,8 @@
 """The acceptance step in one kernel: accept drafts and draw the next token, without a read by the host.
 
-It implements both rules of `decoding/acceptance/rules.py` with the same noise, bit for bit (`kernels/noise.py`). One
-program per sample steps through its positions up to the first rejected draft token, so that the work grows with the
-tokens emitted. Distributions are sparse: the ids that can be drawn and their log-probabilities, padded with -inf.
+It implements both rules of `decoding/acceptance/` with the same noise, bit for bit (`kernels/noise.py`). One program
+per sample steps through its positions up to the first rejected draft token, so that the work grows with the tokens
+emitted. Distributions are sparse: the ids that can be drawn and their log-probabilities, padded with -inf.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import torch
 
 from kernels.availability import jit, jit_for_any, next_power_of_two, require, tl
 from kernels.noise import gumbel_of, role_offset, state_at, uniform_of
+from kernels.reference import NO_TOKEN
 
-NO_TOKEN = -1
 _MAX_BLOCK = 1024
 
 
@@ -220,12 +220,12 @@ def _better(score, token, best, best_id, BLOCK: tl.constexpr):
 @jit
 def _p_of(token, ids_ptr, logp_ptr, C, BLOCK: tl.constexpr):
     """Return the probability of one token, 0 if it is not among `ids`."""
-    found = tl.zeros((BLOCK,), tl.float32)
+    p = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, C, BLOCK):
         x = start + tl.arange(0, BLOCK)
         here = tl.load(ids_ptr + x, mask=x < C, other=-1) == token
-        found += tl.where(here, tl.exp(tl.load(logp_ptr + x, mask=x < C, other=float("-inf"))), 0.0)
-    return tl.sum(found, 0)
+        p += tl.where(here, tl.exp(tl.load(logp_ptr + x, mask=x < C, other=float("-inf"))), 0.0)
+    return tl.sum(p, 0)
 
 
 @jit
@@ -240,8 +240,8 @@ def _q_of(token, draft, wanted, q_ids_ptr, q_logp_ptr, Cq, HAS_Q: tl.constexpr, 
             low = tl.where(less & (low < high), middle + 1, low)
             high = tl.where(less, high, middle)
         inside = wanted & (low < Cq)
-        found = inside & (tl.load(q_ids_ptr + low, mask=inside, other=-1) == token)
-        q = tl.where(found, tl.exp(tl.load(q_logp_ptr + low, mask=found, other=float("-inf"))), 0.0)
+        matches = inside & (tl.load(q_ids_ptr + low, mask=inside, other=-1) == token)
+        q = tl.where(matches, tl.exp(tl.load(q_logp_ptr + low, mask=matches, other=float("-inf"))), 0.0)
     else:
         q = tl.where(wanted & (token == draft), 1.0, 0.0)
     return q

@@ -40,13 +40,13 @@ def failures(heads: Heads, attention: str, device: torch.device) -> dict[str, st
         "kv_scatter": lambda: _scatter(heads, device),
         "accept": lambda: _accept(device),
     }
-    found = {}
+    failed = {}
     for name, check in checks.items():
         try:
             check()
         except Exception as error:  # compilers and drivers raise errors of many types
-            found[name] = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return found
+            failed[name] = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return failed
 
 
 def _attention(name: str, heads: Heads, device: torch.device) -> None:
@@ -99,7 +99,7 @@ def _accept(device: torch.device) -> None:
     )[1].view(S, T)  # fmt: skip
     draft = own[:, :-1].clone()
     for s in range(S):
-        draft[s, s:] = 2 * C if s % 2 else accept.NO_TOKEN
+        draft[s, s:] = 2 * C if s % 2 else reference.NO_TOKEN
     q = (ids.view(S, T, C)[:, :-1].flatten(0, 1), logp.view(S, T, C)[:, 1:].flatten(0, 1))
     inputs = (ids, logp, dist_row, position, draft, seeds)
     compared: list[tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] = [
@@ -108,8 +108,8 @@ def _accept(device: torch.device) -> None:
         (reference.accept_maximal, accept.maximal, (*inputs, q, _ROLE, _OTHER_ROLE)),
     ]
     for plain, kernel, arguments in compared:
-        found = kernel(*(_to(device, argument) for argument in arguments))
-        if any(not torch.equal(a, b.cpu()) for a, b in zip(plain(*arguments), found, strict=True)):
+        actual = kernel(*(_to(device, argument) for argument in arguments))
+        if any(not torch.equal(a, b.cpu()) for a, b in zip(plain(*arguments), actual, strict=True)):
             raise WrongKernelError("decides differently from its reference")
 
 

@@ -53,7 +53,7 @@ class AttentionBackend:
     def load(self) -> VerifyAttention:
         """Import `function`. Raises ValueError for a backend without one."""
         if self.function is None:
-            raise ValueError(f"attention backend {self.name} has no function of its own")
+            raise ValueError(f"attention backend {self.name} has no function to load")
         module, _, name = self.function.partition(":")
         return cast("VerifyAttention", getattr(import_module(module), name))
 

@@ -42,7 +42,7 @@ class RaggedRows:
         )
 
     def one(self, r: int) -> RaggedRows:
-        """Return row `r` alone, for a launch of its own."""
+        """Return row `r` alone, for a separate launch."""
         assert self.host is not None
         here = slice(r, r + 1)
         count = self.host[r][1]

@@ -23,7 +23,7 @@ from app.runs.repository import get_run
 from app.runs.schemas import DecodingSpec
 from app.states import OPEN_RUN_STATES, RunState, TaskState
 from app.workers import service as workers
-from decoding.config import parse_drafter
+from decoding.drafters.registry import parse_drafter
 from decoding.models.registry import LocalFolder, LocalGguf
 
 BEAT_S = 0.5

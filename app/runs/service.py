@@ -20,7 +20,7 @@ from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import DecodingSpec, RunSpec
 from app.states import RunKind
-from decoding.config import parse_drafter
+from decoding.drafters.registry import parse_drafter
 
 
 def submit(

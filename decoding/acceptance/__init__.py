@@ -1,1 +1,1 @@
-"""Which draft tokens are kept: the lossless rules, the distributions they compare and the random draws."""
+"""Which draft tokens a sample keeps: distributions, noise, and one file for each lossless rule."""

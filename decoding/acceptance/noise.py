@@ -1,4 +1,4 @@
-"""Which draws a sample makes: its key, and a stream for each role. The noise itself is in `kernels/noise.py`."""
+"""The random draws of a sample: its seed, and a stream for each role. The noise itself is in `kernels/noise.py`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 
 from kernels.noise import gumbel, mix, signed, uniform
 
-__all__ = ["Role", "gumbel", "row_key", "uniform"]
+__all__ = ["Role", "gumbel", "sample_seed", "uniform"]
 
 
 class Role(IntEnum):
-    """What a draw is for; each role has a stream of its own."""
+    """The purpose of a draw; each role has a stream of its own, so that no two purposes share noise."""
 
     SAMPLE = 0
     DRAFT = 1
@@ -22,6 +22,6 @@ class Role(IntEnum):
 
 
 @lru_cache(maxsize=4096)
-def row_key(seed: int, sample: int) -> int:
-    """Return the 64-bit key of a sample's stream, as a signed integer."""
+def sample_seed(seed: int, sample: int) -> int:
+    """Return the 64-bit seed of a sample's streams, as a signed integer, from the request's seed and its index."""
     return int(mix(mix(torch.tensor(signed(seed))) + signed(sample * 0x9E3779B97F4A7C15 + 1)))

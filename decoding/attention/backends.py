@@ -1,6 +1,6 @@
 """The attention backends of `kernels/registry.py`, registered with transformers and chosen for a model.
 
-A backend is used for verifying, where a row brings at most a draft and one token. Prompts are prefilled by PyTorch's
+A backend is used for verifying, where a row has at most a draft and one more token. Prompts are prefilled by PyTorch's
 scaled dot product attention (ragged.py) whatever the choice: it is the faster kernel for many queries of one row.
 """
 
@@ -19,7 +19,7 @@ from decoding.attention.ragged import (
     check_supported,
     ragged_cache_attention,
 )
-from decoding.config import MAX_DRAFT_LENGTH
+from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.errors import ModelError
 from kernels.availability import KernelError, require
 from kernels.registry import BACKENDS, AttentionBackend, VerifyAttention

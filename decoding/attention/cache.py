@@ -1,8 +1,8 @@
-"""The ragged key-value cache: every row has its own length, and rolling back is not committing.
+"""The ragged key-value cache: each row has its own length, and rejected tokens are rolled back by not committing them.
 
-Each layer owns static buffers `[B, Hkv, S, D]`. A forward writes row r's new keys and values at its slots
-`lens[r] ...`; `commit` then advances `lens[r]` by what was accepted. Rejected tokens stay behind as garbage past the
-length: attention never reads them and the next round overwrites them, so a rollback copies nothing.
+Each layer owns static buffers `[B, Hkv, S, D]`. A forward writes row r's new keys and values from slot `lens[r]` on;
+`commit` then advances `lens[r]` by the number of accepted tokens. The rejected ones stay in slots past the length,
+which attention never reads and the next round overwrites, so that a rollback copies nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kernels.kv_scatter import kv_scatter
 
 
 class RaggedLayer(CacheLayerMixin):
-    """Keys and values of one layer, `[B, Hkv, S, D]` each; made on first use, when the shapes are known."""
+    """The keys and values of one layer, `[B, Hkv, S, D]` each; allocated at the first update, which has the shapes."""
 
     is_compileable = True
     is_croppable = False
@@ -29,8 +29,8 @@ class RaggedLayer(CacheLayerMixin):
         self.cache = cache
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Make zeroed buffers for states of shape [1, Hkv, N, D]."""
-        # NOTE zeros, not empty: masked slots still take part in 0 * value, and 0 * NaN is NaN.
+        """Allocate zeroed buffers for states of shape [1, Hkv, N, D]."""
+        # NOTE zeros, not empty: a masked slot still contributes 0 * value, and 0 * NaN is NaN.
         B, S = self.cache.max_rows, padded_slots(self.cache.capacity)
         self.keys = key_states.new_zeros(B, key_states.shape[1], S, key_states.shape[3])
         self.values = value_states.new_zeros(B, value_states.shape[1], S, value_states.shape[3])
@@ -49,32 +49,32 @@ class RaggedLayer(CacheLayerMixin):
         else:
             self.keys[layout.slot, :, layout.position] = keys
             self.values[layout.slot, :, layout.position] = values
-        rows = slice(layout.first, layout.first + layout.n_rows)
+        rows = slice(layout.first_slot, layout.first_slot + layout.n_rows)
         return self.keys[rows], self.values[rows]
 
     def reserve(self, capacity: int) -> None:
-        """Make room for rows of `capacity` tokens, keeping what is there."""
+        """Grow the buffers to rows of `capacity` tokens and keep their content."""
         if self.is_initialized:
             more = (0, 0, 0, padded_slots(capacity) - self.keys.shape[2])
             self.keys, self.values = F.pad(self.keys, more), F.pad(self.values, more)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Slots a mask would cover; our attention masks by length and asks for none."""
+        """Return the slots that a mask would cover. Our attention does not ask for a mask."""
         return self.cache.capacity, 0
 
     def get_seq_length(self) -> int:
-        """Longest committed row; callers pass explicit positions, so this is information only."""
+        """Return the length of the longest row. Callers pass explicit positions, so that nothing depends on it."""
         return max(self.cache.lens, default=0)
 
     def get_max_length(self) -> int:
-        """Slots per row."""
+        """Return the slots per row."""
         return self.cache.capacity
 
 
 class RaggedCache(Cache):
-    """All layers' buffers for up to `max_rows` rows of up to `capacity` tokens, and the rows' committed lengths.
+    """The buffers of all layers, for `max_rows` rows of `capacity` tokens, and the committed length of each row.
 
-    `uses_kernel` writes keys and values in one launch of the Triton kernel instead of PyTorch's two.
+    `uses_kernel` writes keys and values in one launch of the Triton kernel instead of two of PyTorch.
     """
 
     def __init__(self, n_layers: int, max_rows: int, capacity: int = 0, *, uses_kernel: bool = False) -> None:
@@ -87,49 +87,52 @@ class RaggedCache(Cache):
 
     @property
     def layout(self) -> Layout:
-        """The packing of the forward under way."""
+        """The layout of the current forward. Raises RuntimeError outside of one."""
         if self._layout is None:
             raise RuntimeError("the cache was used outside a forward")
         return self._layout
 
-    def begin(self, counts: Sequence[int], device: torch.device, first: int = 0) -> Layout:
-        """Lay out a forward that brings `counts[r]` tokens to each row from `first` on; it commits nothing."""
-        layout = Layout.build(self.lens[first : first + len(counts)], counts, device, first)
+    def begin(self, counts: Sequence[int], device: torch.device, first_slot: int = 0) -> Layout:
+        """Lay out a forward that appends `counts[r]` tokens to each row from `first_slot` on, without committing them.
+
+        Raises RuntimeError if a row would outgrow the capacity.
+        """
+        layout = Layout.build(self.lens[first_slot : first_slot + len(counts)], counts, device, first_slot)
         if layout.longest > self.capacity:
-            # Clamping an index here would silently overwrite live slots.
+            # An index past the end must not be clamped: that would overwrite a live slot.
             raise RuntimeError(f"cache overflow: {layout.longest} tokens, capacity {self.capacity}")
         self._layout = layout
         return layout
 
     def use(self, layout: Layout) -> None:
-        """Write the next forward where `layout` says, for one whose lengths are on the device."""
+        """Use `layout` for the next forward. CUDA graphs need this, because their lengths are on the device."""
         self._layout = layout
 
-    def commit(self, counts: Sequence[int], first: int = 0) -> None:
-        """Advance each row from `first` on by the tokens that stay; the rest of the last forward is forgotten."""
-        for row, n in enumerate(counts, start=first):
+    def commit(self, counts: Sequence[int], first_slot: int = 0) -> None:
+        """Advance each row from `first_slot` on by its accepted tokens; the rest of the last forward is rolled back."""
+        for row, n in enumerate(counts, start=first_slot):
             self.lens[row] += n
 
     def reserve(self, capacity: int) -> None:
-        """Make room for rows of `capacity` tokens."""
+        """Grow to rows of at least `capacity` tokens and keep their content."""
         if capacity > self.capacity:
             for layer in self.layers:
                 layer.reserve(capacity)
             self.capacity = capacity
 
     def start(self, row: int, length: int = 0, source: int | None = None) -> None:
-        """Begin a row, the next one or one that is over, with the first `length` tokens of the row `source`."""
+        """Start a row at the end or in place of a finished one, with the first `length` tokens of the row `source`."""
         if source is not None and source != row:
             self._copy(source, row, length)
         self.lens[row : row + 1] = [length]
 
     def fork(self, row: int, n_written: int = 0) -> None:
-        """Give a new last row a copy of `row`: what is committed, and `n_written` tokens behind it."""
+        """Append a copy of `row`: its committed tokens, and the `n_written` uncommitted ones after them."""
         self._copy(row, len(self.lens), self.lens[row] + n_written)
         self.lens.append(self.lens[row])
 
     def drop(self, row: int) -> None:
-        """Forget a row: the last one moves into its place (one row's copy), and the batch shrinks by one."""
+        """Remove a row: the last row moves into its place, which copies one row, and the batch shrinks by one."""
         last = len(self.lens) - 1
         length = self.lens[last]
         if row != last:
@@ -144,5 +147,5 @@ class RaggedCache(Cache):
                 layer.values[target, :, :length] = layer.values[source, :, :length]
 
     def rewind(self, row: int, length: int) -> None:
-        """Cut a row back to its first `length` tokens, so that a draft model forgets rejected drafts."""
+        """Truncate a row to its first `length` tokens: a draft model commits while it drafts, so rejection rewinds."""
         self.lens[row] = min(self.lens[row], length)

@@ -28,12 +28,12 @@ def padded_slots(n: int) -> int:
 class Layout:
     """N packed tokens of R rows; row r brings `counts[r]` tokens after its `lens[r]` committed ones.
 
-    The rows lie in the cache's slots from `first` on. Tensors: `slot` and `position` [N] say where each token goes;
+    The rows lie in the cache's slots from `first_slot` on. Tensors: `slot` and `position` [N] are each token's place;
     `gather` [R, T] lists the packed index of each row's t-th token (T the longest count, short rows repeat their last
     token); `scatter` [N] is the index of each packed token in the flattened [R * T] rectangle.
     """
 
-    first: int
+    first_slot: int
     lens: tuple[int, ...]
     counts: tuple[int, ...]
     slot: torch.Tensor
@@ -42,7 +42,7 @@ class Layout:
     scatter: torch.Tensor
 
     @classmethod
-    def build(cls, lens: Sequence[int], counts: Sequence[int], device: torch.device, first: int = 0) -> Layout:
+    def build(cls, lens: Sequence[int], counts: Sequence[int], device: torch.device, first_slot: int = 0) -> Layout:
         """Pack `counts[r]` new tokens per row behind `lens[r]` committed ones; a row may sit out with none."""
         T, N = max(counts), sum(counts)
         slot: list[int] = []
@@ -51,14 +51,14 @@ class Layout:
         scatter: list[int] = []
         packed = 0
         for r, (length, count) in enumerate(zip(lens, counts, strict=True)):
-            slot += [first + r] * count
+            slot += [first_slot + r] * count
             position += range(length, length + count)
             gather.append([min(packed + min(t, max(count - 1, 0)), N - 1) for t in range(T)])
             scatter += range(r * T, r * T + count)
             packed += count
         make = torch.tensor
         return cls(
-            first=first,
+            first_slot=first_slot,
             lens=tuple(lens),
             counts=tuple(counts),
             slot=make(slot, device=device),
@@ -71,11 +71,6 @@ class Layout:
     def n_rows(self) -> int:
         """R, the rows of this forward."""
         return len(self.counts)
-
-    @property
-    def n_tokens(self) -> int:
-        """N, the packed tokens of this forward."""
-        return sum(self.counts)
 
     @property
     def longest(self) -> int:

@@ -1,8 +1,8 @@
-"""Attention over the ragged cache, registered with transformers under the name `ragged_cache`.
+"""PyTorch's attention over the ragged cache, registered with transformers as `ragged_cache`: the backend `sdpa`.
 
-Registered without a mask function on purpose: transformers then builds no mask and never asks the cache for one
-common length, and causality and raggedness are ours alone. The queries of all heads that share a key-value head are
-packed into one tile (GQA packing), so keys and values are read once and never repeated.
+It is registered without a mask function, so that transformers builds no mask and does not ask the cache for one length
+of all rows; the masks here handle causality and unequal lengths. The queries of all heads that share a key-value head
+form one tile (GQA packing), so that keys and values are read once and not repeated per head.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from transformers import AttentionInterface
 from decoding.attention.layout import Layout
 
 ATTENTION_NAME = "ragged_cache"
-# Tensors that some models hand down to their attention and that change nothing in it.
-_KNOWN = ("position_ids", "cache_position")
-# PyTorch attends in blocks of 32, 64 or 256 queries, and multiplies a last block of fewer than four in another order. A
-# multiple of four leaves no such block, so that a token's result does not depend on how many there are.
+# Tensors that some models pass to their attention and that do not change its result.
+_IGNORED = ("position_ids", "cache_position")
+# PyTorch computes attention in blocks of 32, 64 or 256 queries, and sums in another order in a last block of fewer than
+# four. Padding to a multiple of four avoids such a block, so that a token's result does not depend on their number.
 _QUERY_MULTIPLE = 4
 
 
 class UnsupportedAttentionError(RuntimeError):
-    """The model's attention wants a feature that ours lacks."""
+    """The model's attention needs a feature that ours lacks."""
 
 
 def ragged_cache_attention(
@@ -43,11 +43,11 @@ def ragged_cache_attention(
 ) -> tuple[torch.Tensor, None]:
     """Return [1, N, Hq, Dv]: each packed token attends to its own row's slots up to its own position.
 
-    `softcap` bounds the scores (Gemma 2); `s_aux` are sinks, scores of one more key per head, without a value
-    (gpt-oss).
+    `softcap` limits the scores (Gemma 2). `s_aux` are sinks: the scores of one further key per head whose value is
+    zero (gpt-oss). Raises `UnsupportedAttentionError` for a model that needs more than that.
     """
     if layout is None or masks is None:
-        raise UnsupportedAttentionError("this model does not hand keyword arguments on to its attention")
+        raise UnsupportedAttentionError("this model does not pass keyword arguments to its attention")
     check_supported(attention_mask, kwargs)
     R, Hkv, _, D = key.shape
     Dv = value.shape[3]
@@ -82,7 +82,7 @@ def _attend(
     softcap: float | None,
     sinks: torch.Tensor | None,  # [Hkv, g * T]
 ) -> torch.Tensor:
-    """Return [R, Hkv, g * T, Dv]: attention with what the library's scaled dot product does not have."""
+    """Return [R, Hkv, g * T, Dv]: attention with soft caps and sinks, which PyTorch's function does not have."""
     score = (tile @ keys.transpose(2, 3)).float() * scale
     if softcap is not None:
         score = (score / softcap).tanh() * softcap
@@ -93,22 +93,22 @@ def _attend(
 
 
 def check_supported(attention_mask: torch.Tensor | None, features: Mapping[str, object]) -> None:
-    """Raise `UnsupportedAttentionError` if a model gives its attention a tensor that ours would ignore."""
+    """Raise `UnsupportedAttentionError` if a model passes its attention a tensor that ours would ignore."""
     if attention_mask is not None:
-        raise UnsupportedAttentionError("its attention brings a mask of its own, which ours does not take")
+        raise UnsupportedAttentionError("its attention takes a mask, which ours does not")
     for name, feature in features.items():
-        if isinstance(feature, torch.Tensor) and name not in _KNOWN:
+        if isinstance(feature, torch.Tensor) and name not in _IGNORED:
             raise UnsupportedAttentionError(f"its attention takes {name}, which ours does not")
 
 
 class MaskStore:
-    """The additive mask of one forward, built once per window size and shared by all layers."""
+    """The additive masks of one forward, built once per window size and shared by all layers."""
 
     def __init__(self) -> None:
         self._masks: dict[int | None, torch.Tensor] = {}
 
     def get(self, layout: Layout, group: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
-        """Return [R, 1, M, L], M being g * T rounded up: 0 where a query may look, -inf elsewhere."""
+        """Return [R, 1, M, L], with M = g * T rounded up: 0 for keys that a query attends to, -inf for others."""
         if window not in self._masks:
             self._masks[window] = self._build(layout, group, window, dtype)
         return self._masks[window]

@@ -68,20 +68,17 @@ class RowByRowRunner(ModelRunner):
         self._selects = "logits_to_keep" in inspect.signature(model.forward).parameters
 
     @torch.inference_mode()
-    def forward(self, tokens: Sequence[Sequence[int]], *, last_only: bool = False, first: int = 0) -> torch.Tensor:
-        """Return logits [N, V] of `tokens[r]` appended to each row, [R, V] of each row's last with `last_only`.
-
-        A row without tokens sits out; with `last_only` its logits are zero.
-        """
+    def forward(self, tokens: Sequence[Sequence[int]], *, last_only: bool = False, first_slot: int = 0) -> torch.Tensor:
+        """Return logits as `ModelRunner.forward` does; with `last_only` those of a row without tokens are zero."""
         caches = cast("RowCaches", self.cache)
-        caches.begin([len(row) for row in tokens], self.device, first)
+        caches.begin([len(row) for row in tokens], self.device, first_slot)
         keep = {"logits_to_keep": 1} if last_only and self._selects else {}
         parts: dict[int, torch.Tensor] = {}
         for r, row in enumerate(tokens):
             if row:
                 ids = torch.tensor([row], device=self.device)
                 # No mask and no positions: the model takes both from the length of the row's cache.
-                logits = self.model(ids, past_key_values=caches.of(first + r), use_cache=True, **keep).logits[0]
+                logits = self.model(ids, past_key_values=caches.of(first_slot + r), use_cache=True, **keep).logits[0]
                 parts[r] = logits[-1:, : self.vocab_size] if last_only else logits[:, : self.vocab_size]
         if last_only:
             nothing = torch.zeros_like(next(iter(parts.values())))

@@ -15,15 +15,15 @@ from decoding.attention.cache import RaggedCache
 from decoding.attention.ragged import MaskStore
 from decoding.state.clock import CostTimer
 
-# A prompt is prefilled in pieces of this many tokens: between two of them the clock is asked. The size depends on the
-# device alone, never on the time left, so that a text does not depend on how fast the machine was.
+# A prompt is prefilled in pieces of this many tokens; the deadline is checked between two pieces. The size depends on
+# the device alone, never on the time left, so that a text does not depend on the speed of the machine.
 PREFILL_PIECE = {"cpu": 64, "cuda": 512}
 # The cost of a token in a shorter piece says little about others.
 _FEWEST_TO_TIME = 16
 
 
 class Ahead(NamedTuple):
-    """What a prefill is about to take, in seconds: its next piece, and at least all that is left of it."""
+    """Seconds that a prefill will take: its next piece, and at least all that is left of it."""
 
     next_s: float
     rest_s: float
@@ -40,10 +40,12 @@ class ModelRunner:
         *,
         capacity_step: int = 1,
         scatters_by_kernel: bool = True,
+        token_timer: CostTimer | None = None,
     ) -> None:
         """`capacity_step` rounds the cache's capacity up, so that a cache that stays in use seldom has to move.
 
         `scatters_by_kernel` lets the Triton kernel write keys and values wherever Triton computes the attention.
+        `token_timer` learns what a token of a prefill costs; by default a new one does.
         """
         self.model = model
         self.name = model.config.name_or_path or type(model).__name__
@@ -53,21 +55,25 @@ class ModelRunner:
         config = model.config.get_text_config()
         self.backend = backend_of(model)
         self.prefill_piece = PREFILL_PIECE[self.device.type]
-        self.token_timer = CostTimer()
+        self.token_timer = token_timer or CostTimer()
         self.cache = RaggedCache(
             config.num_hidden_layers,
             max_rows,
             uses_kernel=scatters_by_kernel and self.backend.needs_triton,
         )
 
+    def reserve(self, capacity: int) -> None:
+        """Make room in the cache for rows of `capacity` tokens, rounded up."""
+        self.cache.reserve(-(-capacity // self._capacity_step) * self._capacity_step)
+
     @torch.inference_mode()
     def start(self, row: int, tokens: Sequence[int], capacity: int, source: int | None = None) -> Iterator[Ahead]:
         """Begin a row of up to `capacity` tokens with `tokens`, copied from row `source` if that has them.
 
-        Otherwise they are prefilled as the result is iterated over: it says before each piece what lies ahead. Who
-        stops in between has a row with a part of the tokens, to be dropped.
+        Otherwise they are prefilled while the caller iterates over the result, which is the time ahead before each
+        piece. A caller that stops early leaves a row with part of the tokens and has to drop it.
         """
-        self.cache.reserve(-(-capacity // self._capacity_step) * self._capacity_step)
+        self.reserve(capacity)
         if source is not None:
             self.cache.start(row, len(tokens), source)
             return iter(())
@@ -80,23 +86,22 @@ class ModelRunner:
             piece = tokens[at : at + self.prefill_piece]
             yield Ahead(len(piece) * self.token_timer.expected_s, (len(tokens) - at) * self.token_timer.least_s)
             started = time.perf_counter()
-            self.forward([piece], last_only=True, first=row)
-            self.cache.commit([len(piece)], first=row)
+            self.forward([piece], last_only=True, first_slot=row)
+            self.cache.commit([len(piece)], first_slot=row)
             if self.device.type == "cuda":
                 torch.cuda.synchronize(self.device)
             if len(piece) >= _FEWEST_TO_TIME:
                 self.token_timer.observe((time.perf_counter() - started) / len(piece))
 
     @torch.inference_mode()
-    def forward(self, tokens: Sequence[Sequence[int]], *, last_only: bool = False, first: int = 0) -> torch.Tensor:
+    def forward(self, tokens: Sequence[Sequence[int]], *, last_only: bool = False, first_slot: int = 0) -> torch.Tensor:
         """Return logits [N, V] of `tokens[r]` appended to each row, [R, V] of each row's last with `last_only`.
 
-        `tokens` are those of the rows from `first` on; rows behind them sit out.
-
-        Nothing is committed: the caller says afterwards how many of the tokens stay.
+        `tokens` are those of the rows from slot `first_slot` on; the other rows take no part. Nothing is committed: the
+        caller commits the tokens that stay. Raises RuntimeError when a row would outgrow the cache.
         """
         counts = [len(row) for row in tokens]
-        layout = self.cache.begin(counts, self.device, first)
+        layout = self.cache.begin(counts, self.device, first_slot)
         packed = torch.tensor([[t for row in tokens for t in row]], device=self.device)
         keep: int | torch.Tensor = 0
         if last_only:

@@ -1,4 +1,4 @@
-"""Whether the engine decodes a model as the model itself does, found out by trying, before anyone relies on it.
+"""Whether the engine decodes a model as the model does alone: tried when the model is loaded.
 
 The engine packs rows of different lengths into one forward and rolls back by not committing. That holds for a model
 whose only state is the keys and values of its cache, and whose attention sees what ours sees. No flag of transformers
@@ -176,8 +176,8 @@ def _decode(runner: ModelRunner, texts: list[list[int]]) -> list[torch.Tensor]:
     for row, (text, n) in enumerate(zip(texts, new, strict=True)):
         runner.cache.reserve(len(text) + _JUNK)
         runner.cache.start(row)
-        runner.forward([text[: len(text) - n]], last_only=True, first=row)
-        runner.cache.commit([len(text) - n], first=row)
+        runner.forward([text[: len(text) - n]], last_only=True, first_slot=row)
+        runner.cache.commit([len(text) - n], first_slot=row)
     kept = [2, 1]
     first = [text[len(text) - n :][:k] for text, n, k in zip(texts, new, kept, strict=True)]
     draft = [[*first[0], *texts[0][:_JUNK]], first[1]]

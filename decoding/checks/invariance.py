@@ -1,9 +1,10 @@
 """Whether a token's logits depend on the batch that it is verified in.
 
-How many tokens a round verifies depends on the clock where `goodput` chooses, and on the company where several prompts
-share a batch. Sums of floating-point numbers depend on their order, and libraries choose the order by the size of the
-batch. Where they do, a sample near a tie can take another token in another batch: the same law, but another text. Our
-products on a CPU keep one order (prepack.py, layout.py, sampling.py); this check says whether they do on this machine.
+The number of tokens that a round verifies depends on the clock where `goodput` chooses it, and on the other prompts
+where several share a batch. Sums of floating-point numbers depend on their order, and libraries choose the order by the
+size of the batch. Then a sample near a tie can take another token in another batch: from the same distribution, but
+another text. Our products on a CPU keep one order (models/packing.py, attention/layout.py, acceptance/sampling.py);
+this check says whether they do on this machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What an engine relies on, tried on this device before the first request: kernels, and rounds in graphs.
+"""Kernels and CUDA graphs, compared with their references on this device before the first request.
 
-Nobody can test every card, driver and compiler. What differs from its reference, or fails, is switched off, named in
-one warning and in every figure's provenance; decoding goes on without it, more slowly.
+No test can cover every card, driver and compiler. A kernel or graph that fails or differs from its reference is
+switched off and named in one warning and in every figure's provenance; decoding goes on without it, more slowly.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 
 from decoding.attention.backends import NAMES, backend_of
-from decoding.attention.graphs import DraftGraphs
+from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.runner import ModelRunner
-from decoding.config import MAX_DRAFT_LENGTH
+from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.errors import first_line
 from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, Request, RequestError, SamplingParams
@@ -41,17 +41,17 @@ _N_DRAFTED = 4
 
 def check_kernels(models: Sequence[LoadedModel]) -> dict[str, str]:
     """Return why kernels that the models rely on must not be used, by name; replace a wrong attention by PyTorch's."""
-    found: dict[str, str] = {}
+    failures: dict[str, str] = {}
     for loaded in models:
         backend = backend_of(loaded.model)
         if backend.needs_triton:
-            found |= check.failures(heads_of(loaded), backend.name, loaded.device)
-    if any(name in BACKENDS for name in found):
+            failures |= check.failures(heads_of(loaded), backend.name, loaded.device)
+    if any(name in BACKENDS for name in failures):
         for loaded in models:
             # A model that keeps its own attention stays as it is: it may be wrong with any other.
             if backend_of(loaded.model).needs_triton:
                 loaded.model.set_attn_implementation(NAMES["sdpa"])
-    return found
+    return failures
 
 
 def heads_of(loaded: LoadedModel) -> check.Heads:
@@ -63,8 +63,8 @@ def heads_of(loaded: LoadedModel) -> check.Heads:
     return check.Heads(n_kv, n_heads // n_kv, dim, loaded.dtype)
 
 
-def doubt_about_rounds(target: LoadedModel, runner: ModelRunner, decode: Decode) -> str | None:
-    """Return what is wrong with greedy texts of rounds in graphs, judged by forwards of `runner` without, if anything.
+def check_rounds(target: LoadedModel, runner: ModelRunner, decode: Decode) -> str | None:
+    """Return why greedy texts of rounds in graphs differ from forwards of `runner`; None if they do not.
 
     `decode` is the engine's `generate_many`.
     """
@@ -73,16 +73,16 @@ def doubt_about_rounds(target: LoadedModel, runner: ModelRunner, decode: Decode)
         for position, outcome in decode(probes):
             if isinstance(outcome, Completion) and (tokens := outcome.samples[0].token_ids):
                 noted = torch.tensor(outcome.samples[0].logprobs, device=runner.device)
-                if doubt := _doubt(runner, encode(target, _PROBES[position]), tokens, noted):
-                    return doubt
-    except Exception as error:  # a device fails in its own ways
-        return first_line(error)
+                if error := _difference(runner, encode(target, _PROBES[position]), tokens, noted):
+                    return error
+    except Exception as failure:  # a device fails in its own ways
+        return first_line(failure)
     return None
 
 
 @torch.inference_mode()
-def doubt_about_drafts(target: LoadedModel, runner: ModelRunner, graphs: DraftGraphs) -> str | None:
-    """Return what is wrong with greedy drafts from graphs, judged by forwards of `runner` without, if anything is."""
+def check_drafts(target: LoadedModel, runner: ModelRunner, graphs: DraftGraphs) -> str | None:
+    """Return why greedy drafts from graphs differ from forwards of `runner`; None if they do not."""
     prompts = [encode(target, text) for text in _PROBES]
     lens = graphs.runner.cache.lens
     try:
@@ -90,26 +90,27 @@ def doubt_about_drafts(target: LoadedModel, runner: ModelRunner, graphs: DraftGr
         for slot, prompt in enumerate(prompts):
             for _ in graphs.runner.start(slot, prompt[:-1], len(prompt) + MAX_DRAFT_LENGTH):
                 pass
-        drawn = graphs.draft([prompt[-1:] for prompt in prompts], [0] * len(prompts), _N_DRAFTED, _GREEDY)
+        pending = [prompt[-1:] for prompt in prompts]
+        drawn = graphs.draft(pending, [0] * len(prompts), _N_DRAFTED, [_GREEDY] * len(prompts))
         for prompt, tokens in zip(prompts, drawn[0].tolist() if drawn else [], strict=False):
-            if doubt := _doubt(runner, prompt, tokens):
-                return doubt
-    except Exception as error:  # a device fails in its own ways
-        return first_line(error)
+            if error := _difference(runner, prompt, tokens):
+                return error
+    except Exception as failure:  # a device fails in its own ways
+        return first_line(failure)
     finally:
         lens.clear()
     return None
 
 
 def warn(disabled: Mapping[str, str], device: str) -> None:
-    """Log one line that names what was switched off, if anything was."""
+    """Log one line that names everything that was switched off, with the reasons; nothing if all works."""
     if disabled:
         what = "; ".join(f"{name} ({why})" for name, why in sorted(disabled.items()))
         _log.warning("switched off on %s, where it does not work as it should: %s", device, what)
 
 
 @torch.inference_mode()
-def _doubt(
+def _difference(
     runner: ModelRunner, prompt: Sequence[int], tokens: Sequence[int], noted: torch.Tensor | None = None
 ) -> str | None:
     """Return how far greedy `tokens` are from a forward's likeliest, and their `noted` log-probabilities from its."""

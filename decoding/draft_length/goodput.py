@@ -11,9 +11,9 @@ import heapq
 from collections import defaultdict
 from collections.abc import Sequence
 
-from decoding.config import MAX_DRAFT_LENGTH
 from decoding.draft_length.round_cost import RoundCost
-from decoding.drafters.base import MODEL_EVIDENCE, Proposal
+from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
 # Acceptance is counted per depth up to this one. Beyond the first tokens of a draft it hardly depends on the depth.
 _DEPTHS = 4

@@ -8,29 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from decoding.config import MAX_DRAFT_LENGTH
+from decoding.acceptance.rule import Draw
 from decoding.draft_length.goodput import AcceptanceModel, best_length, worth_verifying
 from decoding.draft_length.profiles import Profile
 from decoding.draft_length.round_cost import RoundCost
-from decoding.drafters.base import Proposal
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of a round, per sample: the evidence for its draft, the tokens verified, and those accepted.
-
-    `counts` are the tokens per row in the verify. Drafting took `draft_s` seconds, the rest of the round `rest_s`.
-    """
-
-    evidence: tuple[int, ...]
-    drafted: tuple[int, ...]
-    accepted: tuple[int, ...]
-    counts: tuple[int, ...]
-    draft_s: float
-    rest_s: float
+from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.state.proposal import Proposal
 
 
 class DraftLength(Protocol):
@@ -42,8 +27,11 @@ class DraftLength(Protocol):
     def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return how many of each row's proposed tokens to verify; `n_samples[r]` samples share row r."""
 
-    def observe(self, outcome: Outcome) -> None:
-        """Learn from the round just finished."""
+    def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]], draft_s: float, rest_s: float) -> None:
+        """Learn from a round: what was verified, what each sample of each row drew, and the seconds it took.
+
+        `rest_s` are the seconds of the round without those of the draft.
+        """
 
 
 class FixedLength:
@@ -60,7 +48,7 @@ class FixedLength:
         """Return all of each row's tokens."""
         return [len(tokens) for tokens in proposal.tokens]
 
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]], draft_s: float, rest_s: float) -> None:
         """Do nothing: a fixed length does not learn."""
 
 
@@ -76,9 +64,9 @@ class BassLength(FixedLength):
         super().__init__(self.START)
         self.shrank = 0
 
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]], draft_s: float, rest_s: float) -> None:
         """Apply the rule to the sample that accepted most tokens."""
-        best = max(outcome.accepted)
+        best = max(draw.n_accepted for own in draws for draw in own)
         if best >= self.k:
             self.k = min(self.k + self.STEP, self.LIMIT)
             self.shrank = 0
@@ -123,10 +111,12 @@ class GoodputLength:
         """Return the lengths with the highest expected tokens per second of the round."""
         return worth_verifying(proposal, n_samples, self._acceptance, self._cost)
 
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]], draft_s: float, rest_s: float) -> None:
         """Update the acceptance rates of each kind of evidence, and the time of a draft step and of a round."""
-        for evidence, drafted, accepted in zip(outcome.evidence, outcome.drafted, outcome.accepted, strict=True):
-            self._acceptance.observe(evidence, drafted, accepted)
-        self._cost.observe(len(outcome.counts), sum(outcome.counts), max(outcome.counts), outcome.rest_s)
+        drafted = [len(tokens) for tokens in proposal.tokens]
+        for evidence, n, own in zip(proposal.evidence, drafted, draws, strict=True):
+            for draw in own:
+                self._acceptance.observe(evidence, n, draw.n_accepted)
+        self._cost.observe(len(drafted), len(drafted) + sum(drafted), 1 + max(drafted), rest_s)
         if self._drafts_cost_time:
-            self._acceptance.observe_draft_steps(max(outcome.drafted), outcome.draft_s)
+            self._acceptance.observe_draft_steps(max(drafted), draft_s)

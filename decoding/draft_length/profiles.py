@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from decoding.config import MAX_DRAFT_LENGTH
+from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.cache import cache_folder
 
 

@@ -1,4 +1,4 @@
-"""Lookup where its match is long, the draft model elsewhere."""
+"""Lookup where its match is long, another drafter elsewhere."""
 
 from __future__ import annotations
 
@@ -7,70 +7,77 @@ from itertools import chain
 
 import torch
 
-from decoding.acceptance.sampling import Distribution
+from decoding.acceptance.distribution import Distribution, empty
 from decoding.attention.runner import Ahead
-from decoding.drafters.base import Proposal
+from decoding.drafters.base import Drafter
 from decoding.drafters.lookup import LookupDrafter
-from decoding.drafters.model import ModelDrafter
+from decoding.state.proposal import Proposal
 from decoding.state.row import Row
 
 LONG_MATCH = 4
+"""Shorter matches of the lookup are left to the other drafter."""
 
 
-class LookupThenModel:
-    """A long match is nearly always right and costs nothing; only rows without one wait for the draft model."""
+class LookupFirst:
+    """Asks the other drafter only for rows in which the lookup has nothing.
 
-    def __init__(self, model: ModelDrafter, *, shared: bool) -> None:
-        self._lookup = LookupDrafter(shared=shared, shortest_match=LONG_MATCH)
-        self._model = model
+    A long match is nearly always right and costs nothing; a draft model costs a forward per token.
+    """
+
+    def __init__(self, lookup: LookupDrafter, other: Drafter) -> None:
+        self._lookup = lookup
+        self._other = other
+        self.draws_tokens = other.draws_tokens
 
     def start(self, slot: int, row: Row, source: int | None) -> Iterator[Ahead]:
         """Start the slot in both."""
-        return chain(self._lookup.start(slot, row, source), self._model.start(slot, row, source))
+        return chain(self._lookup.start(slot, row, source), self._other.start(slot, row, source))
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
-        """Return each row's lookup draft, or the model's where the lookup found nothing."""
-        looked = self._lookup.propose(rows, lengths)
-        open_rows = [0 if tokens else k for tokens, k in zip(looked.tokens, lengths, strict=True)]
-        drawn = self._model.propose(rows, open_rows)
-        tokens = [a or b for a, b in zip(looked.tokens, drawn.tokens, strict=True)]
-        q = drawn.q
+        """Return each row's lookup draft, or the other drafter's where the lookup has none."""
+        looked_up = self._lookup.propose(rows, lengths)
+        left = [0 if tokens else k for tokens, k in zip(looked_up.tokens, lengths, strict=True)]
+        other = self._other.propose(rows, left)
+        tokens = [a or b for a, b in zip(looked_up.tokens, other.tokens, strict=True)]
+        evidence = [
+            match if drafted else own
+            for drafted, match, own in zip(looked_up.tokens, looked_up.evidence, other.evidence, strict=True)
+        ]
+        q = other.q
         if q is not None:
-            q = _with_certainties(q, looked.tokens, max(map(len, tokens)))
-        return Proposal(tokens, looked.evidence, q, drawn.pending)
+            q = _with_certainties(q, looked_up.tokens, max(map(len, tokens)))
+        return Proposal(tokens, evidence, q, other.pending)
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Keep both in step."""
         self._lookup.observe(rows, accepted)
-        self._model.observe(rows, accepted)
+        self._other.observe(rows, accepted)
 
     def fork(self, slot: int, row: Row) -> None:
         """Copy the slot in both."""
         self._lookup.fork(slot, row)
-        self._model.fork(slot, row)
+        self._other.fork(slot, row)
 
     def drop(self, slot: int) -> None:
         """Move the last row in both."""
         self._lookup.drop(slot)
-        self._model.drop(slot)
+        self._other.drop(slot)
 
 
-def _with_certainties(q: Distribution, found: list[list[int]], k: int) -> Distribution:
-    """Return `q` [R * k', C] widened to k steps, one-hot in the rows where the lookup drafted and only the draft there.
+def _with_certainties(q: Distribution, looked_up: list[list[int]], k: int) -> Distribution:
+    """Return `q` [R * k', C] widened to k steps, one-hot on the draft in the rows that the lookup drafted.
 
-    The draft model may have drawn for such a row as well (a graph draws for all); that law is not the draft's.
+    The draft model may have drawn for such a row as well (a graph draws for all); that distribution is not the draft's.
     """
-    R = len(found)
-    ids = q.ids.view(R, -1, q.width)
-    logp = q.logp.view(R, -1, q.width)
-    filler = -1 - torch.arange(q.width, device=ids.device)
-    missing = k - ids.shape[1]
-    if missing > 0:
-        ids = torch.cat([ids, filler.expand(R, missing, -1)], dim=1)
-        logp = torch.cat([logp, logp.new_full((R, missing, q.width), float("-inf"))], dim=1)
-    for r, tokens in enumerate(found):
+    R, C = len(looked_up), q.width
+    wide = empty(R * k, C, q.ids.device)
+    ids, logp = wide.ids.view(R, k, C), wide.logp.view(R, k, C)
+    padding = ids[0, 0].clone()
+    steps = len(q.ids) // R
+    ids[:, :steps], logp[:, :steps] = q.ids.view(R, steps, C), q.logp.view(R, steps, C)
+    for r, tokens in enumerate(looked_up):
         if tokens:
-            ids[r], logp[r] = filler, float("-inf")
+            ids[r], logp[r] = padding, float("-inf")
             ids[r, : len(tokens), 0] = torch.tensor(tokens, device=ids.device)
             logp[r, : len(tokens), 0] = 0.0
-    return Distribution(ids.flatten(0, 1), logp.flatten(0, 1))
+    return wide

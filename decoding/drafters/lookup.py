@@ -1,16 +1,17 @@
 """Drafts from text already seen: the row's own (n-gram lookup) or that of all samples of the task (siblings).
 
-A row's last tokens are looked up among everything known; the continuation of the longest match is proposed, by
-majority where several places match (the consensus of arXiv 2503.05330). Needs no model, and costs microseconds.
+The last tokens of a row are looked up in the indexed text; the continuation of the longest match is proposed, by
+majority where several places match (the consensus of arXiv 2503.05330). Needs no model and costs microseconds.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from decoding.attention.runner import Ahead
-from decoding.drafters.base import Proposal
+from decoding.state.proposal import Proposal
 from decoding.state.row import Row
 
 LONGEST_MATCH = 6
@@ -21,7 +22,7 @@ Place = tuple[list[int], int]
 
 
 class TextIndex:
-    """Where each n-gram of 1 to LONGEST_MATCH tokens was seen; texts may grow and are indexed as they do."""
+    """The places of each n-gram of 1 to LONGEST_MATCH tokens in texts that may grow."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[int, ...], list[Place]] = {}
@@ -56,19 +57,21 @@ def _consensus(places: list[Place], length: int) -> list[int]:
 
 
 class LookupDrafter:
-    """`shared` lets every row look into its siblings' texts; otherwise each knows the prompt and itself only.
+    """Looks each row up in an index; `shared` gives all rows of a request one index, else each has its own.
 
-    Matches shorter than `shortest_match` tokens are left to others.
+    Matches shorter than `shortest_match` tokens are left to other drafters.
     """
 
-    def __init__(self, *, shared: bool, shortest_match: int = 1) -> None:
-        self.shared = shared
-        self.shortest_match = shortest_match
+    draws_tokens = False
+    shared: ClassVar[bool]
+
+    def __init__(self, *, shortest_match: int = 1) -> None:
+        self._shortest_match = shortest_match
         self._index: list[TextIndex] = []
         self._indexed: list[int] = []
 
     def start(self, slot: int, row: Row, source: int | None) -> Iterator[Ahead]:
-        """Index the prompt; with siblings a row profits from all that were written before it."""
+        """Index the prompt; with a shared index a row also sees what its siblings wrote before it."""
         known = self._index[source] if self.shared and source is not None else self._own_index(row)
         self._index[slot : slot + 1] = [known]
         self._indexed[slot : slot + 1] = [len(row.tokens)]
@@ -76,22 +79,22 @@ class LookupDrafter:
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return each row's continuation of its longest match, none where nothing matches."""
-        found = [
-            index.continuation(row.tokens, k, self.shortest_match) if k else ([], 0)
+        matches = [
+            index.continuation(row.tokens, k, self._shortest_match) if k else ([], 0)
             for index, row, k in zip(self._index, rows, lengths, strict=True)
         ]
-        return Proposal([tokens for tokens, _ in found], [match for _, match in found])
+        return Proposal([tokens for tokens, _ in matches], [length for _, length in matches])
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
-        """Index what the rows wrote."""
+        """Index the tokens that the rows have taken."""
         for slot, row in enumerate(rows):
             self._index[slot].add(row.tokens, self._indexed[slot])
             self._indexed[slot] = len(row.tokens)
 
     def fork(self, slot: int, row: Row) -> None:
-        """Index the new row from here on; what came before is indexed with its parent."""
+        """Index the new row from here on; its text so far is indexed with its parent."""
         self._indexed.append(self._indexed[slot])
-        # Without sharing a row must not see its parent's future, which the parent's index will hold.
+        # The parent's index will hold the parent's later text, which only a sibling may see.
         self._index.append(self._index[slot] if self.shared else self._own_index(row))
 
     def drop(self, slot: int) -> None:
@@ -105,3 +108,15 @@ class LookupDrafter:
         index = TextIndex()
         index.add(list(row.tokens), 0)
         return index
+
+
+class NgramDrafter(LookupDrafter):
+    """Prompt lookup: a row sees the prompt and its own text."""
+
+    shared = False
+
+
+class SiblingDrafter(LookupDrafter):
+    """A row sees the prompt and the texts of all samples of its request, which often repeat each other."""
+
+    shared = True

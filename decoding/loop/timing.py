@@ -1,4 +1,4 @@
-"""How long the parts of a round take on the device, without waiting for it in between."""
+"""The time that the parts of a round take on the device, measured without waiting for it in between."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 class Stopwatch:
-    """Marks moments: of the clock on a CPU; on a GPU, which works behind the host, of its own stream of work."""
+    """Takes times: `perf_counter` on a CPU; CUDA events on a GPU, whose work runs behind the host."""
 
     def __init__(self, device: torch.device) -> None:
         self._on_gpu = device.type == "cuda"
@@ -16,7 +16,7 @@ class Stopwatch:
         self._events: list[torch.cuda.Event] = []
 
     def mark(self) -> None:
-        """Mark the moment at which all work given so far is done."""
+        """Take the time at which all work started so far is done."""
         if self._on_gpu:
             event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
             event.record()

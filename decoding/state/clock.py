@@ -1,4 +1,4 @@
-"""The wall clock of a request, and what the engine has learnt of the cost of its work."""
+"""The wall clock of a request, and predictions of what the engine's work costs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections import deque
 # Work may cost more than what came before it (a longer draft, a busy machine).
 _MARGIN = 1.15
 _REMEMBERED = 4
-# How much faster the machine may have become since another batch was decoded.
-_DOUBT = 4.0
+# How much faster the machine may have become since the batch before.
+_SPEEDUP = 4.0
 
 
 class Clock:
@@ -21,46 +21,46 @@ class Clock:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the request was taken up."""
+        """Seconds since the request was started."""
         return time.perf_counter() - self._start
 
     def fits(self, seconds: float) -> bool:
-        """Whether work of so many seconds would end within the budget."""
+        """Return whether work of `seconds` would end within the budget."""
         return self.budget_s is None or self.elapsed + seconds <= self.budget_s
 
 
 class CostTimer:
     """Predicts the seconds of the next unit of work (a round, a token of a prefill) from the last few of this batch.
 
-    Until the batch has measured one, a quarter of the cheapest unit of the batch before is expected: the machine may be
-    faster now, and a request refused on an old belief would come back empty. If the belief is right, the first
-    unit ends at most its own length after the deadline.
+    Until the batch has measured a unit, the estimate is a quarter of the cheapest unit of the batch before: the machine
+    may be faster now, and a request refused on an old estimate would come back empty. If the machine is not faster, the
+    first unit ends at most its own length after the deadline.
     """
 
     def __init__(self) -> None:
         self._seen: deque[float] = deque(maxlen=_REMEMBERED)
-        self._believed_s = 0.0
+        self._cheapest_s = 0.0
 
     def restart(self) -> None:
-        """Begin a batch: what was measured so far is a belief from now on."""
+        """Begin a batch: earlier measurements only bound the first estimate from now on."""
         self._seen.clear()
 
     def observe(self, seconds: float) -> None:
-        """Remember what a unit cost."""
-        self._believed_s = min(self._believed_s, seconds) if self._seen else seconds
+        """Record the cost of a unit."""
+        self._cheapest_s = min(self._cheapest_s, seconds) if self._seen else seconds
         self._seen.append(seconds)
 
     @property
     def expected_s(self) -> float:
-        """What the next unit will cost: the dearest of the last few, with a margin."""
-        return max(self._seen) * _MARGIN if self._seen else self._believed_s / _DOUBT
+        """Seconds that the next unit will take: the slowest of the last few, with a margin."""
+        return max(self._seen) * _MARGIN if self._seen else self._cheapest_s / _SPEEDUP
 
     @property
     def least_s(self) -> float:
-        """What a unit costs at least: the cheapest of the last few."""
-        return min(self._seen, default=self._believed_s / _DOUBT)
+        """Seconds that a unit takes at least: the fastest of the last few."""
+        return min(self._seen, default=self._cheapest_s / _SPEEDUP)
 
-    def halve(self) -> None:
-        """Believe half: what is thought too dear to begin is never measured again otherwise."""
-        self._believed_s /= 2
+    def halve_estimates(self) -> None:
+        """Halve all estimates: work that is refused as too slow is not measured again otherwise."""
+        self._cheapest_s /= 2
         self._seen = deque((seconds / 2 for seconds in self._seen), maxlen=_REMEMBERED)

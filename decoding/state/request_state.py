@@ -1,11 +1,11 @@
-"""A request that the engine has taken up: its tokens, its clock, its samples, and what its rounds came to."""
+"""A request that is being decoded: its tokens, its clock, its samples and its rounds."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
 
-from decoding.config import MAX_DRAFT_LENGTH
+from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, FinishReason, Request, RequestError, Round, Sample
 from decoding.state.clock import Clock
@@ -13,8 +13,8 @@ from decoding.state.memory import peak_memory_bytes
 
 
 @dataclass(slots=True, eq=False)
-class ActiveRequest:
-    """One of the requests decoded together, by its `position` among them.
+class RequestState:
+    """A request of a batch, by its `position` among the requests decoded together.
 
     `prompt` are its token ids, `limit` the most tokens a sample may have; samples start in the order of `waiting`.
     """
@@ -34,7 +34,7 @@ class ActiveRequest:
         self.waiting = deque(self.samples)
 
     @classmethod
-    def take_up(cls, position: int, request: Request, model: LoadedModel) -> ActiveRequest:
+    def start(cls, position: int, request: Request, model: LoadedModel) -> RequestState:
         """Start the request's clock and tokenize its prompt.
 
         Raises RequestError when the prompt does not leave room for one token.
@@ -50,7 +50,7 @@ class ActiveRequest:
 
     @property
     def capacity(self) -> int:
-        """Cache slots that a row may come to need: prompt, output, and a draft beyond it that is rejected."""
+        """The most cache slots that a row can need: prompt, output, and a rejected draft behind it."""
         return len(self.prompt) + self.limit + MAX_DRAFT_LENGTH + 1
 
     @property
@@ -65,7 +65,7 @@ class ActiveRequest:
         self.waiting.clear()
 
     def completion(self, model: LoadedModel) -> Completion:
-        """Return the samples and how the time went."""
+        """Return the samples, the rounds and the times."""
         return Completion(
             samples=self.samples,
             n_prompt_tokens=len(self.prompt),

@@ -1,8 +1,8 @@
 """One row of a batch: the samples that have written the same text so far, in one slot of the cache.
 
-n samples of a prompt begin as one row. They draw their tokens from the same distributions with noise of their own, so
-as long as they agree the model need not be run for each of them; when they part, the row forks, and each part goes on
-with a copy of the cache. At the low temperatures of an assistant samples agree for long.
+n samples of a prompt begin as one row. Each draws its tokens from the same distributions with its own noise. As long as
+they agree, the model runs once for all of them; when they differ, the row forks, and each part goes on with a copy of
+the cache. At the low temperatures of an assistant samples agree for a long time.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from decoding.acceptance.noise import row_key
-from decoding.request import FinishReason, Origin, Sample
-from decoding.state.request_state import ActiveRequest
+from decoding.acceptance.noise import sample_seed
+from decoding.request import FinishReason, Origin, Sample, SamplingParams
+from decoding.state.request_state import RequestState
 from decoding.state.text import TextStream
 
 
@@ -25,44 +25,49 @@ class Row:
     """
 
     samples: list[Sample]
-    active: ActiveRequest
+    state: RequestState
     tokens: list[int]
     stream: TextStream
 
     @property
     def n_new(self) -> int:
         """Tokens generated so far."""
-        return len(self.tokens) - len(self.active.prompt)
+        return len(self.tokens) - len(self.state.prompt)
 
     @property
     def n_left(self) -> int:
         """Tokens it may still generate."""
-        return self.active.limit - self.n_new
+        return self.state.limit - self.n_new
 
     @property
-    def keys(self) -> list[int]:
-        """The samples' random streams."""
-        return [row_key(self.active.request.seed, sample.index) for sample in self.samples]
+    def sampling(self) -> SamplingParams:
+        """The sampling parameters of its request."""
+        return self.state.request.sampling
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of the samples' random streams."""
+        return [sample_seed(self.state.request.seed, sample.index) for sample in self.samples]
 
     @property
     def is_finished(self) -> bool:
-        """Whether its samples have ended; they share a text, so they end together."""
+        """Whether its samples have ended; they share a text and end together."""
         return self.samples[0].finish_reason is not None
 
     def fork(self, samples: Sequence[Sample]) -> Row:
-        """Part with some of the samples; return the row that they go on in, with the same text so far."""
+        """Move some of the samples to a new row with the same text so far, and return it."""
         leaving = {sample.index for sample in samples}
         self.samples = [sample for sample in self.samples if sample.index not in leaving]
-        return Row(list(samples), self.active, list(self.tokens), self.stream.fork())
+        return Row(list(samples), self.state, list(self.tokens), self.stream.fork())
 
     def extend(
         self, tokens: Sequence[int], logprobs: Sequence[float], n_accepted: int, eos: Collection[int]
     ) -> tuple[Origin, ...]:
-        """Take a round's tokens up to the first reason to end; return the origins of those taken.
+        """Append a round's tokens up to the first reason to end; return the origins of those appended.
 
         Order of reasons within a block: end-of-sequence token or stop string, then the length limit.
         """
-        now = self.active.clock.elapsed
+        now = self.state.clock.elapsed
         taken = 0
         ends = []
         reason: FinishReason | None = None
@@ -95,7 +100,7 @@ class Row:
 
     def finish(self, reason: FinishReason) -> None:
         """End the samples for `reason` now."""
-        now = self.active.clock.elapsed
+        now = self.state.clock.elapsed
         self.stream.close()
         for sample in self.samples:
             sample.text = self.stream.text

@@ -12,10 +12,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, 
 
 from decoding.attention.ragged import ATTENTION_NAME
 from decoding.config import EngineConfig
+from decoding.drafters import registry
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
 
 EOS = 256
+DRAFT = "./draft"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -100,10 +102,15 @@ def draft(loaded: Callable[[PreTrainedModel], LoadedModel]) -> LoadedModel:
 
 @pytest.fixture(scope="session")
 def engine(target: LoadedModel, draft: LoadedModel) -> Callable[..., Engine]:
-    """Make an engine over the tiny models; keywords are EngineConfig's."""
+    """Make an engine over the tiny models; keywords are EngineConfig's. The draft model is "./draft"."""
 
-    def make(**settings: object) -> Engine:
+    def make(draft_model: LoadedModel = draft, **settings: object) -> Engine:
         config = EngineConfig(**{"target": "tiny", "drafter": "none", **settings})
-        return Engine(config, target, draft if "draft" in config.drafter else None)
+        return Engine(config, target, draft_model if DRAFT in config.drafter else None)
 
     return make
+
+
+def drafters() -> list[str]:
+    """All ways to write a drafter, by the registry, with the tiny draft model."""
+    return [form.replace(registry.MODEL, DRAFT) for form in registry.forms()]

@@ -70,11 +70,11 @@ def test_a_row_begins_beside_others_that_sit_out() -> None:
     cache = prefilled(3)
     cache.drop(2)
     cache.start(2)
-    cache.begin([2], CPU, first=2)
+    cache.begin([2], CPU, first_slot=2)
     flat = torch.tensor([7.0, 8.0]).view(1, 1, -1, 1)
     keys, _ = cache.update(flat, -flat, 0)
     assert keys.shape[0] == 1
-    cache.commit([2], first=2)
+    cache.commit([2], first_slot=2)
     assert [row(cache, r) for r in range(3)] == [[1, 2, 3], [1, 2, 3], [7, 8]]
 
 

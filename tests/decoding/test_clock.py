@@ -42,7 +42,7 @@ def test_a_halved_cost_is_believed_half() -> None:
     timer = CostTimer()
     timer.observe(2.0)
     before = timer.expected_s
-    timer.halve()
+    timer.halve_estimates()
     assert timer.expected_s == before / 2
     timer.restart()
     assert timer.expected_s == 1.0 / 4

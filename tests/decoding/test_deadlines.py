@@ -51,8 +51,7 @@ def unending(engine: Callable[..., Engine]) -> Callable[..., Engine]:
 
     def make(**settings: object) -> Engine:
         made = engine(**{"drafter": "none", "draft_length": "fixed:2", "max_batch": 16, **settings})
-        made.target = replace(made.target, vocab_size=256)
-        return made
+        return Engine(made.config, replace(made.target, vocab_size=256), made.draft)
 
     return make
 
@@ -61,7 +60,7 @@ def asked(prompt: str = LONG, **changes: Any) -> Request:
     return Request(prompt, sampling=SamplingParams(1.0), **{"max_new_tokens": 400, **changes})
 
 
-@pytest.mark.parametrize("drafter", ["none", "draft"])
+@pytest.mark.parametrize("drafter", ["none", "./draft"])
 @pytest.mark.parametrize("n", [1, 16])
 def test_whatever_the_speed_a_request_ends_within_a_piece_of_its_deadline_and_has_tokens_if_a_round_fits(
     n: int, drafter: str, unending: Callable[..., Engine], machine: Machine
@@ -147,7 +146,7 @@ def test_a_request_is_cancelled_between_two_pieces_of_its_prompt(
     assert [s.finish_reason for s in completion.samples] == ["cancelled"] * 2
 
 
-@pytest.mark.parametrize("drafter", ["none", "draft", "sibling+draft"])
+@pytest.mark.parametrize("drafter", ["none", "./draft", "sibling+./draft"])
 def test_what_a_stopped_prefill_leaves_behind_harms_nobody(
     drafter: str, unending: Callable[..., Engine], machine: Machine
 ) -> None:
@@ -160,3 +159,48 @@ def test_what_a_stopped_prefill_leaves_behind_harms_nobody(
     outcomes = dict(unending(drafter=drafter).generate_many(wanted))
     assert [[s.token_ids for s in outcomes[i].samples] for i in (0, 2)] == alone  # type: ignore[union-attr]
     assert {s.finish_reason for s in outcomes[1].samples} == {"deadline"}  # type: ignore[union-attr]
+
+
+def test_every_sample_comes_back_with_its_state_when_time_is_up(
+    unending: Callable[..., Engine], machine: Machine
+) -> None:
+    made = unending(drafter="sibling", max_batch=2)
+    whole = made.generate(asked(SHORT, n=5, max_new_tokens=40))
+    completion = made.generate(asked(SHORT, n=5, budget_s=0.6 * whole.wall_s))
+    assert [s.index for s in completion.samples] == [0, 1, 2, 3, 4]
+    cut = [s for s in completion.samples if s.finish_reason == "deadline"]
+    assert cut, "the budget cut nothing"
+    assert all(s.finished_s is not None for s in completion.samples)
+    for sample, unhurried in zip(completion.samples, whole.samples, strict=True):
+        assert sample.token_ids[:40] == unhurried.token_ids[: sample.n_tokens]
+
+
+@pytest.mark.parametrize("n", [1, 4, 9])
+def test_whatever_the_budget_no_request_overruns_by_more_than_a_round(
+    n: int, unending: Callable[..., Engine], machine: Machine
+) -> None:
+    made = unending(drafter="sibling")
+    made.generate(asked(SHORT, max_new_tokens=20))
+    for i in range(20):
+        budget_s = 0.04 + 0.06 * i
+        started = machine.now
+        completion = made.generate(asked(SHORT, n=n, budget_s=budget_s))
+        assert {s.finish_reason for s in completion.samples} == {"deadline"}
+        slowest_s = max((r.draft_s + r.verify_s + r.other_s for r in completion.rounds), default=0.0)
+        assert machine.now - started <= budget_s + max(slowest_s, completion.prefill_s) + 1e-9
+
+
+def test_a_sample_is_timed_from_the_start_of_its_request(unending: Callable[..., Engine], machine: Machine) -> None:
+    started = machine.now
+    completion = unending().generate(asked(SHORT, n=2, max_new_tokens=3))
+    assert [s.finished_s for s in completion.samples] == pytest.approx([machine.now - started] * 2)
+    assert completion.prefill_s == pytest.approx(FORWARD_S + (len(SHORT) - 1) * TOKEN_S)
+
+
+def test_each_of_many_requests_has_a_deadline_of_its_own(unending: Callable[..., Engine], machine: Machine) -> None:
+    made = unending()
+    made.generate(asked(SHORT, max_new_tokens=4))
+    outcomes = dict(made.generate_many([asked(SHORT, n=2, max_new_tokens=60), asked(SHORT, n=2, budget_s=0.5)]))
+    assert {s.finish_reason for s in outcomes[0].samples} == {"length"}  # type: ignore[union-attr]
+    assert {s.finish_reason for s in outcomes[1].samples} == {"deadline"}  # type: ignore[union-attr]
+    assert all(s.token_ids for s in outcomes[1].samples)  # type: ignore[union-attr]

@@ -3,25 +3,30 @@
 import pytest
 import torch
 
-from decoding.acceptance.sampling import Distribution
-from decoding.config import MAX_DRAFT_LENGTH, EngineConfig
+from decoding.acceptance.distribution import Distribution
+from decoding.acceptance.rule import Draw
+from decoding.config import EngineConfig
 from decoding.draft_length.goodput import AcceptanceModel
-from decoding.draft_length.policies import BassLength, FixedLength, GoodputLength, Outcome
+from decoding.draft_length.policies import BassLength, DraftLength, FixedLength, GoodputLength
 from decoding.draft_length.round_cost import RoundCost
 from decoding.draft_length.verify_cost import VerifyCost
-from decoding.drafters.base import MODEL_EVIDENCE, PENDING, Proposal
+from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.request import RequestError
+from decoding.state.proposal import MODEL_EVIDENCE, PENDING, Proposal
 
 
-def outcome(*accepted: int) -> Outcome:
-    return Outcome((1,) * len(accepted), (32,) * len(accepted), accepted, (33,) * len(accepted), 0.0, 0.1)
+def observe(policy: DraftLength, *accepted: int, drafted: int = 32, evidence: int = 1, **seconds: float) -> None:
+    """Tell the policy of a round of one sample per row, each with a draft of `drafted` tokens."""
+    proposal = Proposal([[7] * drafted for _ in accepted], [evidence] * len(accepted))
+    draws = [[Draw(n, (7,) * (n + 1), (0.0,) * (n + 1))] for n in accepted]
+    policy.observe(proposal, draws, **{"draft_s": 0.0, "rest_s": 0.1, **seconds})
 
 
 def lengths(*best: int) -> list[int]:
     policy = BassLength()
     seen = [policy.next(8, 8)]
     for accepted in best:
-        policy.observe(outcome(0, accepted, 0))
+        observe(policy, 0, accepted, 0)
         seen.append(policy.next(8, 8))
     return seen
 
@@ -33,7 +38,7 @@ def test_grows_by_two_while_some_row_takes_its_whole_draft() -> None:
 def test_never_passes_32() -> None:
     policy = BassLength()
     for _ in range(40):
-        policy.observe(outcome(policy.next(1, 1)))
+        observe(policy, policy.next(1, 1))
     assert policy.next(1, 1) == 32
 
 
@@ -54,13 +59,13 @@ def test_growth_ends_a_streak_of_shrinking() -> None:
 def test_from_20_on_the_tenth_counts_more() -> None:
     policy = BassLength()
     policy.k = 21
-    policy.observe(outcome(0))
+    observe(policy, 0)
     assert policy.next(1, 1) == 18
 
 
 def test_fixed_is_fixed() -> None:
     policy = FixedLength(4)
-    policy.observe(outcome(0, 0))
+    observe(policy, 0, 0)
     assert [policy.next(1, 1), policy.next(8, 8)] == [4, 4]
 
 
@@ -88,10 +93,10 @@ def test_goodput_learns_from_what_stood() -> None:
     policy = goodput(0.2, drafts_cost_time=False)
     found = Proposal([[1] * 6], [3])
     for _ in range(60):
-        policy.observe(Outcome((3,), (6,), (6,), (7,), 0.0, 2.2))
+        observe(policy, 6, drafted=6, evidence=3, rest_s=2.2)
     assert policy.trim(found, [1]) == [6]
     for _ in range(300):
-        policy.observe(Outcome((3,), (6,), (0,), (7,), 0.0, 2.2))
+        observe(policy, 0, drafted=6, evidence=3, rest_s=2.2)
     assert policy.trim(found, [1]) == [0]
 
 
@@ -101,7 +106,8 @@ def test_goodput_learns_that_one_long_draft_makes_every_row_slower() -> None:
     assert policy.trim(proposal, [1] * 8)[0] == 8
     for longest in (1, 4, 8) * 20:
         seconds = 1.0 + 0.05 * 8 * longest  # attention pads all rows to the longest
-        policy.observe(Outcome((0,) * 8, (0,) * 8, (0,) * 8, (longest, *[1] * 7), 0.0, seconds))
+        drafts = Proposal([[7] * (longest - 1), *[[]] * 7], [1] * 8)
+        policy.observe(drafts, [[Draw(0, (7,), (0.0,))]] * 8, 0.0, seconds)
     assert policy.trim(proposal, [1] * 8)[0] <= 2
 
 
@@ -110,7 +116,7 @@ def test_goodput_gives_a_draft_model_fewer_steps_the_dearer_they_are() -> None:
     for step_s in (0.01, 0.3, 5.0):
         policy = goodput(0.01, drafts_cost_time=True)
         k = policy.next(1, 1)
-        policy.observe(Outcome((MODEL_EVIDENCE,), (k,), (k,), (k + 1,), k * step_s, 1.0))
+        observe(policy, k, drafted=k, evidence=MODEL_EVIDENCE, draft_s=k * step_s, rest_s=1.0)
         lengths.append(policy.next(1, 1))
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[0] > lengths[1]

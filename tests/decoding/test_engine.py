@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
 import torch
 
+from decoding.attention.layout import SLOT_MULTIPLE
 from decoding.attention.runner import PREFILL_PIECE
+from decoding.drafters.lookup import LookupDrafter
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
 from decoding.request import BrokenModelError, Request, RequestError, SamplingParams, Update
+from decoding.state.proposal import Proposal
+from tests.decoding.conftest import drafters
 
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add(a, b):"
-DRAFTERS = ["ngram", "sibling", "draft", "ngram+draft", "sibling+draft"]
+DRAFTERS = drafters()
 EOS = 256
 MakeEngine = Callable[..., Engine]
 
@@ -28,8 +31,7 @@ def request(**changes: object) -> Request:
 
 def without_eos(engine: Engine) -> Engine:
     """An engine whose samples never end by themselves: the end-of-sequence id is no token of its vocabulary."""
-    engine.target = replace(engine.target, vocab_size=EOS)
-    return engine
+    return Engine(engine.config, replace(engine.target, vocab_size=EOS), engine.draft)
 
 
 def tokens_of(engine: Engine, wanted: Request) -> list[list[int]]:
@@ -54,7 +56,7 @@ def test_greedy_is_the_same_under_the_maximal_rule(engine: MakeEngine, drafter: 
 
 
 def test_greedy_is_what_transformers_generates(engine: MakeEngine, target: LoadedModel) -> None:
-    ours = tokens_of(engine(drafter="draft"), request(temperature=0.0, n=1))[0]
+    ours = tokens_of(engine(drafter="./draft"), request(temperature=0.0, n=1))[0]
     ids = torch.tensor([target.tokenizer(PROMPT)["input_ids"]])
     target.model.set_attn_implementation("eager")
     try:
@@ -65,23 +67,25 @@ def test_greedy_is_what_transformers_generates(engine: MakeEngine, target: Loade
 
 
 def test_a_prompt_prefilled_in_pieces_is_what_transformers_reads(engine: MakeEngine, target: LoadedModel) -> None:
-    prompt = "".join(f"def f{i}(a, b):\n    return a + {i} * b\n" for i in range(13))
+    prompt = "".join(f"def f{i}(a, b):\n    return a + {i} * b\n" for i in range(18))
     ids = torch.tensor([target.tokenizer(prompt)["input_ids"]])
-    assert ids.shape[1] > 6 * PREFILL_PIECE["cpu"]
+    # Beyond one block of the key slots that attention reads, and many pieces.
+    assert ids.shape[1] > SLOT_MULTIPLE > 6 * PREFILL_PIECE["cpu"]
     target.model.set_attn_implementation("eager")
     try:
         theirs = target.model.generate(ids, max_new_tokens=12, do_sample=False, eos_token_id=256, pad_token_id=0)
     finally:
         target.model.set_attn_implementation("ragged_cache")
     expected = [t for t in theirs[0, ids.shape[1] :].tolist() if t != EOS]
-    for drafter in ("none", "draft"):
+    for drafter in ("none", "./draft"):
         wanted = request(prompt=prompt, temperature=0.0, n=1, max_new_tokens=12)
-        assert tokens_of(engine(drafter=drafter), wanted)[0] == expected
+        made = engine(drafter=drafter)
+        roomy = Engine(made.config, replace(target, context_length=1024), made.draft)
+        assert tokens_of(roomy, wanted)[0] == expected
 
 
 def test_a_perfect_drafter_is_always_accepted(loaded: Callable, engine: MakeEngine, target: LoadedModel) -> None:
-    made = without_eos(engine(drafter="draft", draft_length="fixed:4"))
-    made.draft = target
+    made = without_eos(engine(target, drafter="./draft", draft_length="fixed:4"))
     completion = made.generate(request(n=1, max_new_tokens=40))
     assert all(n == d for r in completion.rounds for n, d in zip(r.accepted, r.drafted, strict=True))
     assert len(completion.rounds) == 40 / 5
@@ -90,9 +94,6 @@ def test_a_perfect_drafter_is_always_accepted(loaded: Callable, engine: MakeEngi
 def test_a_drafter_that_is_always_wrong_changes_nothing(engine: MakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     made = engine(drafter="ngram", draft_length="fixed:3")
     plain = tokens_of(engine(), request())
-    from decoding.drafters.base import Proposal
-    from decoding.drafters.lookup import LookupDrafter
-
     # Token 255 is not in any of the plain texts, so no draft can be right.
     assert not any(255 in tokens for tokens in plain)
     monkeypatch.setattr(
@@ -110,7 +111,7 @@ def test_a_sample_does_not_depend_on_how_many_there_are(engine: MakeEngine) -> N
 
 
 @pytest.mark.parametrize("max_batch", [1, 2, 4, 7])
-@pytest.mark.parametrize("drafter", ["none", "sibling", "ngram+draft"])
+@pytest.mark.parametrize("drafter", ["none", "sibling", "ngram+./draft"])
 def test_waiting_samples_take_the_places_of_finished_ones(engine: MakeEngine, drafter: str, max_batch: int) -> None:
     # Short limits and a stop end rows in the same round and in different ones.
     for stop in ((), ("e",), ("a", "e", "i", "o", "u")):
@@ -127,7 +128,7 @@ def test_seeds_and_samples_differ(engine: MakeEngine) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 10])
-@pytest.mark.parametrize("drafter", ["none", "draft"])
+@pytest.mark.parametrize("drafter", ["none", "./draft"])
 def test_a_length_limit_is_hit_exactly(engine: MakeEngine, drafter: str, limit: int) -> None:
     made = without_eos(engine(drafter=drafter))
     for sample in made.generate(request(max_new_tokens=limit, temperature=0.0)).samples:
@@ -138,8 +139,7 @@ def test_a_stop_string_inside_an_accepted_block_cuts_the_block(engine: MakeEngin
     free = engine().generate(request(n=1)).samples[0]
     stop = free.text[6:9]
     at = free.text.index(stop)
-    made = engine(drafter="draft", draft_length="fixed:16")
-    made.draft = target
+    made = engine(target, drafter="./draft", draft_length="fixed:16")
     cut = made.generate(request(n=1, stop=(stop,))).samples[0]
     assert cut.text == free.text[:at]
     assert cut.token_ids == free.token_ids[: len(cut.token_ids)]
@@ -148,7 +148,7 @@ def test_a_stop_string_inside_an_accepted_block_cuts_the_block(engine: MakeEngin
 
 
 def test_logprobs_are_the_targets_own_at_temperature_one(engine: MakeEngine, target: LoadedModel) -> None:
-    sample = engine(drafter="draft").generate(request(n=1, temperature=0.2)).samples[0]
+    sample = engine(drafter="./draft").generate(request(n=1, temperature=0.2)).samples[0]
     prompt = target.tokenizer(PROMPT)["input_ids"]
     target.model.set_attn_implementation("eager")
     try:
@@ -158,17 +158,6 @@ def test_logprobs_are_the_targets_own_at_temperature_one(engine: MakeEngine, tar
         target.model.set_attn_implementation("ragged_cache")
     expected = logits[:, : target.vocab_size].log_softmax(1).gather(1, torch.tensor(sample.token_ids)[:, None])[:, 0]
     assert torch.allclose(torch.tensor(sample.logprobs), expected, atol=1e-4)
-
-
-def test_every_sample_comes_back_with_its_state_when_time_is_up(engine: MakeEngine) -> None:
-    made = engine(drafter="sibling", max_batch=2)
-    wanted = request(n=5, max_new_tokens=400, budget_s=0.15, temperature=1.0)
-    completion = made.generate(wanted)
-    assert [s.index for s in completion.samples] == [0, 1, 2, 3, 4]
-    assert all(s.finish_reason is not None and s.finished_s is not None for s in completion.samples)
-    unhurried = tokens_of(made, request(n=5, max_new_tokens=400, temperature=1.0))
-    for sample, whole in zip(completion.samples, unhurried, strict=True):
-        assert sample.token_ids == whole[: sample.n_tokens]
 
 
 def test_a_budget_that_no_prefill_can_meet_still_answers(engine: MakeEngine) -> None:
@@ -215,7 +204,7 @@ def test_updates_tell_each_sample_as_it_grows(engine: MakeEngine) -> None:
 
 
 def test_counts_agree_between_samples_and_rounds(engine: MakeEngine) -> None:
-    completion = engine(drafter="sibling+draft").generate(request())
+    completion = engine(drafter="sibling+./draft").generate(request())
     assert sum(sum(r.accepted) for r in completion.rounds) == sum(s.n_accepted for s in completion.samples)
     assert sum(sum(r.drafted) for r in completion.rounds) == sum(s.n_drafted for s in completion.samples)
     assert all(s.first_token_s <= s.finished_s <= completion.wall_s for s in completion.samples if s.token_ids)
@@ -239,25 +228,6 @@ def test_a_prompt_that_fills_the_context_leaves_what_is_left(engine: MakeEngine)
 def test_a_request_out_of_range_names_its_field(field: str, value: object) -> None:
     with pytest.raises(RequestError, match=field.removesuffix("_s")):
         Request(**{"prompt": "x", field: value})  # type: ignore[arg-type]
-
-
-def test_time_passes_for_a_sample_from_the_start_of_the_request(engine: MakeEngine) -> None:
-    started = time.perf_counter()
-    completion = engine().generate(request(n=1))
-    assert 0 < completion.samples[0].finished_s <= time.perf_counter() - started
-
-
-def test_over_100_budgets_no_request_overruns_by_more_than_a_round(engine: MakeEngine) -> None:
-    made = without_eos(engine(drafter="sibling"))
-    made.generate(request())
-    for i in range(100):
-        budget = 0.004 + 0.0006 * i
-        completion = made.generate(request(n=1 + i % 9, max_new_tokens=400, budget_s=budget, temperature=1.0))
-        assert all(s.finish_reason in ("deadline", "length") for s in completion.samples)
-        assert all(s.finished_s is not None for s in completion.samples)
-        rounds = completion.rounds
-        dearest = max((r.draft_s + r.verify_s + r.other_s for r in rounds), default=0.0)
-        assert completion.wall_s <= budget + max(dearest, completion.prefill_s) + 0.01
 
 
 def test_a_model_whose_logits_are_not_numbers_fails_the_request_only(engine: MakeEngine, target: LoadedModel) -> None:
@@ -287,7 +257,7 @@ def test_samples_that_agree_are_computed_once(engine: MakeEngine) -> None:
 
 
 def test_samples_with_a_draft_model_under_the_maximal_rule_have_rows_of_their_own(engine: MakeEngine) -> None:
-    completion = without_eos(engine(drafter="draft", acceptance="maximal")).generate(request(n=4))
+    completion = without_eos(engine(drafter="./draft", acceptance="maximal")).generate(request(n=4))
     assert completion.rounds[0].n_rows == 4
 
 
@@ -295,7 +265,7 @@ PROMPTS = [PROMPT, "x = [1, 2, 3]\nfor i in x:", "import os\n\n\ndef read(path):
 
 
 @pytest.mark.parametrize("max_batch", [2, 5, 16])
-@pytest.mark.parametrize("drafter", ["none", "sibling", "draft", "ngram+draft"])
+@pytest.mark.parametrize("drafter", ["none", "sibling", "./draft", "ngram+./draft"])
 @pytest.mark.parametrize("acceptance", ["coupled", "maximal"])
 def test_prompts_decoded_in_one_batch_get_the_samples_they_get_alone(
     engine: MakeEngine, drafter: str, max_batch: int, acceptance: str
@@ -328,21 +298,29 @@ def test_the_next_prompt_takes_places_as_they_become_free(engine: MakeEngine) ->
 
 
 def test_one_request_of_many_fails_alone(engine: MakeEngine) -> None:
-    wanted = [request(), request(prompt="a" * 600), request(temperature=0.1), request(seed=4)]
+    wanted = [request(), request(prompt="a" * 600), request(seed=4)]
     outcomes = dict(engine(max_batch=8).generate_many(wanted))
     assert "prompt is 600 tokens long" in str(outcomes[1])
-    assert "sampling differs" in str(outcomes[2])
-    assert len(outcomes[0].samples) == len(outcomes[3].samples) == 5
+    assert len(outcomes[0].samples) == len(outcomes[2].samples) == 5
 
 
-def test_each_of_many_requests_has_a_deadline_of_its_own(engine: MakeEngine) -> None:
-    made = without_eos(engine(max_batch=8))
-    made.generate(request())
-    hurried = request(n=2, max_new_tokens=400, temperature=1.0, budget_s=0.05)
-    free = request(n=2, max_new_tokens=60, temperature=1.0)
-    outcomes = dict(made.generate_many([free, hurried]))
-    assert {s.finish_reason for s in outcomes[0].samples} == {"length"}
-    assert {s.finish_reason for s in outcomes[1].samples} == {"deadline"}
+SAMPLINGS = [
+    SamplingParams(0.0),
+    SamplingParams(0.8, top_p=0.95),
+    SamplingParams(1.0, top_p=1.0),
+    SamplingParams(1.2, top_p=1.0, top_k=5),
+    SamplingParams(10.0, top_p=0.99),  # a nucleus wider than the first search
+]
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_requests_with_different_sampling_in_one_batch_get_the_samples_they_get_alone(
+    engine: MakeEngine, drafter: str
+) -> None:
+    wanted = [replace(request(n=3, max_new_tokens=24), sampling=sampling) for sampling in SAMPLINGS]
+    alone = [tokens_of(engine(), each) for each in wanted]
+    together = dict(engine(drafter=drafter, draft_length="fixed:3").generate_many(wanted))
+    assert [[s.token_ids for s in together[i].samples] for i in range(len(wanted))] == alone
 
 
 def test_a_cancelled_batch_takes_up_nothing_more(engine: MakeEngine) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from decoding.draft_length.goodput import AcceptanceModel, best_length, worth_verifying
 from decoding.draft_length.round_cost import RoundCost
 from decoding.draft_length.verify_cost import VerifyCost, measure
-from decoding.drafters.base import MODEL_EVIDENCE, Proposal
+from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
 
 def rounds_of(sizes: tuple[int, ...], seconds: tuple[float, ...]) -> RoundCost:

@@ -9,10 +9,17 @@ from typing import Any
 import pytest
 import torch
 
-from decoding.acceptance.sampling import kind_of, limits_of, narrow, narrow_by, shape
-from decoding.attention import graphed_models
+from decoding.acceptance.sampling import (
+    draft_distribution,
+    kind_of,
+    limits_of,
+    to_distribution,
+    to_distribution_nosync,
+)
+from decoding.attention import runner_pool
 from decoding.attention.backends import NAMES
 from decoding.attention.graphs import Graphs, bucket_rows, bucket_tokens
+from decoding.attention.runner import ModelRunner
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
@@ -42,7 +49,8 @@ def texts(target: LoadedModel, draft: LoadedModel, request: Request, *, graphs: 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 @pytest.mark.parametrize(
-    ("drafter", "length"), [("none", "fixed:0"), ("sibling", "bass"), ("model", "fixed:3"), ("ngram+model", "fixed:2")]
+    ("drafter", "length"),
+    [("none", "fixed:0"), ("sibling", "bass"), ("./model", "fixed:3"), ("ngram+./model", "fixed:2")],
 )
 def test_coupled_samples_are_the_same_with_graphs(drafter, length, temperature, target, draft) -> None:
     request = Request(PROMPT, n=5, sampling=SamplingParams(temperature, top_p=0.95), max_new_tokens=12)
@@ -52,7 +60,20 @@ def test_coupled_samples_are_the_same_with_graphs(drafter, length, temperature, 
     )
 
 
-@pytest.mark.parametrize("drafter", ["ngram", "model"])
+@pytest.mark.parametrize("drafter", ["sibling", "./model"])
+def test_requests_with_different_sampling_are_decoded_in_one_graph(drafter, target, draft) -> None:
+    samplings = [SamplingParams(0.0), SamplingParams(0.8), SamplingParams(1.0, top_p=1.0), SamplingParams(10.0, 0.99)]
+    wanted = [Request(PROMPT, sampling=sampling, max_new_tokens=8) for sampling in samplings]
+    config = EngineConfig("tiny", drafter, "fixed:2", max_batch=4)
+    model = draft if "model" in drafter else None
+    together = dict(Engine(config, target, model, graphs=True).generate_many(wanted))
+    plain = Engine(config, target, model, graphs=False)
+    assert [together[i].samples[0].token_ids for i in range(4)] == [
+        plain.generate(each).samples[0].token_ids for each in wanted
+    ]
+
+
+@pytest.mark.parametrize("drafter", ["ngram", "./model"])
 def test_maximal_samples_are_the_same_with_graphs(drafter, target, draft) -> None:
     # Without a filter the draft's distribution is whole in either path, so that both make the same draws.
     request = Request(PROMPT, n=2, sampling=SamplingParams(1.0, top_p=1.0), max_new_tokens=10)
@@ -76,7 +97,7 @@ def test_a_failed_capture_is_logged_once_and_decoding_goes_on(target, draft, mon
         raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
     request = Request(PROMPT, n=2, sampling=SamplingParams(0.0), max_new_tokens=6)
-    settings = {"drafter": "model", "draft_length": "fixed:2"}
+    settings = {"drafter": "./model", "draft_length": "fixed:2"}
     plain = texts(target, draft, request, graphs=False, **settings)
     monkeypatch.setattr(Graphs, "_capture", fail)
     with caplog.at_level(logging.WARNING, logger="decoding"):
@@ -87,10 +108,13 @@ def test_a_failed_capture_is_logged_once_and_decoding_goes_on(target, draft, mon
     ] * 2  # one for each model
 
 
-def test_the_cost_of_a_verify_is_measured_as_rounds_run(target) -> None:
+def test_the_cost_of_a_verify_is_measured_on_graphs_where_rounds_run_as_graphs(target, monkeypatch) -> None:
+    shapes = replays(monkeypatch)
+    monkeypatch.setattr(ModelRunner, "forward", None)
     engine = Engine(EngineConfig(target="tiny", max_batch=4), target, None, graphs=True)
     assert engine.verify_cost.sizes[:4] == (1, 2, 4, 8)
-    assert all(seconds > 0 for seconds in engine.verify_cost.seconds)
+    measured = {R * T for R, T in shapes}
+    assert all(any(size <= n <= 2 * size for n in measured) for size in engine.verify_cost.sizes)
 
 
 def test_buckets_hold_what_they_are_asked_for_and_are_few() -> None:
@@ -105,8 +129,8 @@ def test_buckets_hold_what_they_are_asked_for_and_are_few() -> None:
 )
 def test_the_search_without_a_host_read_finds_the_same_distribution(sampling: SamplingParams) -> None:
     logits = torch.randn(6, 20_000, generator=torch.Generator().manual_seed(0)) * 4
-    p, found = narrow(logits, sampling)
-    whole = shape(logits, sampling)
+    p, found = to_distribution_nosync(logits, sampling)
+    whole = to_distribution(logits, sampling)
     tokens = torch.arange(20_000).expand(6, -1)
     assert found.any()
     assert torch.allclose(p.rows(found).prob_of(tokens[found]), whole.rows(found).prob_of(tokens[found]), atol=1e-6)
@@ -116,19 +140,21 @@ def test_graphs_of_the_target_are_captured_before_the_first_request(target, monk
     captured = []
     monkeypatch.setattr(Graphs, "_capture", lambda self, work: captured.append(work) or work)
     engine = Engine(EngineConfig(target="tiny", draft_length="fixed:2", max_batch=3), target, None, graphs=True)
-    engine._warm_up()
+    engine.warm_up()
     n_captured = len(captured)
     engine.generate(Request(PROMPT, n=3, sampling=SamplingParams(0.5), max_new_tokens=6))
     assert len(captured) == n_captured == 3 * 3  # 1, 2 and 4 rows of 1, 2 and 3 tokens
 
 
-@pytest.mark.parametrize("drafter", ["sibling", "model"])
+@pytest.mark.parametrize("drafter", ["sibling", "./model"])
 def test_a_request_decoded_inside_a_batch_under_way_disturbs_neither(drafter, target, draft) -> None:
     wanted = [
         Request(PROMPT, n=2, seed=seed, sampling=SamplingParams(0.8), max_new_tokens=6 + seed) for seed in range(4)
     ]
     config = EngineConfig(target="tiny", max_batch=4, drafter=drafter, draft_length="fixed:2")
-    engines = [Engine(config, target, draft if drafter == "model" else None, graphs=graphs) for graphs in (True, False)]
+    engines = [
+        Engine(config, target, draft if drafter == "./model" else None, graphs=graphs) for graphs in (True, False)
+    ]
     engine = engines[0]
     alone = [[s.token_ids for s in engines[1].generate(each).samples] for each in wanted]
     inside, outcomes = [], {}
@@ -139,15 +165,30 @@ def test_a_request_decoded_inside_a_batch_under_way_disturbs_neither(drafter, ta
     assert inside == [alone[3]] * 4
 
 
-def test_graphs_are_free_again_once_a_batch_is_given_up(target) -> None:
+def replays(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The shapes that are replayed from now on."""
+    shapes: list[Any] = []
+    replay = Graphs.replay
+
+    def spy(self: Graphs, key: Any, make: Any, values: Any) -> Any:
+        shapes.append(key)
+        return replay(self, key, make, values)
+
+    monkeypatch.setattr(Graphs, "replay", spy)
+    return shapes
+
+
+def test_graphs_are_free_again_once_a_batch_is_given_up(target, monkeypatch) -> None:
     engine = Engine(EngineConfig(target="tiny", draft_length="fixed:2", max_batch=4), target, None, graphs=True)
     wanted = Request(PROMPT, n=1, sampling=SamplingParams(0.0), max_new_tokens=4)
     batch = engine.generate_many([wanted] * 9)
     next(batch)
-    assert engine._graphs is not None
-    assert engine._graphs.is_lent
+    shapes = replays(monkeypatch)
+    engine.generate(wanted)
+    assert not shapes, "the graphs' cache is in use by the batch"
     batch.close()
-    assert not engine._graphs.is_lent
+    engine.generate(wanted)
+    assert shapes
 
 
 def test_measuring_a_verify_leaves_no_rows_behind(target) -> None:
@@ -164,9 +205,9 @@ def test_measuring_a_verify_leaves_no_rows_behind(target) -> None:
 def test_no_temperature_filter_or_length_is_captured_in_a_requests_time(acceptance, target, draft, monkeypatch) -> None:
     captured = []
     monkeypatch.setattr(Graphs, "_capture", lambda self, work: captured.append(work) or work)
-    config = EngineConfig("tiny", "model", "fixed:2", acceptance, max_batch=2)
+    config = EngineConfig("tiny", "./model", "fixed:2", acceptance, max_batch=2)
     engine = Engine(config, target, draft, graphs=True)
-    engine._warm_up()
+    engine.warm_up()
     n_captured = len(captured)
     # The target: 1 or 2 rows of 1 to 3 tokens. The draft model: 1 or 2 rows, two feeds, three kinds of distribution.
     assert n_captured == 2 * 3 + 2 * 2 * 3
@@ -191,8 +232,8 @@ def test_no_temperature_filter_or_length_is_captured_in_a_requests_time(acceptan
 )
 def test_parameters_read_from_the_device_make_the_same_distribution(sampling: SamplingParams) -> None:
     logits = torch.randn(5, 20_000, generator=torch.Generator().manual_seed(1)) * 4
-    expected, _ = narrow(logits, sampling)
-    found = narrow_by(logits, kind_of(sampling), torch.tensor(limits_of(sampling)))
+    expected, _ = to_distribution_nosync(logits, sampling)
+    found = draft_distribution(logits, kind_of(sampling), torch.tensor([limits_of(sampling)] * len(logits)))
     tokens = torch.arange(20_000).expand(5, -1)
     assert torch.allclose(found.prob_of(tokens), expected.prob_of(tokens), atol=1e-6)
     assert torch.allclose(found.logp.exp().sum(dim=1), torch.ones(()), atol=1e-5)
@@ -201,23 +242,25 @@ def test_parameters_read_from_the_device_make_the_same_distribution(sampling: Sa
 def test_a_draft_from_more_tokens_than_the_search_takes_is_drawn_from_the_likeliest() -> None:
     sampling = SamplingParams(1.0, 1.0, 100)
     logits = torch.randn(3, 20_000, generator=torch.Generator().manual_seed(1))
-    found = narrow_by(logits, kind_of(sampling), torch.tensor(limits_of(sampling)))
+    found = draft_distribution(logits, kind_of(sampling), torch.tensor([limits_of(sampling)] * len(logits)))
     assert found.width == 64
     assert torch.allclose(found.logp.exp().sum(dim=1), torch.ones(()), atol=1e-5)
 
 
 def test_a_cache_that_grows_is_captured_anew_and_that_is_counted(target, draft, monkeypatch) -> None:
-    monkeypatch.setattr(graphed_models, "_CAPACITY_STEP", 96)
-    config = EngineConfig("tiny", "model", "fixed:2", max_batch=2)
+    monkeypatch.setattr(runner_pool, "_CAPACITY_STEP", 96)
+    config = EngineConfig("tiny", "./model", "fixed:2", max_batch=2)
     engine = Engine(config, target, draft, graphs=True)
     requests = [Request(PROMPT * n, n=2, sampling=SamplingParams(0.8), max_new_tokens=9) for n in (1, 4, 1)]
     found, captures = [], []
     for request in requests:
         found.append([s.token_ids for s in engine.generate(request).samples])
-        captures.append(engine._graphs.captured_s)
-        assert engine._graphs.capture_ahead_s == 0
+        with engine._pool.lend(2) as runners:
+            captures.append(runners.captured_s)
+            assert runners.capture_ahead_s == 0
     assert captures[0] < captures[1] == captures[2]
-    engine._graphs.runner(target).cache.reserve(1000)
-    assert 0 < engine._graphs.capture_ahead_s < captures[2]
+    with engine._pool.lend(2) as runners:
+        runners.target.cache.reserve(1000)
+        assert 0 < runners.capture_ahead_s < captures[2]
     plain = Engine(config, target, draft, graphs=False)
     assert found == [[s.token_ids for s in plain.generate(request).samples] for request in requests]

@@ -6,7 +6,7 @@ The prompt makes every combination of drafters meet in one round: some rows find
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -15,12 +15,16 @@ import pytest
 import torch
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from decoding.acceptance import rules
-from decoding.acceptance.rules import NO_TOKEN, Positions
-from decoding.acceptance.sampling import Distribution, shape
-from decoding.attention import graphed_models
+from decoding.acceptance.coupled import Coupled
+from decoding.acceptance.distribution import Distribution
+from decoding.acceptance.maximal import Maximal
+from decoding.acceptance.registry import RULES
+from decoding.acceptance.rule import NO_TOKEN
+from decoding.acceptance.sampling import to_distribution
+from decoding.attention import runner_pool
 from decoding.attention.backends import NAMES
 from decoding.config import EngineConfig
+from decoding.drafters import registry
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
@@ -35,7 +39,7 @@ N_TOKENS = 3
 # Bytes 33 to 36 are tokens 0 to 3. Whatever token comes first, the text then ends in four tokens seen before or not.
 PROMPT = '!"#$!"#"!"##!"#!$#"!!"#'
 SAMPLING = SamplingParams(temperature=1.0, top_p=1.0)
-DRAFTERS = ["none", "ngram", "sibling", "model", "ngram+model", "sibling+model"]
+DRAFTERS = [form.replace(registry.MODEL, "./model") for form in registry.forms()]
 
 
 def tiny() -> PreTrainedModel:
@@ -69,28 +73,23 @@ def on_path(pair: tuple[LoadedModel, LoadedModel], monkeypatch: pytest.MonkeyPat
 
     def choose(graphs: bool) -> None:
         if graphs:
-            monkeypatch.setattr(graphed_models, "_CAPACITY_STEP", 64)
+            monkeypatch.setattr(runner_pool, "_CAPACITY_STEP", 64)
             for loaded in pair:
                 loaded.model.set_attn_implementation(NAMES["reference"])
             # Triton's interpreter takes a second for what a thousand samples need; test_accept.py shows they agree.
-            monkeypatch.setattr(accept, "coupled", coupled)
-            monkeypatch.setattr(accept, "maximal", maximal)
+            for rule in (Coupled, Maximal):
+                monkeypatch.setattr(rule, "accept_in_kernel", rule.accept)
+            monkeypatch.setattr(accept, "coupled", draw)
 
     yield choose
     for loaded in pair:
         loaded.model.set_attn_implementation(before)
 
 
-def coupled(ids: Any, logp: Any, at: Any, position: Any, draft: Any, keys: Any, role: int) -> Any:
-    S, T = at.shape
-    tokens = Distribution(ids, logp).rows(at.flatten()).sample(keys.repeat_interleave(T), position.flatten(), role)
-    stands = (draft == tokens.view(S, T)[:, :-1]).long()
-    return stands.cumprod(dim=1).sum(dim=1), tokens.view(S, T)
-
-
-def maximal(ids: Any, logp: Any, at: Any, position: Any, draft: Any, keys: Any, q: Any, *roles: int) -> Any:
-    where = Positions(at, position)
-    return rules.maximal(Distribution(ids, logp), where, draft, keys, q and Distribution(*q))
+def draw(ids: Any, logp: Any, rows: Any, position: Any, _draft: Any, seeds: Any, role: int) -> Any:
+    """What a draft graph asks of the kernel: a token per row, without drafts."""
+    assert rows.shape[1] == 1
+    return None, Distribution(ids, logp).rows(rows[:, 0]).sample(seeds, position[:, 0], role)[:, None]
 
 
 def law(target: LoadedModel, sampling: SamplingParams) -> torch.Tensor:
@@ -104,55 +103,79 @@ def law(target: LoadedModel, sampling: SamplingParams) -> torch.Tensor:
     target.model.set_attn_implementation("ragged_cache")
     joint = torch.ones(len(texts), dtype=torch.float64)
     for i in range(N_TOKENS):
-        here = shape(logits[:, len(prompt) - 1 + i], sampling)
+        here = to_distribution(logits[:, len(prompt) - 1 + i], sampling)
         joint *= here.prob_of(texts[:, i : i + 1])[:, 0].double()
     return joint
 
 
-def chi2(pair: tuple[LoadedModel, LoadedModel], *, graphs: bool, sampling: SamplingParams, **settings: Any) -> float:
+def chi2(
+    pair: tuple[LoadedModel, LoadedModel], *, graphs: bool, samplings: Sequence[SamplingParams], **settings: Any
+) -> list[float]:
+    """The statistic of each request of a batch that share it equally, with sampling parameters of their own."""
     target, draft = pair
     n_samples = N_SAMPLES[settings["acceptance"]]
-    expected = law(target, sampling) * n_samples
+    expected = [law(target, sampling) * n_samples for sampling in samplings]
     if graphs:
         target.model.set_attn_implementation(NAMES["reference"])
     config = EngineConfig(target="tiny", draft_length="fixed:2", max_batch=AT_ONCE, **settings)
     engine = Engine(config, target, draft if "model" in config.drafter else None, graphs=graphs)
-    observed = torch.zeros(V**N_TOKENS, dtype=torch.float64)
-    for seed in range(n_samples // AT_ONCE):
-        request = Request(PROMPT, n=AT_ONCE, sampling=sampling, seed=seed, max_new_tokens=N_TOKENS + 1)
-        tokens = torch.tensor([s.token_ids[:N_TOKENS] for s in engine.generate(request).samples])
-        observed += torch.bincount(
-            tokens @ torch.tensor([V**i for i in reversed(range(N_TOKENS))]), minlength=V**N_TOKENS
-        )
-    return float(((observed - expected) ** 2 / expected)[expected > 0].sum())
+    observed = [torch.zeros(V**N_TOKENS, dtype=torch.float64) for _ in samplings]
+    n = AT_ONCE // len(samplings)
+    for seed in range(n_samples // n):
+        requests = [
+            Request(PROMPT, n=n, sampling=sampling, seed=seed, max_new_tokens=N_TOKENS + 1) for sampling in samplings
+        ]
+        for position, outcome in engine.generate_many(requests):
+            tokens = torch.tensor([s.token_ids[:N_TOKENS] for s in outcome.samples])
+            cells = tokens @ torch.tensor([V**i for i in reversed(range(N_TOKENS))])
+            observed[position] += torch.bincount(cells, minlength=V**N_TOKENS)
+    for seen, wanted in zip(observed, expected, strict=True):
+        assert not seen[wanted == 0].any()
+    return [
+        float(((seen - wanted) ** 2 / wanted)[wanted > 0].sum())
+        for seen, wanted in zip(observed, expected, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("graphs", [False, True], ids=["eager", "graphs"])
-@pytest.mark.parametrize("rule", ["coupled", "maximal"])
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_the_law_of_the_text_is_the_targets(drafter: str, rule: str, graphs: bool, pair: Any, on_path: Any) -> None:
     on_path(graphs)
-    assert chi2(pair, graphs=graphs, sampling=SAMPLING, drafter=drafter, acceptance=rule) < CHI2_LIMIT
+    (statistic,) = chi2(pair, graphs=graphs, samplings=[SAMPLING], drafter=drafter, acceptance=rule)
+    assert statistic < CHI2_LIMIT
 
 
 @pytest.mark.parametrize("graphs", [False, True], ids=["eager", "graphs"])
-@pytest.mark.parametrize("drafter", ["model", "ngram+model", "sibling+model"])
+@pytest.mark.parametrize("rule", RULES)
+def test_requests_with_different_sampling_in_one_batch_follow_each_its_own_law(
+    rule: str, graphs: bool, pair: Any, on_path: Any
+) -> None:
+    on_path(graphs)
+    samplings = [SAMPLING, SamplingParams(0.7, top_p=0.9)]
+    statistics = chi2(pair, graphs=graphs, samplings=samplings, drafter="sibling+./model", acceptance=rule)
+    assert max(statistics) < CHI2_LIMIT
+
+
+@pytest.mark.parametrize("graphs", [False, True], ids=["eager", "graphs"])
+@pytest.mark.parametrize("drafter", ["./model", "ngram+./model", "sibling+./model"])
 def test_what_a_draft_was_drawn_from_sums_to_one(
     drafter: str, graphs: bool, pair: Any, on_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_path(graphs)
     sums: list[torch.Tensor] = []
-    rule = rules.maximal
+    accept_drafts = Maximal.accept
 
-    def spy(target: Any, where: Any, draft: torch.Tensor, keys: Any, q: Distribution | None) -> Any:
+    def spy(rule: Maximal, p: Any, where: Any, draft: torch.Tensor, seeds: Any, q: Distribution | None) -> Any:
         if q is not None:
             used = (draft != NO_TOKEN).flatten()
             sums.append(q.logp.double().exp().sum(dim=1)[used])
             assert (q.prob_of(draft.reshape(-1, 1))[used] > 0).all()
             assert all(len(set(ids)) == len(ids) for ids in q.ids[used].tolist())
-        return rule(target, where, draft, keys, q)
+        return accept_drafts(rule, p, where, draft, seeds, q)
 
-    monkeypatch.setattr(rules, "maximal", spy)
+    for path in ("accept", "accept_in_kernel"):
+        monkeypatch.setattr(Maximal, path, spy)
     config = EngineConfig(target="tiny", draft_length="goodput", max_batch=40, drafter=drafter, acceptance="maximal")
     engine = Engine(config, *pair, graphs=graphs)
     for sampling in (SAMPLING, SamplingParams(0.8, top_p=0.9)):

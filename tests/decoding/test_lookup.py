@@ -3,7 +3,7 @@
 from decoding.drafters.lookup import LookupDrafter, TextIndex
 from decoding.request import Request
 from decoding.state.clock import Clock
-from decoding.state.request_state import ActiveRequest
+from decoding.state.request_state import RequestState
 from decoding.state.row import Row
 from decoding.state.text import TextStream
 
@@ -32,8 +32,8 @@ def continuation(made: TextIndex, text: str, length: int = 8, shortest: int = 1)
 
 def row(text: str) -> Row:
     tokens = ids(text)
-    active = ActiveRequest(0, Request("x"), list(tokens), 99, Clock(None))
-    return Row(active.samples, active, tokens, TextStream(Letters(), tokens, ()))
+    state = RequestState(0, Request("x"), list(tokens), 99, Clock(None))
+    return Row(state.samples, state, tokens, TextStream(Letters(), tokens, ()))
 
 
 def started(drafter: LookupDrafter, rows: list[Row]) -> LookupDrafter:

@@ -45,8 +45,8 @@ def test_a_sample_is_the_same_text_for_every_drafter_length_and_batch(
     for drafter, length, n in (
         ("sibling", "goodput", 8),
         ("ngram", "bass", 3),
-        ("model", "fixed:3", 3),
-        ("sibling+model", "goodput", 1),
+        ("./model", "fixed:3", 3),
+        ("sibling+./model", "goodput", 1),
     ):
         assert texts(target, draft, drafter, length, n, temperature) == plain[:n], (drafter, length, n)
 

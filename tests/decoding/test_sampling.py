@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from decoding.acceptance.noise import Role, row_key
-from decoding.acceptance.sampling import raw_logprobs, shape
+from decoding.acceptance.noise import Role, sample_seed
+from decoding.acceptance.sampling import raw_logprobs, to_distribution
 from decoding.request import SamplingParams
 
 
@@ -38,7 +38,7 @@ def test_nucleus_equals_the_textbook_one(
 ) -> None:
     params = SamplingParams(temperature=temperature, top_p=top_p, top_k=top_k, min_p=min_p)
     logits = torch.randn(3, vocabulary, generator=torch.Generator().manual_seed(seed)) * spread
-    got = shape(logits, params)
+    got = to_distribution(logits, params)
     supported = got.logp > -torch.inf
     p = torch.zeros(3, vocabulary, dtype=torch.float64)
     for row in range(3):
@@ -50,14 +50,14 @@ def test_nucleus_equals_the_textbook_one(
 
 def test_prob_of_reads_the_sparse_distribution() -> None:
     logits = torch.randn(5, 1000) * 5
-    got = shape(logits, SamplingParams(temperature=0.7, top_p=0.9))
+    got = to_distribution(logits, SamplingParams(temperature=0.7, top_p=0.9))
     everything = torch.arange(1000).expand(5, -1)
     assert torch.allclose(got.prob_of(everything), dense(logits, SamplingParams(0.7, 0.9)).float(), atol=1e-5)
 
 
 def test_temperature_zero_is_the_argmax() -> None:
     logits = torch.randn(4, 500)
-    got = shape(logits, SamplingParams(temperature=0))
+    got = to_distribution(logits, SamplingParams(temperature=0))
     assert got.ids[:, 0].tolist() == logits.argmax(1).tolist()
     assert (
         got.sample(torch.zeros(4, dtype=torch.int64), torch.arange(4), Role.SAMPLE).tolist() == got.ids[:, 0].tolist()
@@ -68,8 +68,8 @@ def test_samples_follow_the_distribution() -> None:
     logits = torch.tensor([[2.0, 1.0, 0.5, 0.0, -1.0]])
     params = SamplingParams(temperature=1.0, top_p=1.0)
     n = 20_000
-    keys = torch.tensor([row_key(5, i) for i in range(n)])
-    drawn = shape(logits.expand(n, -1), params).sample(keys, torch.zeros(n, dtype=torch.int64), Role.SAMPLE)
+    keys = torch.tensor([sample_seed(5, i) for i in range(n)])
+    drawn = to_distribution(logits.expand(n, -1), params).sample(keys, torch.zeros(n, dtype=torch.int64), Role.SAMPLE)
     expected = logits[0].double().softmax(0).numpy() * n
     assert stats.chisquare(torch.bincount(drawn, minlength=5).numpy(), expected).pvalue > 1e-3
 

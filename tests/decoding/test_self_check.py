@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from decoding.attention import graphed_models
+from decoding.attention import runner_pool
 from decoding.attention.backends import NAMES, backend_of
-from decoding.attention.graphs import DraftGraphs, Graphs, Work
+from decoding.attention.draft_graphs import DraftGraphs
+from decoding.attention.graphs import Graphs, Work
 from decoding.checks import self_check
 from decoding.config import EngineConfig
 from decoding.engine import Engine
@@ -32,9 +33,9 @@ def quick(target: LoadedModel, draft: LoadedModel, monkeypatch: pytest.MonkeyPat
     before = target.model.config._attn_implementation
     for loaded in (target, draft):
         loaded.model.set_attn_implementation(NAMES["reference"])
-    monkeypatch.setattr(graphed_models, "_CAPACITY_STEP", 128)
+    monkeypatch.setattr(runner_pool, "_CAPACITY_STEP", 128)
 
-    def make(drafter: str = "draft") -> Engine:
+    def make(drafter: str = "./draft") -> Engine:
         config = EngineConfig("tiny", drafter, draft_length="fixed:2", max_batch=4)
         # The output layer has padding rows beyond the vocabulary, and no sample ends by itself.
         return Engine(config, replace(target, vocab_size=256), draft if "draft" in drafter else None, graphs=True)
@@ -106,7 +107,7 @@ def test_without_the_kernels_texts_are_the_same(
     rule: str, target: LoadedModel, draft: LoadedModel, monkeypatch
 ) -> None:
     request = Request("def add(a, b):", n=2, sampling=SamplingParams(1.0, top_p=1.0), max_new_tokens=4)
-    config = EngineConfig(target="tiny", drafter="draft", draft_length="fixed:2", acceptance=rule, max_batch=2)
+    config = EngineConfig(target="tiny", drafter="./draft", draft_length="fixed:2", acceptance=rule, max_batch=2)
     before = target.model.config._attn_implementation
     texts = []
     try:
@@ -127,9 +128,9 @@ def test_without_the_kernels_texts_are_the_same(
 
 def test_graphs_that_work_stay(quick: Callable[..., Engine]) -> None:
     engine = quick()
-    engine._check_graphs()
-    assert engine._graphs is not None
-    assert engine._graphs.draft is not None
+    engine.check_graphs()
+    assert engine._pool.has_graphs
+    assert engine._pool.draft_graphs is not None
     assert engine.disabled == []
     assert engine.provenance()["disabled"] is None
 
@@ -170,7 +171,7 @@ def test_wrong_rounds_in_graphs_are_switched_off_and_decoding_goes_on(
 ) -> None:
     monkeypatch.setattr(Graphs, "_capture", capture)
     engine = quick("none")
-    engine._check_graphs()
+    engine.check_graphs()
     assert engine.disabled == ["graphs"]
     assert engine._disabled["graphs"].startswith(reason)
     request = Request("x =", n=2, sampling=SamplingParams(0.0), max_new_tokens=6)
@@ -195,9 +196,9 @@ def test_wrong_draft_graphs_are_switched_off_alone(
 
     monkeypatch.setattr(DraftGraphs, "_step", another)
     engine = quick()
-    engine._check_graphs()
+    engine.check_graphs()
     assert engine.disabled == ["draft graphs"]
-    assert engine._graphs is not None
+    assert engine._pool.has_graphs
     assert engine.generate(Request("x =", sampling=SamplingParams(0.0), max_new_tokens=6)).samples[0].n_tokens == 6
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from decoding.config import EngineConfig, parse_draft_length, parse_drafter
+from decoding.config import EngineConfig, parse_draft_length
+from decoding.drafters.registry import parse_drafter
 from decoding.request import RequestError
 from decoding.suggest import advice, nearest
 
@@ -35,10 +36,13 @@ def test_what_may_be_a_model_is_one(text):
     assert parse_drafter(text).model == text
 
 
-def test_a_folder_of_one_word_is_a_model_where_it_is_there(tmp_path, monkeypatch):
+@pytest.mark.parametrize("text", ["eagle", "MODEL", "sibling+eagle", "ngram+sibling", "none+smollm2-135m", "mine"])
+def test_an_unknown_word_is_never_taken_for_a_model(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
-    assert parse_drafter("mine").model == "mine"
+    with pytest.raises(RequestError, match=r"none, ngram, sibling, MODEL, ngram\+MODEL, sibling\+MODEL.*smollm2-135m"):
+        parse_drafter(text)
+    assert parse_drafter("./mine").model == "./mine"
 
 
 def test_other_words_of_an_engine_are_suggested_too():

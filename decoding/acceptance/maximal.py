@@ -1,0 +1,70 @@
+"""Speculative sampling (Leviathan et al., arXiv 2211.17192; Chen et al., arXiv 2302.01318): the highest acceptance."""
+
+from __future__ import annotations
+
+import torch
+
+from decoding.acceptance.distribution import Distribution
+from decoding.acceptance.noise import Role, uniform
+from decoding.acceptance.rule import NO_TOKEN, Positions
+from kernels import accept
+
+
+class Maximal:
+    """Accepts draft token d with probability min(1, p(d) / q(d)), else draws from the residual (p - q)+.
+
+    After full acceptance the bonus token is drawn from the target. No lossless rule accepts a draft more often. A draft
+    drawn once for several samples would make these depend on each other and bias Pass@All.
+    """
+
+    draft_role = Role.DRAFT
+    needs_q = True
+    allows_shared_drafts = False
+
+    def accept(
+        self, p: Distribution, where: Positions, draft: torch.Tensor, seeds: torch.Tensor, q: Distribution | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """See `AcceptanceRule.accept`."""
+        S, T = where.dist_row.shape
+        k = T - 1
+        accepted = torch.zeros(S, dtype=torch.int64, device=draft.device)
+        if k:
+            token = draft.clamp(min=0).reshape(-1, 1)
+            if q is None:
+                q = Distribution(token, torch.zeros_like(token, dtype=torch.float32))
+            p_d = p.rows(where.dist_row[:, :-1].flatten()).prob_of(token).view(S, k)
+            q_d = q.prob_of(token).view(S, k)
+            u = uniform(seeds.repeat_interleave(k), where.position[:, :-1].flatten(), Role.ACCEPT).view(S, k)
+            # u < p / q, without dividing by a q that rounded to zero
+            stands = ((draft != NO_TOKEN) & (u * q_d < p_d)).long()
+            accepted = stands.cumprod(dim=1).sum(dim=1)
+
+        # One more token per sample, at its first position that was not accepted.
+        here = accepted[:, None]
+        last = p.rows(where.dist_row.gather(1, here)[:, 0])
+        if k and q is not None:
+            step = here.clamp(max=k - 1)
+            refused = (accepted < k) & (draft.gather(1, step)[:, 0] != NO_TOKEN)
+            sample = torch.arange(S, device=draft.device)
+            last = _residual(last, q.rows(sample * k + step[:, 0]), refused)
+        extra = last.sample(seeds, where.position.gather(1, here)[:, 0], Role.RESIDUAL)
+        emitted = torch.cat([draft, draft.new_full((S, 1), NO_TOKEN)], dim=1)
+        return accepted, emitted.scatter(1, here, extra[:, None])
+
+    def accept_in_kernel(
+        self, p: Distribution, where: Positions, draft: torch.Tensor, seeds: torch.Tensor, q: Distribution | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """See `AcceptanceRule.accept_in_kernel`."""
+        drafted_from = None if q is None else (q.ids, q.logp)
+        return accept.maximal(
+            p.ids, p.logp, where.dist_row, where.position, draft, seeds, drafted_from, Role.ACCEPT, Role.RESIDUAL
+        )
+
+
+def _residual(p: Distribution, q: Distribution, refused: torch.Tensor) -> Distribution:
+    """Return (p - q)+ normalized for the refused rows and p for the others, over p's support."""
+    left = (p.logp.exp() - q.prob_of(p.ids)).clamp(min=0)
+    # Rounding can leave no mass where p and q are nearly equal; the limit of the distribution is p itself.
+    usable = refused & (left.sum(dim=1) > 0)
+    logp = torch.where(usable[:, None], left, p.logp.exp()).log()
+    return Distribution(p.ids, logp.log_softmax(dim=1))

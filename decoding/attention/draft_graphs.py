@@ -1,0 +1,101 @@
+"""Drafting as CUDA graphs: one step of the draft model draws a token for every row, and feeds the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from decoding.acceptance.distribution import Distribution
+from decoding.acceptance.rule import AcceptanceRule
+from decoding.acceptance.sampling import KINDS, Kind, draft_distribution, draft_kind, limits_of
+from decoding.attention.graphs import Graphs, Work, bucket_rows, row_buckets
+from decoding.attention.runner import ModelRunner
+from decoding.request import SamplingParams
+from kernels import accept
+
+# The most tokens that the first step feeds per row: the pending token and the draft model's own last draft.
+FIRST_FEED = 2
+# Parameters of rows that draw nothing.
+_IDLE = [1.0, 1.0, 0.0, 0.0]
+
+
+class DraftGraphs(Graphs):
+    """One step of the draft model as a graph, replayed k times; the drafts stay on the device.
+
+    Without `uses_kernel` PyTorch makes the draws.
+    """
+
+    def __init__(self, runner: ModelRunner, rule: AcceptanceRule, *, uses_kernel: bool = True) -> None:
+        super().__init__(runner)
+        self._role = rule.draft_role
+        self._needs_q = rule.needs_q
+        self._uses_kernel = uses_kernel
+
+    def prepare(self, max_rows: int) -> None:
+        """Capture the steps of up to `max_rows` rows, for every kind of distribution, before a clock runs."""
+        for R in row_buckets(max_rows):
+            for kind in KINDS:
+                for T in (FIRST_FEED, 1):
+                    self._step(R, T, kind, {"fed": [1] * R, "limits": [_IDLE] * R})
+
+    def draft(
+        self, feed: Sequence[Sequence[int]], seeds: Sequence[int], k: int, sampling: Sequence[SamplingParams]
+    ) -> tuple[torch.Tensor, Distribution | None] | None:
+        """Return k tokens for each row, int64 [n, k], and their distributions [n * k, C], both on the device.
+
+        `feed` are one or two tokens per row that the model has not seen. The distributions are None where the
+        acceptance rule does not need them. Returns None when graphs do not work here.
+        """
+        n = len(feed)
+        R, kind = bucket_rows(n), draft_kind(sampling)
+        idle = R - n
+        steady = {"seeds": [*seeds, *[0] * idle], "limits": [*map(limits_of, sampling), *[_IDLE] * idle]}
+        values: dict[str, Any] = steady | {
+            "ids": [[*tokens, *[0] * (FIRST_FEED - len(tokens))] for tokens in feed] + [[0] * FIRST_FEED] * idle,
+            "fed": [*map(len, feed), *[1] * idle],
+            "length": [*self.runner.cache.lens, *[0] * idle],
+        }
+        tokens, dists = [], []
+        for step in range(k):
+            out = self._step(R, 1 if step else FIRST_FEED, kind, values)
+            if out is None:
+                return None
+            drawn, length, *dist = out
+            # The next replay of the same graph writes where this one wrote.
+            tokens.append(drawn[:n].clone())
+            dists.append([t[:n].clone() for t in dist])
+            values = {"ids": drawn, "length": length}
+            if step == 0:
+                values |= steady | {"fed": [1] * R}
+        if not self._needs_q:
+            return torch.cat(tokens, dim=1), None
+        ids, logp = (torch.stack(each, dim=1).flatten(0, 1) for each in zip(*dists, strict=True))
+        return torch.cat(tokens, dim=1), Distribution(ids, logp)
+
+    def _step(self, R: int, T: int, kind: Kind, values: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
+        """Return the tokens drawn [R, 1], the lengths behind what was fed [R] and, if needed, ids and logp [R, C]."""
+
+        def make() -> Work:
+            inputs = self.buffers(ids=(R, T), fed=(R,), length=(R,), seeds=(R,))
+            inputs["limits"] = torch.ones(R, 4, device=self.runner.device)
+
+            def run() -> tuple[torch.Tensor, ...]:
+                row = torch.arange(R, device=self.runner.device)
+                logits = self.forward(inputs["ids"], inputs["length"], row * T + inputs["fed"] - 1)
+                length = inputs["length"] + inputs["fed"]
+                dist = draft_distribution(logits, kind, inputs["limits"])
+                drawn = self._draw(dist, inputs["seeds"], length)
+                return (drawn, length, dist.ids, dist.logp) if self._needs_q else (drawn, length)
+
+            return Work(inputs, run)
+
+        return self.replay((R, T, kind), make, values)
+
+    def _draw(self, dist: Distribution, seeds: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        """Return a token per row, int64 [R, 1]."""
+        if not self._uses_kernel:
+            return dist.sample(seeds, position, self._role)[:, None]
+        rows = torch.arange(len(seeds), device=seeds.device)[:, None]
+        return accept.coupled(dist.ids, dist.logp, rows, position[:, None], rows[:, :0], seeds, self._role)[1]

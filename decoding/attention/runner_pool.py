@@ -1,0 +1,158 @@
+"""The runners of an engine's models: new ones for each batch, or a pair that keeps its caches and CUDA graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from decoding.acceptance.rule import AcceptanceRule
+from decoding.attention.draft_graphs import DraftGraphs
+from decoding.attention.draft_runner import DraftRunner
+from decoding.attention.graphs import Graphs, bucket_rows
+from decoding.attention.row_by_row import runner_of
+from decoding.attention.runner import ModelRunner
+from decoding.attention.target_runner import TargetRunner
+from decoding.attention.verify_graphs import VerifyGraphs
+from decoding.models.loaded import LoadedModel
+from decoding.state.clock import CostTimer
+
+# Slots by which a cache grows. When it moves, its graphs have to be captured anew.
+_CAPACITY_STEP = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Runners:
+    """The target, and the draft model if there is one, with empty caches, for one batch.
+
+    `prefill_costs` are the costs of a prompt's token, the target's first. `shares_rows` says whether samples that agree
+    may share a row: in a graph each has its own, because a GPU verifies many rows as fast as one and shapes stay the
+    same.
+    """
+
+    target: TargetRunner
+    draft: DraftRunner | None
+    prefill_costs: tuple[CostTimer, ...]
+    graphs: tuple[Graphs, ...] = ()
+
+    @property
+    def shares_rows(self) -> bool:
+        """Whether a row may carry several samples."""
+        return not self.graphs
+
+    @property
+    def captured_s(self) -> float:
+        """Seconds that captures have taken so far."""
+        return sum(graphs.captured_s for graphs in self.graphs)
+
+    @property
+    def capture_ahead_s(self) -> float:
+        """Seconds that captures will take in the next round, because a long prompt has made a cache move."""
+        return sum(graphs.capture_ahead_s for graphs in self.graphs)
+
+
+class RunnerPool:
+    """Makes the runners of each batch; with `graphs`, one pair is kept whose rounds run as CUDA graphs."""
+
+    def __init__(
+        self,
+        target: LoadedModel,
+        draft: LoadedModel | None,
+        rule: AcceptanceRule,
+        max_batch: int,
+        *,
+        graphs: bool,
+        disabled: Collection[str],
+    ) -> None:
+        """`disabled` names kernels that do not work here (`checks/self_check.py`)."""
+        self._models = [model for model in (target, draft) if model is not None]
+        self._rule = rule
+        self._max_batch = max_batch
+        self._scatters_by_kernel = "kv_scatter" not in disabled
+        self.prefill_costs = tuple(CostTimer() for _ in self._models)
+        self._verify: VerifyGraphs | None = None
+        self._draft: DraftGraphs | None = None
+        self._kept: list[ModelRunner] = []
+        self._is_lent = False
+        if graphs:
+            rows, uses_kernel = bucket_rows(max_batch), "accept" not in disabled
+            self._kept = [self.new_runner(model, rows, capacity_step=_CAPACITY_STEP) for model in self._models]
+            self._verify = VerifyGraphs(self._kept[0], rule, uses_kernel=uses_kernel)
+            if draft is not None:
+                self._draft = DraftGraphs(self._kept[1], rule, uses_kernel=uses_kernel)
+
+    def new_runner(self, model: LoadedModel, max_rows: int, *, capacity_step: int = 1) -> ModelRunner:
+        """Return a runner of one of the models with an empty cache of its own."""
+        which = next(i for i, known in enumerate(self._models) if known is model)
+        return runner_of(
+            model.model,
+            min(each.vocab_size for each in (self._models[0], model)),
+            max_rows,
+            capacity_step=capacity_step,
+            scatters_by_kernel=self._scatters_by_kernel,
+            token_timer=self.prefill_costs[which],
+        )
+
+    @contextmanager
+    def lend(self, max_rows: int) -> Iterator[Runners]:
+        """Lend runners to one batch of up to `max_rows` rows.
+
+        The kept pair is lent to one batch at a time; a batch that begins while another one waits for its caller gets
+        new runners, without graphs.
+        """
+        if self._verify is None or self._is_lent:
+            yield self._runners([self.new_runner(model, max_rows) for model in self._models], None, None)
+            return
+        self._is_lent = True
+        for runner in self._kept:
+            runner.cache.lens.clear()
+        try:
+            yield self._runners(self._kept, self._verify, self._draft)
+        finally:
+            self._is_lent = False
+
+    def _runners(self, each: list[ModelRunner], verify: VerifyGraphs | None, draft: DraftGraphs | None) -> Runners:
+        return Runners(
+            TargetRunner(each[0], self._rule, verify),
+            DraftRunner(each[1], self._rule, draft) if len(each) > 1 else None,
+            self.prefill_costs,
+            tuple(graphs for graphs in (verify, draft) if graphs is not None),
+        )
+
+    @property
+    def has_graphs(self) -> bool:
+        """Whether rounds run as graphs, as far as is known."""
+        return self._verify is not None and not self.has_failed
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a capture has failed."""
+        return any(graphs is not None and not graphs.ready for graphs in (self._verify, self._draft))
+
+    @property
+    def draft_graphs(self) -> DraftGraphs | None:
+        """The graphs of the draft model, if there are any."""
+        return self._draft
+
+    @torch.inference_mode()
+    def capture(self, longest_draft: int) -> None:
+        """Capture all graphs, if there are any, so that no request's clock pays for it."""
+        if self._verify is None:
+            return
+        for runner in self._kept:
+            runner.cache.lens.clear()
+            runner.reserve(1)
+        self._verify.prepare(self._max_batch, longest_draft)
+        if self._draft is not None:
+            self._draft.prepare(self._max_batch)
+
+    def drop_graphs(self) -> None:
+        """Run all rounds without graphs from now on."""
+        self._verify = self._draft = None
+        self._kept = []
+
+    def drop_draft_graphs(self) -> None:
+        """Run the draft model without graphs from now on."""
+        self._draft = None

@@ -1,0 +1,105 @@
+"""The target over its cache: one forward scores all rows' proposals, and the acceptance rule draws the tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import torch
+
+from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
+from decoding.acceptance.sampling import raw_logprobs, to_distribution, to_distributions
+from decoding.attention.cache import RaggedCache
+from decoding.attention.runner import Ahead, ModelRunner
+from decoding.attention.verify_graphs import VerifyGraphs
+from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.request import SamplingParams
+from decoding.state.proposal import MODEL_EVIDENCE, Proposal
+from decoding.state.row import Row
+
+
+class TargetRunner:
+    """Verifies proposals, by CUDA graphs if it has some and they work, else by the model's forward."""
+
+    def __init__(self, runner: ModelRunner, rule: AcceptanceRule, graphs: VerifyGraphs | None = None) -> None:
+        self._runner = runner
+        self._rule = rule
+        self._graphs = graphs
+
+    @property
+    def device(self) -> torch.device:
+        """The device that it runs on."""
+        device: torch.device = self._runner.device
+        return device
+
+    @property
+    def cache(self) -> RaggedCache:
+        """The keys and values of all rows."""
+        return self._runner.cache
+
+    def start(self, slot: int, tokens: Sequence[int], capacity: int, source: int | None = None) -> Iterator[Ahead]:
+        """See `ModelRunner.start`."""
+        return self._runner.start(slot, tokens, capacity, source)
+
+    def fork(self, slot: int) -> None:
+        """Copy a slot to a new last slot between `verify` and the commit, with what the verify wrote."""
+        self.cache.fork(slot, self.cache.layout.counts[slot])
+
+    def verify(self, rows: Sequence[Row], proposal: Proposal) -> list[list[Draw]]:
+        """Return what each sample of each row draws, in order; the caller commits.
+
+        Reads the device once in graphs. All log-probabilities of a draw are NaN where logits were not numbers.
+        """
+        if self._graphs is not None:
+            assert all(len(row.samples) == 1 for row in rows)
+            draws = self._graphs.verify(
+                [row.tokens[-1] for row in rows],
+                [row.seeds[0] for row in rows],
+                proposal,
+                [row.sampling for row in rows],
+            )
+            if draws is not None:
+                return [[draw] for draw in draws]
+        return self._verify_by_forward(rows, proposal.materialized())
+
+    def _verify_by_forward(self, rows: Sequence[Row], proposal: Proposal) -> list[list[Draw]]:
+        fed = [[row.tokens[-1], *draft] for row, draft in zip(rows, proposal.tokens, strict=True)]
+        logits = self._runner.forward(fed)
+        layout = self.cache.layout
+        n_samples = [len(row.samples) for row in rows]
+        row_of = torch.tensor([r for r, n in enumerate(n_samples) for _ in range(n)], device=self.device)
+        seeds = torch.tensor([seed for row in rows for seed in row.seeds], device=self.device)
+        dist_row = layout.gather[row_of]
+        k = dist_row.shape[1] - 1
+        padded = [draft + [NO_TOKEN] * (k - len(draft)) for draft in proposal.tokens]
+        draft = torch.tensor(padded, dtype=torch.int64, device=self.device)[row_of]
+
+        p = to_distributions(logits, [row.sampling for row, tokens in zip(rows, fed, strict=True) for _ in tokens])
+        where = Positions(dist_row, layout.position[dist_row] + 1)
+        accepted, emitted = self._rule.accept(p, where, draft, seeds, proposal.q)
+        kept = torch.arange(k + 1, device=self.device) <= accepted[:, None]
+        tokens = emitted[kept]
+        pairs = zip(tokens.tolist(), raw_logprobs(logits, dist_row[kept], tokens).tolist(), strict=True)
+        draws = (Draw(n, *zip(*islice(pairs, n + 1), strict=True)) for n in accepted.tolist())
+        return [list(islice(draws, n)) for n in n_samples]
+
+    def verify_blank(self, n_tokens: int) -> None:
+        """Verify `n_tokens` of made-up rows and wait for the outcome: the work that `VerifyCost` times.
+
+        Takes an empty cache and leaves it empty.
+        """
+        cache = self.cache
+        if self._graphs is not None:
+            n_rows = min(-(-n_tokens // 8), cache.max_rows)
+            n_each = min(-(-n_tokens // n_rows), MAX_DRAFT_LENGTH + 1)
+            self._runner.reserve(n_each + 1)
+            cache.lens += [1] * n_rows
+            blank = Proposal([[0] * (n_each - 1)] * n_rows, [MODEL_EVIDENCE] * n_rows)
+            draws = self._graphs.verify([0] * n_rows, [0] * n_rows, blank, [SamplingParams()] * n_rows)
+            cache.lens.clear()
+            if draws is not None:
+                return
+        self._runner.reserve(1 + n_tokens)
+        cache.start(0, 1)
+        to_distribution(self._runner.forward([[0] * n_tokens]), SamplingParams())
+        cache.lens.clear()

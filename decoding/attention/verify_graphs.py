@@ -1,0 +1,123 @@
+"""The verify as CUDA graphs: the target's forward over all rows' proposals, and the acceptance behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from decoding.acceptance.distribution import Distribution
+from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
+from decoding.acceptance.sampling import to_distributions, to_distributions_nosync
+from decoding.attention.graphs import Graphs, Work, bucket_rows, bucket_tokens, row_buckets
+from decoding.attention.runner import ModelRunner
+from decoding.request import SamplingParams
+from decoding.state.proposal import PENDING, Proposal
+
+
+class VerifyGraphs(Graphs):
+    """The target's forward as a graph per shape, one sample to a row.
+
+    The acceptance is a few dozen kernels, which the host starts while the forward runs. It stays outside the graph, so
+    it may depend on the requests' sampling parameters and one graph serves every request. Without `uses_kernel`
+    PyTorch computes it.
+    """
+
+    def __init__(self, runner: ModelRunner, rule: AcceptanceRule, *, uses_kernel: bool = True) -> None:
+        super().__init__(runner)
+        self._needs_q = rule.needs_q
+        self._accept = rule.accept_in_kernel if uses_kernel else rule.accept
+
+    def prepare(self, max_rows: int, longest_draft: int) -> None:
+        """Capture the shapes of up to `max_rows` rows and drafts of up to `longest_draft` before a clock runs."""
+        for R in row_buckets(max_rows):
+            for T in sorted({bucket_tokens(n) for n in range(1, longest_draft + 2)}, reverse=True):
+                self._forward(R, T, {})
+
+    def verify(
+        self, last: Sequence[int], seeds: Sequence[int], proposal: Proposal, sampling: Sequence[SamplingParams]
+    ) -> list[Draw] | None:
+        """Return the draw of each row behind its pending token `last[r]`; None when graphs do not work here."""
+        n = len(last)
+        drafted = [len(tokens) for tokens in proposal.tokens]
+        k = max(drafted)
+        R, T = bucket_rows(n), bucket_tokens(k + 1)
+        lens = self.runner.cache.lens
+        if max(lens) + T > self.runner.cache.capacity:
+            raise RuntimeError(f"cache overflow: {max(lens) + T} tokens, capacity {self.runner.cache.capacity}")
+        idle = R - n
+        values: dict[str, Any] = {
+            "ids": [[t, *d, *[0] * (T - 1 - len(d))] for t, d in zip(last, proposal.tokens, strict=True)]
+            + [[0] * T] * idle,
+            "length": [*lens, *[0] * idle],
+            "seeds": [*seeds, *[0] * idle],
+            "drafted": [*drafted, *[0] * idle],
+        }
+        if proposal.pending is not None:
+            values["pending"] = proposal.pending[:n, :k]
+        out = self._forward(R, T, values)
+        if out is None:
+            return None
+        q = _padded(proposal.q, n, k, R, T - 1) if self._needs_q and k and proposal.q is not None else None
+        per_token = [params for params in [*sampling, *[sampling[0]] * idle] for _ in range(T)]
+        p, complete = to_distributions_nosync(out[0], per_token)
+        rows = self._decide(p, complete, q, *out)[:n].tolist()
+        if not all(row[1] for row in rows):
+            # Some nucleus was wider than the search: decide again on the same logits, with a search of any width.
+            p = to_distributions(out[0], per_token)
+            rows = self._decide(p, torch.ones_like(complete), q, *out)[:n].tolist()
+        draws = []
+        for accepted, _, *rest in rows:
+            end = int(accepted) + 1
+            draws.append(Draw(int(accepted), tuple(map(int, rest[:end])), tuple(rest[T : T + end])))
+        return draws
+
+    def _forward(self, R: int, T: int, values: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
+        """Return logits [R * T, V], the tokens [R, T] they follow, and `length`, `seeds` and `drafted` [R]."""
+
+        def make() -> Work:
+            inputs = self.buffers(ids=(R, T), length=(R,), seeds=(R,), drafted=(R,), pending=(R, max(T - 1, 1)))
+
+            def run() -> tuple[torch.Tensor, ...]:
+                ids = inputs["ids"].clone()
+                ids[:, 1:] = torch.where(ids[:, 1:] == PENDING, inputs["pending"][:, : T - 1], ids[:, 1:])
+                logits = self.forward(ids, inputs["length"])
+                return logits, ids, inputs["length"], inputs["seeds"], inputs["drafted"]
+
+            return Work(inputs, run)
+
+        return self.replay((R, T), make, values)
+
+    def _decide(
+        self,
+        p: Distribution,
+        complete: torch.Tensor,  # bool [R * T], where p is complete
+        q: Distribution | None,
+        logits: torch.Tensor,  # [R * T, V]
+        ids: torch.Tensor,  # [R, T], the pending token and the draft
+        length: torch.Tensor,  # [R]
+        seeds: torch.Tensor,  # [R]
+        drafted: torch.Tensor,  # [R]
+    ) -> torch.Tensor:
+        """Return float64 [R, 2 + 2 T]: tokens accepted, whether p was complete there, tokens, log-probabilities."""
+        R, T = ids.shape
+        step = torch.arange(T, device=ids.device)
+        where = Positions(torch.arange(R * T, device=ids.device).view(R, T), length[:, None] + step + 1)
+        draft = ids[:, 1:].masked_fill(step[1:] > drafted[:, None], NO_TOKEN)
+        accepted, emitted = self._accept(p, where, draft, seeds, q)
+        decided = (complete.view(R, T) | (step > accepted[:, None])).all(dim=1)
+        chosen = logits.view(R, T, -1).gather(2, emitted.clamp(min=0)[..., None])[..., 0].float()
+        logprobs = chosen - logits.float().logsumexp(dim=1).view(R, T)
+        # Token ids are exact in float64, so that everything leaves the device in one read.
+        return torch.cat([t.double() for t in (accepted[:, None], decided[:, None], emitted, logprobs)], dim=1)
+
+
+def _padded(q: Distribution, n: int, k: int, R: int, steps: int) -> Distribution:
+    """Return `q` [n * k, C] for R rows of `steps` steps, without mass where there was no draft."""
+    space = (0, 0, 0, steps - k, 0, R - n)
+    ids, logp = q.ids.view(n, k, -1), q.logp.view(n, k, -1)
+    return Distribution(
+        F.pad(ids, space, value=-1).flatten(0, 1), F.pad(logp, space, value=float("-inf")).flatten(0, 1)
+    )

@@ -1,0 +1,4 @@
+"""Limits that every part of the engine shares."""
+
+MAX_DRAFT_LENGTH = 32
+"""The most tokens a row may draft in a round: the limit of BASS (arXiv 2404.15778, Algorithm 1)."""

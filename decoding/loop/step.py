@@ -1,0 +1,107 @@
+"""One round of batched speculative decoding: draft, verify, accept, commit."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from decoding.acceptance.rule import Draw
+from decoding.draft_length.policies import DraftLength
+from decoding.loop.batch import Batch
+from decoding.loop.timing import Stopwatch
+from decoding.models.loaded import LoadedModel
+from decoding.request import BrokenModelError, Origin, Round, Sample
+from decoding.state.proposal import Proposal
+from decoding.state.row import Row
+
+
+@dataclass(slots=True)
+class Decoder:
+    """Takes a batch from round to round, with the draft lengths that a policy chooses."""
+
+    batch: Batch
+    model: LoadedModel
+    policy: DraftLength
+
+    def step(self) -> list[tuple[Origin, ...]]:
+        """Draft, verify, accept and commit once; return the origins of each row's new tokens.
+
+        Appends a `Round` to each request. Raises BrokenModelError when the target's logits are not numbers.
+        """
+        batch, target, drafter = self.batch, self.batch.target, self.batch.drafter
+        rows = list(batch.rows)
+        n_samples = [len(row.samples) for row in rows]
+        started = time.perf_counter()
+        watch = Stopwatch(target.device)
+        watch.mark()
+        k = self.policy.next(len(rows), sum(n_samples))
+        # A row never drafts past its length limit: the bonus token is the last it may take.
+        proposal = drafter.propose(rows, [min(k, row.n_left - 1) for row in rows])
+        proposal = proposal.cut(self.policy.trim(proposal, n_samples))
+        watch.mark()
+        draws = target.verify(rows, proposal)
+        watch.mark()
+        draft_s, verify_s = watch.seconds()
+        self._count(rows, proposal, draws)
+        taken = self._fork_rows(rows, draws)
+        target.cache.commit([draw.n_accepted + 1 for draw in taken])
+        added = [
+            row.extend(draw.tokens, draw.logprobs, draw.n_accepted, self.model.eos_token_ids)
+            for row, draw in zip(batch.rows, taken, strict=True)
+        ]
+        drafter.observe(batch.rows, [draw.n_accepted for draw in taken])
+        seconds = time.perf_counter() - started
+        self.policy.observe(proposal, draws, draft_s, seconds - draft_s)
+        for state in batch.requests:
+            mine = [r for r, row in enumerate(rows) if row.state is state]
+            state.rounds.append(
+                Round(
+                    started_s=state.clock.elapsed - seconds,
+                    n_rows=len(mine),
+                    n_verified=sum(1 + len(proposal.tokens[r]) for r in mine),
+                    n_emitted=sum(
+                        len(new) * len(row.samples)
+                        for new, row in zip(added, batch.rows, strict=True)
+                        if row.state is state
+                    ),
+                    drafted=tuple(len(proposal.tokens[r]) for r in mine for _ in draws[r]),
+                    accepted=tuple(draw.n_accepted for r in mine for draw in draws[r]),
+                    draft_s=draft_s,
+                    verify_s=verify_s,
+                    other_s=seconds - draft_s - verify_s,
+                )
+            )
+        return added
+
+    def _count(self, rows: Sequence[Row], proposal: Proposal, draws: Sequence[Sequence[Draw]]) -> None:
+        """Count the round in each sample. Raises BrokenModelError when the target's logits are not numbers."""
+        # One NaN or infinity anywhere in a position's logits makes its log-probabilities NaN.
+        if any(math.isnan(logprob) for own in draws for draw in own for logprob in draw.logprobs):
+            raise BrokenModelError(f"{self.model.name} computed logits that are not numbers: its weights are broken")
+        for row, drafted, own in zip(rows, proposal.tokens, draws, strict=True):
+            for sample, draw in zip(row.samples, own, strict=True):
+                sample.n_rounds += 1
+                sample.n_drafted += len(drafted)
+                sample.n_accepted += draw.n_accepted
+
+    def _fork_rows(self, rows: Sequence[Row], draws: Sequence[Sequence[Draw]]) -> list[Draw]:
+        """Keep samples that drew the same tokens in one row; return the draw of each row of the batch after that."""
+        kept: list[Draw] = []
+        forked: list[Draw] = []
+        for slot, row in enumerate(rows):
+            groups = _group(row.samples, draws[slot])
+            self.batch.fork(slot, [samples for samples, _ in groups])
+            # The first part keeps the slot, and forks come after all slots.
+            kept.append(groups[0][1])
+            forked += [draw for _, draw in groups[1:]]
+        return kept + forked
+
+
+def _group(samples: Sequence[Sample], draws: Sequence[Draw]) -> list[tuple[list[Sample], Draw]]:
+    """Put samples that drew the same tokens together, largest group first."""
+    groups: dict[tuple[int, ...], tuple[list[Sample], Draw]] = {}
+    for sample, draw in zip(samples, draws, strict=True):
+        groups.setdefault(draw.tokens, ([], draw))[0].append(sample)
+    return sorted(groups.values(), key=lambda group: -len(group[0]))
