@@ -92,4 +92,4 @@ def _with_speedup(ctx: Context, place: foreground.Place, run: Run, spec: RunSpec
 
 
 def _note(run: Run, **figures: Any) -> None:
-    run.figures = {**(run.figures or {}), **figures}
+    run.figures = run.measured.model_copy(update=figures)

@@ -72,14 +72,13 @@ def list_(
     for column in ("id", "name", "state", "tasks", "Pass@First", "Pass@All", "created"):
         table.add_column(column, no_wrap=column == "id", overflow="fold")
     for run in found:
-        figures = run.figures or {}
         table.add_row(
             str(run.id),
             run.name,
             run.state,
-            f"{figures.get('tasks', 0)}/{run.n_tasks}",
-            common.percent(figures.get("pass_first")),
-            common.percent(figures.get("pass_all")),
+            f"{run.measured.tasks}/{run.n_tasks}",
+            common.percent(run.measured.pass_first),
+            common.percent(run.measured.pass_all),
             f"{run.created_at:%Y-%m-%d %H:%M}",
         )
     asked = state or since or until or any(filters[name] for name in ("name", "target", "dataset"))

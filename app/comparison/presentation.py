@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from app.comparison.comparing import RunComparison, same_device
 from app.runs import presentation as shown
 from app.runs.models import Run, RunTask
+from app.runs.results import Figures
 from app.ui.charts.curves import Curve, difference, pass_curves
 from app.ui.charts.parts import Chart
 from app.ui.units import count, decimal, milliseconds, points, seconds
@@ -104,8 +105,8 @@ def notes(a: Run, b: Run, found: RunComparison) -> list[str]:
     if (left := max(a.n_tasks, b.n_tasks) - found.first.n_tasks) > 0:
         out.append(f"{left} {'task is' if left == 1 else 'tasks are'} left out: only one of the runs has graded them.")
     for name, run in (("A", a), ("B", b)):
-        if guests := (run.figures or {}).get("in_guest_samples"):
-            passed = (run.figures or {}).get("in_guest_passed") or 0
+        if guests := run.measured.in_guest_samples:
+            passed = run.measured.in_guest_passed or 0
             out.append(
                 f"{guests} verdicts of {name} were given in-guest, where a program can forge its verdict; "
                 f"{passed} of them passed."
@@ -120,24 +121,23 @@ def usual_budget(a: Run, b: Run) -> float:
     flat. Seconds on the grid of curves, at most the shorter budget of the two.
     """
     longest = min(a.budget_s, b.budget_s)
-    medians = [(run.figures or {}).get("first_finished_p50_s") for run in (a, b)]
+    medians = [run.measured.first_finished_p50_s for run in (a, b)]
     slower = max((m for m in medians if m is not None), default=longest)
     return min(next((x for x in BUDGET_GRID if x >= slower), longest), longest)
 
 
 def times(a: Run, b: Run) -> list[tuple[str, str, str]]:
     """Figure, A's and B's, of how fast each run was up to its own budget."""
-    rows: list[tuple[str, str, Callable[[float | None], str]]] = [
-        ("First finished sample, median", "first_finished_p50_s", seconds),
-        ("First finished sample, 95th percentile", "first_finished_p95_s", seconds),
-        ("ms per token, first to finish", "ms_per_token_first", milliseconds),
-        ("ms per token, last to finish", "ms_per_token_last", milliseconds),
-        ("ms per token, all samples", "ms_per_token_all", milliseconds),
-        ("Tokens per second", "tokens_per_s", count),
-        ("Accepted length, tokens", "mean_acceptance_length", decimal),
+    rows: list[tuple[str, Callable[[Figures], float | None], Callable[[float | None], str]]] = [
+        ("First finished sample, median", lambda f: f.first_finished_p50_s, seconds),
+        ("First finished sample, 95th percentile", lambda f: f.first_finished_p95_s, seconds),
+        ("ms per token, first to finish", lambda f: f.ms_per_token_first, milliseconds),
+        ("ms per token, last to finish", lambda f: f.ms_per_token_last, milliseconds),
+        ("ms per token, all samples", lambda f: f.ms_per_token_all, milliseconds),
+        ("Tokens per second", lambda f: f.tokens_per_s, count),
+        ("Accepted length, tokens", lambda f: f.mean_acceptance_length, decimal),
     ]
-    ours, theirs = a.figures or {}, b.figures or {}
-    return [(label, read(ours.get(key)), read(theirs.get(key))) for label, key, read in rows]
+    return [(label, text(figure(a.measured)), text(figure(b.measured))) for label, figure, text in rows]
 
 
 def span(grid: Sequence[float], *runs: Run) -> tuple[float, float]:

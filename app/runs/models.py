@@ -11,6 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.datasets.models import Dataset, Task
 from app.db.types import Base, Identified, text_enum, utcnow
+from app.runs.results import NO_FIGURES, Figures, FiguresColumn
 from app.states import RunKind, RunState, TaskState
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Run(Identified, Base):
     canonical solution fails here. `pinned_worker` names the only process that may work the run (`bassline eval`);
     None means any worker.
     `throughput` asks for several tasks in one batch. `figures` is None until the run
-    has ended once (see app/runs/figures.py for its keys).
+    has ended once.
     `provenance` is what the engine reported when the first task was decoded, plus versions and the git commit.
     """
 
@@ -64,7 +65,7 @@ class Run(Identified, Base):
     provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
     command: Mapped[str] = mapped_column(Text, default="")
     error: Mapped[str | None] = mapped_column(Text)
-    figures: Mapped[dict[str, Any] | None]
+    figures: Mapped[Figures | None] = mapped_column(FiguresColumn)
 
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)
     rung_at: Mapped[dt.datetime | None]
@@ -79,6 +80,11 @@ class Run(Identified, Base):
     curve: Mapped[RunCurve | None] = relationship(
         back_populates="run", cascade="all, delete-orphan", passive_deletes=True
     )
+
+    @property
+    def measured(self) -> Figures:
+        """`figures`, without any before the run has ended once."""
+        return self.figures or NO_FIGURES
 
     @property
     def device_label(self) -> str:

@@ -23,6 +23,7 @@ from app.runs import presentation as shown
 from app.runs.forms import as_form, field_error, form_fields, labels_of, parse_form
 from app.runs.models import Run, RunTask
 from app.runs.options import Fieldset
+from app.runs.results import Figures
 from app.runs.schemas import RunSpec
 from app.runs.standing import coverage, standing, untouched
 from app.states import OPEN_RUN_STATES, RunState
@@ -179,7 +180,7 @@ def resume(run_id: uuid.UUID) -> AnyResponse:
 
 
 def _tab(
-    tab: str, run: Run, tasks: Sequence[RunTask], figures: dict[str, Any], groups: list[shown.FailureGroup]
+    tab: str, run: Run, tasks: Sequence[RunTask], figures: Figures, groups: list[shown.FailureGroup]
 ) -> dict[str, Any]:
     if tab == "curve":
         return _curve(run, tasks, figures)
@@ -192,12 +193,12 @@ def _tab(
     return {"configuration": configuration.table(run), "downloads": _downloads(run)}
 
 
-def _curve(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> dict[str, Any]:
+def _curve(run: Run, tasks: Sequence[RunTask], figures: Figures) -> dict[str, Any]:
     stored = run.curve
     budgets, first, every = (
         (stored.budgets, stored.pass_first, stored.pass_all) if stored else measured.curve(run, tasks)
     )
-    n_tasks = int(figures.get("tasks") or 0)
+    n_tasks = figures.tasks
     chart = shown.curve_chart(run, budgets, first, every, n_tasks) if budgets else None
     return {
         "scores": shown.scores(run, figures, n_tasks),

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
+from app.runs.results import Figures
 from app.samples.models import Sample
 from app.states import PASSED
 from app.ui.charts.curves import Curve, pass_curves
@@ -194,11 +194,10 @@ def failures(tasks: Sequence[RunTask]) -> list[FailureGroup]:
     return sorted(groups, key=lambda g: (g.sign is UNFINISHED, -g.samples))
 
 
-def scores(run: Run, figures: dict[str, Any], n_tasks: int) -> list[Score]:
+def scores(run: Run, figures: Figures, n_tasks: int) -> list[Score]:
     """The cards of the Curve tab: shares with Wilson's interval, then speed."""
     cards = []
-    for label, key in (("Pass@First", "pass_first"), ("Pass@All", "pass_all")):
-        share = figures.get(key)
+    for label, share in (("Pass@First", figures.pass_first), ("Pass@All", figures.pass_all)):
         if share is not None and n_tasks:
             low, high = wilson(round(share * n_tasks), n_tasks)
             cards.append(
@@ -209,37 +208,36 @@ def scores(run: Run, figures: dict[str, Any], n_tasks: int) -> list[Score]:
                     f"95 % between {100 * low:.1f} and {100 * high:.1f}, {n_tasks} tasks at {seconds(run.budget_s)}",
                 )
             )
-    first, every = figures.get("pass_first"), figures.get("pass_all")
+    first, every = figures.pass_first, figures.pass_all
     if first is not None and every is not None:
         cards.append(Score("Ranking loss", f"{100 * (every - first):.1f}", "points", "Pass@All minus Pass@First"))
-    if (p50 := figures.get("first_finished_p50_s")) is not None:
+    if (p50 := figures.first_finished_p50_s) is not None:
         cards.append(
             Score(
                 "First finished",
                 *_split(seconds(p50)),
-                note=f"median; p95 {seconds(figures.get('first_finished_p95_s'))}",
+                note=f"median; p95 {seconds(figures.first_finished_p95_s)}",
             )
         )
-    if (speed := figures.get("ms_per_token_all")) is not None:
+    if (speed := figures.ms_per_token_all) is not None:
         cards.append(
             Score(
                 "Time per token",
                 milliseconds(speed),
                 "ms",
-                f"first {milliseconds(figures.get('ms_per_token_first'))}, "
-                f"last {milliseconds(figures.get('ms_per_token_last'))}",
+                f"first {milliseconds(figures.ms_per_token_first)}, last {milliseconds(figures.ms_per_token_last)}",
             )
         )
-    if (length := figures.get("mean_acceptance_length")) is not None:
+    if (length := figures.mean_acceptance_length) is not None:
         cards.append(Score("Accepted length", decimal(length), "tokens", "per sample and round"))
-    if (gain := figures.get("speedup_over_plain")) is not None:
-        tasks = int(figures.get("speedup_tasks") or 0)
+    if (gain := figures.speedup_over_plain) is not None:
+        tasks = figures.speedup_tasks or 0
         over = f"over {tasks} {'task' if tasks == 1 else 'tasks'}"
         cards.append(Score("Speed-up", decimal(gain), "×", f"tokens per second against plain decoding, {over}"))
     return cards
 
 
-def timing(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> Timing | None:
+def timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | None:
     """Where the seconds went; None before the first decoded task."""
     decoded = [t for t in tasks if t.wall_s is not None]
     if not decoded:
@@ -253,7 +251,7 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> Timin
         Score("Wall per task", *_split(seconds(fmean(walls))), note=f"slowest {seconds(max(walls))}"),
         Score("Worst overrun", f"{1000 * max(past):.0f}", "ms", f"past the budget of {seconds(run.budget_s)}"),
     ]
-    if (rate := figures.get("tokens_per_s")) is not None:
+    if (rate := figures.tokens_per_s) is not None:
         cards.append(
             Score(
                 "Throughput",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -14,6 +13,7 @@ from app.events import event_types
 from app.events.bus import FIRST, EventBus
 from app.runs.models import Run, RunTask
 from app.runs.repository import Progress
+from app.runs.results import Figures
 from app.states import OPEN_RUN_STATES, RunState, TaskState
 from app.ui.units import ordinal
 
@@ -79,15 +79,15 @@ def untouched(session: Session, runs: Collection[Run]) -> set[uuid.UUID]:
     return waiting - set(touched) if waiting else waiting
 
 
-def coverage(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> Coverage:
+def coverage(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Coverage:
     """How much of the run was decoded and graded; a run without tests counts what was decoded as graded."""
     return Coverage(
         selected=run.n_tasks,
         decoded=sum(bool(task.samples) for task in tasks),
-        graded=int(figures.get("tasks") or 0),
+        graded=figures.tasks,
         left=sum(task.state != TaskState.FINISHED for task in tasks),
         failed=sum(task.state == TaskState.FAILED for task in tasks),
-        faults=int(figures.get("tasks_sandbox_error") or 0),
+        faults=figures.tasks_sandbox_error,
     )
 
 

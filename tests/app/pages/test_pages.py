@@ -207,7 +207,7 @@ def test_a_comparison_begins_at_a_budget_where_the_slower_run_has_answered_half_
     b = world.add_run("quick", n=2, pace=0.5)
     page = text_of(world.client.get(f"/compare?a={a}&b={b}"))
     with world.context.database.read() as session:
-        slower = max(session.get(Run, run).figures["first_finished_p50_s"] for run in (a, b))
+        slower = max(session.get(Run, run).figures.first_finished_p50_s for run in (a, b))
     shown = float(re.search(r"Answer at ([\d.]+) s", page)[1])
     assert slower * 0.99 <= shown < slower * 1.4
     assert shown < 10
