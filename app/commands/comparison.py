@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from app.commands.common import number, pairs, percent
+from app.commands.common import number, pairs
 from app.comparison.comparing import RunComparison
+from app.ui.units import percent
 from evaluation.statistics import Comparison
 
 

@@ -6,16 +6,17 @@ from collections import Counter
 
 from rich.console import Console
 
-from app.commands.common import interval, number, pairs, percent
+from app.commands.common import interval, number, pairs
 from app.runs import configuration, trust
 from app.runs.models import Run
 from app.runs.repository import Progress
 from app.runs.results import Figures
 from app.states import RunState
+from app.ui.units import percent
 
 
 def run_tables(console: Console, run: Run, counts: Progress) -> None:
-    """Prints configuration, how far the run is, and figures."""
+    """Prints configuration, progress and figures."""
     rows = [
         ("Run", str(run.id)),
         *configuration.table(run),
@@ -97,7 +98,7 @@ def _coverage(run: Run) -> str:
 
 
 def _in_guest(f: Figures) -> list[tuple[str, str]]:
-    """What rests on verdicts that could have been forged, where there are such."""
+    """How much of the figures rests on verdicts that could have been forged; nothing where none could."""
     found = trust.sentence(f)
     if found is None:
         return []

@@ -1,4 +1,4 @@
-"""What the comparison of two runs shows: one sentence per share, times, the tasks that differ, curves and gap."""
+"""Values that the comparison of two runs shows: a sentence per share, times, the tasks that differ, curves and gap."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Share:
 
     @property
     def sentence(self) -> str:
-        """What the numbers allow one to say."""
+        """The conclusion that the test supports."""
         r = self.result
         if r.p < ALPHA:
             better = "B" if r.delta > 0 else "A"
@@ -48,7 +48,7 @@ class Share:
 
     @property
     def ahead_from(self) -> tuple[str, str]:
-        """The crossover as read, and what goes with it."""
+        """The budget of the crossover, and a note on it."""
         found = self.crossing
         if found.budget_s is None and self.result.delta > 0:
             return "–", f"B leads at {seconds(self.result.budget_s)}, but not at the longest budget of both runs"
@@ -60,7 +60,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Differing:
-    """A task that the runs solve differently: what became of B, and the samples of both in finish order."""
+    """A task that the runs solve differently: the outcome of B, and the samples of both in finish order."""
 
     task_id: str
     first: str
@@ -93,7 +93,7 @@ def differing(found: RunComparison, of_a: Sequence[RunTask], of_b: Sequence[RunT
 
 
 def notes(a: Run, b: Run, found: RunComparison) -> list[str]:
-    """What must be known before the figures are read."""
+    """Caveats on the figures of the comparison."""
     out = []
     if not same_device(a, b):
         out.append("The runs used different devices or number formats: only shares can be compared, not times.")
@@ -115,7 +115,7 @@ def notes(a: Run, b: Run, found: RunComparison) -> list[str]:
 
 
 def usual_budget(a: Run, b: Run) -> float:
-    """The budget to begin with: by then the slower run has a finished sample for half of its tasks.
+    """The default budget: by then the slower run has a finished sample for half of its tasks.
 
     It does not depend on which run is better, so that the test at it stays valid; at the longest budget curves are
     flat. Seconds on the grid of curves, at most the shorter budget of the two.

@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import select
-from sqlalchemy.orm import selectinload, undefer
 
-from app.completions import service as complete
+from app.completions import service as completions
 from app.completions import waiting
 from app.context import Context
 from app.db.types import utcnow
@@ -26,8 +24,9 @@ from app.jobs.work.decode_job import FAULT
 from app.openai.schemas import CompletionRequest
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
+from app.runs.task_repository import any_taken, tasks_with_tokens
 from app.samples.models import Sample
-from app.states import RunState, TaskState
+from app.states import RunState
 
 TAKE_UP_S = 120.0
 NAMES = {"budget_s": "budget", "target": "model"}  # ours -> OpenAI's
@@ -37,8 +36,7 @@ def submit(ctx: Context, request: CompletionRequest) -> uuid.UUID:
     """Stores the request and rings for it; returns the id of its run. Raises BadInput."""
     try:
         spec = request.decoding(ctx.settings.completion_budget_s)
-        first = next((line.strip() for line in request.prompt[0].splitlines() if line.strip()), "prompt")
-        return complete.submit_prompts(ctx, spec, request.tasks(), name=first[:60])
+        return completions.submit_prompts(ctx, spec, request.tasks())
     except ValidationError as error:
         raise bad_input(error) from None
 
@@ -111,28 +109,21 @@ def _follow(ctx: Context, run_id: uuid.UUID, left: Left) -> Iterator[Event | Non
     give_up = time.monotonic() + TAKE_UP_S
     for event in waiting.wait(ctx, run_id, left):
         yield event
-        if event is None and time.monotonic() > give_up and not _taken_up(ctx, run_id):
+        if event is None and time.monotonic() > give_up and not _is_taken(ctx, run_id):
             raise Busy(f"no worker took the prompt up within {TAKE_UP_S:g} seconds: try again later")
 
 
-def _taken_up(ctx: Context, run_id: uuid.UUID) -> bool:
-    untouched = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state != TaskState.QUEUED).limit(1)
+def _is_taken(ctx: Context, run_id: uuid.UUID) -> bool:
     with ctx.database.read() as session:
-        return session.scalar(untouched) is not None
+        return any_taken(session, run_id)
 
 
 def _ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
     """The run and its tasks in order, samples loaded. Raises what kept it from being answered."""
-    wanted = (
-        select(RunTask)
-        .where(RunTask.run_id == run_id)
-        .order_by(RunTask.position)
-        .options(selectinload(RunTask.samples).options(undefer(Sample.logprobs), undefer(Sample.ends)))
-    )
     with ctx.database.read() as session:
-        run, tasks = get_run(session, run_id), list(session.scalars(wanted))
-        complete = all(len(task.samples) == run.n for task in tasks)
-    if run.state is RunState.FINISHED and complete:
+        run, tasks = get_run(session, run_id), list(tasks_with_tokens(session, run_id))
+        whole = all(len(task.samples) == run.n for task in tasks)
+    if run.state is RunState.FINISHED and whole:
         return run, tasks
     fault = next((t.error for t in tasks if t.error), None) or run.error or f"the completion ended as {run.state}"
     if fault.startswith((FAULT, LOST)) or run.state is not RunState.FAILED:

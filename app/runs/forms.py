@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -112,6 +113,19 @@ def as_form(kind: type[DecodingSpec], run: Run | None = None) -> dict[str, str]:
             if run.n_tasks + len(run.excluded) < run.dataset.n_tasks:
                 shown["task_ids"] = " ".join(t.task.task_id for t in run.tasks)
     return shown
+
+
+def parse_budget(text: str | None) -> float | None:
+    """The seconds in the address of a page that reads figures at a budget; None for none. Raises BadInput."""
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise BadInput(f"budget is {text[:40]!r}: give a number of seconds, such as 5", "budget") from None
+    if not 0 < value < math.inf:
+        raise BadInput(f"budget is {value:g}: give a number of seconds above 0", "budget")
+    return value
 
 
 def _in_order(kind: type[DecodingSpec]) -> list[DeclaredOption]:

@@ -16,7 +16,8 @@ class Figures(Shown):
     """What was measured (docs/metrics.md); empty until the run has ended once.
 
     None is a value that cannot be measured, such as Pass@First without tests, or that was not yet computed by the
-    version in which the run ended. Shares are over `tasks`, at `budget_s` seconds, with the sample chosen by `selector`.
+    version in which the run ended. Shares are over `tasks`, at `budget_s` seconds, with the
+    sample chosen by `selector`.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
