@@ -100,7 +100,7 @@ def curve(run: Run, tasks: Sequence[RunTask]) -> tuple[list[float], list[float],
 def speedup(run: Run, run_tasks: Sequence[RunTask], plain: Run, plain_tasks: Sequence[RunTask]) -> float | None:
     """Tokens per second of a run over those of plain decoding, on the tasks that both have finished.
 
-    None for a run for throughput with finished tasks that the other has not: their time cannot be told apart.
+    None where a run for throughput has finished tasks that the other has not: tasks of one batch share their time.
     """
     ours, theirs = ({t.task_pk: t for t in ts if t.state == TaskState.FINISHED} for ts in (run_tasks, plain_tasks))
     both = [key for key in ours if key in theirs]
@@ -125,7 +125,7 @@ def _tokens_per_s(run: Run, tasks: Sequence[RunTask]) -> float | None:
 
 
 def _graded(tasks: Sequence[RunTask]) -> list[RunTask]:
-    """Finished tasks without a fault of the sandbox: those a verdict says something about."""
+    """Finished tasks on which the sandbox did not fail: only their verdicts are about the model."""
     return [
         t
         for t in tasks

@@ -1,4 +1,4 @@
-"""What the pages of a run show, computed from its rows: scores, task lines, failure groups, timings."""
+"""Values that the pages of a run show, computed from its rows: scores, task lines, failure groups, timings."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class FailureGroup:
 
 @dataclass(frozen=True)
 class Timing:
-    """Mean seconds per decoded task by step, and what goes with them."""
+    """Mean seconds per decoded task by step, with the cards and the slowest tasks of the Timing tab."""
 
     tasks: int
     parts: list[Segment]
@@ -105,13 +105,13 @@ def finish_s(sample: Sample, budget_s: float = math.inf) -> float | None:
 
 
 def chosen(samples: Sequence[Sample], budget_s: float = math.inf) -> Sample | None:
-    """The finished sample with the best mean log-probability, the one Pass@First is about; None if none finished."""
+    """The finished sample with the best mean log-probability, which Pass@First counts; None if none finished."""
     finished = [s for s in samples if finish_s(s, budget_s) is not None and s.mean_logprob is not None]
     return max(finished, key=lambda s: (s.mean_logprob or 0.0, -s.index), default=None)
 
 
 def in_finish_order(samples: Sequence[Sample], budget_s: float = math.inf) -> list[SampleSign]:
-    """Samples as squares, first finished first; those that did not finish within `budget_s` at the end."""
+    """Samples as squares in the order they finished; those that did not finish within `budget_s` come last."""
     best = chosen(samples, budget_s)
     signs = []
     for sample in sorted(samples, key=lambda s: (finish_s(s, budget_s) is None, s.finished_s or 0.0, s.index)):
@@ -125,7 +125,7 @@ def in_finish_order(samples: Sequence[Sample], budget_s: float = math.inf) -> li
 
 
 def groups(signs: Sequence[SampleSign]) -> list[SampleGroup]:
-    """The samples together that have the same text, program, verdict and reason, by who finished first."""
+    """Groups of samples with the same text, program, verdict and reason, in the order they finished."""
     found: dict[object, list[SampleSign]] = {}
     for s in signs:
         row = s.row
@@ -135,7 +135,7 @@ def groups(signs: Sequence[SampleSign]) -> list[SampleGroup]:
 
 
 def ranks(signs: Sequence[SampleSign]) -> dict[int, int]:
-    """Place of each finished sample by mean log-probability, by its index, from 1."""
+    """The rank of each finished sample by mean log-probability, from 1; keys are sample indices."""
     finished = [s.row for s in signs if in_budget_s(s.row) is not None and s.row.mean_logprob is not None]
     ordered = sorted(finished, key=lambda s: (-(s.mean_logprob or 0.0), s.index))
     return {sample.index: place for place, sample in enumerate(ordered, start=1)}
@@ -238,7 +238,7 @@ def scores(run: Run, figures: Figures, n_tasks: int) -> list[Score]:
 
 
 def timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | None:
-    """Where the seconds went; None before the first decoded task."""
+    """The Timing tab; None before the first decoded task."""
     decoded = [t for t in tasks if t.wall_s is not None]
     if not decoded:
         return None
@@ -292,7 +292,7 @@ def ledger(row: RunTask) -> list[Segment]:
 
 
 def task_timeline(run: Run, row: RunTask, signs: Sequence[SampleSign]) -> Timeline | None:
-    """Each sample's life on the task's clock, in finish order; None before the task was decoded."""
+    """From first token to end of each sample on the task's clock, in finish order; None before the task was decoded."""
     if not signs or row.wall_s is None:
         return None
     lives = [

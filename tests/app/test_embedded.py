@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from app.completions import service as complete
+from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.errors import Unavailable
 from app.jobs.embedded import Embedded
@@ -105,7 +105,7 @@ def test_completions_go_before_the_batch_that_waits(ctx, spec, engine):
     with Embedded(ctx, "test"):
         batch = service.submit(ctx, spec())
         assert engine.started.wait(10)
-        asked = [complete.submit(ctx, CompletionSpec(target="smollm2-135m", prompt=f"# {i}\n")) for i in range(3)]
+        asked = [completions.submit(ctx, CompletionSpec(target="smollm2-135m", prompt=f"# {i}\n")) for i in range(3)]
         wait_until(lambda: all(state_of(ctx, run_id) is RunState.RUNNING for run_id in asked))
         engine.hold.set()
         wait_until(ended(ctx, batch))

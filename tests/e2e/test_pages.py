@@ -28,8 +28,8 @@ PAGES = {
     "hostile": "/runs/{hostile}/tasks/HumanEval/0",
     "at work": "/runs/{at work}",
     "unjudged": "/runs/{unjudged}",
-    "race": "/complete/{race}",
-    "hostile race": "/complete/{hostile race}",
+    "completion": "/complete/{completion}",
+    "hostile completion": "/complete/{hostile completion}",
     "hostile comparison": "/compare?a={hostile}&b={siblings}",
     "new": "/runs/new",
     "complete": "/complete",
@@ -325,7 +325,7 @@ def test_an_editor_takes_the_place_of_the_textarea_and_feeds_it(site, page):
 
 
 def test_a_race_shows_what_the_drafter_proposed_and_how_to_repeat_it(site, page):
-    page.goto(address(site, "race"))
+    page.goto(address(site, "completion"))
     drafted = page.locator(".lane .from-d").first
     tint = "getComputedStyle(document.querySelector('.lane .from-d')).backgroundColor"
     assert drafted.is_visible()
