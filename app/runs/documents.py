@@ -1,4 +1,4 @@
-"""Runs, samples and the board as the API, `--json` and exports show them. Times are ISO 8601, durations seconds."""
+"""Runs and samples as the API, `--json` and exports show them. Times are ISO 8601, durations seconds."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class _RunHead(Shown):
     excluded: list[dict[str, JsonValue]] = Field(description="tasks whose own solution fails here, with the reason")
 
 
+# The fields of the options are made from their declarations; mypy reads the base class alone.
 if TYPE_CHECKING:
     _Configured = _RunHead
 else:

@@ -154,10 +154,11 @@ def _form_field(option: DeclaredOption, choices: Choices, suggestions: Choices) 
         attributes["spellcheck"] = "false"
     if suggestions:
         attributes["list"] = f"suggestions-{option.name}"
+    hint = f"{option.help[:1].upper()}{option.help[1:]}."
     return FormField(
         name=option.name,
         label=option.form_label,
-        hint=f"{option.help[:1].upper()}{option.help[1:]}.",
+        hint=f"{hint} Separate several by spaces." if option.type is tuple else hint,
         fieldset=option.fieldset,
         checkbox=option.type is bool,
         choices=choices,

@@ -132,7 +132,7 @@ class RunOptions(DecodingSpec):
         None,
         gt=0,
         le=MAX_TIME_LIMIT_S,
-        description="start no further task this many seconds after decoding began",
+        description="start no further task this many seconds after decoding began (default: no limit)",
         examples=[600.0],
     )
     throughput: Annotated[bool, Option("Several tasks in one batch", Fieldset.RUN)] = Field(
@@ -156,13 +156,13 @@ class RunSpec(RunOptions):
         "humaneval", max_length=200, description="name of a dataset"
     )
     limit: Annotated[int | None, Option("First tasks only", Fieldset.MODEL)] = Field(
-        None, ge=1, description="only the first K tasks; only whole datasets are ranked"
+        None, ge=1, description="only the first K tasks (default: all); only whole datasets are ranked"
     )
     task_ids: Annotated[tuple[Text, ...], Option("These tasks only", Fieldset.MODEL)] = Field(
-        (), description="only these tasks, by their ids"
+        (), description="only these tasks, by their ids (default: all)"
     )
     name: Annotated[Text, Option("Name", Fieldset.RUN)] = Field(
-        "", max_length=200, description="how lists call the run; empty: its settings"
+        "", max_length=200, description="the name in lists (default: target, drafter, n and budget)"
     )
 
 

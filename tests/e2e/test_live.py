@@ -68,9 +68,9 @@ def page(browser):
     context.close()
 
 
-def test_a_race_fills_its_lanes_then_ranks_and_judges(live, page):
+def test_a_completion_fills_its_lanes_then_ranks_and_judges(live, page):
     page.goto(live + "/complete")
-    page.get_by_label("Prompt").fill('def add(a, b):\n    """Sum."""\n')
+    page.get_by_label("Prompt", exact=True).fill('def add(a, b):\n    """Sum."""\n')
     page.get_by_text("Tests (optional)").click()
     page.get_by_label("Test", exact=True).fill("assert add(1, 2) == 3")
     page.get_by_label("Samples").fill("3")

@@ -99,7 +99,7 @@ def start_run(page, drafter: str) -> None:
     page.get_by_role("link", name="Run again with changes").wait_for()
 
 
-def test_run_failure_comparison_slider_and_race(url, page):
+def test_run_failure_comparison_slider_and_completion(url, page):
     page.goto(url + "/runs/new")
     fields = {"Target model": MODEL, "First tasks only": "2", "Samples per task": "2",
               "Budget per task, seconds": "5", "Max tokens per sample": "40"}  # fmt: skip
