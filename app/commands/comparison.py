@@ -11,7 +11,7 @@ from evaluation.statistics import Comparison
 
 
 def comparison_tables(console: Console, found: RunComparison) -> None:
-    """Prints the differences with their intervals, then what was set differently."""
+    """Prints the differences with their intervals, then the options that differ."""
     title = f"{found.other.name} against {found.reference.name} (reference), at {found.budget_s:g} s"
     rows = [("Pass@First", _difference(found.first)), ("Pass@All", _difference(found.every))]
     if found.speed is not None:

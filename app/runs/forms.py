@@ -1,4 +1,4 @@
-"""A specification as a web form: its fields, every fault at once, and nothing the user typed is lost."""
+"""A specification as a web form: its fields, and its errors all at once; typed values are kept."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def parse_form(
     valid: Mapping[str, str],
     check: Callable[[S], object],
 ) -> tuple[S | None, dict[str, str]]:
-    """(specification, {}), or (None, a sentence for each field at fault; "" for what concerns no single field).
+    """(specification, {}), or (None, a sentence for each invalid field; "" holds the one about no single field).
 
     `check` raises BadInput for what the schema cannot see, such as a model that does not exist. To find all faults in
-    one go, a field at fault gets its default, or its value in `valid` where it has none, and the rest is checked again.
+    one go, an invalid field gets its default, or its value in `valid` where it has none, and the rest is checked again.
     """
     values, errors = _typed(kind, form), dict[str, str]()
     while True:
@@ -92,7 +92,7 @@ def parse_form(
 
 
 def field_error(fault: BadInput, labels: Mapping[str, str]) -> dict[str, str]:
-    """The fault as `parse_form` returns it: its sentence under the name of its field."""
+    """The error as `parse_form` returns it: its sentence under the name of its field."""
     name = fault.field if fault.field in labels else ""
     return {name or "": labelled(str(fault), name, labels[name]) if name else str(fault)}
 
@@ -191,7 +191,7 @@ def _sentences(error: ValidationError, labels: Mapping[str, str]) -> dict[str, s
             name = str(fault["loc"][0])
             sentences.setdefault(name, sentence(labels.get(name, name), fault))
             continue
-        # A fault of the whole configuration (the engine's) names its field in its first word.
+        # An error of the whole specification (the sampler's) begins with the name of its field.
         text = fault["msg"].removeprefix("Value error, ")
         name = text.split(" ", 1)[0]
         name = name if name in labels else ""

@@ -40,7 +40,7 @@ def sample_document(task_id: str, sample: Sample) -> dict[str, Any]:
 
 
 def plain(document: Shown) -> dict[str, Any]:
-    """The document as JSON has it, without what was not set."""
+    """The document as JSON, without the fields that were not set."""
     return document.model_dump(mode="json", exclude_unset=True)
 
 

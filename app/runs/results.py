@@ -1,4 +1,4 @@
-"""What was measured of a run, as the database, the API and `--json` have it (docs/metrics.md)."""
+"""The figures of a run, as the database, the API and `--json` have them (docs/metrics.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.http.schemas import Shown
 
 
 class Figures(Shown):
-    """What was measured (docs/metrics.md); empty until the run has ended once.
+    """The figures of a run (docs/metrics.md); empty until it has ended once.
 
     None is a value that cannot be measured, such as Pass@First without tests, or that was not yet computed by the
     version in which the run ended. Shares are over `tasks`, at `budget_s` seconds, with the

@@ -29,6 +29,7 @@ PromptModeOption = Annotated[
     Field(description="how a task becomes a prompt; auto: chat if the model has a chat template", examples=["chat"]),
 ]
 _DEFAULTS = EngineConfig(target="any")
+_SAMPLING = SamplingParams()
 S = TypeVar("S", bound=Given)
 
 
@@ -102,10 +103,10 @@ class DecodingSpec(EngineOptions):
         512, ge=1, le=MAX_TOKENS, description="a sample ends after this many tokens", examples=[64]
     )
     temperature: Annotated[float, Option("Temperature", Fieldset.SAMPLES)] = Field(
-        0.2, ge=0, le=10, description="0 is greedy", examples=[0.7]
+        _SAMPLING.temperature, ge=0, le=10, description="0 is greedy", examples=[0.7]
     )
     top_p: Annotated[float, Option("Top-p", Fieldset.SAMPLES)] = Field(
-        0.95,
+        _SAMPLING.top_p,
         gt=0,
         le=1,
         description="samples from the likeliest tokens that hold this share of the probability",

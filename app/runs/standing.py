@@ -69,7 +69,7 @@ def standing(session: Session, bus: EventBus, run: Run, progress: Progress) -> S
 
 
 def coverage(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Coverage:
-    """How much of the run was decoded and graded; a run without tests counts what was decoded as graded."""
+    """How much of the run was decoded and graded; without tests, decoded tasks count as graded."""
     return Coverage(
         selected=run.n_tasks,
         decoded=sum(bool(task.samples) for task in tasks),

@@ -177,9 +177,11 @@ def test_the_budget_in_the_address_recomputes_the_rows_without_javascript(world)
 
 
 @pytest.mark.parametrize("budget", ["nonsense", "-3", "0", "nan", "1e999"])
-def test_a_budget_that_is_none_gets_a_sentence_and_a_page(world, budget):
-    world.add_run("whole", limit=None, n=1)
-    assert "Budget is" in text_of(world.client.get(f"/?budget={budget}"))
+@pytest.mark.parametrize("path", ["/", "/compare"])
+def test_a_budget_that_is_none_gets_a_sentence_and_a_page(world, path, budget):
+    world.add_run("one", limit=2, n=1)
+    world.add_run("another", limit=2, n=1)
+    assert "Budget is" in text_of(world.client.get(f"{path}?budget={budget}"))
 
 
 def test_the_sort_in_the_address_orders_the_rows_and_is_announced(world):
