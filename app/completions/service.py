@@ -64,7 +64,7 @@ def submit_prompts(
                 spec,
                 dataset.id,
                 stored,
-                name=name or _first_line(tasks[0].prompt),
+                name=name or _name_of(tasks[0].prompt),
                 command="",
                 kind=RunKind.COMPLETION,
                 pinned_worker=pinned_worker,
@@ -128,5 +128,5 @@ def _as_check(test: str, entry_point: str) -> str:
     return _head(entry_point) + textwrap.indent(textwrap.dedent(test), "    ") + "\n"
 
 
-def _first_line(prompt: str) -> str:
+def _name_of(prompt: str) -> str:
     return next((line.strip() for line in prompt.splitlines() if line.strip()), "prompt")[:60]

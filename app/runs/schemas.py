@@ -46,7 +46,7 @@ class EngineOptions(Given):
         _DEFAULTS.drafter,
         max_length=500,
         validate_default=True,
-        description="none, ngram, sibling, a model, or sibling+MODEL",
+        description="source of proposed tokens: none, ngram, sibling, a model, or sibling+MODEL",
         examples=["ngram"],
     )
     draft_length: Annotated[Text, Option("Draft length", Fieldset.DECODING)] = Field(
