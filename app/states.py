@@ -94,7 +94,9 @@ class Scope(enum.StrEnum):
         return order.index(self) >= order.index(needed)
 
 
+LISTED_RUN_KINDS = (RunKind.EVAL, RunKind.IMPORTED)  # a baseline is part of the run it was made for
 OPEN_RUN_STATES = (RunState.QUEUED, RunState.RUNNING)
 OPEN_TASK_STATES = (TaskState.QUEUED, TaskState.DECODING, TaskState.DECODED, TaskState.GRADING)
+UNTOUCHED_TASK_STATES = (TaskState.QUEUED, TaskState.CANCELLED, TaskState.SKIPPED)  # no worker has decoded them
 DECODED_TASK_STATES = (TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED)
 PASSED, SANDBOX_ERROR = Status.PASSED, Status.SANDBOX_ERROR

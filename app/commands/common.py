@@ -20,7 +20,7 @@ from decoding.suggest import one_of
 
 
 def _writable(_ctx: click.Context, _option: click.Parameter, target: str | None) -> str | None:
-    """Refuses a file that cannot be written before the work of hours is done."""
+    """Refuses a file that cannot be written before the command starts its work."""
     if target in (None, "-"):
         return target
     folder = Path(target).parent
@@ -32,10 +32,10 @@ def _writable(_ctx: click.Context, _option: click.Parameter, target: str | None)
 
 
 class Choice(click.Choice[str]):
-    """One of a few words, with the nearest one suggested to who mistyped it."""
+    """One of a few words; the error for a mistyped one suggests the nearest."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        """The message of click with our sentence."""
+        """Replaces the sentence of click."""
         return f"{value!r}: {one_of(str(value), self.choices)}"
 
 
@@ -84,11 +84,6 @@ def pairs(title: str, rows: list[tuple[str, str]]) -> Table:
     for name, value in rows:
         table.add_row(name, value)
     return table
-
-
-def percent(share: float | None) -> str:
-    """A share as text."""
-    return "–" if share is None else f"{100 * share:.1f} %"
 
 
 def number(value: float | None, unit: str = "", digits: int = 1) -> str:

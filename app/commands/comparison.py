@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from app.commands.common import number, pairs, percent
+from app.commands.common import number, pairs
 from app.comparison.comparing import RunComparison
+from app.ui.units import percent
 from evaluation.inference import Comparison
 
 
 def comparison_tables(console: Console, found: RunComparison) -> None:
-    """Prints the differences with their intervals, then what was set differently."""
+    """Prints the differences with their intervals, then the options that differ."""
     title = f"{found.other.name} against {found.reference.name} (reference), at {found.budget_s:g} s"
     rows = [("Pass@First", _difference(found.first)), ("Pass@All", _difference(found.every))]
     if found.speed is not None:

@@ -48,7 +48,7 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
     spec = parse_options(CompletionSpec, {**options, **texts})
     ctx = common.opened_context()
     if spec.test.strip():
-        ctx.make_grader()  # refuse before anything is decoded
+        ctx.make_grader()  # without a sandbox, fail before decoding
     console = common.result_console(json_file)
     printed: set[int] = set()
     with foreground.workers(ctx, "complete") as place:
@@ -66,7 +66,7 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
     common.write_json(json_file, {**run_document(run), "samples": samples})
     if run.state is not RunState.FINISHED:
         raise common.failed(run.error or f"the completion ended as {run.state}")
-    for s in task.samples:  # a server's texts are not streamed to us
+    for s in task.samples:  # a server does not stream its texts to this process
         if s.index not in printed:
             _print_sample(console, s.index, s.finish_reason, s.finished_s or run.budget_s, s.n_tokens, s.raw)
     _summary(console, task)

@@ -49,7 +49,7 @@ def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
         )
     ctx = common.opened_context()
     service.check(ctx, spec)
-    ctx.make_grader()  # refuse before anything is decoded
+    ctx.make_grader()  # without a sandbox, fail before decoding
     cut: foreground.Interrupted | None = None
     with foreground.workers(ctx, "eval") as place:
         spec = handover.for_server(ctx, spec) if place.server else spec
@@ -66,9 +66,9 @@ def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
 
 
 def _with_speedup(ctx: Context, place: foreground.Place, run: Run, spec: RunSpec, k: int) -> Run:
-    """Decodes the first k finished prompts again without a drafter and notes the ratio on the run.
+    """Decodes the first k finished prompts again without a drafter and stores the ratio with the run.
 
-    Raises Interrupted; the run itself stays as it is then.
+    Raises Interrupted, after which the run keeps its figures.
     """
     with ctx.database.read() as session:
         ours = tasks_without_texts(session, run.id)
@@ -81,7 +81,7 @@ def _with_speedup(ctx: Context, place: foreground.Place, run: Run, spec: RunSpec
     try:
         plain = place.work(plain_id)
     except foreground.Interrupted:
-        with contextlib.suppress(Conflict):  # a server would go on, and nobody would note the ratio
+        with contextlib.suppress(Conflict):  # otherwise a server would go on, and the ratio would never be stored
             service.cancel(ctx, plain_id)
         raise
     with ctx.database.session() as session:
@@ -92,4 +92,4 @@ def _with_speedup(ctx: Context, place: foreground.Place, run: Run, spec: RunSpec
 
 
 def _note(run: Run, **figures: Any) -> None:
-    run.figures = {**(run.figures or {}), **figures}
+    run.figures = run.measured.model_copy(update=figures)

@@ -7,10 +7,7 @@ import uuid
 from collections.abc import Iterator
 from typing import TypeVar
 
-from sqlalchemy import select
-
 from app.context import Context
-from app.datasets.models import Task
 from app.db.types import utcnow
 from app.errors import BadInput, Unavailable
 from app.events import event_types
@@ -18,9 +15,9 @@ from app.events.bus import Event
 from app.jobs.embedded import DatabaseLock
 from app.language_models.service import require_model
 from app.remote import target as remote
-from app.runs.models import RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import DecodingSpec
+from app.runs.task_repository import task_statuses
 from app.states import OPEN_RUN_STATES, RunState, TaskState
 from app.workers import service as workers
 from decoding.drafters.registry import parse_drafter
@@ -62,23 +59,18 @@ def events(ctx: Context, run_id: uuid.UUID) -> Iterator[Event | None]:
         news: list[Event] = []
         with ctx.database.read() as session:
             run = get_run(session, run_id)
-            rows = session.execute(
-                select(Task.task_id, RunTask.position, RunTask.state, RunTask.error)
-                .join(RunTask.task)
-                .where(RunTask.run_id == run_id)
-                .order_by(RunTask.finished_at, RunTask.position)
-            ).all()
+            statuses = task_statuses(session, run_id)
             alive = [w for w in workers.list_workers(session) if workers.is_alive(w, utcnow())]
         if run.state is not state and run.state in OPEN_RUN_STATES:
             news.append(Event("", event_types.STATE, {"state": run.state, "error": run.error}))
         now_loading = next((w.loading for w in alive if w.loading == run.target), None)
         if now_loading and now_loading != loading:
             news.append(Event("", event_types.LOADING, {"message": f"loading {now_loading}"}))
-        for task_id, position, task_state, error in rows:
-            if tasks.get(task_id, TaskState.QUEUED) is not task_state:
-                data = {"task_id": task_id, "position": position, "state": task_state, "error": error}
+        for task in statuses:
+            if tasks.get(task.task_id, TaskState.QUEUED) is not task.state:
+                data = {"task_id": task.task_id, "position": task.position, "state": task.state, "error": task.error}
                 news.append(Event("", event_types.TASK, data))
-            tasks[task_id] = task_state
+            tasks[task.task_id] = task.state
         state, loading = run.state, now_loading
         yield from news
         if state not in OPEN_RUN_STATES:

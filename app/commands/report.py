@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from rich.console import Console
 
-from app.commands.common import interval, number, pairs, percent
+from app.commands.common import interval, number, pairs
 from app.runs import configuration, trust
 from app.runs.models import Run
 from app.runs.repository import Progress
+from app.runs.results import Figures
 from app.states import RunState
+from app.ui.units import percent
 
 
 def run_tables(console: Console, run: Run, counts: Progress) -> None:
-    """Prints configuration, how far the run is, and figures."""
+    """Prints configuration, progress and figures."""
     rows = [
         ("Run", str(run.id)),
         *configuration.table(run),
@@ -24,7 +25,7 @@ def run_tables(console: Console, run: Run, counts: Progress) -> None:
     ]
     console.print(pairs(f"{run.name}  ({run.state})", [*rows, ("Error", run.error)] if run.error else rows))
     console.print()
-    measured = run.figures is not None and run.figures["samples"] > 0
+    measured = run.measured.samples
     console.print(pairs("Figures", figures(run)) if measured else "No figures: no task has been finished.")
 
 
@@ -39,68 +40,68 @@ def _how_far(run: Run, counts: Progress) -> str:
 
 def figures(run: Run) -> list[tuple[str, str]]:
     """The figures, each with its unit and what it is over."""
-    f = run.figures or {}
+    f = run.measured
     rows = [("tasks", _coverage(run))]
     if run.graded:
         rows += [
-            ("Pass@First", f"{percent(f['pass_first']):>8}  {interval(f['pass_first_interval'])}"),
-            ("Pass@All", f"{percent(f['pass_all']):>8}  {interval(f['pass_all_interval'])}"),
-            ("pass@1 (unbiased)", f"{percent(f['pass_at_1']):>8}"),
+            ("Pass@First", f"{percent(f.pass_first):>8}  {interval(f.pass_first_interval)}"),
+            ("Pass@All", f"{percent(f.pass_all):>8}  {interval(f.pass_all_interval)}"),
+            ("pass@1 (unbiased)", f"{percent(f.pass_at_1):>8}"),
         ]
         rows += _in_guest(f)
     rows += [
-        ("samples", f"{f['samples']}, {f['samples_finished']} finished in time, {f['samples_passed']} passed"),
+        ("samples", f"{f.samples}, {f.samples_finished} finished in time, {f.samples_passed} passed"),
         (
             "ms per token",
-            f"first {number(f['ms_per_token_first'])}, last {number(f['ms_per_token_last'])}, "
-            f"all {number(f['ms_per_token_all'])}",
+            f"first {number(f.ms_per_token_first)}, last {number(f.ms_per_token_last)}, "
+            f"all {number(f.ms_per_token_all)}",
         ),
-        ("tokens per second", number(f["tokens_per_s"])),
-        ("mean acceptance length", number(f["mean_acceptance_length"], " tokens per round", 2)),
+        ("tokens per second", number(f.tokens_per_s)),
+        ("mean acceptance length", number(f.mean_acceptance_length, " tokens per round", 2)),
         (
             "first finished",
-            f"median {number(f['first_finished_p50_s'], ' s', 2)}, "
-            f"95th percentile {number(f['first_finished_p95_s'], ' s', 2)}",
+            f"median {number(f.first_finished_p50_s, ' s', 2)}, "
+            f"95th percentile {number(f.first_finished_p95_s, ' s', 2)}",
         ),
-        ("budget overrun, largest", number(f["budget_overrun_max_s"], " s", 3)),
+        ("budget overrun, largest", number(f.budget_overrun_max_s, " s", 3)),
     ]
-    if f.get("speedup_over_plain") is not None:
+    if f.speedup_over_plain is not None:
         rows.append(
             (
                 "speed-up over plain",
-                f"{f['speedup_over_plain']:.2f} x tokens per second, same engine without "
-                f"drafting, {f['speedup_tasks']} of the same prompts",
+                f"{f.speedup_over_plain:.2f} x tokens per second, same engine without "
+                f"drafting, {f.speedup_tasks} of the same prompts",
             )
         )
     return rows
 
 
 def _coverage(run: Run) -> str:
-    f = run.figures or {}
-    text = f"{f['tasks']} of the {f['dataset_tasks']} in {run.dataset.name}"
+    f = run.measured
+    text = f"{f.tasks} of the {f.dataset_tasks} in {run.dataset.name}"
     left_out = Counter(
         {
-            "failed": f["tasks_failed"],
-            "with a sandbox fault": f["tasks_sandbox_error"],
-            "excluded, their own solution fails": f["tasks_excluded"],
+            "failed": f.tasks_failed,
+            "with a sandbox fault": f.tasks_sandbox_error,
+            "excluded, their own solution fails": f.tasks_excluded,
         }
     )
     text += "".join(f", {count} {reason}" for reason, count in left_out.items() if count)
-    not_graded = max(0, f.get("tasks_decoded", 0) - f["tasks"] - f["tasks_sandbox_error"])
+    not_graded = max(0, f.tasks_decoded - f.tasks - f.tasks_sandbox_error)
     if not_graded:
         text += f", {not_graded} decoded and not graded"
-    not_taken_up = f["tasks_selected"] - f["tasks"] - f["tasks_failed"] - f["tasks_sandbox_error"] - not_graded
+    not_taken_up = f.tasks_selected - f.tasks - f.tasks_failed - f.tasks_sandbox_error - not_graded
     if not_taken_up > 0:
         why = "the time limit came first" if run.state is RunState.FINISHED else str(run.state)
         text += f", {not_taken_up} asked for and not done ({why})"
     return text
 
 
-def _in_guest(f: dict[str, Any]) -> list[tuple[str, str]]:
-    """What rests on verdicts that could have been forged, where there are such."""
+def _in_guest(f: Figures) -> list[tuple[str, str]]:
+    """How much of the figures rests on verdicts that could have been forged; nothing where none could."""
     found = trust.sentence(f)
     if found is None:
         return []
     # Unknown for runs that ended before they were counted.
-    without = f"Pass@First {percent(f.get('pass_first_proxy'))}, Pass@All {percent(f.get('pass_all_proxy'))}"
+    without = f"Pass@First {percent(f.pass_first_proxy)}, Pass@All {percent(f.pass_all_proxy)}"
     return [("trust", found), ("without those passes", without)]

@@ -20,6 +20,7 @@ from app.runs.render import run_document
 from app.runs.schemas import ImportSpec, parse_spec
 from app.states import RunState
 from app.ui.terminal import echo, echo_data
+from app.ui.units import percent
 
 DAY = click.DateTime(["%Y-%m-%d"])
 
@@ -72,18 +73,17 @@ def list_(
     for column in ("id", "name", "state", "tasks", "Pass@First", "Pass@All", "created"):
         table.add_column(column, no_wrap=column == "id", overflow="fold")
     for run in found:
-        figures = run.figures or {}
         table.add_row(
             str(run.id),
             run.name,
             run.state,
-            f"{figures.get('tasks', 0)}/{run.n_tasks}",
-            common.percent(figures.get("pass_first")),
-            common.percent(figures.get("pass_all")),
+            f"{run.measured.tasks}/{run.n_tasks}",
+            percent(run.measured.pass_first),
+            percent(run.measured.pass_all),
             f"{run.created_at:%Y-%m-%d %H:%M}",
         )
     asked = state or since or until or any(filters[name] for name in ("name", "target", "dataset"))
-    none = "No run is like that." if asked else "No runs yet: make one with `bassline eval`."
+    none = "No run matches." if asked else "No runs yet: make one with `bassline eval`."
     common.result_console(json_file).print(table if found else none)
 
 
@@ -156,7 +156,7 @@ def import_(file: Path, target: str, dataset: str, name: str) -> None:
 @click.argument("run", metavar="ID")
 @common.json_option
 def resume(run: str, json_file: str | None) -> None:
-    """Finish what an ended run left undone: in this process, or in `bassline serve` while that has the database.
+    """Finish the tasks left of an ended run: in this process, or in `bassline serve` while that has the database.
 
     \b
     Example:

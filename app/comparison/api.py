@@ -18,11 +18,13 @@ bp = Blueprint("comparison_api", __name__, url_prefix="/api/v1")
 
 
 class CompareQuery(RequestModel):
-    """Which two runs, at how many seconds."""
+    """The two runs, and the budget in seconds."""
 
     reference: uuid.UUID
     other: uuid.UUID
-    budget: float | None = Field(None, gt=0, allow_inf_nan=False, description="seconds; none: the shorter budget")
+    budget: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="seconds; none: the shorter budget of both"
+    )
 
 
 @bp.get("/compare")

@@ -26,7 +26,7 @@ class RunComparison:
     solves). `speed` is tokens per second of `other` over `reference` on common tasks, None where the devices differ
     or figures.speedup has none.
     `changed` lists settings that differ as name -> (reference's, other's). `outcomes` are the graded samples of
-    `other` and of `reference`, for what else may be computed from them.
+    `other` and of `reference`, for curves and crossovers.
     """
 
     reference: Run
@@ -77,6 +77,6 @@ def compare_runs(session: Session, reference: Run, other: Run, budget_s: float |
 
 
 def same_device(reference: Run, other: Run) -> bool:
-    """Whether timings of the two may stand side by side."""
+    """Whether timings of the two runs can be compared: same device, number format and CPU."""
     keys = ("device", "device_name", "dtype", "cpu")
     return all(reference.provenance.get(key) == other.provenance.get(key) for key in keys)

@@ -32,7 +32,7 @@ class PairedDifference(ResponseModel):
     low: float
     high: float
     p: float
-    detectable: float = Field(description="the smallest true difference that so many tasks would mostly show")
+    detectable: float = Field(description="the smallest true difference that a test over n_tasks finds in 80 %")
 
 
 class ComparisonDocument(ResponseModel):

@@ -13,6 +13,7 @@ from app.comparison.comparing import compare_runs, same_device
 from app.errors import BadInput
 from app.http.web import session
 from app.runs import configuration, repository
+from app.runs.forms import parse_budget
 from app.runs.models import Run
 from app.ui.charts.axes import table_budgets
 from evaluation.metrics import MetricError
@@ -27,7 +28,7 @@ def index() -> str:
     page: dict[str, Any] = {"runs": runs, "a": None, "b": None, "error": None, "shares": [], "budget": None}
     try:
         page["a"], page["b"] = _run("a", runs), _run("b", runs)
-        page["budget"] = _budget(request.args.get("budget"))
+        page["budget"] = parse_budget(request.args.get("budget"))
         if page["a"] and page["b"]:
             page |= _comparison(page["a"], page["b"], page["budget"])
     except (BadInput, MetricError) as problem:
@@ -76,15 +77,3 @@ def _run(name: str, runs: Sequence[Run]) -> Run | None:
     except ValueError:
         raise BadInput(f"{reference[:60]!r} is not a run's id: choose the run from the list", name) from None
     return next((run for run in runs if run.id == wanted), None) or repository.get_run(session(), wanted)
-
-
-def _budget(text: str | None) -> float | None:
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        raise BadInput(f"budget is {text[:40]!r}: give a number of seconds, such as 5", "budget") from None
-    if not value > 0:
-        raise BadInput(f"budget is {value:g}: it must be above 0 seconds", "budget")
-    return value

@@ -1,4 +1,4 @@
-"""What the comparison of two runs shows: one sentence per share, times, the tasks that differ, curves and gap."""
+"""Values that the comparison of two runs shows: a sentence per share, times, the tasks that differ, curves and gap."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from app.comparison.comparing import RunComparison, same_device
 from app.runs import presentation as shown
 from app.runs.models import Run, RunTask
+from app.runs.results import Figures
 from app.ui.charts.curves import Curve, difference, pass_curves
 from app.ui.charts.parts import Chart
 from app.ui.units import count, decimal, milliseconds, points, seconds
@@ -34,7 +35,7 @@ class Share:
 
     @property
     def sentence(self) -> str:
-        """What the numbers allow one to say."""
+        """The conclusion that the test supports."""
         r = self.result
         if r.p < ALPHA:
             better = "B" if r.delta > 0 else "A"
@@ -47,7 +48,7 @@ class Share:
 
     @property
     def ahead_from(self) -> tuple[str, str]:
-        """The crossover as read, and what goes with it."""
+        """The budget of the crossover, and a note on it."""
         found = self.crossing
         if found.budget_s is None and self.result.delta > 0:
             return "–", f"B leads at {seconds(self.result.budget_s)}, but not at the longest budget of both runs"
@@ -59,7 +60,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Differing:
-    """A task that the runs solve differently: what became of B, and the samples of both in finish order."""
+    """A task that the runs solve differently: the outcome of B, and the samples of both in finish order."""
 
     task_id: str
     first: str
@@ -92,7 +93,7 @@ def differing(found: RunComparison, of_a: Sequence[RunTask], of_b: Sequence[RunT
 
 
 def notes(a: Run, b: Run, found: RunComparison) -> list[str]:
-    """What must be known before the figures are read."""
+    """Caveats on the figures of the comparison."""
     out = []
     if not same_device(a, b):
         out.append("The runs used different devices or number formats: only shares can be compared, not times.")
@@ -104,8 +105,8 @@ def notes(a: Run, b: Run, found: RunComparison) -> list[str]:
     if (left := max(a.n_tasks, b.n_tasks) - found.first.n_tasks) > 0:
         out.append(f"{left} {'task is' if left == 1 else 'tasks are'} left out: only one of the runs has graded them.")
     for name, run in (("A", a), ("B", b)):
-        if guests := (run.figures or {}).get("in_guest_samples"):
-            passed = (run.figures or {}).get("in_guest_passed") or 0
+        if guests := run.measured.in_guest_samples:
+            passed = run.measured.in_guest_passed or 0
             out.append(
                 f"{guests} verdicts of {name} were given in-guest, where a program can forge its verdict; "
                 f"{passed} of them passed."
@@ -114,30 +115,29 @@ def notes(a: Run, b: Run, found: RunComparison) -> list[str]:
 
 
 def usual_budget(a: Run, b: Run) -> float:
-    """The budget to begin with: by then the slower run has a finished sample for half of its tasks.
+    """The default budget: by then the slower run has a finished sample for half of its tasks.
 
     It does not depend on which run is better, so that the test at it stays valid; at the longest budget curves are
     flat. Seconds on the grid of curves, at most the shorter budget of the two.
     """
     longest = min(a.budget_s, b.budget_s)
-    medians = [(run.figures or {}).get("first_finished_p50_s") for run in (a, b)]
+    medians = [run.measured.first_finished_p50_s for run in (a, b)]
     slower = max((m for m in medians if m is not None), default=longest)
     return min(next((x for x in BUDGET_GRID if x >= slower), longest), longest)
 
 
 def times(a: Run, b: Run) -> list[tuple[str, str, str]]:
     """Figure, A's and B's, of how fast each run was up to its own budget."""
-    rows: list[tuple[str, str, Callable[[float | None], str]]] = [
-        ("First finished sample, median", "first_finished_p50_s", seconds),
-        ("First finished sample, 95th percentile", "first_finished_p95_s", seconds),
-        ("ms per token, first to finish", "ms_per_token_first", milliseconds),
-        ("ms per token, last to finish", "ms_per_token_last", milliseconds),
-        ("ms per token, all samples", "ms_per_token_all", milliseconds),
-        ("Tokens per second", "tokens_per_s", count),
-        ("Accepted length, tokens", "mean_acceptance_length", decimal),
+    rows: list[tuple[str, Callable[[Figures], float | None], Callable[[float | None], str]]] = [
+        ("First finished sample, median", lambda f: f.first_finished_p50_s, seconds),
+        ("First finished sample, 95th percentile", lambda f: f.first_finished_p95_s, seconds),
+        ("ms per token, first to finish", lambda f: f.ms_per_token_first, milliseconds),
+        ("ms per token, last to finish", lambda f: f.ms_per_token_last, milliseconds),
+        ("ms per token, all samples", lambda f: f.ms_per_token_all, milliseconds),
+        ("Tokens per second", lambda f: f.tokens_per_s, count),
+        ("Accepted length, tokens", lambda f: f.mean_acceptance_length, decimal),
     ]
-    ours, theirs = a.figures or {}, b.figures or {}
-    return [(label, read(ours.get(key)), read(theirs.get(key))) for label, key, read in rows]
+    return [(label, text(figure(a.measured)), text(figure(b.measured))) for label, figure, text in rows]
 
 
 def span(grid: Sequence[float], *runs: Run) -> tuple[float, float]:

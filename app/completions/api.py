@@ -1,4 +1,4 @@
-"""POST /api/v1/complete: one prompt, n samples; as they come (SSE) or all at the end (JSON)."""
+"""POST /api/v1/complete: one prompt, n samples; streamed (SSE) or all at the end (JSON)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def complete(body: CompletionSpec) -> Response | CompletionDocument:
     that hangs up cancels it.
     """
     ctx, left = context(), disconnect.asker(request.environ)
-    event_stream.take_slot(ctx)  # it holds a thread of the web process as a view does
+    event_stream.take_slot(ctx)  # waiting for samples keeps a thread of the web process
     with contextlib.ExitStack() as slot:
         slot.callback(ctx.streams.release)
         run_id = service.submit(ctx, body)
@@ -41,7 +41,7 @@ def complete(body: CompletionSpec) -> Response | CompletionDocument:
             return _whole(ctx, run_id, left)
         answer = event_stream.stream(ctx, _frames(ctx, run_id, left))
         answer.call_on_close(partial(waiting.abandon, ctx, run_id))
-        slot.pop_all()  # the open stream keeps it
+        slot.pop_all()  # the stream releases the slot when it ends
     answer.headers["Content-Location"] = f"/api/v1/runs/{run_id}"
     return answer
 

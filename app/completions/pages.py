@@ -1,4 +1,4 @@
-"""The race: one prompt, n samples against the clock. Each race is a run of its own, so its address keeps it."""
+"""One prompt, n samples against the clock. Each completion is a run, so its address keeps it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def index() -> str:
 
 @bp.post("/complete")
 def start() -> Response | tuple[str, int]:
-    """Starts a race and shows it; a form at fault comes back with what was typed and what is wrong."""
+    """Starts a completion and shows it; an invalid form is shown again with its values and errors."""
     valid = {name: EXAMPLE[name] for name in ("target", "prompt")}
     spec, errors = parse_form(CompletionSpec, request.form, LABELS, valid, lambda spec: service.check(context(), spec))
     if spec is not None:
@@ -63,7 +63,7 @@ def start() -> Response | tuple[str, int]:
 
 @bp.get("/complete/<uuid:run_id>")
 def show(run_id: uuid.UUID) -> str:
-    """A race, running or over. Raises NotFound."""
+    """A completion, at work or ended. Raises NotFound."""
     run = repository.get_run(session(), run_id)
     rows = repository.tasks_with_samples(session(), run_id, origins=True)
     if run.kind is not RunKind.COMPLETION or not rows:

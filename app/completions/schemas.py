@@ -1,4 +1,4 @@
-"""What a completion is asked to be."""
+"""The request for a completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A completion is a run of one task over a dataset of its own, so it goes through the same rows, queues and workers."""
+"""A completion is a run over a dataset that holds only its prompt, so it uses the rows, queues and workers of runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,13 @@ def submit(
     """Stores the completion and enqueues it; `handover` as for runs. Returns the id of its run. Raises BadInput."""
     graded = bool(spec.test.strip())
     return submit_prompts(
-        ctx, spec, (_task(spec),), name=_name(spec), graded=graded, pinned_worker=pinned_worker, handover=handover
+        ctx,
+        spec,
+        (_task(spec),),
+        name=entry_point_of(spec),
+        graded=graded,
+        pinned_worker=pinned_worker,
+        handover=handover,
     )
 
 
@@ -42,12 +48,15 @@ def submit_prompts(
     spec: DecodingSpec,
     tasks: tuple[files.Task, ...],
     *,
-    name: str,
+    name: str = "",
     graded: bool = False,
     pinned_worker: str | None = None,
     handover: bool = False,
 ) -> uuid.UUID:
-    """Stores a completion of several prompts, one after the other, each with the whole budget. See submit."""
+    """Stores a completion of several prompts, one after the other, each with the whole budget.
+
+    `name` is by default the first line of the first prompt. See submit.
+    """
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
     require_models(spec)
@@ -63,7 +72,7 @@ def submit_prompts(
                 spec,
                 dataset.id,
                 stored,
-                name=name,
+                name=name or _name_of(tasks[0].prompt),
                 command="",
                 kind=RunKind.COMPLETION,
                 pinned_worker=pinned_worker,
@@ -73,14 +82,14 @@ def submit_prompts(
             if not graded and not handover:
                 prepare_run(ctx, run_id)
             return run_id
-        except IntegrityError:  # the same prompt was stored before, and has just been deleted
+        except IntegrityError:  # the dataset of the same prompt was deleted between the two transactions
             if last_try:
                 raise
     raise AssertionError("the second try returns or raises")
 
 
 def check(ctx: Context, spec: CompletionSpec) -> None:
-    """Raises BadInput for a model it may not name or that is not there, or tests without a function to call."""
+    """Raises BadInput for a model that is not allowed or not known, or for tests without a function to call."""
     require_allowed(ctx, spec.target, spec.drafter)
     require_models(spec)
     _task(spec)
@@ -92,7 +101,7 @@ def entry_point_of(spec: CompletionSpec) -> str:
 
 
 def typed_test(task: Task) -> str:
-    """The test without what was wrapped around plain asserts."""
+    """The test as it was typed, without the check(candidate) around plain asserts."""
     head = _head(task.entry_point)
     return textwrap.dedent(task.test.removeprefix(head)).removesuffix("\n") if task.test.startswith(head) else task.test
 
@@ -121,12 +130,11 @@ def _head(entry_point: str) -> str:
 
 
 def _as_check(test: str, entry_point: str) -> str:
-    """Plain asserts wrapped into check(candidate), where they call the candidate by the function's name."""
+    """Plain asserts wrapped into check(candidate), in which the function's name means the candidate."""
     if not test.strip() or re.search(r"^def\s+check\s*\(", test, re.MULTILINE):
         return test
     return _head(entry_point) + textwrap.indent(textwrap.dedent(test), "    ") + "\n"
 
 
-def _name(spec: CompletionSpec) -> str:
-    first = next((line.strip() for line in spec.prompt.splitlines() if line.strip()), "prompt")
-    return entry_point_of(spec) or first[:60]
+def _name_of(prompt: str) -> str:
+    return next((line.strip() for line in prompt.splitlines() if line.strip()), "prompt")[:60]

@@ -1,4 +1,4 @@
-"""Waiting for a completion on behalf of one client: once it has left, nobody wants the rest of the work."""
+"""Waits for a completion on behalf of one client, and cancels it once the client has disconnected."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from app.runs import event_stream, transitions
 BEAT_S = 1.0
 
 
-class ClientLeft(BasslineError):  # noqa: N818 (reads as what happened)
-    """The client hung up before its answer was ready; nobody reads this, but the log shows the status."""
+class ClientLeft(BasslineError):  # noqa: N818 (named like an event)
+    """The client disconnected before its answer was ready. Only the log shows the status."""
 
     status = 408
     code = "client_left"
@@ -25,7 +25,7 @@ class ClientLeft(BasslineError):  # noqa: N818 (reads as what happened)
 def wait(ctx: Context, run_id: uuid.UUID, left: Left) -> Iterator[Event | None]:
     """The run's events to its end, None every second without one.
 
-    Cancels the run when whoever listens stops before its end, and raises ClientLeft once `left` says so.
+    Cancels the run if the caller stops before its end. Raises ClientLeft once `left` returns true.
     """
     try:
         for event in event_stream.follow(ctx, run_id, beat_s=BEAT_S):

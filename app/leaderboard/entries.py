@@ -110,7 +110,7 @@ class Entries:
 
 
 def _entry(run: Run) -> Entry:
-    stored, figures = run.curve, run.figures or {}
+    stored, figures = run.curve, run.measured
     assert stored is not None
     return Entry(
         id=run.id,
@@ -134,15 +134,15 @@ def _entry(run: Run) -> Entry:
         created_at=run.created_at,
         n_tasks=stored.n_tasks,
         curve=Curve(tuple(stored.budgets), tuple(stored.pass_first), tuple(stored.pass_all)),
-        first_finished_p50_s=figures.get("first_finished_p50_s"),
-        first_finished_p95_s=figures.get("first_finished_p95_s"),
-        ms_per_token=figures.get("ms_per_token_all"),
-        tokens_per_s=figures.get("tokens_per_s"),
-        mean_acceptance_length=figures.get("mean_acceptance_length"),
+        first_finished_p50_s=figures.first_finished_p50_s,
+        first_finished_p95_s=figures.first_finished_p95_s,
+        ms_per_token=figures.ms_per_token_all,
+        tokens_per_s=figures.tokens_per_s,
+        mean_acceptance_length=figures.mean_acceptance_length,
         fingerprint=fingerprint(run),
-        in_guest_tasks=figures.get("in_guest_tasks"),
-        in_guest_samples=figures.get("in_guest_samples"),
-        in_guest_passed=figures.get("in_guest_passed"),
+        in_guest_tasks=figures.in_guest_tasks,
+        in_guest_samples=figures.in_guest_samples,
+        in_guest_passed=figures.in_guest_passed,
     )
 
 

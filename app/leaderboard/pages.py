@@ -13,6 +13,7 @@ from app.leaderboard.columns import COLUMNS
 from app.leaderboard.export import as_csv
 from app.leaderboard.service import Row, ranked
 from app.leaderboard.web import entries
+from app.runs.forms import parse_budget
 from app.runs.repository import list_runs
 from app.states import OPEN_RUN_STATES
 from evaluation.metrics import BUDGET_GRID
@@ -27,7 +28,7 @@ def index() -> str:
     """All groups at `?budget=` seconds (default: the largest budget of any run), in the order of `?sort=`."""
     error = None
     try:
-        budget = _budget(request.args.get("budget"))
+        budget = parse_budget(request.args.get("budget"))
     except BadInput as problem:
         error, budget = str(problem), None
     dataset, target = request.args.get("dataset", ""), request.args.get("target", "")
@@ -71,25 +72,13 @@ def index() -> str:
 @bp.get("/leaderboard.csv")
 def csv() -> Response:
     """The rows at `?budget=` as comma-separated values, unranked ones with their label."""
-    budget = _budget(request.args.get("budget"))
+    budget = parse_budget(request.args.get("budget"))
     dataset, target = request.args.get("dataset") or None, request.args.get("target") or None
     return Response(
         as_csv(ranked(entries(), budget, dataset=dataset, target=target)),
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": "attachment; filename=leaderboard.csv"},
     )
-
-
-def _budget(text: str | None) -> float | None:
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        raise BadInput(f"budget is {text[:40]!r}: give a number of seconds, such as 5", "budget") from None
-    if not 0 < value < 1e6:
-        raise BadInput(f"budget is {value:g}: give a number of seconds above 0", "budget")
-    return value
 
 
 def _grid(rows: Sequence[Row]) -> list[float]:

@@ -10,12 +10,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, contains_eager, joinedload
 
 from app.runs.models import Run, RunCurve
-from app.states import RunKind, RunState
+from app.states import LISTED_RUN_KINDS, RunState
 
 Version = tuple[uuid.UUID, RunState, dt.datetime | None]
 """What changes whenever a run's curve or figures do: both are written when a run ends, and kept when it goes on."""
 
-_LISTED = (Run.kind.in_((RunKind.EVAL, RunKind.IMPORTED)), RunCurve.n_tasks > 0)
+_LISTED = (Run.kind.in_(LISTED_RUN_KINDS), RunCurve.n_tasks > 0)
 
 
 def versions(session: Session) -> list[Version]:

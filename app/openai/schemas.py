@@ -76,8 +76,8 @@ class CompletionRequest(BaseModel):
     """n samples of each prompt. `budget` is the seconds of wall clock for a prompt, queueing not counted; where it is
     missing, BASSLINE_COMPLETION_BUDGET_S holds.
 
-    A field that is not honoured is refused, unless it asks for nothing or changes nothing about the text: figures of a
-    sampling that nobody did would be worse than an error. `null` means the default.
+    A field that has no effect here is refused, unless its value asks for nothing or cannot change the text: an error is
+    better than figures for other settings than those asked for. `null` means the default.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)

@@ -1,4 +1,4 @@
-"""OpenAI's completions over the interactive path: a run of its own, whose samples become the choices."""
+"""OpenAI's completions API: each request becomes a run on the interactive queue, its samples the choices."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import select
-from sqlalchemy.orm import selectinload, undefer
 
-from app.completions import service as complete
+from app.completions import service as completions
 from app.completions import waiting
 from app.context import Context
 from app.db.types import utcnow
@@ -24,25 +22,25 @@ from app.http.schemas import bad_input
 from app.openai.schemas import CompletionRequest
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
+from app.runs.task_repository import any_taken, tasks_with_tokens
 from app.samples.models import Sample
-from app.states import RunState, TaskState
+from app.states import RunState
 
 TAKE_UP_S = 120.0
 NAMES = {"budget_s": "budget", "target": "model"}  # ours -> OpenAI's
 
 
 def submit(ctx: Context, request: CompletionRequest) -> uuid.UUID:
-    """Stores the request and enqueues it; returns the id of its run. Raises BadInput."""
+    """Stores the request as a completion and enqueues it; returns the id of its run. Raises BadInput."""
     try:
         spec = request.decoding(ctx.settings.completion_budget_s)
-        first = next((line.strip() for line in request.prompt[0].splitlines() if line.strip()), "prompt")
-        return complete.submit_prompts(ctx, spec, request.tasks(), name=first[:60])
+        return completions.submit_prompts(ctx, spec, request.tasks())
     except ValidationError as error:
         raise bad_input(error) from None
 
 
 def answer(ctx: Context, run_id: uuid.UUID, request: CompletionRequest, left: Left) -> dict[str, Any]:
-    """The completion object, when every sample is there. `left` says whether the client has hung up.
+    """The completion object, once every sample has ended. `left` says whether the client has disconnected.
 
     Raises Busy, BadInput, ClientLeft or BasslineError.
     """
@@ -56,14 +54,14 @@ def answer(ctx: Context, run_id: uuid.UUID, request: CompletionRequest, left: Le
 
 
 def frames(ctx: Context, run_id: uuid.UUID, request: CompletionRequest, left: Left) -> Iterator[str]:
-    """The same as server-sent events: what is new of each choice, its end, and `[DONE]`; faults as an error object."""
+    """The same as server-sent events: the new text of each choice, its end, and `[DONE]`; errors as an error object."""
     sent: dict[int, str] = {}
     try:
         with ctx.database.read() as session:
             head = _head(get_run(session, run_id), request)
         for event in _follow(ctx, run_id, left):
             if event is None:
-                yield ": waiting\n\n"  # without it a server never notices that its client has left
+                yield ": waiting\n\n"  # a write is how the server notices that its client has disconnected
             elif event.type == event_types.TEXT:
                 for sample in event.data["samples"]:
                     index = int(event.data["task_id"].rpartition("/")[2]) * request.n + sample["index"]
@@ -88,49 +86,42 @@ def error_document(error: BasslineError) -> dict[str, Any]:
     """An error in OpenAI's shape."""
     kind = "invalid_request_error" if status_of(error) < 500 else "server_error"
     field = getattr(error, "field", None)
-    if field is None:  # a fault of the whole request names its field in its first word
+    if field is None:  # an error of the whole request begins with the name of its field
         word = str(error).split(" ", 1)[0]
         field = word if word in {*CompletionRequest.model_fields, *NAMES} else None
-    # A list's field is named by its place.
+    # Fields in a list are named by their index.
     param = NAMES.get(field, field.split(".")[0]) if field else None
     code = "model_not_found" if status_of(error) == NotFound.status else error.code
     return {"error": {"message": str(error), "type": kind, "param": param, "code": code}}
 
 
 def status_of(error: BasslineError) -> int:
-    """OpenAI's status: 404 for an unknown model, 400 for what is wrong otherwise."""
+    """OpenAI's status: 404 for an unknown model, 400 for other invalid input."""
     if isinstance(error, BadInput):
         return NotFound.status if error.field == "target" else 400
     return error.status
 
 
 def _follow(ctx: Context, run_id: uuid.UUID, left: Left) -> Iterator[Event | None]:
-    """The run's events to its end, None every second without one. Raises Busy if nobody takes it up."""
+    """The run's events to its end, None every second without one. Raises Busy if no worker takes it."""
     give_up = time.monotonic() + TAKE_UP_S
     for event in waiting.wait(ctx, run_id, left):
         yield event
-        if event is None and time.monotonic() > give_up and not _taken_up(ctx, run_id):
+        if event is None and time.monotonic() > give_up and not _is_taken(ctx, run_id):
             raise Busy(f"no worker took the prompt up within {TAKE_UP_S:g} seconds: try again later")
 
 
-def _taken_up(ctx: Context, run_id: uuid.UUID) -> bool:
-    untouched = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state != TaskState.QUEUED).limit(1)
+def _is_taken(ctx: Context, run_id: uuid.UUID) -> bool:
     with ctx.database.read() as session:
-        return session.scalar(untouched) is not None
+        return any_taken(session, run_id)
 
 
 def _ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
-    """The run and its tasks in order, samples loaded. Raises what kept it from being answered."""
-    wanted = (
-        select(RunTask)
-        .where(RunTask.run_id == run_id)
-        .order_by(RunTask.position)
-        .options(selectinload(RunTask.samples).options(undefer(Sample.logprobs), undefer(Sample.ends)))
-    )
+    """The run and its tasks in order, samples loaded. Raises the error that ended it early."""
     with ctx.database.read() as session:
-        run, tasks = get_run(session, run_id), list(session.scalars(wanted))
-        complete = all(len(task.samples) == run.n for task in tasks)
-    if run.state is RunState.FINISHED and complete:
+        run, tasks = get_run(session, run_id), list(tasks_with_tokens(session, run_id))
+        whole = all(len(task.samples) == run.n for task in tasks)
+    if run.state is RunState.FINISHED and whole:
         return run, tasks
     failed: Run | RunTask = next((t for t in tasks if t.error), run)
     error = failed.error or f"the completion ended as {run.state}"
@@ -171,7 +162,7 @@ def _logprobs(sample: Sample) -> dict[str, Any]:
 
     A token is the part of the text that came with it, nothing for one that only begins a character.
     """
-    # What was held back as the possible beginning of a stop string belongs to the last token.
+    # Text that was held back, since it might have begun a stop string, belongs to the last token.
     ends = [*(sample.ends or [])[:-1], len(sample.raw)] if sample.ends else []
     starts = [0, *ends[:-1]] if ends else []
     return {
@@ -187,7 +178,7 @@ def _index(task: RunTask, sample: Sample, run: Run) -> int:
 
 
 def _new(sent: dict[int, str], index: int, text: str) -> str:
-    """What of a choice's text the client has not yet; text only grows, unless another worker began again."""
+    """The part of a choice's text not sent yet; text only grows, unless another worker started the task again."""
     before = sent.setdefault(index, "")
     if not text.startswith(before):
         return ""
@@ -202,7 +193,7 @@ def _usage(tasks: list[RunTask]) -> dict[str, int]:
 
 
 def _timing(run: Run, tasks: list[RunTask]) -> dict[str, Any]:
-    """Where the run is kept, and the seconds of each prompt: waiting, and decoding."""
+    """The id of the run, and for each prompt the seconds of waiting and of decoding."""
     return {"run": str(run.id), "queue_s": [t.queue_s for t in tasks], "wall_s": [t.wall_s for t in tasks]}
 
 

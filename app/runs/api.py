@@ -1,4 +1,4 @@
-"""REST of runs. Thin: what came in is checked by the declared models, services do the work, errors become problems."""
+"""REST of runs: the declared models check requests, services do the work, errors become problem documents."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CSV = "text/csv"
 
 
 class RunQuery(PageQuery):
-    """Which runs."""
+    """Filters and order of the list of runs."""
 
     state: RunState | None = None
     target: Text | None = None
@@ -49,16 +49,16 @@ class RunQuery(PageQuery):
 
 
 class SampleQuery(PageQuery):
-    """Which samples."""
+    """Filters of the list of samples."""
 
     task_id: Text | None = Field(None, description="only of this task")
     verdict: Text | None = Field(None, description="only with this verdict")
 
 
 class ExportQuery(RequestModel):
-    """In whose form."""
+    """The format of exported samples."""
 
-    format: Format = Field("samples", description="ours, or that of another tool")
+    format: Format = Field("samples", description="our own format, or that of another tool")
 
 
 class ImportForm(ImportSpec):
@@ -85,7 +85,7 @@ def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
 def import_(form: ImportForm) -> tuple[RunDocument, dict[str, str]]:
     """Stores samples that another tool made as a run, and judges them in the sandbox.
 
-    What the file does not say about decoding stays unknown. The run's address is in the header Location.
+    Settings that the file does not hold are stored as unknown. The run's address is in the header Location.
     """
     spec = ImportSpec(**form.model_dump(include=set(ImportSpec.model_fields)))
     run_id = import_samples.submit(context(), spec, form.file.read(), form.file.filename or "file")
@@ -170,9 +170,10 @@ def curve(run_id: uuid.UUID) -> CurveDocument:
 @bp.get("/runs/<uuid:run_id>/export")
 @operation({200: (JSON_LINES, CSV)})
 def export(run_id: uuid.UUID, query: ExportQuery) -> Response:
-    """All samples as a file, in our form or that of another tool."""
+    """All samples as a file, in our format or that of another tool."""
     run = repository.get_run(session(), run_id)
-    # Read whole before the first byte goes out: a fault is a problem document, and no session stays open.
+    # The text is complete before the first byte is sent, so that an error becomes a problem document and the session
+    # is closed.
     text = "".join(export_samples.lines(session(), run, query.format))
     kind, ending = (CSV, "csv") if query.format == "csv" else (JSON_LINES, "jsonl")
     answer = Response(text, content_type=f"{kind}; charset=utf-8")
@@ -183,7 +184,7 @@ def export(run_id: uuid.UUID, query: ExportQuery) -> Response:
 @bp.post("/runs/<uuid:run_id>/cancel")
 @operation({202: RunDocument})
 def cancel(run_id: uuid.UUID) -> RunDocument:
-    """Asks for no more of the run; it ends within a second."""
+    """Cancels a run; it ends within a second and keeps its finished samples."""
     service.cancel(context(), run_id)
     return _document(run_id)
 
@@ -191,7 +192,7 @@ def cancel(run_id: uuid.UUID) -> RunDocument:
 @bp.post("/runs/<uuid:run_id>/resume")
 @operation({202: RunDocument})
 def resume(run_id: uuid.UUID) -> RunDocument:
-    """Works what an ended run left undone."""
+    """Queues the tasks that an ended run has not finished."""
     service.resume(context(), run_id)
     return _document(run_id)
 
@@ -199,7 +200,7 @@ def resume(run_id: uuid.UUID) -> RunDocument:
 @bp.delete("/runs/<uuid:run_id>")
 @operation({204: None}, problems=(409,))
 def delete(run_id: uuid.UUID) -> None:
-    """Removes an ended run with everything of it."""
+    """Deletes an ended run with its tasks, samples and figures."""
     service.delete(context(), run_id)
 
 
@@ -213,7 +214,7 @@ def events(run_id: uuid.UUID) -> Response:
 
 
 def _document(run_id: uuid.UUID) -> RunDocument:
-    # A session of its own: the request's may have been reading before the change.
+    # A new session: that of the request may have begun before the change.
     with context().database.read() as fresh:
         return run_of(repository.get_run(fresh, run_id))
 

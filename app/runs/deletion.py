@@ -25,7 +25,7 @@ def delete(ctx: Context, run_id: uuid.UUID) -> None:
         run = get_run(session, run_id)
         if run.state in OPEN_RUN_STATES:
             raise Conflict(f"the run is {run.state}: cancel it before you delete it")
-        baseline = (run.figures or {}).get("plain_run")
+        baseline = run.measured.plain_run
         for found in (run, session.get(Run, uuid.UUID(baseline)) if baseline else None):
             if found is not None:
                 session.delete(found)

@@ -1,4 +1,4 @@
-"""Runs, samples and the board as the API, `--json` and exports show them. Times are ISO 8601, durations seconds."""
+"""Runs and samples as the API, `--json` and exports show them. Times are ISO 8601, durations seconds."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import datetime as dt
 import uuid
 from typing import TYPE_CHECKING
 
-from pydantic import ConfigDict, Field, JsonValue, create_model
+from pydantic import Field, JsonValue, create_model
 
 from app.http.schemas import ResponseModel
 from app.runs.options import options_of
+from app.runs.results import Figures
 from app.runs.schemas import RunOptions
 from app.states import RunKind, RunState, TaskState
 
@@ -27,6 +28,7 @@ class _RunHead(ResponseModel):
     excluded: list[dict[str, JsonValue]] = Field(description="tasks whose own solution fails here, with the reason")
 
 
+# The fields of the options are made from their declarations; mypy reads the base class alone.
 if TYPE_CHECKING:
     _Configured = _RunHead
 else:
@@ -45,33 +47,6 @@ class RunInfo(_Configured):
     created_at: dt.datetime
     started_at: dt.datetime | None
     finished_at: dt.datetime | None
-
-
-class Figures(ResponseModel):
-    """What was measured (docs/metrics.md); empty until the run has ended once."""
-
-    model_config = ConfigDict(extra="allow")
-
-    tasks: int | None = Field(None, description="tasks that were graded")
-    samples: int | None = None
-    budget_s: float | None = None
-    pass_first: float | None = Field(None, description="Pass@First at the run's budget")
-    pass_first_interval: tuple[float, float] | None = Field(None, description="Wilson's, at 95 %")
-    pass_all: float | None = Field(None, description="Pass@All at the run's budget")
-    pass_all_interval: tuple[float, float] | None = Field(None, description="Wilson's, at 95 %")
-    in_guest_tasks: int | None = Field(None, description="tasks with verdicts that a program could have forged")
-    in_guest_samples: int | None = Field(None, description="samples with such a verdict (trust: in-guest)")
-    in_guest_passed: int | None = Field(None, description="of those, passed")
-    pass_first_proxy: float | None = Field(None, description="Pass@First if none of those had passed")
-    pass_all_proxy: float | None = Field(None, description="Pass@All if none of those had passed")
-    tasks_decoded: int | None = Field(None, description="tasks whose samples are stored, graded or not")
-    tasks_left: int | None = Field(None, description="tasks that are not finished; resuming the run works them")
-    ms_per_token_first: float | None = None
-    ms_per_token_last: float | None = None
-    ms_per_token_all: float | None = None
-    tokens_per_s: float | None = None
-    mean_acceptance_length: float | None = None
-    budget_overrun_max_s: float | None = None
 
 
 class RunDocument(ResponseModel):

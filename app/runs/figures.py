@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -12,6 +11,7 @@ from app.runs import trust
 from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunCurve, RunTask
 from app.runs.repository import tasks_without_texts
+from app.runs.results import Figures
 from app.samples.models import Sample
 from app.states import DECODED_TASK_STATES, PASSED, SANDBOX_ERROR, TaskState
 from evaluation import metrics
@@ -31,42 +31,60 @@ def record(session: Session, run: Run) -> None:
     session.add(existing)
 
 
-def figures(run: Run, tasks: Sequence[RunTask]) -> dict[str, Any]:
-    """Everything a table shows of a run; None where there is nothing to measure.
+def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
+    """Everything that tables and pages show of a run; None where there is nothing to measure.
 
-    `tasks` were graded (or decoded, for a run without tests) out of `tasks_selected`; shares are over `tasks`, at the
-    run's budget, selector mean_logprob, with Wilson's 95 % intervals. ms_per_token_first, _last and _all are means
-    over tasks, over the finished samples (metrics.Latency). tokens_per_s is all tokens over all decoding time
-    (walls.busy_s). mean_acceptance_length counts the token that every round adds besides the accepted ones.
-    first_finished_* are quantiles over tasks of the time to the first finished sample. Tasks with a sandbox fault are
-    left out and counted in tasks_sandbox_error. What rests on verdicts given in-guest is in the keys of trust.KEYS.
-    `tasks_decoded` have their samples stored, graded or not; `tasks_left` is what resuming the run would work.
+    `tasks` are all tasks of the run. Shares are at the run's budget, selector mean_logprob, with Wilson's 95 %
+    intervals. ms_per_token_first, _last and _all are means over tasks, over the finished samples (metrics.Latency).
+    tokens_per_s is all tokens over all decoding time (engine_time.busy_s). mean_acceptance_length counts the token
+    that every round adds besides the accepted ones. first_finished_* are quantiles over tasks of the time to the first
+    finished sample. Tasks with a sandbox fault are left out and counted in tasks_sandbox_error.
     """
     decoded = [t for t in tasks if t.state == TaskState.FINISHED]
     graded = _graded(tasks) if run.graded else decoded
+    outcomes = _outcomes(graded) if run.graded else []
+    first = metrics.pass_first(outcomes, run.budget_s, SELECTOR) if outcomes else None
+    every = metrics.pass_all(outcomes, run.budget_s) if outcomes else None
+    guests = trust.in_guest(graded if outcomes else (), outcomes, run.budget_s, SELECTOR)
     samples = [s for t in decoded for s in t.samples]
-    first = sorted(f for t in decoded if (f := min(_finish_times(t), default=None)) is not None)
-    result: dict[str, Any] = {
-        "tasks": len(graded),
-        "tasks_selected": run.n_tasks,
-        "dataset_tasks": run.dataset.n_tasks,
-        "tasks_excluded": len(run.excluded),
-        "tasks_sandbox_error": len(decoded) - len(graded),
-        "tasks_failed": sum(t.state == TaskState.FAILED for t in tasks),
-        "tasks_decoded": sum(t.state in DECODED_TASK_STATES for t in tasks),
-        "tasks_left": len(tasks) - len(decoded),
-        "samples": len(samples),
-        "samples_passed": sum(s.verdict == PASSED for s in samples),
-        "samples_finished": sum(s.finish_reason in FINISHED_REASONS for s in samples),
-        "selector": SELECTOR,
-        "budget_s": run.budget_s,
-        **_shares(run, graded),
-        **_speeds(run, decoded),
-        "budget_overrun_max_s": max((max(0.0, (t.wall_s or 0.0) - run.budget_s) for t in decoded), default=None),
-        "first_finished_p50_s": _quantile(first, 0.5),
-        "first_finished_p95_s": _quantile(first, 0.95),
-    }
-    return result
+    latency = metrics.latency(_outcomes(decoded)) if samples else metrics.Latency(None, None, None)
+    rounds = sum(s.n_rounds for s in samples)
+    firsts = sorted(f for t in decoded if (f := min(_finish_times(t), default=None)) is not None)
+    return Figures(
+        tasks=len(graded),
+        tasks_selected=run.n_tasks,
+        dataset_tasks=run.dataset.n_tasks,
+        tasks_excluded=len(run.excluded),
+        tasks_sandbox_error=len(decoded) - len(graded),
+        tasks_failed=sum(t.state == TaskState.FAILED for t in tasks),
+        tasks_decoded=sum(t.state in DECODED_TASK_STATES for t in tasks),
+        tasks_left=len(tasks) - len(decoded),
+        samples=len(samples),
+        samples_passed=sum(s.verdict == PASSED for s in samples),
+        samples_finished=sum(s.finish_reason in FINISHED_REASONS for s in samples),
+        selector=SELECTOR,
+        budget_s=run.budget_s,
+        pass_first=first,
+        pass_first_interval=_interval(first, len(graded)),
+        pass_all=every,
+        pass_all_interval=_interval(every, len(graded)),
+        ranking_loss=None if first is None or every is None else every - first,
+        pass_at_1=metrics.mean_pass_at_k(outcomes, 1) if outcomes else None,
+        in_guest_tasks=guests.tasks,
+        in_guest_samples=guests.samples,
+        in_guest_passed=guests.passed,
+        pass_first_proxy=guests.pass_first_proxy,
+        pass_all_proxy=guests.pass_all_proxy,
+        ms_per_token_first=latency.first,
+        ms_per_token_last=latency.last,
+        ms_per_token_all=latency.all,
+        tokens=sum(s.n_tokens for s in samples),
+        tokens_per_s=_tokens_per_s(run, decoded),
+        mean_acceptance_length=1 + sum(s.n_accepted for s in samples) / rounds if rounds else None,
+        budget_overrun_max_s=max((max(0.0, (t.wall_s or 0.0) - run.budget_s) for t in decoded), default=None),
+        first_finished_p50_s=_quantile(firsts, 0.5),
+        first_finished_p95_s=_quantile(firsts, 0.95),
+    )
 
 
 def curve(run: Run, tasks: Sequence[RunTask]) -> tuple[list[float], list[float], list[float]]:
@@ -82,7 +100,7 @@ def curve(run: Run, tasks: Sequence[RunTask]) -> tuple[list[float], list[float],
 def speedup(run: Run, run_tasks: Sequence[RunTask], plain: Run, plain_tasks: Sequence[RunTask]) -> float | None:
     """Tokens per second of a run over those of plain decoding, on the tasks that both have finished.
 
-    None for a run for throughput with finished tasks that the other has not: their time cannot be told apart.
+    None where a run for throughput has finished tasks that the other has not: tasks of one batch share their time.
     """
     ours, theirs = ({t.task_pk: t for t in ts if t.state == TaskState.FINISHED} for ts in (run_tasks, plain_tasks))
     both = [key for key in ours if key in theirs]
@@ -97,37 +115,8 @@ def graded_outcomes(tasks: Sequence[RunTask]) -> list[metrics.SampleOutcome]:
     return _outcomes(_graded(tasks))
 
 
-def _shares(run: Run, graded: Sequence[RunTask]) -> dict[str, Any]:
-    outcomes = _outcomes(graded) if run.graded else []
-    if not outcomes:
-        shares = ("pass_first", "pass_all", "pass_at_1", "ranking_loss", "pass_first_interval", "pass_all_interval")
-        return {**dict.fromkeys(shares), **trust.figures((), (), run.budget_s, SELECTOR)}
-    first, every = metrics.pass_first(outcomes, run.budget_s, SELECTOR), metrics.pass_all(outcomes, run.budget_s)
-    total = len(graded)
-    return {
-        "pass_first": first,
-        "pass_first_interval": list(metrics.wilson(round(first * total), total)),
-        "pass_all": every,
-        "pass_all_interval": list(metrics.wilson(round(every * total), total)),
-        "ranking_loss": every - first,
-        "pass_at_1": metrics.mean_pass_at_k(outcomes, 1),
-        **trust.figures(graded, outcomes, run.budget_s, SELECTOR),
-    }
-
-
-def _speeds(run: Run, decoded: Sequence[RunTask]) -> dict[str, Any]:
-    outcomes = _outcomes(decoded)
-    latency = metrics.latency(outcomes) if outcomes else metrics.Latency(None, None, None)
-    samples = [s for t in decoded for s in t.samples]
-    rounds = sum(s.n_rounds for s in samples)
-    return {
-        "ms_per_token_first": latency.first,
-        "ms_per_token_last": latency.last,
-        "ms_per_token_all": latency.all,
-        "tokens": sum(s.n_tokens for s in samples),
-        "tokens_per_s": _tokens_per_s(run, decoded),
-        "mean_acceptance_length": 1 + sum(s.n_accepted for s in samples) / rounds if rounds else None,
-    }
+def _interval(share: float | None, n_tasks: int) -> tuple[float, float] | None:
+    return None if share is None else metrics.wilson(round(share * n_tasks), n_tasks)
 
 
 def _tokens_per_s(run: Run, tasks: Sequence[RunTask]) -> float | None:
@@ -136,7 +125,7 @@ def _tokens_per_s(run: Run, tasks: Sequence[RunTask]) -> float | None:
 
 
 def _graded(tasks: Sequence[RunTask]) -> list[RunTask]:
-    """Finished tasks without a fault of the sandbox: those a verdict says something about."""
+    """Finished tasks on which the sandbox did not fail: only their verdicts are about the model."""
     return [
         t
         for t in tasks

@@ -1,7 +1,8 @@
-"""A specification as a web form: its fields, every fault at once, and nothing the user typed is lost."""
+"""A specification as a web form: its fields, and its errors all at once; typed values are kept."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from app.runs.models import Run
 from app.runs.options import DeclaredOption, Fieldset, options_of
 from app.runs.schemas import DecodingSpec, RunSpec
 from app.ui.form_errors import labelled, sentence
-from decoding.config import DRAFTERS
+from decoding.drafters import registry as drafters
 
 VERBATIM = ("prompt", "test")  # sent byte for byte, so blanks at the ends stay
 Choices = Sequence[tuple[str, str]]  # value and text of each
@@ -65,10 +66,10 @@ def parse_form(
     valid: Mapping[str, str],
     check: Callable[[S], object],
 ) -> tuple[S | None, dict[str, str]]:
-    """(specification, {}), or (None, a sentence for each field at fault; "" for what concerns no single field).
+    """(specification, {}), or (None, a sentence for each invalid field; "" holds the one about no single field).
 
     `check` raises BadInput for what the schema cannot see, such as a model that does not exist. To find all faults in
-    one go, a field at fault gets its default, or its value in `valid` where it has none, and the rest is checked again.
+    one go, an invalid field gets its default, or its value in `valid` where it has none, and the rest is checked again.
     """
     values, errors = _typed(kind, form), dict[str, str]()
     while True:
@@ -91,7 +92,7 @@ def parse_form(
 
 
 def field_error(fault: BadInput, labels: Mapping[str, str]) -> dict[str, str]:
-    """The fault as `parse_form` returns it: its sentence under the name of its field."""
+    """The error as `parse_form` returns it: its sentence under the name of its field."""
     name = fault.field if fault.field in labels else ""
     return {name or "": labelled(str(fault), name, labels[name]) if name else str(fault)}
 
@@ -114,6 +115,19 @@ def as_form(kind: type[DecodingSpec], run: Run | None = None) -> dict[str, str]:
     return shown
 
 
+def parse_budget(text: str | None) -> float | None:
+    """The seconds in the address of a page that reads figures at a budget; None for none. Raises BadInput."""
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise BadInput(f"budget is {text[:40]!r}: give a number of seconds, such as 5", "budget") from None
+    if not 0 < value < math.inf:
+        raise BadInput(f"budget is {value:g}: give a number of seconds above 0", "budget")
+    return value
+
+
 def _in_order(kind: type[DecodingSpec]) -> list[DeclaredOption]:
     return sorted(options_of(kind).values(), key=lambda option: list(Fieldset).index(option.fieldset))
 
@@ -123,7 +137,11 @@ def _suggestions() -> dict[str, Choices]:
     models = [(model.ref, model.title) for model in list_models()]
     return {
         "target": models,
-        "drafter": [*_untitled(DRAFTERS), *models, *((f"sibling+{reference}", title) for reference, title in models)],
+        "drafter": [
+            *_untitled(drafters.names()),
+            *models,
+            *((f"sibling+{reference}", title) for reference, title in models),
+        ],
         "draft_length": _untitled(("goodput", "bass", "fixed:4", "fixed:8")),
     }
 
@@ -140,10 +158,11 @@ def _form_field(option: DeclaredOption, choices: Choices, suggestions: Choices) 
         attributes["spellcheck"] = "false"
     if suggestions:
         attributes["list"] = f"suggestions-{option.name}"
+    hint = f"{option.help[:1].upper()}{option.help[1:]}."
     return FormField(
         name=option.name,
         label=option.form_label,
-        hint=f"{option.help[:1].upper()}{option.help[1:]}.",
+        hint=f"{hint} Separate several by spaces." if option.type is tuple else hint,
         fieldset=option.fieldset,
         checkbox=option.type is bool,
         choices=choices,
@@ -176,7 +195,7 @@ def _sentences(error: ValidationError, labels: Mapping[str, str]) -> dict[str, s
             name = str(fault["loc"][0])
             sentences.setdefault(name, sentence(labels.get(name, name), fault))
             continue
-        # A fault of the whole configuration (the engine's) names its field in its first word.
+        # An error of the whole specification (the sampler's) begins with the name of its field.
         text = fault["msg"].removeprefix("Value error, ")
         name = text.split(" ", 1)[0]
         name = name if name in labels else ""

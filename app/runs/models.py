@@ -11,6 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.datasets.models import Dataset, Task
 from app.db.types import Base, Identified, text_enum, utcnow
+from app.runs.results import NO_FIGURES, Figures, FiguresColumn
 from app.states import Failure, RunKind, RunState, TaskState
 
 if TYPE_CHECKING:
@@ -23,10 +24,9 @@ class Run(Identified, Base):
     `n_tasks` counts the requested tasks after exclusion; `excluded` lists `{"task_id", "reason"}` of those whose
     canonical solution fails here. `pinned_worker` names the only process that may work the run (`bassline eval`);
     None means any worker. `throughput` decodes several tasks in one batch. `figures` is None until the run has ended
-    once (see app/runs/figures.py for its keys). `provenance` is the engine's report when the first task was decoded,
-    plus versions and the git commit. `error` says why the run failed, was interrupted or lacks tasks; `failure` is set
-    only when it failed. `enqueued_at` is when the message that prepares the run was last sent; None hands the run over
-    to the server that owns the database.
+    once. `provenance` is the engine's report when the first task was decoded, plus versions and the git commit. `error`
+    says why the run failed, was interrupted or lacks tasks; `failure` is set only when it failed. `enqueued_at` is when
+    the message that prepares the run was last sent; None hands the run over to the server that owns the database.
     """
 
     __tablename__ = "runs"
@@ -67,7 +67,7 @@ class Run(Identified, Base):
     command: Mapped[str] = mapped_column(Text, default="")
     error: Mapped[str | None] = mapped_column(Text)
     failure: Mapped[Failure | None] = mapped_column(text_enum(Failure, "failure"))
-    figures: Mapped[dict[str, Any] | None]
+    figures: Mapped[Figures | None] = mapped_column(FiguresColumn)
 
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)
     enqueued_at: Mapped[dt.datetime | None]
@@ -82,6 +82,11 @@ class Run(Identified, Base):
     curve: Mapped[RunCurve | None] = relationship(
         back_populates="run", cascade="all, delete-orphan", passive_deletes=True
     )
+
+    @property
+    def measured(self) -> Figures:
+        """`figures`, without any before the run has ended once."""
+        return self.figures or NO_FIGURES
 
     @property
     def device_label(self) -> str:

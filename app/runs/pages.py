@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from flask import Blueprint, Response, redirect, render_template, request, url_for
-from sqlalchemy import select
 from werkzeug.wrappers import Response as AnyResponse
 
 from app.datasets import repository as datasets
-from app.datasets.models import Task
 from app.datasets.service import BUILTIN
 from app.errors import BadInput
 from app.http.web import context, session
@@ -23,8 +21,10 @@ from app.runs import presentation as shown
 from app.runs.forms import as_form, field_error, form_fields, labels_of, parse_form
 from app.runs.models import Run, RunTask
 from app.runs.options import Fieldset
+from app.runs.results import Figures
 from app.runs.schemas import RunSpec
-from app.runs.standing import coverage, standing, untouched
+from app.runs.standing import coverage, standing
+from app.runs.task_repository import neighbour_task_id, untouched_runs
 from app.states import OPEN_RUN_STATES, RunState
 
 bp = Blueprint("runs", __name__)
@@ -38,7 +38,7 @@ TABS = {"curve": "Curve", "tasks": "Tasks", "failures": "Failures", "timing": "T
 
 @bp.get("/runs")
 def index() -> str:
-    """Runs in the order of `?sort=`, by state, dataset, name and days; `?before=` a run's id continues a page."""
+    """Runs in the order of `?sort=`, filtered; `?before=` a run's id gives the next page."""
     asked = {key: request.args.get(key, "").replace("\0", "").strip() for key in FILTERS}
     error, since, until = None, None, None
     try:
@@ -62,7 +62,7 @@ def index() -> str:
     return render_template(
         "runs/index.html",
         runs=runs[:PAGE_SIZE],
-        waiting=untouched(session(), runs),
+        waiting=untouched_runs(session(), runs),
         following=following,
         asked=asked,
         kept={key: value or None for key, value in asked.items()} | {"sort": None if sort == "newest" else sort},
@@ -118,8 +118,8 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
         n_samples=len(signs),
         timeline=shown.task_timeline(run, row, signs),
         ledger_parts=shown.ledger(row),
-        before=_neighbour(row, -1),
-        after=_neighbour(row, 1),
+        before=neighbour_task_id(session(), row, -1),
+        after=neighbour_task_id(session(), row, 1),
     )
 
 
@@ -146,14 +146,14 @@ def new() -> str:
 
 
 def _check(spec: RunSpec) -> None:
-    # What may be named is asked before what there is, or a refusal would tell which files exist.
+    # Permission is checked before existence: otherwise the error would reveal which files exist.
     service.require_allowed(context(), spec.target, spec.drafter)
     service.check(context(), spec)
 
 
 @bp.post("/runs/new")
 def create() -> AnyResponse | tuple[str, int]:
-    """Submits the run and shows it; a form at fault comes back with what was typed and what is wrong."""
+    """Submits the run and shows it; an invalid form is shown again with its values and errors."""
     valid = {"target": models.list_models()[0].ref}
     spec, errors = parse_form(RunSpec, request.form, LABELS, valid, _check)
     if spec is not None:
@@ -166,20 +166,20 @@ def create() -> AnyResponse | tuple[str, int]:
 
 @bp.post("/runs/<uuid:run_id>/cancel")
 def cancel(run_id: uuid.UUID) -> AnyResponse:
-    """Asks for no more of the run."""
+    """Cancels the run."""
     service.cancel(context(), run_id)
     return redirect(url_for("runs.show", run_id=run_id), 303)
 
 
 @bp.post("/runs/<uuid:run_id>/resume")
 def resume(run_id: uuid.UUID) -> AnyResponse:
-    """Works what the run left undone."""
+    """Queues the tasks that the run has not finished."""
     service.resume(context(), run_id)
     return redirect(url_for("runs.show", run_id=run_id), 303)
 
 
 def _tab(
-    tab: str, run: Run, tasks: Sequence[RunTask], figures: dict[str, Any], groups: list[shown.FailureGroup]
+    tab: str, run: Run, tasks: Sequence[RunTask], figures: Figures, groups: list[shown.FailureGroup]
 ) -> dict[str, Any]:
     if tab == "curve":
         return _curve(run, tasks, figures)
@@ -192,12 +192,12 @@ def _tab(
     return {"configuration": configuration.table(run), "downloads": _downloads(run)}
 
 
-def _curve(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> dict[str, Any]:
+def _curve(run: Run, tasks: Sequence[RunTask], figures: Figures) -> dict[str, Any]:
     stored = run.curve
     budgets, first, every = (
         (stored.budgets, stored.pass_first, stored.pass_all) if stored else measured.curve(run, tasks)
     )
-    n_tasks = int(figures.get("tasks") or 0)
+    n_tasks = figures.tasks
     chart = shown.curve_chart(run, budgets, first, every, n_tasks) if budgets else None
     return {
         "scores": shown.scores(run, figures, n_tasks),
@@ -242,14 +242,6 @@ def _all_datasets() -> list[str]:
 
 def _dataset_names() -> list[str]:
     return sorted({d.name for d in datasets.list_datasets(session())})
-
-
-def _neighbour(row: RunTask, step: int) -> str | None:
-    return session().scalar(
-        select(Task.task_id)
-        .join(RunTask, RunTask.task_pk == Task.id)
-        .where(RunTask.run_id == row.run_id, RunTask.position == row.position + step)
-    )
 
 
 def _day(key: str, text: str) -> dt.date | None:

@@ -1,4 +1,4 @@
-"""What the pages of a run show, computed from its rows: scores, task lines, failure groups, timings."""
+"""Values that the pages of a run show, computed from its rows: scores, task lines, failure groups, timings."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
+from app.runs.results import Figures
 from app.samples.models import Sample
 from app.states import PASSED
 from app.ui.charts.curves import Curve, pass_curves
@@ -90,7 +90,7 @@ class FailureGroup:
 
 @dataclass(frozen=True)
 class Timing:
-    """Mean seconds per decoded task by step, and what goes with them."""
+    """Mean seconds per decoded task by step, with the cards and the slowest tasks of the Timing tab."""
 
     tasks: int
     parts: list[Segment]
@@ -105,13 +105,13 @@ def finish_s(sample: Sample, budget_s: float = math.inf) -> float | None:
 
 
 def chosen(samples: Sequence[Sample], budget_s: float = math.inf) -> Sample | None:
-    """The finished sample with the best mean log-probability, the one Pass@First is about; None if none finished."""
+    """The finished sample with the best mean log-probability, which Pass@First counts; None if none finished."""
     finished = [s for s in samples if finish_s(s, budget_s) is not None and s.mean_logprob is not None]
     return max(finished, key=lambda s: (s.mean_logprob or 0.0, -s.index), default=None)
 
 
 def in_finish_order(samples: Sequence[Sample], budget_s: float = math.inf) -> list[SampleSign]:
-    """Samples as squares, first finished first; those that did not finish within `budget_s` at the end."""
+    """Samples as squares in the order they finished; those that did not finish within `budget_s` come last."""
     best = chosen(samples, budget_s)
     signs = []
     for sample in sorted(samples, key=lambda s: (finish_s(s, budget_s) is None, s.finished_s or 0.0, s.index)):
@@ -125,7 +125,7 @@ def in_finish_order(samples: Sequence[Sample], budget_s: float = math.inf) -> li
 
 
 def groups(signs: Sequence[SampleSign]) -> list[SampleGroup]:
-    """The samples together that have the same text, program, verdict and reason, by who finished first."""
+    """Groups of samples with the same text, program, verdict and reason, in the order they finished."""
     found: dict[object, list[SampleSign]] = {}
     for s in signs:
         row = s.row
@@ -135,7 +135,7 @@ def groups(signs: Sequence[SampleSign]) -> list[SampleGroup]:
 
 
 def ranks(signs: Sequence[SampleSign]) -> dict[int, int]:
-    """Place of each finished sample by mean log-probability, by its index, from 1."""
+    """The rank of each finished sample by mean log-probability, from 1; keys are sample indices."""
     finished = [s.row for s in signs if in_budget_s(s.row) is not None and s.row.mean_logprob is not None]
     ordered = sorted(finished, key=lambda s: (-(s.mean_logprob or 0.0), s.index))
     return {sample.index: place for place, sample in enumerate(ordered, start=1)}
@@ -194,11 +194,10 @@ def failures(tasks: Sequence[RunTask]) -> list[FailureGroup]:
     return sorted(groups, key=lambda g: (g.sign is UNFINISHED, -g.samples))
 
 
-def scores(run: Run, figures: dict[str, Any], n_tasks: int) -> list[Score]:
+def scores(run: Run, figures: Figures, n_tasks: int) -> list[Score]:
     """The cards of the Curve tab: shares with Wilson's interval, then speed."""
     cards = []
-    for label, key in (("Pass@First", "pass_first"), ("Pass@All", "pass_all")):
-        share = figures.get(key)
+    for label, share in (("Pass@First", figures.pass_first), ("Pass@All", figures.pass_all)):
         if share is not None and n_tasks:
             low, high = wilson(round(share * n_tasks), n_tasks)
             cards.append(
@@ -209,38 +208,37 @@ def scores(run: Run, figures: dict[str, Any], n_tasks: int) -> list[Score]:
                     f"95 % between {100 * low:.1f} and {100 * high:.1f}, {n_tasks} tasks at {seconds(run.budget_s)}",
                 )
             )
-    first, every = figures.get("pass_first"), figures.get("pass_all")
+    first, every = figures.pass_first, figures.pass_all
     if first is not None and every is not None:
         cards.append(Score("Ranking loss", f"{100 * (every - first):.1f}", "points", "Pass@All minus Pass@First"))
-    if (p50 := figures.get("first_finished_p50_s")) is not None:
+    if (p50 := figures.first_finished_p50_s) is not None:
         cards.append(
             Score(
                 "First finished",
                 *_split(seconds(p50)),
-                note=f"median; p95 {seconds(figures.get('first_finished_p95_s'))}",
+                note=f"median; p95 {seconds(figures.first_finished_p95_s)}",
             )
         )
-    if (speed := figures.get("ms_per_token_all")) is not None:
+    if (speed := figures.ms_per_token_all) is not None:
         cards.append(
             Score(
                 "Time per token",
                 milliseconds(speed),
                 "ms",
-                f"first {milliseconds(figures.get('ms_per_token_first'))}, "
-                f"last {milliseconds(figures.get('ms_per_token_last'))}",
+                f"first {milliseconds(figures.ms_per_token_first)}, last {milliseconds(figures.ms_per_token_last)}",
             )
         )
-    if (length := figures.get("mean_acceptance_length")) is not None:
+    if (length := figures.mean_acceptance_length) is not None:
         cards.append(Score("Accepted length", decimal(length), "tokens", "per sample and round"))
-    if (gain := figures.get("speedup_over_plain")) is not None:
-        tasks = int(figures.get("speedup_tasks") or 0)
+    if (gain := figures.speedup_over_plain) is not None:
+        tasks = figures.speedup_tasks or 0
         over = f"over {tasks} {'task' if tasks == 1 else 'tasks'}"
         cards.append(Score("Speed-up", decimal(gain), "×", f"tokens per second against plain decoding, {over}"))
     return cards
 
 
-def timing(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> Timing | None:
-    """Where the seconds went; None before the first decoded task."""
+def timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | None:
+    """The Timing tab; None before the first decoded task."""
     decoded = [t for t in tasks if t.wall_s is not None]
     if not decoded:
         return None
@@ -253,7 +251,7 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> Timin
         Score("Wall per task", *_split(seconds(fmean(walls))), note=f"slowest {seconds(max(walls))}"),
         Score("Worst overrun", f"{1000 * max(past):.0f}", "ms", f"past the budget of {seconds(run.budget_s)}"),
     ]
-    if (rate := figures.get("tokens_per_s")) is not None:
+    if (rate := figures.tokens_per_s) is not None:
         cards.append(
             Score(
                 "Throughput",
@@ -294,7 +292,7 @@ def ledger(row: RunTask) -> list[Segment]:
 
 
 def task_timeline(run: Run, row: RunTask, signs: Sequence[SampleSign]) -> Timeline | None:
-    """Each sample's life on the task's clock, in finish order; None before the task was decoded."""
+    """From first token to end of each sample on the task's clock, in finish order; None before the task was decoded."""
     if not signs or row.wall_s is None:
         return None
     lives = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.http.schemas import ResponseModel
-from app.runs.documents import Figures, RunDocument, RunInfo, SampleDocument
+from app.runs.documents import RunDocument, RunInfo, SampleDocument
 from app.runs.figures import in_budget_s
 from app.runs.models import Run
 from app.samples.models import Sample
@@ -20,7 +20,7 @@ def run_of(run: Run) -> RunDocument:
     info = RunInfo(
         **own, dataset=run.dataset.name, dataset_sha256=run.dataset.sha256, dataset_tasks=run.dataset.n_tasks
     )
-    return RunDocument(run=info, figures=Figures(**run.figures or {}))
+    return RunDocument(run=info, figures=run.measured)
 
 
 def sample_of(task_id: str, sample: Sample) -> SampleDocument:
@@ -40,7 +40,7 @@ def sample_document(task_id: str, sample: Sample) -> dict[str, Any]:
 
 
 def plain(document: ResponseModel) -> dict[str, Any]:
-    """The document as JSON has it, without what was not set."""
+    """The document as JSON, without the fields that were not set."""
     return document.model_dump(mode="json", exclude_unset=True)
 
 

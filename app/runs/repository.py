@@ -19,6 +19,7 @@ from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import (
     DECODED_TASK_STATES,
+    LISTED_RUN_KINDS,
     OPEN_RUN_STATES,
     OPEN_TASK_STATES,
     PASSED,
@@ -44,7 +45,6 @@ Sort = Literal["newest", "oldest", "name", "target"]
 SORTS: tuple[Sort, ...] = get_args(Sort)
 SHORTEST_PREFIX = 4  # of an id, in hexadecimal digits
 SUGGESTED_FROM = 2000  # names of the newest runs that a mistyped one is compared with
-LISTED_KINDS = (RunKind.EVAL, RunKind.IMPORTED)  # a baseline is part of the run it was made for
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def list_runs(
     *,
     limit: int = 50,
     before: uuid.UUID | None = None,
-    kinds: Collection[RunKind] = LISTED_KINDS,
+    kinds: Collection[RunKind] = LISTED_RUN_KINDS,
     states: Collection[RunState] = (),
     target: str | None = None,
     dataset: str | None = None,

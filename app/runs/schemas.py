@@ -29,6 +29,7 @@ PromptModeOption = Annotated[
     Field(description="how a task becomes a prompt; auto: chat if the model has a chat template", examples=["chat"]),
 ]
 _DEFAULTS = EngineConfig(target="any")
+_SAMPLING = SamplingParams()
 S = TypeVar("S", bound=RequestModel)
 
 
@@ -45,7 +46,7 @@ class EngineOptions(RequestModel):
         _DEFAULTS.drafter,
         max_length=500,
         validate_default=True,
-        description="none, ngram, sibling, a model, or sibling+MODEL",
+        description="source of proposed tokens: none, ngram, sibling, a model, or sibling+MODEL",
         examples=["ngram"],
     )
     draft_length: Annotated[Text, Option("Draft length", Fieldset.DECODING)] = Field(
@@ -102,10 +103,10 @@ class DecodingSpec(EngineOptions):
         512, ge=1, le=MAX_TOKENS, description="a sample ends after this many tokens", examples=[64]
     )
     temperature: Annotated[float, Option("Temperature", Fieldset.SAMPLES)] = Field(
-        0.2, ge=0, le=10, description="0 is greedy", examples=[0.7]
+        _SAMPLING.temperature, ge=0, le=10, description="0 is greedy", examples=[0.7]
     )
     top_p: Annotated[float, Option("Top-p", Fieldset.SAMPLES)] = Field(
-        0.95,
+        _SAMPLING.top_p,
         gt=0,
         le=1,
         description="samples from the likeliest tokens that hold this share of the probability",
@@ -132,7 +133,7 @@ class RunOptions(DecodingSpec):
         None,
         gt=0,
         le=MAX_TIME_LIMIT_S,
-        description="start no further task this many seconds after decoding began",
+        description="start no further task this many seconds after decoding began (default: no limit)",
         examples=[600.0],
     )
     throughput: Annotated[bool, Option("Several tasks in one batch", Fieldset.RUN)] = Field(
@@ -156,13 +157,13 @@ class RunSpec(RunOptions):
         "humaneval", max_length=200, description="name of a dataset"
     )
     limit: Annotated[int | None, Option("First tasks only", Fieldset.MODEL)] = Field(
-        None, ge=1, description="only the first K tasks; only whole datasets are ranked"
+        None, ge=1, description="only the first K tasks (default: all); only whole datasets are ranked"
     )
     task_ids: Annotated[tuple[Text, ...], Option("These tasks only", Fieldset.MODEL)] = Field(
-        (), description="only these tasks, by their ids"
+        (), description="only these tasks, by their ids (default: all)"
     )
     name: Annotated[Text, Option("Name", Fieldset.RUN)] = Field(
-        "", max_length=200, description="how lists call the run; empty: its settings"
+        "", max_length=200, description="the name in lists (default: target, drafter, n and budget)"
     )
 
 

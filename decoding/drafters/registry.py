@@ -47,6 +47,11 @@ class DrafterSpec:
     model: str | None
 
 
+def names() -> list[str]:
+    """Return the drafters that need no draft model."""
+    return [name for name in DRAFTERS if name != MODEL]
+
+
 def forms() -> list[str]:
     """Return all ways to write a drafter, with MODEL in the place of a reference."""
     return [*DRAFTERS, *(f"{name}+{MODEL}" for name, entry in DRAFTERS.items() if entry.goes_first)]
@@ -92,7 +97,6 @@ def _model(ref: str, drafter: str) -> str:
     known = [entry.ref for entry in models.entries()]
     if ref in known or "/" in ref or ref.startswith(("hf:", ".", "~")) or ref.endswith(".gguf"):
         return ref
-    names = [name for name in DRAFTERS if name != MODEL]
     use = f"{', '.join(forms())}, where MODEL is one of {', '.join(known)} or {models.FORMS} (with a slash, ./NAME)"
-    meant = nearest(ref.partition("+")[0], [*names, *known])
+    meant = nearest(ref.partition("+")[0], [*names(), *known])
     raise RequestError(f"drafter is {drafter!r}: " + (f"did you mean {meant}? Use {use}" if meant else f"use {use}"))

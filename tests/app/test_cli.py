@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import cli
-from app.commands import common
 from app.errors import Unavailable
+from app.factory import create_app
 from app.jobs.embedded import Embedded
 from tests.fakes import FENCE, RIGHT
 
@@ -352,6 +352,9 @@ def test_json_to_a_place_that_cannot_be_written_is_a_sentence(bassline):
     assert "/nowhere/out.json cannot be written" in result.stderr
 
 
-def test_figures_read_the_same_everywhere():
-    assert common.percent(None) == "–"
-    assert common.percent(0.5) == "50.0 %"
+@pytest.mark.usefixtures("additions")
+def test_a_share_reads_the_same_on_the_command_line_and_on_the_page(bassline, ctx):
+    bassline(*EVAL)
+    listed = re.search(r"\d+\.\d %", bassline("runs", "list").stdout)[0]
+    row = create_app(ctx).test_client().get("/runs").get_data(as_text=True)
+    assert f'data-label="Pass@First">{listed}<' in row

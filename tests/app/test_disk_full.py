@@ -50,7 +50,7 @@ def test_the_embedded_form_goes_on_when_its_full_disk_has_room_again(tmp_path):
         assert run.state is RunState.FINISHED
         finished = [t for t in done if t.samples]
         assert all(len(t.samples) == N for t in finished)
-        assert run.figures["samples"] == N * len(finished)
+        assert run.figures.samples == N * len(finished)
         assert all("disk is full" in t.error for t in done if not t.samples)
     database.dispose()
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from app.completions import service as complete
+from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.errors import Unavailable
 from app.jobs.embedded import Embedded
@@ -43,9 +43,9 @@ def test_a_run_is_decoded_graded_and_closed_with_figures(ctx, spec):
         assert [t["task_id"] for t in run.excluded] == ["add/3"]  # its own solution fails
         assert run.n_tasks == 3
         assert [[s.verdict for s in t.samples] for t in tasks] == [["passed", "wrong_answer"]] * 3
-        assert run.figures["pass_first"] == 1.0
-        assert run.figures["pass_at_1"] == 0.5
-        assert run.figures["mean_acceptance_length"] == 2.0
+        assert run.figures.pass_first == 1.0
+        assert run.figures.pass_at_1 == 0.5
+        assert run.figures.mean_acceptance_length == 2.0
         assert run.curve.pass_all[-1] == 1.0
         assert run.provenance["device"] == "fake"
         assert run.command.startswith("bassline eval --target smollm2-135m")
@@ -105,7 +105,7 @@ def test_completions_go_before_the_batch_that_waits(ctx, spec, engine):
     with Embedded(ctx, "test"):
         batch = service.submit(ctx, spec())
         assert engine.started.wait(10)
-        asked = [complete.submit(ctx, CompletionSpec(target="smollm2-135m", prompt=f"# {i}\n")) for i in range(3)]
+        asked = [completions.submit(ctx, CompletionSpec(target="smollm2-135m", prompt=f"# {i}\n")) for i in range(3)]
         wait_until(lambda: all(state_of(ctx, run_id) is RunState.RUNNING for run_id in asked))
         engine.hold.set()
         wait_until(ended(ctx, batch))
@@ -133,7 +133,7 @@ def test_no_further_task_is_taken_up_after_the_time_limit(ctx, spec, engine):
     with ctx.database.read() as session:
         run = get_run(session, run_id)
         assert run.state is RunState.FINISHED
-        assert (run.figures["tasks"], run.figures["tasks_selected"]) == (1, 3)
+        assert (run.figures.tasks, run.figures.tasks_selected) == (1, 3)
 
 
 def test_a_run_without_a_sandbox_fails_before_anything_is_decoded(ctx, spec, engine):

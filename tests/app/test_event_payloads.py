@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 from sqlalchemy import select, update
 
-from app.completions import service as complete
+from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.db.types import utcnow
 from app.events import event_types
@@ -87,7 +87,7 @@ def test_a_run_tells_each_step_of_each_task_with_its_place(ctx, bus, prepared, t
 
 
 def test_a_completion_tells_its_texts(ctx, bus):
-    run_id = complete.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="def add(a, b):\n", n=2))
+    run_id = completions.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="def add(a, b):\n", n=2))
     decode_task(ctx, jobs(ctx, run_id)[0])
     assert event_types.TEXT in bus.check()
 

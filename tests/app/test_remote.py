@@ -176,8 +176,8 @@ def test_a_run_is_decoded_there_and_graded_here(ctx, spec, target, far_engine):
     with ctx.database.read() as session:
         run = get_run(session, run_id)
         assert (run.state, run.error) == (RunState.FINISHED, None)
-        assert (run.figures["pass_first"], run.figures["pass_at_1"], run.figures["tokens"]) == (1.0, 0.5, 24)
-        assert run.figures["mean_acceptance_length"] is None
+        assert (run.figures.pass_first, run.figures.pass_at_1, run.figures.tokens) == (1.0, 0.5, 24)
+        assert run.figures.mean_acceptance_length is None
         assert (run.drafter, run.provenance["device"], run.provenance["timed"]) == ("none", "remote", "at the client")
         assert run.provenance["endpoint"] == target.base_url
 

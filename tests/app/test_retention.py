@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
 from app.broker.celery_app import celery_app, configure
-from app.completions import service as complete
+from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.db.types import utcnow
 from app.events.bus import FIRST
@@ -35,7 +35,7 @@ def everything(ctx) -> str:
         return str([session.execute(select(table)).all() for table in metadata.sorted_tables])
 
 
-def completions(ctx) -> list[uuid.UUID]:
+def stored_completions(ctx) -> list[uuid.UUID]:
     with ctx.database.read() as session:
         return list(session.scalars(select(Run.id).order_by(Run.id)))
 
@@ -53,7 +53,7 @@ def test_nothing_is_left_of_a_completion_that_is_deleted(ctx, client, path, body
         assert client.post(path, json=body, headers=key).json == first.json
         assert SECRET.split("(", maxsplit=1)[0] in everything(ctx)
         assert RIGHT.strip() in everything(ctx)
-        (run_id,) = completions(ctx)
+        (run_id,) = stored_completions(ctx)
         assert client.delete(f"/api/v1/runs/{run_id}").status_code == 204
     left = everything(ctx)
     assert "the_secret" not in left
@@ -63,7 +63,7 @@ def test_nothing_is_left_of_a_completion_that_is_deleted(ctx, client, path, body
 
 def test_a_prompt_that_two_completions_share_goes_with_the_second(ctx, client):
     spec = CompletionSpec(**OURS[1])
-    ids = [complete.submit(ctx, spec) for _ in range(2)]
+    ids = [completions.submit(ctx, spec) for _ in range(2)]
     for run_id, left in zip(ids, (True, False), strict=True):
         transitions.cancel(ctx, run_id)
         transitions.close_if_done(ctx, run_id)
@@ -73,7 +73,7 @@ def test_a_prompt_that_two_completions_share_goes_with_the_second(ctx, client):
 
 def test_a_prompt_deleted_while_it_is_asked_again_is_stored_again(ctx, client, monkeypatch):
     spec = CompletionSpec(**OURS[1])
-    done = complete.submit_tasks
+    done = completions.submit_tasks
     tried = []
 
     def late(*given, **named):
@@ -82,15 +82,15 @@ def test_a_prompt_deleted_while_it_is_asked_again_is_stored_again(ctx, client, m
             raise IntegrityError("", {}, Exception("its dataset has just been deleted"))
         return done(*given, **named)
 
-    monkeypatch.setattr(complete, "submit_tasks", late)
-    assert complete.submit(ctx, spec) in completions(ctx)
+    monkeypatch.setattr(completions, "submit_tasks", late)
+    assert completions.submit(ctx, spec) in stored_completions(ctx)
 
 
 def test_old_completions_are_swept_and_others_stay(ctx, client, spec):
     from app.runs import service
 
     configured = dataclasses.replace(ctx, settings=ctx.settings.model_copy(update={"completion_days": 2.0}))
-    old, new, open_ = (complete.submit(ctx, CompletionSpec(**OURS[1])) for _ in range(3))
+    old, new, open_ = (completions.submit(ctx, CompletionSpec(**OURS[1])) for _ in range(3))
     run = service.submit(ctx, spec())
     for run_id in (old, new, run):
         transitions.cancel(ctx, run_id)
@@ -100,14 +100,14 @@ def test_old_completions_are_swept_and_others_stay(ctx, client, spec):
             row.created_at = utcnow() - dt.timedelta(days=3)
             row.finished_at = row.finished_at and row.created_at
     retention.sweep(dataclasses.replace(ctx, settings=ctx.settings.model_copy(update={"completion_days": 0.0})))
-    assert len(completions(ctx)) == 4
+    assert len(stored_completions(ctx)) == 4
     retention.sweep(configured)
-    assert completions(ctx) == [new, open_, run]
+    assert stored_completions(ctx) == [new, open_, run]
 
 
 def test_answers_and_prompts_that_nothing_needs_any_more_are_swept(ctx, client):
     client.post("/api/v1/datasets", headers={"Idempotency-Key": "k"})  # a failure keeps nothing
-    run_id = complete.submit(ctx, CompletionSpec(**OURS[1]))
+    run_id = completions.submit(ctx, CompletionSpec(**OURS[1]))
     transitions.cancel(ctx, run_id)
     with ctx.database.session() as session:
         session.add(

@@ -1,4 +1,4 @@
-"""The live views, over the real queue and stream with an engine that takes its time: a race, and a run at work."""
+"""A completion and a run at work, live over the real queue and stream, with an engine that takes its time."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def page(browser):
     context.close()
 
 
-def test_a_race_fills_its_lanes_then_ranks_and_judges(live, page):
+def test_a_completion_fills_its_lanes_then_ranks_and_judges(live, page):
     page.goto(live + "/complete")
-    page.get_by_label("Prompt").fill('def add(a, b):\n    """Sum."""\n')
+    page.get_by_label("Prompt", exact=True).fill('def add(a, b):\n    """Sum."""\n')
     page.get_by_text("Tests (optional)").click()
     page.get_by_label("Test", exact=True).fill("assert add(1, 2) == 3")
     page.get_by_label("Samples").fill("3")
-    page.get_by_role("button", name="Race").click()
+    page.get_by_role("button", name="Complete").click()
     page.wait_for_url(re.compile(r"/complete/[0-9a-f-]{36}"))
     lanes = page.locator("[data-lane]")
     assert lanes.count() == 3

@@ -28,8 +28,8 @@ PAGES = {
     "hostile": "/runs/{hostile}/tasks/HumanEval/0",
     "at work": "/runs/{at work}",
     "unjudged": "/runs/{unjudged}",
-    "race": "/complete/{race}",
-    "hostile race": "/complete/{hostile race}",
+    "completion": "/complete/{completion}",
+    "hostile completion": "/complete/{hostile completion}",
     "hostile comparison": "/compare?a={hostile}&b={siblings}",
     "new": "/runs/new",
     "complete": "/complete",
@@ -314,7 +314,7 @@ def test_a_printed_plot_is_the_wide_one_in_light_colours(site, page):
 
 def test_an_editor_takes_the_place_of_the_textarea_and_feeds_it(site, page):
     page.goto(site.url + "/complete")
-    page.get_by_label("Prompt").click()
+    page.get_by_label("Prompt", exact=True).click()
     page.keyboard.press("ControlOrMeta+a")
     page.keyboard.press("Backspace")
     page.keyboard.type("def twice(x):\nreturn 2 * x  ")
@@ -324,8 +324,8 @@ def test_an_editor_takes_the_place_of_the_textarea_and_feeds_it(site, page):
     assert page.evaluate("document.activeElement.tagName") == "SUMMARY", "the keyboard must get out of the editor"
 
 
-def test_a_race_shows_what_the_drafter_proposed_and_how_to_repeat_it(site, page):
-    page.goto(address(site, "race"))
+def test_a_completion_shows_what_the_drafter_proposed_and_how_to_repeat_it(site, page):
+    page.goto(address(site, "completion"))
     drafted = page.locator(".lane .from-d").first
     tint = "getComputedStyle(document.querySelector('.lane .from-d')).backgroundColor"
     assert drafted.is_visible()

@@ -99,7 +99,7 @@ def start_run(page, drafter: str) -> None:
     page.get_by_role("link", name="Run again with changes").wait_for()
 
 
-def test_run_failure_comparison_slider_and_race(url, page):
+def test_run_failure_comparison_slider_and_completion(url, page):
     page.goto(url + "/runs/new")
     fields = {"Target model": MODEL, "First tasks only": "2", "Samples per task": "2",
               "Budget per task, seconds": "5", "Max tokens per sample": "40"}  # fmt: skip
@@ -136,7 +136,7 @@ def test_run_failure_comparison_slider_and_race(url, page):
     page.get_by_label("Max tokens").fill("40")
     page.get_by_text("Tests (optional)").click()
     page.get_by_label("Test", exact=True).fill("assert is_palindrome('abba')")
-    page.get_by_role("button", name="Race").click()
+    page.get_by_role("button", name="Complete").click()
     page.locator(".lane-text").filter(has_text=re.compile(r"\S")).first.wait_for()
     page.get_by_text("of 3 finished within").wait_for()
     page.locator(".lane .lane-facts .sq").first.wait_for()

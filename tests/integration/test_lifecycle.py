@@ -113,7 +113,7 @@ def test_a_job_whose_workers_die_three_times_fails_and_the_run_still_ends(ctx, r
         run = get_run(session, run_id)
         assert run.state is RunState.FINISHED
         assert "worker_lost" in run.error
-        assert (run.figures["tasks"], run.figures["tasks_failed"]) == (N_TASKS - 1, 1)
+        assert (run.figures.tasks, run.figures.tasks_failed) == (N_TASKS - 1, 1)
 
 
 def test_a_model_that_kills_every_worker_that_loads_it_fails_the_run_at_its_first_task(ctx, run_id):

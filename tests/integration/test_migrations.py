@@ -24,15 +24,21 @@ from app.db.types import utcnow
 from app.events.bus import MemoryBus
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
-from app.runs import service, transitions, trust
+from app.runs import service, transitions
 from app.runs.models import RunTask
 from app.runs.repository import get_run
+from app.runs.results import Figures
 from app.runs.schemas import RunSpec
 from app.samples.models import Sample
 from app.settings import Settings
 from app.states import DatasetKind, Failure, RunState, Scope, TaskState
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT, FakeEngine, FakeGrader
+
+COUNTED = (
+    "in_guest_tasks", "in_guest_samples", "in_guest_passed", "pass_first_proxy", "pass_all_proxy", "tasks_decoded",
+    "tasks_left",
+)  # fmt: skip
 
 
 def test_up_down_up_and_equal_to_the_models(database_url):
@@ -172,16 +178,16 @@ def test_runs_from_before_get_their_in_guest_verdicts_and_tasks_left_counted(mig
     for run_id in run_ids:
         with database.session() as session:
             run = get_run(session, run_id)
-            counted.append({key: run.figures[key] for key in (*trust.KEYS, "tasks_decoded", "tasks_left")})
-            run.figures = {key: value for key, value in run.figures.items() if key not in counted[-1]}
+            counted.append(run.figures.model_dump(include=set(COUNTED)))
+            run.figures = Figures(**run.figures.model_dump(exclude=set(COUNTED)))
     assert counted[0]["in_guest_samples"] == 4
     migrate.downgrade(database, "0004")
     migrate.upgrade(database)
     with database.read() as session:
         found = [get_run(session, run_id).figures for run_id in run_ids]
     unknown = {"pass_first_proxy": None, "pass_all_proxy": None}
-    assert {key: found[0][key] for key in counted[0]} == counted[0] | unknown
-    assert {key: found[1][key] for key in counted[1]} == counted[1]
+    assert found[0].model_dump(include=set(COUNTED)) == counted[0] | unknown
+    assert found[1].model_dump(include=set(COUNTED)) == counted[1]
     database.dispose()
 
 

@@ -113,7 +113,7 @@ def test_decoded_graded_and_left_are_told_apart_and_a_run_stopped_while_grading_
     assert counts(ctx, run_id) == (N_TASKS, 1, 2, True)
     with ctx.database.read() as session:
         found = get_run(session, run_id).figures
-    assert (found["tasks"], found["tasks_decoded"], found["tasks_left"]) == (1, N_TASKS, 2)
+    assert (found.tasks, found.tasks_decoded, found.tasks_left) == (1, N_TASKS, 2)
     service.resume(ctx, run_id)
     prepare.prepare_run(ctx, run_id)
     work(ctx, run_id)

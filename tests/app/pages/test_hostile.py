@@ -47,9 +47,9 @@ def test_hostile_text_stays_text_on_every_page(hostile_run):
 
 def test_hostile_text_stays_text_in_a_race_and_a_comparison(world):
     text = storable(HOSTILE)
-    race = world.add_run("race", n=2, limit=1, raw=text, kind=RunKind.COMPLETION)
+    completion = world.add_run("completion", n=2, limit=1, raw=text, kind=RunKind.COMPLETION)
     a, b = (world.add_run(text[:180] + end, n=2, limit=3, raw=text, device=text[:150] + end) for end in "ab")
-    for path in (f"/complete/{race}", f"/compare?a={a}&b={b}"):
+    for path in (f"/complete/{completion}", f"/compare?a={a}&b={b}"):
         page = world.client.get(path).get_data(as_text=True)
         assert "<script>alert" not in page
         assert "<img" not in page

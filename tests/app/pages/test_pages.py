@@ -12,27 +12,34 @@ import pytest
 from app.completions.repeat import curl
 from app.completions.schemas import CompletionSpec
 from app.completions.service import submit
+from app.leaderboard import board
 from app.runs import pages
 from app.runs.models import Run
 from app.runs.repository import tasks_with_samples
 from app.runs.schemas import parse_spec
 from app.states import RunState
 
-PLAIN_PAGES = (
-    "/",
-    "/?view=scatter",
-    "/runs",
-    "/runs/new",
-    "/complete",
-    "/compare",
-    "/datasets",
-    "/models",
-    "/workers",
-    "/tokens",
-    "/about",
-)
+HEADINGS = {
+    "/": "Leaderboard",
+    "/?view=scatter": "Leaderboard",
+    "/runs": "Runs",
+    "/runs/new": "New run",
+    "/complete": "Completion",
+    "/compare": "Compare",
+    "/datasets": "Datasets",
+    "/models": "Models",
+    "/workers": "Workers",
+    "/tokens": "Tokens",
+    "/about": "About these figures",
+}
 NOWHERE = "01900000-0000-7000-8000-000000000000"
-TABS = ("curve", "tasks", "failures", "timing", "config")
+TABS = {  # what each shows of decoded tasks, and before any
+    "curve": ("Pass against the budget", "No figures"),
+    "tasks": ("passed at", "HumanEval/0"),
+    "failures": ("Samples that did not pass", "No failures"),
+    "timing": ("Seconds per task by step", "No timings"),
+    "config": ("bassline eval --target", "bassline eval --target"),
+}
 STATES = {
     RunState.QUEUED: {"done": 0},
     RunState.RUNNING: {"done": 5},
@@ -48,9 +55,11 @@ def text_of(answer) -> str:
     return html.unescape(re.sub(r"<[^>]+>", " ", answer.get_data(as_text=True)))
 
 
-def test_a_fresh_installation_shows_every_page(world):
-    for path in PLAIN_PAGES:
-        assert "Bassline" in text_of(world.client.get(path))
+@pytest.mark.parametrize("path", HEADINGS)
+def test_a_fresh_installation_shows_every_page(world, path):
+    answer = world.client.get(path)
+    assert answer.status_code == 200
+    assert f"<h1>{HEADINGS[path]}</h1>" in answer.get_data(as_text=True)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +79,10 @@ def test_an_empty_page_gives_the_command_to_fill_it(world, path, advice):
 @pytest.mark.parametrize("state", STATES)
 def test_a_run_shows_every_tab_in_every_state(world, state):
     run = world.add_run("one", state=state, limit=8, **STATES[state])
-    for tab in TABS:
-        page = text_of(world.client.get(f"/runs/{run}?tab={tab}")).lower()
-        assert str(state) in page or state == RunState.FINISHED
+    for tab, (with_tasks, without) in TABS.items():
+        page = world.client.get(f"/runs/{run}?tab={tab}").get_data(as_text=True)
+        assert f'tab={tab}" aria-current="page"' in page or tab == "curve"
+        assert (without if STATES[state].get("done") == 0 else with_tasks) in page
 
 
 @pytest.mark.parametrize(
@@ -100,15 +110,21 @@ def test_an_open_run_is_followed_live_and_an_ended_one_is_not(world):
 
 
 def test_a_run_without_sandbox_says_that_nothing_was_judged(world):
-    run = world.add_run("ungraded", graded=False)
-    assert "Nothing was judged" in text_of(world.client.get(f"/runs/{run}"))
+    ungraded, graded = world.add_run("ungraded", graded=False), world.add_run("graded")
+    assert "Nothing was judged" in text_of(world.client.get(f"/runs/{ungraded}"))
+    assert "Nothing was judged" not in text_of(world.client.get(f"/runs/{graded}"))
+    assert "passed at" not in world.client.get(f"/runs/{ungraded}?tab=tasks").get_data(as_text=True)
 
 
 def test_a_task_shows_the_prompt_all_samples_and_why_they_failed(world):
     run = world.add_run("one", n=3, skill=0.0)
     page = text_of(world.client.get(f"/runs/{run}/tasks/HumanEval/0"))
     assert "def has_close_elements" in page
+    with world.context.database.read() as session:
+        details = [s.verdict_detail for s in tasks_with_samples(session, run)[0].samples]
     assert all(f"Sample {i}" in page for i in range(3))
+    assert any(details)
+    assert all(detail in page for detail in details if detail)
     assert "Against the clock" in page
     assert "HumanEval/1" in page
 
@@ -161,9 +177,11 @@ def test_the_budget_in_the_address_recomputes_the_rows_without_javascript(world)
 
 
 @pytest.mark.parametrize("budget", ["nonsense", "-3", "0", "nan", "1e999"])
-def test_a_budget_that_is_none_gets_a_sentence_and_a_page(world, budget):
-    world.add_run("whole", limit=None, n=1)
-    assert "Budget is" in text_of(world.client.get(f"/?budget={budget}"))
+@pytest.mark.parametrize("path", ["/", "/compare"])
+def test_a_budget_that_is_none_gets_a_sentence_and_a_page(world, path, budget):
+    world.add_run("one", limit=2, n=1)
+    world.add_run("another", limit=2, n=1)
+    assert "Budget is" in text_of(world.client.get(f"{path}?budget={budget}"))
 
 
 def test_the_sort_in_the_address_orders_the_rows_and_is_announced(world):
@@ -207,7 +225,7 @@ def test_a_comparison_begins_at_a_budget_where_the_slower_run_has_answered_half_
     b = world.add_run("quick", n=2, pace=0.5)
     page = text_of(world.client.get(f"/compare?a={a}&b={b}"))
     with world.context.database.read() as session:
-        slower = max(session.get(Run, run).figures["first_finished_p50_s"] for run in (a, b))
+        slower = max(session.get(Run, run).figures.first_finished_p50_s for run in (a, b))
     shown = float(re.search(r"Answer at ([\d.]+) s", page)[1])
     assert slower * 0.99 <= shown < slower * 1.4
     assert shown < 10
@@ -247,7 +265,7 @@ def test_runs_of_different_devices_or_sizes_are_not_compared_silently(world):
     assert "A has 2 samples per task, B has 4" in page
 
 
-def test_the_curl_of_a_race_asks_for_the_same_race(world):
+def test_the_curl_of_a_completion_asks_for_the_same_completion(world):
     test = "assert f(1) == 1\nassert f(2)"
     spec = CompletionSpec(target="smollm2-135m", prompt="def f(x):\n    'it\"s $HOME'\n", test=test, n=3)
     run = submit(world.context, spec)
@@ -286,10 +304,9 @@ def test_a_worker_that_went_silent_is_told_from_one_alive(world):
 
 
 def test_about_defines_every_column_of_the_leaderboard(world):
-    about = text_of(world.client.get("/about")).lower()
-    terms = "pass@first, pass@all, ranking loss, first finished, ms/token, accepted length, fingerprint, wilson"
-    for term in terms.split(", "):
-        assert term in about
+    defined = " ".join(re.findall(r"<dt[^>]*>(.*?)</dt>", world.client.get("/about").get_data(as_text=True)))
+    figures = {sort.label for sort in board.SORTS.values()} - {"Date"}
+    assert {label for label in figures if label not in defined} == set()
 
 
 @pytest.mark.parametrize("path", [f"/runs/{NOWHERE}", f"/complete/{NOWHERE}", f"/datasets/{NOWHERE}", "/nowhere"])

@@ -1,4 +1,4 @@
-"""Samples of a task: equal ones stand once, the prompt is folded wherever it stands, a race shows who passed."""
+"""Equal samples of a task stand once, the prompt is folded wherever it stands, a completion shows what passed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_equal_samples_stand_once_with_the_figures_of_each(world):
 
 
 def test_a_race_counts_who_passed_and_tells_numbers_from_ranks(world):
-    run = world.add_run("race", n=3, limit=1, kind=RunKind.COMPLETION, pace=0.5)
+    run = world.add_run("completion", n=3, limit=1, kind=RunKind.COMPLETION, pace=0.5)
     with world.context.database.session() as session:
         for sample in session.scalars(select(Sample)):
             sample.verdict = "passed" if sample.index == 2 else "wrong_answer"

@@ -81,7 +81,7 @@ def test_the_stored_speed_up_over_plain_decoding_is_shown(world):
     run = world.add_run("quick", limit=4)
     with world.context.database.session() as session:
         row = session.get(Run, run)
-        row.figures = {**row.figures, "speedup_over_plain": 1.87, "speedup_tasks": 4}
+        row.figures = row.figures.model_copy(update={"speedup_over_plain": 1.87, "speedup_tasks": 4})
     page = text_of(world.client.get(f"/runs/{run}"))
     assert "Speed-up 1.87 × tokens per second against plain decoding, over 4 tasks" in page
 
@@ -92,7 +92,7 @@ def test_verdicts_that_a_program_could_have_forged_are_counted_on_the_page(world
                "pass_first_proxy": 0.25, "pass_all_proxy": 0.5}  # fmt: skip
     with world.context.database.session() as session:
         row = session.get(Run, run)
-        row.figures = {**row.figures, **counted}
+        row.figures = row.figures.model_copy(update=counted)
         session.execute(update(Sample).values(trust="in-guest"))
     page = text_of(world.client.get(f"/runs/{run}"))
     assert "3 verdicts in 2 tasks given in-guest, 1 passed." in page

@@ -149,7 +149,9 @@ def field(option: DeclaredOption) -> str:
 
 def value_in(page: str, option: DeclaredOption) -> str:
     """The value that the form shows for an option."""
-    control = page.split(field(option), 1)[1]
+    _, found, control = page.partition(field(option))
+    if not found:
+        return "no field"
     if option.choices:
         return re.search(r'value="([^"]*)" selected', control)[1]
     tag = control.split(">", 1)[0]

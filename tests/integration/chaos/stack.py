@@ -171,7 +171,7 @@ class Stack:
                 assert [s.raw for s in task.samples] == [expected_text(task.task.prompt, run.seed, i) for i in range(N)]
                 assert [s.finish_reason for s in task.samples] == ["stop"] * N
                 assert [s.verdict for s in task.samples] == ["passed", "wrong_answer"]
-            assert (run.figures["tasks"], run.figures["samples"]) == (len(done), N * len(done))
+            assert (run.figures.tasks, run.figures.samples) == (len(done), N * len(done))
 
     def http(self, path: str, body: dict | None = None) -> dict:
         data = json.dumps(body).encode() if body is not None else None

@@ -1,4 +1,4 @@
-// The race: one lane per sample, filled from the run's event stream. Model output is only ever textContent.
+// A completion at work: one lane per sample, filled from the run's event stream. Model output is only ever textContent.
 
 import { refreshParts } from "./parts.js";
 
@@ -7,7 +7,7 @@ const POLL_MS = 3000;
 const ENDINGS = new Intl.PluralRules("en", { type: "ordinal" });
 const ENDED = ["finished", "interrupted", "cancelled", "failed"];
 
-const race = document.getElementById("race");
+const completion = document.getElementById("completion");
 
 function laneOf(li) {
   return {
@@ -46,12 +46,12 @@ function coloured(pieces) {
 }
 
 function start() {
-  const budget = Number(race.dataset.budget);
-  const graded = "graded" in race.dataset;
-  const verdicts = JSON.parse(race.dataset.verdicts);
-  const lanes = [...race.querySelectorAll("[data-lane]")].map(laneOf);
+  const budget = Number(completion.dataset.budget);
+  const graded = "graded" in completion.dataset;
+  const verdicts = JSON.parse(completion.dataset.verdicts);
+  const lanes = [...completion.querySelectorAll("[data-lane]")].map(laneOf);
   const clock = document.getElementById("clock");
-  const status = document.getElementById("race-status");
+  const status = document.getElementById("completion-status");
   let server = null; // [seconds on the engine's clock, when we heard it]
   let over = false;
 
@@ -117,10 +117,10 @@ function start() {
     source.close();
     clearInterval(poll);
     await refreshParts();
-    status.textContent = "The race is over.";
+    status.textContent = "The completion has ended.";
   }
 
-  const source = new EventSource(race.dataset.events);
+  const source = new EventSource(completion.dataset.events);
   const on = (kind, act) => source.addEventListener(kind, (event) => act(JSON.parse(event.data)));
   on("loading", (event) => (status.textContent = event.message));
   on("text", (event) => {
@@ -142,9 +142,9 @@ function start() {
   const poll = setInterval(async () => {
     if (source.readyState === EventSource.OPEN) return;
     await refreshParts();
-    if (!document.getElementById("race")) end();
+    if (!document.getElementById("completion")) end();
   }, POLL_MS);
   tick();
 }
 
-if (race) start();
+if (completion) start();

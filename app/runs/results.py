@@ -1,0 +1,78 @@
+"""The figures of a run, as the database, the API and `--json` have them (docs/metrics.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ConfigDict, Field
+from sqlalchemy import Dialect
+from sqlalchemy.types import TypeDecorator
+
+from app.db.types import Json
+from app.http.schemas import ResponseModel
+
+
+class Figures(ResponseModel):
+    """The figures of a run (docs/metrics.md); empty until it has ended once.
+
+    None is a value that cannot be measured, such as Pass@First without tests, or that was not yet computed by the
+    version in which the run ended. Shares are over `tasks`, at `budget_s` seconds, with the
+    sample chosen by `selector`.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    tasks: int = Field(0, description="tasks that were graded, or decoded in a run without tests")
+    tasks_selected: int = Field(0, description="tasks asked for, after exclusion")
+    dataset_tasks: int = 0
+    tasks_excluded: int = Field(0, description="tasks whose own solution fails here")
+    tasks_sandbox_error: int = Field(0, description="tasks left out because the sandbox failed on them")
+    tasks_failed: int = 0
+    tasks_decoded: int = Field(0, description="tasks whose samples are stored, graded or not")
+    tasks_left: int = Field(0, description="tasks that are not finished; resuming the run works them")
+    samples: int = 0
+    samples_passed: int = 0
+    samples_finished: int = Field(0, description="samples that ended within the budget")
+    selector: str | None = Field(None, description="how the sample of Pass@First is chosen")
+    budget_s: float | None = None
+    pass_first: float | None = Field(None, description="Pass@First at the run's budget")
+    pass_first_interval: tuple[float, float] | None = Field(None, description="Wilson's, at 95 %")
+    pass_all: float | None = Field(None, description="Pass@All at the run's budget")
+    pass_all_interval: tuple[float, float] | None = Field(None, description="Wilson's, at 95 %")
+    ranking_loss: float | None = Field(None, description="Pass@All minus Pass@First")
+    pass_at_1: float | None = Field(None, description="the unbiased estimate, without a budget")
+    in_guest_tasks: int | None = Field(None, description="tasks with verdicts that a program could have forged")
+    in_guest_samples: int | None = Field(None, description="samples with such a verdict (trust: in-guest)")
+    in_guest_passed: int | None = Field(None, description="of those, passed")
+    pass_first_proxy: float | None = Field(None, description="Pass@First if none of those had passed")
+    pass_all_proxy: float | None = Field(None, description="Pass@All if none of those had passed")
+    ms_per_token_first: float | None = Field(None, description="of the first sample to finish, mean over tasks")
+    ms_per_token_last: float | None = Field(None, description="of the last sample to finish, mean over tasks")
+    ms_per_token_all: float | None = Field(None, description="of all finished samples, mean over tasks")
+    tokens: int = 0
+    tokens_per_s: float | None = Field(None, description="tokens of all samples per second of decoding")
+    mean_acceptance_length: float | None = Field(None, description="tokens per sample and round, the target's included")
+    budget_overrun_max_s: float | None = None
+    first_finished_p50_s: float | None = Field(None, description="median over tasks of the first finished sample")
+    first_finished_p95_s: float | None = None
+    plain_run: str | None = Field(None, description="the run without drafting that --compare-plain made")
+    speedup_over_plain: float | None = Field(None, description="tokens per second over those of plain_run")
+    speedup_tasks: int | None = Field(None, description="tasks that both runs decoded")
+
+
+NO_FIGURES = Figures()
+
+
+class FiguresColumn(TypeDecorator[Figures]):
+    """Figures as JSON."""
+
+    impl = Json
+    cache_ok = True
+
+    def process_bind_param(self, value: Figures | None, dialect: Dialect) -> dict[str, Any] | None:
+        """The figures that are set."""
+        return None if value is None else value.model_dump(mode="json", exclude_unset=True)
+
+    def process_result_value(self, value: dict[str, Any] | None, dialect: Dialect) -> Figures | None:
+        """Figures that an older version wrote lack what it did not know."""
+        return None if value is None else Figures(**value)

@@ -1,0 +1,74 @@
+"""Queries about the job rows of runs. Every function takes an open session."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session, selectinload, undefer
+
+from app.datasets.models import Task
+from app.runs.models import Run, RunTask
+from app.samples.models import Sample
+from app.states import OPEN_RUN_STATES, UNTOUCHED_TASK_STATES, TaskState
+
+
+class TaskStatus(NamedTuple):
+    """The state of one task of a run."""
+
+    task_id: str
+    position: int
+    state: TaskState
+    error: str | None
+
+
+def neighbour_task_id(session: Session, row: RunTask, step: int) -> str | None:
+    """The task id of the row `step` places further in the run; None at its ends."""
+    return session.scalar(
+        select(Task.task_id)
+        .join(RunTask, RunTask.task_pk == Task.id)
+        .where(RunTask.run_id == row.run_id, RunTask.position == row.position + step)
+    )
+
+
+def task_statuses(session: Session, run_id: uuid.UUID) -> list[TaskStatus]:
+    """All tasks of the run, those that ended first at the front."""
+    query = (
+        select(Task.task_id, RunTask.position, RunTask.state, RunTask.error)
+        .join(RunTask.task)
+        .where(RunTask.run_id == run_id)
+        .order_by(RunTask.finished_at, RunTask.position)
+    )
+    return [TaskStatus(*row) for row in session.execute(query)]
+
+
+def tasks_with_tokens(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
+    """All tasks of the run in dataset order, with their samples, log-probabilities and ends of tokens."""
+    samples = selectinload(RunTask.samples).options(undefer(Sample.logprobs), undefer(Sample.ends))
+    query = select(RunTask).where(RunTask.run_id == run_id).order_by(RunTask.position).options(samples)
+    return session.scalars(query).all()
+
+
+def any_taken(session: Session, run_id: uuid.UUID) -> bool:
+    """Whether a worker has taken a task of the run."""
+    taken = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state != TaskState.QUEUED).limit(1)
+    return session.scalar(taken) is not None
+
+
+def untouched_runs(session: Session, runs: Collection[Run]) -> set[uuid.UUID]:
+    """Ids of the open runs among these of which no worker has taken a task yet."""
+    waiting = {run.id for run in runs if run.state in OPEN_RUN_STATES}
+    touched = session.scalars(
+        select(RunTask.run_id)
+        .where(RunTask.run_id.in_(waiting), RunTask.state.not_in(UNTOUCHED_TASK_STATES))
+        .distinct()
+    )
+    return waiting - set(touched) if waiting else waiting
+
+
+def open_runs_before(session: Session, run: Run) -> int:
+    """How many runs were submitted before this one and have not ended."""
+    earlier = select(func.count()).where(Run.state.in_(OPEN_RUN_STATES), Run.id < run.id)
+    return session.scalar(earlier) or 0
