@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterator
+from functools import partial
 
 from flask import Blueprint, Response, request
 
@@ -39,6 +40,7 @@ def complete(body: CompleteSpec) -> Response | CompletionDocument:
         if request.accept_mimetypes.best_match([JSON, EVENTS]) != EVENTS:
             return _whole(ctx, run_id, left)
         answer = event_stream.stream(ctx, _frames(ctx, run_id, left))
+        answer.call_on_close(partial(waiting.cancel, ctx, run_id))
         slot.pop_all()  # the open stream keeps it
     answer.headers["Content-Location"] = f"/api/v1/runs/{run_id}"
     return answer

@@ -1,4 +1,4 @@
-"""Waiting for a completion on behalf of one client: once it has left, nobody wants the rest of the work."""
+"""Waits for a completion on behalf of one client, and cancels it once the client has disconnected."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class ClientLeft(BasslineError):  # noqa: N818 (reads as what happened)
 
 
 def wait(ctx: Context, run_id: uuid.UUID, left: Left) -> Iterator[Event | None]:
-    """The run's events to its end, None every second without one.
+    """The run's events to its end, None every second without one. Cancels the run if its reader stops before.
 
-    Cancels the run when whoever listens stops before its end, and raises ClientLeft once `left` says so.
+    Raises ClientLeft once `left` says so.
     """
     try:
         for event in event_stream.follow(ctx, run_id, beat_s=BEAT_S):
@@ -33,5 +33,14 @@ def wait(ctx: Context, run_id: uuid.UUID, left: Left) -> Iterator[Event | None]:
                 raise ClientLeft("the client has left: the completion is cancelled")
             yield event
     finally:
-        with contextlib.suppress(Conflict, NotFound):  # it has ended
-            transitions.cancel(ctx, run_id)
+        cancel(ctx, run_id)
+
+
+def cancel(ctx: Context, run_id: uuid.UUID) -> None:
+    """Cancels the run unless it has ended.
+
+    A streamed response calls it when it is closed: if the client leaves before the first byte, the generator has not
+    started, and its `finally` does not run.
+    """
+    with contextlib.suppress(Conflict, NotFound):
+        transitions.cancel(ctx, run_id)

@@ -339,6 +339,13 @@ def test_while_messages_wait_only_those_of_the_longest_waiting_jobs_are_sent_aga
     assert [row_id for _, row_id in broker.sent] == [first]
 
 
+def test_looking_for_work_where_there_is_none_opens_no_write_transaction(ctx, run_id, monkeypatch):
+    monkeypatch.setattr(ctx.database, "session", lambda: pytest.fail("opened one"))
+    reaper.reap(ctx)
+    reaper.enqueue_handed_over(ctx)
+    transitions.close_if_done(ctx, run_id)
+
+
 def test_a_run_whose_last_worker_died_before_closing_it_is_closed(ctx, run_id):
     with ctx.database.session() as session:
         session.execute(update(RunTask).values(state=TaskState.FINISHED))
