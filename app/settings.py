@@ -31,7 +31,7 @@ class Settings(BaseSettings):
 
     data_dir: Path = Field(default_factory=_data_home, description="folder of the SQLite database and its lock")
     database_url: str = Field("", description="SQLAlchemy URL; empty: SQLite in data_dir")
-    broker_url: str = Field(MEMORY_BROKER, description="Celery broker: memory:// (embedded) or redis://...")
+    broker_url: str = Field(MEMORY_BROKER, description="broker: memory:// (embedded) or redis://... (Celery)")
     events_url: str = Field("", description="Redis for live events; empty: the broker's Redis, else memory")
     cache_dir: Path | None = Field(None, description="folder of the model cache; empty: the fetcher's default")
     trusted_code: str = Field(

@@ -1,4 +1,4 @@
-"""Works runs to their end with live progress on stderr: in this process, or by the server that has the database."""
+"""Works runs to their end with live progress on stderr, in this process or in the server that owns the database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from app.commands.progress import show
 from app.commands.report import run_tables
 from app.context import Context
 from app.errors import BasslineError, Conflict
-from app.jobs.embedded import Embedded, InUse
+from app.jobs.database_lock import InUse
+from app.jobs.embedded import Embedded
 from app.runs import transitions
 from app.runs.event_stream import follow
 from app.runs.models import Run
@@ -36,9 +37,9 @@ class Interrupted(BasslineError):  # noqa: N818 (reads as what happened)
 
 
 class Place:
-    """Who works the runs of this command: this process, or (`server`) the one that has the database.
+    """Where the runs of this command are worked: in this process, or (`server`) in the one that owns the database.
 
-    `options` are what a run must be submitted with to be worked there.
+    `options` are the arguments with which a run must be submitted to be worked there.
     """
 
     def __init__(self, ctx: Context, *, server: bool) -> None:
@@ -47,9 +48,9 @@ class Place:
         self.options: dict[str, Any] = {"handover": True} if server else {"pinned_worker": ctx.worker_name}
 
     def work(self, run_id: uuid.UUID) -> Run:
-        """Waits for the end of a run that was submitted with `options`, whatever it is. Returns the ended run.
+        """Waits until a run that was submitted with `options` has ended, in whatever state. Returns it.
 
-        Raises Interrupted after Ctrl-C, and Unavailable when the server goes away.
+        Raises Interrupted after Ctrl-C, and Unavailable once the server is gone.
         """
         ctx = self._ctx
         try:
@@ -67,10 +68,10 @@ class Place:
 
 @contextlib.contextmanager
 def workers(ctx: Context, purpose: str) -> Iterator[Place]:
-    """Where this command's runs are worked: broker and workers in this process, for runs pinned to it.
+    """Workers for this command's runs: in this process, for runs pinned to it.
 
-    While `bassline serve` has the database, its workers do it. SIGTERM counts as Ctrl-C. Raises InUse for a database
-    that another command has.
+    While `bassline serve` owns the database, its workers are used. SIGTERM counts as Ctrl-C. Raises InUse if another
+    command owns the database.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(_terminate_as_interrupt())
@@ -96,16 +97,16 @@ def report(ctx: Context, run: Run, json_file: str | None) -> None:
 
 
 def asks() -> bool:
-    """Whether somebody is there to answer a question."""
+    """Whether a user can answer a question."""
     return sys.stdin.isatty()
 
 
 def _leave_or_cancel(ctx: Context, run_id: uuid.UUID) -> str:
-    """Asks, where somebody is there to answer, whether the server shall go on with the run. Returns what came of it."""
+    """Asks, if a user can answer, whether to cancel the server's run. Returns a sentence with the result."""
     if asks():
         with contextlib.suppress(KeyboardInterrupt, click.Abort):
             if click.confirm("The server works this run. Cancel it?", default=False, err=True):
-                with contextlib.suppress(Conflict):  # it has ended in the meantime
+                with contextlib.suppress(Conflict):  # it has just ended
                     transitions.cancel(ctx, run_id)
                 return f"cancelled: finished samples are kept; `bassline runs resume {run_id}` does the rest"
     return f"the server goes on with the run: `bassline runs show {run_id}` shows it, `bassline runs cancel` ends it"

@@ -1,4 +1,4 @@
-"""A run that the server works for a command, which shares nothing with it but the database."""
+"""A run that the server works for a command. The two processes share nothing but the database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.db.types import utcnow
 from app.errors import BadInput, Unavailable
 from app.events import event_types
 from app.events.bus import Event
-from app.jobs.embedded import DatabaseLock
+from app.jobs.database_lock import DatabaseLock
 from app.language_models.service import require_model
 from app.remote import target as remote
 from app.runs.repository import get_run
@@ -28,7 +28,10 @@ S = TypeVar("S", bound=DecodingSpec)
 
 
 def for_server(ctx: Context, spec: S) -> S:
-    """The specification with paths that the server finds too. Raises BadInput for an endpoint it may not use."""
+    """The specification with absolute paths, for a server in another folder.
+
+    Raises BadInput for an endpoint that the server may not use.
+    """
     if remote.is_remote(spec.target):
         try:
             remote.require_allowed(spec.target, ctx.settings.remote_endpoints)
@@ -47,42 +50,42 @@ def for_server(ctx: Context, spec: S) -> S:
 
 
 def events(ctx: Context, run_id: uuid.UUID) -> Iterator[Event | None]:
-    """What the run's stream would tell, read from the database: tasks, loading and the run's state, to its end.
+    """The run's events to its end, made from what its rows say: tasks, loading and the run's state.
 
-    None whenever nothing happened for BEAT_S seconds. Raises Unavailable when the server has gone.
+    None whenever nothing happened for BEAT_S seconds. Raises Unavailable once the server is gone.
     """
     state: RunState | None = None
     loading: str | None = None
     tasks: dict[str, TaskState] = {}
-    heard = time.monotonic()
+    last_alive = time.monotonic()
     while True:
-        news: list[Event] = []
+        new: list[Event] = []
         with ctx.database.read() as session:
             run = get_run(session, run_id)
             statuses = task_statuses(session, run_id)
             alive = [w for w in workers.list_workers(session) if workers.is_alive(w, utcnow())]
         if run.state is not state and run.state in OPEN_RUN_STATES:
-            news.append(Event("", event_types.STATE, {"state": run.state, "error": run.error}))
+            new.append(Event("", event_types.STATE, {"state": run.state, "error": run.error}))
         now_loading = next((w.loading for w in alive if w.loading == run.target), None)
         if now_loading and now_loading != loading:
-            news.append(Event("", event_types.LOADING, {"message": f"loading {now_loading}"}))
+            new.append(Event("", event_types.LOADING, {"message": f"loading {now_loading}"}))
         for task in statuses:
             if tasks.get(task.task_id, TaskState.QUEUED) is not task.state:
                 data = {"task_id": task.task_id, "position": task.position, "state": task.state, "error": task.error}
-                news.append(Event("", event_types.TASK, data))
+                new.append(Event("", event_types.TASK, data))
             tasks[task.task_id] = task.state
         state, loading = run.state, now_loading
-        yield from news
+        yield from new
         if state not in OPEN_RUN_STATES:
             yield Event("", event_types.STATE, {"state": state, "error": run.error})
             return
-        heard = time.monotonic() if alive else heard
-        if time.monotonic() - heard > workers.ALIVE_S or not DatabaseLock(ctx.database.file, "").owner():
+        last_alive = time.monotonic() if alive else last_alive
+        if time.monotonic() - last_alive > workers.ALIVE_S or not DatabaseLock(ctx.database.file, "").owner():
             raise Unavailable(
                 "`bassline serve` has stopped: the run goes on when it starts again, or "
                 f"`bassline runs cancel {run_id}` ends it"
             )
-        if not news:
+        if not new:
             yield None
         ctx.stopping.wait(BEAT_S)
 

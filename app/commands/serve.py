@@ -22,6 +22,7 @@ from app.commands import common
 from app.context import Context, install, make_context
 from app.errors import BadInput, Unavailable
 from app.factory import create_app, create_server_app
+from app.jobs.database_lock import SERVE
 from app.jobs.embedded import Embedded
 from app.workers.service import QUEUES
 
@@ -48,7 +49,7 @@ def serve(host: str, port: int) -> None:
     _refuse_public(ctx, host)
     _refuse_taken(host, port)
     pages = create_server_app(ctx)  # before the workers: the garbage collector must see what they load
-    with Embedded(ctx, "serve"):
+    with Embedded(ctx, SERVE):
         try:
             server = http_server(pages, host, port)
         except OSError as error:

@@ -40,7 +40,7 @@ def complete(body: CompletionSpec) -> Response | CompletionDocument:
         if request.accept_mimetypes.best_match([JSON, EVENTS]) != EVENTS:
             return _whole(ctx, run_id, left)
         answer = event_stream.stream(ctx, _frames(ctx, run_id, left))
-        answer.call_on_close(partial(waiting.abandon, ctx, run_id))
+        answer.call_on_close(partial(waiting.cancel, ctx, run_id))
         slot.pop_all()  # the stream releases the slot when it ends
     answer.headers["Content-Location"] = f"/api/v1/runs/{run_id}"
     return answer

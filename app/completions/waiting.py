@@ -23,9 +23,9 @@ class ClientLeft(BasslineError):  # noqa: N818 (named like an event)
 
 
 def wait(ctx: Context, run_id: uuid.UUID, left: Left) -> Iterator[Event | None]:
-    """The run's events to its end, None every second without one.
+    """The run's events to its end, None every second without one. Cancels the run if its reader stops before.
 
-    Cancels the run if the caller stops before its end. Raises ClientLeft once `left` returns true.
+    Raises ClientLeft once `left` returns true.
     """
     try:
         for event in event_stream.follow(ctx, run_id, beat_s=BEAT_S):
@@ -33,14 +33,14 @@ def wait(ctx: Context, run_id: uuid.UUID, left: Left) -> Iterator[Event | None]:
                 raise ClientLeft("the client has left: the completion is cancelled")
             yield event
     finally:
-        abandon(ctx, run_id)
+        cancel(ctx, run_id)
 
 
-def abandon(ctx: Context, run_id: uuid.UUID) -> None:
+def cancel(ctx: Context, run_id: uuid.UUID) -> None:
     """Cancels the run unless it has ended.
 
-    A stream needs it when it is closed: a client that leaves before the first frame leaves an iterator that has not
-    begun, whose `finally` never runs.
+    A streamed response calls it when it is closed: if the client leaves before the first byte, the generator has not
+    started, and its `finally` does not run.
     """
-    with contextlib.suppress(Conflict, NotFound):  # it has ended
+    with contextlib.suppress(Conflict, NotFound):
         transitions.cancel(ctx, run_id)

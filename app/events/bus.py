@@ -119,12 +119,12 @@ class RedisBus:
         """See EventBus."""
         block = max(1, int(wait_s * 1000)) if wait_s > 0 else None
         try:
-            found: Any = self._reader.xread({self._key(run_id): after}, block=block)
+            answer: Any = self._reader.xread({self._key(run_id): after}, block=block)
         except redis.RedisError as error:
             log.warning("events cannot be read", error=str(error))
             time.sleep(min(wait_s, SILENT_S))
             return []
-        streams = found.values() if isinstance(found, dict) else [entries for _, entries in found or []]
+        streams = answer.values() if isinstance(answer, dict) else [entries for _, entries in answer or []]
         rows = [row for entries in streams for row in _flat(entries)]
         return [Event(key.decode(), fields[b"type"].decode(), json.loads(fields[b"data"])) for key, fields in rows]
 

@@ -1,21 +1,17 @@
 """Broker and workers inside this process, as threads: one for the GPU queues, one for the sandbox queues.
 
-SQLite has one owner: a lock file beside the database keeps a second such process out. Messages die with the process,
-which does no harm: the next start enqueues every unfinished row again.
+Messages die with the process, which does no harm: the next start enqueues every unfinished row again.
 """
 
 from __future__ import annotations
 
-import fcntl
 import math
-import os
 import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 import structlog
 
@@ -23,8 +19,8 @@ from app.broker import queues
 from app.broker.broker import MemoryBroker
 from app.context import Context
 from app.db import migrate
-from app.errors import Unavailable
 from app.jobs import reaper, retention
+from app.jobs.database_lock import DatabaseLock
 from app.jobs.work.decode import decode_task
 from app.jobs.work.grade import grade_task
 from app.jobs.work.prepare import prepare_run
@@ -34,63 +30,12 @@ from app.workers.service import Heartbeat
 POLL_S = 0.25  # after which a waiting worker notices that the process stops
 STOP_S = 60.0
 HANDOVER_S = 1.0  # between looks for runs that another process handed over
-SERVE = "serve"
 HANDLERS: Mapping[str, Callable[[Context, uuid.UUID], None]] = {
     queues.PREPARE_RUN: prepare_run,
     queues.DECODE_TASK: decode_task,
     queues.GRADE_TASK: grade_task,
 }
 log = structlog.get_logger(__name__)
-
-
-class InUse(Unavailable):
-    """Another process owns the database; `by_server` says whether it works every run (`bassline serve`)."""
-
-    def __init__(self, message: str, *, by_server: bool) -> None:
-        super().__init__(message)
-        self.by_server = by_server
-
-
-class DatabaseLock:
-    """The right to work the jobs of a SQLite database, held for the life of a process. PostgreSQL needs none."""
-
-    def __init__(self, database_file: Path | None, purpose: str) -> None:
-        self._database = database_file
-        self._path = database_file.with_suffix(".lock") if database_file else None
-        self._purpose = purpose
-        self._file: IO[str] | None = None
-
-    def acquire(self) -> None:
-        """Takes the lock. Raises InUse naming the process that has it."""
-        if self._path is None:
-            return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        file = self._path.open("a+")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.close()
-            owner = self.owner()
-            raise InUse(
-                f"{self._database} is in use by {owner or 'another process'}: stop that first, or set "
-                "BASSLINE_DATABASE_URL to another database",
-                by_server=owner.startswith(f"bassline {SERVE} "),
-            ) from None
-        file.truncate(0)
-        file.write(f"bassline {self._purpose} (process {os.getpid()})")
-        file.flush()
-        self._file = file
-
-    def owner(self) -> str:
-        """The process that has the lock, as text; empty if none has it."""
-        return self._path.read_text().strip() if self._path and self._path.exists() else ""
-
-    def release(self) -> None:
-        """Gives the lock back."""
-        if self._file is not None:
-            self._file.truncate(0)
-            self._file.close()
-            self._file = None
 
 
 class Embedded:
@@ -150,7 +95,7 @@ class Embedded:
             try:
                 HANDLERS[task](self._ctx, row_id)
             except Exception:
-                log.exception("job failed; the reaper returns it to its queue")
+                log.exception("message failed; the reaper recovers its row")
 
     def _reap(self) -> None:
         """Sweeps at once, for what the last process left, then at intervals."""

@@ -40,7 +40,7 @@ def completions() -> Response | dict[str, Any]:
         if not asked.stream:
             return service.answer(ctx, run_id, asked, left)
         answer = event_stream.stream(ctx, service.frames(ctx, run_id, asked, left))
-        answer.call_on_close(partial(waiting.abandon, ctx, run_id))
+        answer.call_on_close(partial(waiting.cancel, ctx, run_id))
         slot.pop_all()  # the open stream keeps it
         return answer
 

@@ -1,4 +1,4 @@
-"""Deleting a run for good: its rows, its live events, the answers stored of it, and what a completion was asked."""
+"""Deletes a run for good: its rows, its live events, the stored answers about it, and the prompt of a completion."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from app.context import Context
 from app.datasets.models import Dataset
+from app.db.database import after_commit
 from app.errors import Conflict
 from app.runs.models import Run
 from app.runs.repository import get_run
@@ -26,19 +27,19 @@ def delete(ctx: Context, run_id: uuid.UUID) -> None:
         if run.state in OPEN_RUN_STATES:
             raise Conflict(f"the run is {run.state}: cancel it before you delete it")
         baseline = run.measured.plain_run
-        for found in (run, session.get(Run, uuid.UUID(baseline)) if baseline else None):
-            if found is not None:
-                session.delete(found)
-    ctx.bus.forget(run_id)
+        for row in (run, session.get(Run, uuid.UUID(baseline)) if baseline else None):
+            if row is not None:
+                session.delete(row)
+        after_commit(session, ctx.bus.forget, run_id)
     if run.kind is RunKind.COMPLETION:
         _forget_prompt(ctx, run.dataset_id)
 
 
 def _forget_prompt(ctx: Context, dataset_id: uuid.UUID) -> None:
-    """Removes what completions were asked, unless another one was asked the same."""
+    """Removes the prompt of a completion, unless another completion has the same."""
     used = select(Run.id).where(Run.dataset_id == Dataset.id).exists()
     try:
         with ctx.database.session() as session:
             session.execute(remove(Dataset).where(Dataset.id == dataset_id, Dataset.kind == DatasetKind.PROMPT, ~used))
     except IntegrityError:
-        pass  # it is asked again at this moment
+        pass  # a new completion with this prompt was just stored

@@ -33,14 +33,14 @@ def response(ctx: Context, run_id: uuid.UUID, after: str | None) -> Response:
 
 
 def stream(ctx: Context, frames: Iterator[str]) -> Response:
-    """Server-sent events; gives the slot that the caller took back once the client has gone."""
+    """Server-sent events. Releases the slot that the caller took once the client has disconnected."""
     answer = Response(frames, mimetype="text/event-stream", headers=HEADERS)
     answer.call_on_close(ctx.streams.release)
     return answer
 
 
 def take_slot(ctx: Context) -> None:
-    """Takes one of `ctx.streams`, to be released. Raises Busy when all are taken."""
+    """Acquires one of `ctx.streams`, to be released by the caller. Raises Busy if all are in use."""
     if not ctx.streams.acquire(blocking=False):
         raise Busy("too many live views and completions are open: try again in a moment, or poll the run's state")
 
@@ -48,7 +48,7 @@ def take_slot(ctx: Context) -> None:
 def follow(ctx: Context, run_id: uuid.UUID, after: str = FIRST, beat_s: float | None = None) -> Iterator[Event | None]:
     """Events until the run has ended; None whenever nothing happened for `beat_s` (BEAT_S) seconds.
 
-    The last event is the final state, from the database where the stream itself has lost it.
+    The last event is the final state; it comes from the database if the stream has lost it.
     """
     while True:
         events = ctx.bus.read(run_id, after, BEAT_S if beat_s is None else beat_s)
@@ -56,7 +56,7 @@ def follow(ctx: Context, run_id: uuid.UUID, after: str = FIRST, beat_s: float | 
             yield event
             after = event.id
             if _ends(event) and _state(ctx, run_id)[0] not in OPEN_RUN_STATES:
-                return  # of a resumed run the stream still holds the earlier end
+                return  # the stream of a resumed run still holds its earlier end
         if events:
             continue
         state, error = _state(ctx, run_id)
@@ -71,9 +71,9 @@ def _ends(event: Event) -> bool:
 
 
 def frames(events: Iterator[Event | None], longest_s: float = math.inf) -> Iterator[str]:
-    """The events as text. Ends by itself after `longest_s`: a browser then comes back with Last-Event-ID.
+    """The events as text. Ends after `longest_s`: a browser then reconnects with Last-Event-ID.
 
-    Without frames a server never notices that its client has left, hence a comment for every None.
+    None becomes a comment, because a server notices that its client has disconnected only when it writes.
     """
     ends = time.monotonic() + longest_s
     yield "retry: 1000\n\n"

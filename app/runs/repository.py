@@ -79,7 +79,7 @@ class Progress:
 
     @property
     def left(self) -> int:
-        """Tasks that are not finished: what a run at work still has to do, and what resuming an ended one would."""
+        """Tasks that are not finished: what an open run still has to do, and what resuming an ended one would do."""
         return sum(self.by_state.values()) - self.finished
 
     @property
@@ -117,10 +117,10 @@ def list_runs(
     until: dt.date | None = None,
     sort: Sort = "newest",
 ) -> Sequence[Run]:
-    """Runs in the order of `sort`, with their dataset loaded. Pass the last id of a page as `before` for the next page.
+    """Runs in the order of `sort`, with their dataset loaded. The last id of a page is `before` of the next.
 
-    `name` is a part of the name, in any case; `since` and `until` are days (UTC) on which a run was created, both
-    included. Raises BadInput for a `before` that is no run, where the order is not that of the ids.
+    `name` is a part of the name, in upper or lower case. `since` and `until` are the first and last day (UTC) of
+    creation. Raises BadInput for a `before` that is no run, unless the order is that of the ids.
     """
     query = select(Run).options(joinedload(Run.dataset), joinedload(Run.curve)).where(Run.kind.in_(kinds))
     if states:
@@ -139,7 +139,7 @@ def list_runs(
 
 
 def _in_order(session: Session, query: Select[Run], sort: Sort, before: uuid.UUID | None) -> Select[Run]:
-    """The query in the order of `sort`, from behind the run `before`. Ids grow with time."""
+    """The query in the order of `sort`, starting after the run `before`. Ids grow with time."""
     if sort == "newest":
         return (query if before is None else query.where(Run.id < before)).order_by(Run.id.desc())
     if sort == "oldest":
@@ -201,9 +201,9 @@ def tasks_with_samples(session: Session, run_id: uuid.UUID, *, origins: bool = F
 
 
 def tasks_without_texts(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
-    """The same with what figures are made of alone: reading any of the texts raises.
+    """The same with only the columns that figures need: reading any of the texts raises.
 
-    A run has thousands of samples, and nearly all that is stored of them is text.
+    A run has thousands of samples, and nearly all of their data is text.
     """
     samples = selectinload(RunTask.samples).load_only(*_MEASURED, raiseload=True)
     task = joinedload(RunTask.task, innerjoin=True).load_only(Task.task_id, Task.entry_point, raiseload=True)
@@ -224,7 +224,7 @@ def samples_page(
     task_id: str | None = None,
     verdict: str | None = None,
 ) -> Sequence[Sample]:
-    """Samples by (position of the task, index), those behind `after`, with their task loaded."""
+    """Samples by (position of the task, index) that come after `after`, with their task loaded."""
     query = (
         select(Sample)
         .join(Sample.run_task)

@@ -24,15 +24,17 @@ _FRESH = {"attempt": 0, "error": None, "failure": None, "started_at": None, "fin
 
 
 def close_if_done(ctx: Context, run_id: uuid.UUID) -> None:
-    """Ends the run, with its figures, if no task is open. Of any number of callers one does it."""
+    """Ends the run, with its figures, if no task is open. Of any number of callers one does it.
+
+    Called after every task: while others are open, it only reads.
+    """
     open_tasks = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state.in_(OPEN_TASK_STATES)).exists()
+    done = (Run.id == run_id, Run.state == RunState.RUNNING, ~open_tasks)
+    with ctx.database.read() as session:
+        if session.scalar(select(Run.id).where(*done)) is None:
+            return
     with ctx.database.session() as session:
-        if not updated_any(
-            session,
-            update(Run)
-            .where(Run.id == run_id, Run.state == RunState.RUNNING, ~open_tasks)
-            .values(state=RunState.FINISHED, finished_at=utcnow()),
-        ):
+        if not updated_any(session, update(Run).where(*done).values(state=RunState.FINISHED, finished_at=utcnow())):
             return
         run = get_run(session, run_id)
         run.state, run.error, run.failure = _outcome(session, run)

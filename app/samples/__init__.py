@@ -1,1 +1,1 @@
-"""What the models wrote."""
+"""Samples: the texts of the models, with timings and verdicts."""

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class Sample(Identified, Base):
-    """One of the n completions of a task. Times are seconds since the engine took the task up.
+    """One of the n completions of a task. Times are seconds since the engine started the task.
 
-    `raw` is the model's text, `program` what was run, `extraction` how the one became the other. `origins` has one
-    letter per token: `d` the drafter proposed it, `t` the target supplied it; `ends` says how many characters of `raw`
-    there were after each token, None where that was not kept. `verdict` is a Status of evaluation/verdicts.py, None
-    until graded.
+    `raw` is the model's text, `program` the program that was run, `extraction` how it was taken from `raw`. `origins`
+    has one letter per token: `d` if the drafter proposed it, `t` if the target supplied it. `ends[i]` is the length of
+    `raw` after token i; None for samples from before it was stored. `verdict` is a Status of
+    evaluation/verdicts.py, None until graded.
     """
 
     __tablename__ = "samples"

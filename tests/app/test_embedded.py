@@ -67,15 +67,13 @@ def test_no_thread_of_it_goes_on_after_its_end(ctx):
     assert {t.name for t in set(threading.enumerate()) - before} == set()
 
 
-def test_cancel_stops_the_engine_within_a_second_and_keeps_samples(ctx, spec, engine):
-    engine.hold = threading.Event()
+def test_cancel_stops_an_engine_at_work_and_keeps_its_samples(ctx, spec, engine):
+    engine.hold = threading.Event()  # never set: only the cancellation ends its work
     with Embedded(ctx, "test"):
         run_id = service.submit(ctx, spec())
         assert engine.started.wait(10)
-        asked = time.monotonic()
         service.cancel(ctx, run_id)
         wait_until(ended(ctx, run_id))
-        assert time.monotonic() - asked < 1.5
     with ctx.database.read() as session:
         assert get_run(session, run_id).state is RunState.CANCELLED
         first, *rest = tasks_with_samples(session, run_id)
@@ -112,23 +110,16 @@ def test_completions_go_before_the_batch_that_waits(ctx, spec, engine):
     assert [r.prompt for r in engine.requests[1:4]] == ["# 0\n", "# 1\n", "# 2\n"]
 
 
-def test_work_left_by_a_killed_process_is_taken_up_at_the_next_start(ctx, spec):
+def test_work_left_by_a_killed_process_is_done_at_the_next_start(ctx, spec):
     run_id = service.submit(ctx, spec())  # no worker gets the message
     with Embedded(ctx, "test"):
         wait_until(ended(ctx, run_id))
     assert state_of(ctx, run_id) is RunState.FINISHED
 
 
-def test_no_further_task_is_taken_up_after_the_time_limit(ctx, spec, engine):
-    generate = engine.generate
-
-    def slow(request, *args):
-        time.sleep(0.3)
-        return generate(request, *args)
-
-    engine.generate = slow
+def test_no_further_task_is_started_after_the_time_limit(ctx, spec):
     with Embedded(ctx, "test"):
-        run_id = service.submit(ctx, spec(time_limit_s=0.2))
+        run_id = service.submit(ctx, spec(time_limit_s=1e-6))  # over once the first task has started
         wait_until(ended(ctx, run_id))
     with ctx.database.read() as session:
         run = get_run(session, run_id)

@@ -155,6 +155,15 @@ def test_a_server_that_stops_is_noticed(ctx, other, spec, engine):
             pass
 
 
+def test_what_is_read_from_the_database_has_the_fields_of_the_streams_events(ctx, other, spec):
+    with Embedded(ctx, "serve"):
+        run_id = service.submit(other, spec(), handover=True)
+        events = [event for event in handover.events(other, run_id) if event is not None]
+    assert {event.type for event in events} >= {event_types.STATE, event_types.TASK}
+    for event in events:
+        assert tuple(event.data) == event_types.PAYLOADS[event.type]
+
+
 def test_a_run_left_behind_by_a_command_is_worked_at_the_next_start(ctx, other, spec):
     run_id = service.submit(other, spec(), handover=True)
     with Embedded(ctx, "serve"):

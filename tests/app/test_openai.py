@@ -15,6 +15,7 @@ from app.openai import service
 from app.runs.models import Run
 from app.runs.repository import list_runs
 from app.states import RunKind, RunState
+from decoding.request import RequestError
 from tests.app.openai_service import MODEL, client_of, served_service
 from tests.fakes import RIGHT, WRONG, FakeEngine
 
@@ -123,6 +124,23 @@ def test_a_request_too_many_is_refused_before_a_run_is_made(served, client, stre
         with pytest.raises(openai.InternalServerError, match="too many"):
             client.completions.create(model=MODEL, prompt=PROMPT, stream=stream)
     assert newest(ctx).id == before
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected", "status"),
+    [
+        (RuntimeError("max_tokens"), openai.InternalServerError, 500),
+        (RequestError("decoding failed: is in the words of a wrong request"), openai.BadRequestError, 400),
+    ],
+)
+def test_the_status_says_whose_fault_it_is_whatever_the_words(client, engine, monkeypatch, fault, expected, status):
+    def broken(*_):
+        raise fault
+
+    monkeypatch.setattr(engine, "generate", broken)
+    with pytest.raises(expected, match=str(fault)) as refused:
+        client.completions.create(model=MODEL, prompt=PROMPT)
+    assert refused.value.status_code == status
 
 
 def test_models_are_listed_and_shown(client):

@@ -17,12 +17,13 @@ from app.db.types import utcnow
 from app.events.bus import FIRST
 from app.factory import create_app
 from app.http.idempotency_models import IdempotencyKey
-from app.jobs import retention
+from app.jobs import embedded, retention
 from app.jobs.embedded import Embedded
 from app.runs import deletion, transitions
 from app.runs.models import Run
 from app.tables import metadata
 from tests.fakes import RIGHT
+from tests.integration.waiting import wait_for
 
 SECRET = "def the_secret_function(a, b):\n"
 OURS = ("/api/v1/complete", {"target": "smollm2-135m", "prompt": SECRET, "n": 2, "test": "assert 1"})
@@ -131,3 +132,11 @@ def test_beat_and_the_embedded_form_sweep(ctx, client, monkeypatch):
     with Embedded(ctx, "test"):
         pass
     assert swept == [ctx]
+
+
+def test_the_embedded_form_sweeps_again_after_the_interval(ctx, monkeypatch):
+    monkeypatch.setattr(embedded, "SWEEP_INTERVAL_S", 0.0)
+    swept = []
+    monkeypatch.setattr(retention, "sweep", swept.append)
+    with Embedded(ctx, "test"):
+        wait_for(lambda: len(swept) > 1)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from werkzeug.test import EnvironBuilder
 
 from app.commands.serve import http_server
 from app.context import Context
@@ -159,3 +160,18 @@ def refused(client: http.client.HTTPConnection) -> bool:
     """Whether an answer is there already, which can only be a refusal."""
 
     return bool(select.select([client.sock], [], [], 0)[0])
+
+
+@pytest.mark.parametrize("name", ["stream", "openai-stream"])
+def test_a_client_that_leaves_before_the_first_byte_cancels_its_completion(tmp_path, name):
+    settings = Settings(_env_file=None, data_dir=tmp_path)
+    ctx = Context(settings, Database(settings.database), MemoryBus())
+    migrate.upgrade(ctx.database)
+    path, body, headers = ASKED[name]
+    environ = EnvironBuilder(path, method="POST", json=body, headers=headers).get_environ()
+    answer = create_app(ctx).wsgi_app(environ, lambda status, headers, fault=None: lambda data: None)
+    answer.close()  # what a server does that cannot write, without having asked for any byte
+    with ctx.database.read() as session:
+        (run,) = list_runs(session, kinds=(RunKind.COMPLETE,))
+    assert run.state is RunState.CANCELLED
+    ctx.database.dispose()

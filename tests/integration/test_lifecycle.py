@@ -13,20 +13,24 @@ from sqlalchemy.exc import OperationalError
 
 from app.broker import queues
 from app.datasets import service as datasets
+from app.db.database import after_commit
 from app.db.types import utcnow
+from app.errors import Unavailable
 from app.jobs import claims, reaper
 from app.jobs.claims import LostClaim, Step
-from app.jobs.job import Job
+from app.jobs.job import CannotLoad, Job, Stopped
 from app.jobs.lease import Lease, Stop
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
-from app.runs import service, transitions
+from app.runs import enqueue, service, transitions
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
-from app.states import DatasetKind, RunState, TaskState
+from app.states import DatasetKind, Failure, RunState, TaskState
+from decoding.request import RequestError
 from evaluation.datasets import Dataset, Task
-from tests.fakes import RIGHT, RecordingBroker
+from evaluation.prompting import PromptError
+from tests.fakes import RIGHT, FakeGrader, RecordingBroker
 from tests.integration.waiting import wait_for
 
 N_TASKS = 20
@@ -153,6 +157,110 @@ def test_a_run_that_cannot_be_closed_keeps_no_other_from_it(ctx, run_id, monkeyp
         assert get_run(session, run_id).state is RunState.RUNNING
 
 
+class Broken(FakeGrader):
+    """Raises `error` for the answers of a model."""
+
+    error: Exception
+
+    def judge_many(self, items, workers):
+        raise self.error
+
+
+FAULT = OSError("no room in /tmp")
+SANDBOX_GONE = Unavailable("no sandbox on this machine")
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "attempt", "failure", "of_run"),
+    [
+        (FAULT, TaskState.QUEUED, 1, Failure.DECODING, (RunState.RUNNING, None)),
+        (RequestError("the prompt is too long"), TaskState.FAILED, 1, Failure.REQUEST, (RunState.RUNNING, None)),
+        (PromptError("no chat template"), TaskState.FAILED, 1, Failure.REQUEST, (RunState.RUNNING, None)),
+        (CannotLoad("no such model"), TaskState.QUEUED, 0, None, (RunState.FAILED, Failure.MODEL)),
+        (Stopped(), TaskState.QUEUED, 0, None, (RunState.RUNNING, None)),
+        (LostClaim(), TaskState.DECODING, 1, None, (RunState.RUNNING, None)),
+    ],
+)
+def test_what_an_exception_makes_of_a_job_and_its_run(ctx, run_id, broker, error, state, attempt, failure, of_run):
+    first = job_ids(ctx, run_id)[0]
+    broker.sent.clear()
+    with Job(ctx, claims.claim(ctx, first, Step.DECODE)):
+        raise error
+    row = job(ctx, first)
+    assert (row.state, row.attempt, row.failure) == (state, attempt, failure)
+    assert (row.error is None) == (failure is None)
+    assert (row.attempt_token is None) == (row.lease_until is None) == (state is not TaskState.DECODING)
+    assert broker.sent == ([(queues.DECODE_TASK, first)] if error is FAULT else [])
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+        assert (run.state, run.failure) == of_run
+
+
+def test_a_fault_of_the_engine_at_the_last_attempt_fails_the_job_and_says_whose_fault_it_is(ctx, run_id):
+    first = job_ids(ctx, run_id)[0]
+    for _ in range(claims.MAX_ATTEMPTS):
+        with Job(ctx, claims.claim(ctx, first, Step.DECODE)):
+            raise FAULT
+    row = job(ctx, first)
+    assert (row.state, row.failure) == (TaskState.FAILED, Failure.DECODING)
+    assert row.error == "decoding failed: OSError: no room in /tmp"
+
+
+def test_a_grade_step_that_fails_is_done_again_and_its_error_is_forgotten(ctx, run_id, broker):
+    first = job_ids(ctx, run_id)[0]
+    decode_task(ctx, first)
+    Broken.error, ctx.make_grader = FAULT, Broken
+    broker.sent.clear()
+    grade.grade_task(ctx, first)
+    row = job(ctx, first)
+    assert (row.state, row.failure) == (TaskState.DECODED, Failure.GRADING)
+    assert row.error == "grading failed: OSError: no room in /tmp"
+    assert broker.sent == [(queues.GRADE_TASK, first)]
+    ctx.make_grader = FakeGrader
+    grade.grade_task(ctx, first)
+    row = job(ctx, first)
+    assert (row.state, row.error, row.failure) == (TaskState.FINISHED, None, None)
+
+
+def test_a_sandbox_that_goes_away_interrupts_the_run_and_costs_no_attempt(ctx, run_id):
+    first = job_ids(ctx, run_id)[0]
+    decode_task(ctx, first)
+    Broken.error, ctx.make_grader = SANDBOX_GONE, Broken
+    grade.grade_task(ctx, first)
+    row = job(ctx, first)
+    assert (row.state, row.attempt, row.error) == (TaskState.DECODED, 0, None)
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+        assert (run.state, run.error, run.failure) == (RunState.INTERRUPTED, "no sandbox on this machine", None)
+
+
+def test_a_message_is_sent_once_others_can_read_its_row(ctx, run_id, broker):
+    seen: list[TaskState | RunState] = []
+
+    def send(messages, queue):
+        for task, row_id in messages:
+            with ctx.database.read() as session:
+                seen.append(session.get_one(Run if task == queues.PREPARE_RUN else RunTask, row_id).state)
+
+    broker.send = send
+    other = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2, limit=1))
+    prepare.prepare_run(ctx, other)
+    decode_task(ctx, job_ids(ctx, other)[0])
+    assert seen == [RunState.QUEUED, TaskState.QUEUED, TaskState.DECODED]
+
+
+def test_no_message_is_sent_for_what_is_rolled_back(ctx, run_id, broker):
+    def roll_back():
+        with ctx.database.session() as session:
+            after_commit(session, enqueue.prepare, ctx, run_id)
+            raise ArithmeticError
+
+    broker.sent.clear()
+    with pytest.raises(ArithmeticError):
+        roll_back()
+    assert broker.sent == []
+
+
 def test_a_worker_that_could_not_prove_that_it_lives_stores_nothing(ctx, run_id):
     held = claims.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
     lease = Lease(ctx, held)  # its heartbeat never ran, as if the process had been stopped
@@ -229,6 +337,13 @@ def test_while_messages_wait_only_those_of_the_longest_waiting_jobs_are_sent_aga
     broker.sent.clear()
     reaper.reap(ctx)
     assert [row_id for _, row_id in broker.sent] == [first]
+
+
+def test_looking_for_work_where_there_is_none_opens_no_write_transaction(ctx, run_id, monkeypatch):
+    monkeypatch.setattr(ctx.database, "session", lambda: pytest.fail("opened one"))
+    reaper.reap(ctx)
+    reaper.enqueue_handed_over(ctx)
+    transitions.close_if_done(ctx, run_id)
 
 
 def test_a_run_whose_last_worker_died_before_closing_it_is_closed(ctx, run_id):

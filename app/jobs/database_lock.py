@@ -1,0 +1,62 @@
+"""SQLite has one owner: a lock file beside the database keeps other processes from working its jobs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import IO
+
+from app.errors import Unavailable
+
+SERVE = "serve"
+
+
+class InUse(Unavailable):
+    """Another process owns the database; `by_server` says whether it works every run (`bassline serve`)."""
+
+    def __init__(self, message: str, *, by_server: bool) -> None:
+        super().__init__(message)
+        self.by_server = by_server
+
+
+class DatabaseLock:
+    """The right to work the jobs of a SQLite database, held for the life of a process. PostgreSQL needs none."""
+
+    def __init__(self, database_file: Path | None, purpose: str) -> None:
+        self._database = database_file
+        self._path = database_file.with_suffix(".lock") if database_file else None
+        self._purpose = purpose
+        self._file: IO[str] | None = None
+
+    def acquire(self) -> None:
+        """Takes the lock. Raises InUse naming the process that has it."""
+        if self._path is None:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = self._path.open("a+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            owner = self.owner()
+            raise InUse(
+                f"{self._database} is in use by {owner or 'another process'}: stop that first, or set "
+                "BASSLINE_DATABASE_URL to another database",
+                by_server=owner.startswith(f"bassline {SERVE} "),
+            ) from None
+        file.truncate(0)
+        file.write(f"bassline {self._purpose} (process {os.getpid()})")
+        file.flush()
+        self._file = file
+
+    def owner(self) -> str:
+        """The process that has the lock, as text; empty if none has it."""
+        return self._path.read_text().strip() if self._path and self._path.exists() else ""
+
+    def release(self) -> None:
+        """Gives the lock back."""
+        if self._file is not None:
+            self._file.truncate(0)
+            self._file.close()
+            self._file = None
