@@ -1,33 +1,47 @@
-// Pointing at a row of the leaderboard, at its curve or at its point brings out all three, with the name where it was
-// left out for want of room.
+// Pointing at a row of the leaderboard, at its curve or at its point highlights all three, and shows the name beside the
+// curve where it was left out for want of room.
 
-function keyOf(target) {
-  const part = target.closest?.("[data-run], [data-curve], [data-dot]");
-  return part && (part.dataset.run || part.dataset.curve || part.dataset.dot);
+/**
+ * The id of the run that an element belongs to.
+ *
+ * @param {EventTarget | null} target
+ */
+function runOf(target) {
+  const part = target instanceof Element && target.closest("[data-run], [data-curve], [data-dot]");
+  if (!(part instanceof HTMLElement || part instanceof SVGElement)) return null;
+  return part.dataset.run || part.dataset.curve || part.dataset.dot || null;
 }
 
-function show(section, key) {
-  if (section.dataset.lit === (key || "")) return;
-  section.dataset.lit = key || "";
-  section.querySelector("figure.chart")?.classList.toggle("pointed", Boolean(key));
+/**
+ * Highlights a run in a section, or nothing for null.
+ *
+ * @param {HTMLElement} section
+ * @param {string | null} run
+ */
+function highlight(section, run) {
+  if (section.dataset.lit === (run || "")) return;
+  section.dataset.lit = run || "";
+  section.querySelector("figure.chart")?.classList.toggle("pointed", Boolean(run));
   for (const part of section.querySelectorAll(".lit")) part.classList.remove("lit");
-  if (!key) return;
+  if (!run) return;
   for (const name of ["run", "curve", "dot", "label"]) {
-    for (const part of section.querySelectorAll(`[data-${name}="${key}"]`)) part.classList.add("lit");
+    for (const part of section.querySelectorAll(`[data-${name}="${run}"]`)) part.classList.add("lit");
   }
 }
 
 for (const table of document.querySelectorAll("table.board")) {
-  const section = table.closest("section");
-  const drawn = (key) => key && section.querySelector(`[data-curve="${key}"], [data-dot="${key}"]`);
+  const section = /** @type {HTMLElement} */ (table.closest("section"));
+  /** @param {Event} event */
   const follow = (event) => {
-    const key = keyOf(event.target);
-    show(section, drawn(key) ? key : null);
+    const run = runOf(event.target);
+    const isDrawn = run && section.querySelector(`[data-curve="${run}"], [data-dot="${run}"]`);
+    highlight(section, isDrawn ? run : null);
   };
   section.addEventListener("pointerover", follow);
   section.addEventListener("focusin", follow);
-  section.addEventListener("pointerleave", () => show(section, null));
+  section.addEventListener("pointerleave", () => highlight(section, null));
   section.addEventListener("focusout", (event) => {
-    if (!section.contains(event.relatedTarget)) show(section, null);
+    const next = event.relatedTarget;
+    if (!(next instanceof Node && section.contains(next))) highlight(section, null);
   });
 }
