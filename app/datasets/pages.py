@@ -1,16 +1,13 @@
-"""Datasets and their tasks, and the form that adds one."""
+"""The pages of datasets and tasks, and the form to import a dataset."""
 
 from __future__ import annotations
 
 import uuid
 
 from flask import Blueprint, redirect, render_template, request, url_for
-from sqlalchemy import select
-from sqlalchemy.orm import selectinload
 from werkzeug.wrappers import Response
 
 from app.datasets import repository, service
-from app.datasets.models import Dataset
 from app.errors import BadInput, NotFound
 from app.http.limits import UPLOAD_BYTES
 from app.http.security import caller
@@ -31,7 +28,7 @@ def index() -> str:
 
 @bp.post("/datasets")
 def upload() -> Response | tuple[str, int]:
-    """Stores an uploaded file as a dataset and shows it; a file at fault is answered with line, field and remedy."""
+    """Stores an uploaded file as a dataset and shows it; an invalid file gets line, field and remedy."""
     file, name = request.files.get("file"), request.form.get("name", "").strip()
     try:
         if file is None or not file.filename:
@@ -47,9 +44,7 @@ def upload() -> Response | tuple[str, int]:
 @bp.get("/datasets/<uuid:dataset_id>")
 def show(dataset_id: uuid.UUID) -> str:
     """The tasks of a dataset, or with `?task=` one of them. Raises NotFound."""
-    dataset = session().scalar(select(Dataset).where(Dataset.id == dataset_id).options(selectinload(Dataset.tasks)))
-    if dataset is None:
-        raise NotFound(f"there is no dataset {dataset_id}: choose one on the Datasets page")
+    dataset = repository.get_dataset(session(), dataset_id)
     wanted = request.args.get("task")
     task = next((t for t in dataset.tasks if t.task_id == wanted), None)
     if wanted and task is None:

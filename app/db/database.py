@@ -17,7 +17,7 @@ from app.errors import Unavailable
 
 READ_ONLY = "bassline_read_only"
 
-# A dead server or network is noticed within half a minute instead of the kernel's quarter of an hour.
+# Detects a dead server or network within 30 seconds; the kernel's defaults take a quarter of an hour.
 POSTGRESQL = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 30_000}
 
 
@@ -84,8 +84,8 @@ class Database:
     def reader(self) -> Session:
         """A read-only session that the caller closes (the web's one session per request)."""
         if self._reading is None:
-            # PostgreSQL gives every statement its own view of the data either way; without a transaction it is spared
-            # the words around each read, and holds nothing open while a page is made.
+            # At READ COMMITTED every statement has its own snapshot anyway, so a read needs no transaction. AUTOCOMMIT
+            # saves the BEGIN and ROLLBACK round trips, and holds no transaction open while a page is rendered.
             mode = {READ_ONLY: True} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
             self._reading = self.engine.execution_options(**mode)
         return Session(self._reading, expire_on_commit=False)
@@ -105,7 +105,7 @@ def updated_any(session: Session, statement: Any) -> bool:
 
 
 def error_summary(error: BaseException) -> str:
-    """What went wrong in one line: of a database error what the server says, without statement and parameters."""
+    """The error in one line; of a database error only the server's message, without statement and parameters."""
     if isinstance(error, DBAPIError):
         return " ".join(str(error.orig).split())
     return f"{type(error).__name__}: {error}"
@@ -123,7 +123,7 @@ def make_folder(folder: Path) -> None:
 
 
 def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:
-    connection.isolation_level = None  # the driver must not open transactions of its own: see _begin_sqlite
+    connection.isolation_level = None  # turns off the driver's own transactions: see _begin_sqlite
     for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "busy_timeout=30000"):
         connection.execute(f"PRAGMA {pragma}")
 
