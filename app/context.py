@@ -1,4 +1,4 @@
-"""What a process works with: settings, database, event bus and the two ports, made once and passed around."""
+"""What a process works with: settings, database, events, broker and the two ports, made once and passed around."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app import ports
+from app.broker import broker
+from app.broker.broker import Broker
 from app.db.database import Database
+from app.engines import HeldEngines
 from app.events.bus import EventBus, connect
 from app.settings import Settings, load_settings
 from decoding.models import trusted_code
@@ -24,9 +27,9 @@ CACHE_DIR = "BASSLINE_CACHE_DIR"
 class Context:
     """One per process. Tests build their own with fakes for `load_engine` and `make_grader`.
 
-    `stopping` is set when the process shuts down: jobs are put down within a second and stay claimable. `streams` is
-    taken by whoever keeps a web thread waiting, so that the pages stay reachable. `turns` is what this worker remembers
-    of the runs it served, by step.
+    `stopping` is set when the process shuts down: jobs are returned within a second and stay claimable. `streams`
+    limits how many web threads wait at a time, so that the pages stay reachable. `engines` are those its worker threads
+    hold; `turns` is which runs this worker served last, by step.
     """
 
     settings: Settings
@@ -36,10 +39,13 @@ class Context:
     make_grader: ports.GraderFactory = ports.SandboxGrader
     stopping: threading.Event = field(default_factory=threading.Event)
     worker_name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
+    broker: Broker = field(init=False)
+    engines: HeldEngines = field(init=False, default_factory=HeldEngines)
     streams: threading.BoundedSemaphore = field(init=False)
     turns: dict[str, Turns] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.broker = broker.connect(self.settings)
         self.streams = threading.BoundedSemaphore(self.settings.max_streams)
 
 
@@ -57,12 +63,12 @@ _current: list[Context] = []
 
 
 def install(context: Context) -> None:
-    """Makes `context` the one that Celery tasks of this process work with."""
+    """Makes `context` the one of this process's Celery tasks, which Celery calls with nothing but a row id."""
     _current[:] = [context]
 
 
 def current() -> Context:
-    """The process's context, made from the settings on first use (a worker's child process)."""
+    """The context of this process's Celery tasks, made from the settings on first use (a worker's child process)."""
     if not _current:
         install(make_context())
     return _current[0]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from decoding.config import EngineConfig
     from decoding.request import Completion, OnUpdate, OnUpdateOf, Request, RequestError, ShouldCancel
     from evaluation.datasets import Task
-    from evaluation.grading import Verdict
+    from evaluation.verdicts import Verdict
 
 OnProgress = Callable[[str], None]
 

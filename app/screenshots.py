@@ -47,7 +47,7 @@ def pages(database: Database) -> dict[str, str]:
             paths["compare"] = f"/compare?a={other.id}&b={run.id}"
         paths |= {name: f"/{name}" for name in ("complete", "datasets", "models", "workers", "about")}
         paths["new-run"] = "/runs/new"
-        if races := list_runs(session, limit=1, kinds=(RunKind.COMPLETE,)):
+        if races := list_runs(session, limit=1, kinds=(RunKind.COMPLETION,)):
             paths["complete"] = f"/complete/{races[0].id}"
     return paths
 

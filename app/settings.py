@@ -15,6 +15,7 @@ from sqlalchemy.exc import ArgumentError
 from app.errors import BadInput
 
 MAX_BUDGET_S = 600.0  # per task
+SWEEP_INTERVAL_S = 3600.0  # between two deletions of expired data
 MEMORY_BROKER = "memory://"
 REGISTERED, CACHED = "registered", "cached"  # words of BASSLINE_ALLOWED_MODELS
 

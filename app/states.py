@@ -1,8 +1,13 @@
-"""The words for states, shared by database, API, pages and command line. No string literals elsewhere."""
+"""The words for states, shared by database, API, pages and command line.
+
+The statuses of a verdict are in evaluation/verdicts.py.
+"""
 
 from __future__ import annotations
 
 import enum
+
+from evaluation.verdicts import Status
 
 
 class RunState(enum.StrEnum):
@@ -23,7 +28,7 @@ class RunKind(enum.StrEnum):
     """
 
     EVAL = "eval"
-    COMPLETE = "complete"
+    COMPLETION = "complete"
     BASELINE = "baseline"
     IMPORTED = "imported"
 
@@ -42,6 +47,27 @@ class TaskState(enum.StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
+
+
+class Failure(enum.StrEnum):
+    """Why a run or one of its tasks failed; `error` beside it says so in words.
+
+    `request`: the prompt or a parameter cannot be honoured. `model`: the engine cannot be loaded. `dataset`: the run
+    cannot be prepared. `decoding` and `grading`: that step raised, three times. `worker_lost`: its workers stopped
+    answering, three times.
+    """
+
+    REQUEST = "request"
+    MODEL = "model"
+    DATASET = "dataset"
+    DECODING = "decoding"
+    GRADING = "grading"
+    WORKER_LOST = "worker_lost"
+
+    @property
+    def internal(self) -> bool:
+        """Whether the service is at fault: the same request may succeed later."""
+        return self in (Failure.DECODING, Failure.GRADING, Failure.WORKER_LOST)
 
 
 class DatasetKind(enum.StrEnum):
@@ -71,5 +97,4 @@ class Scope(enum.StrEnum):
 OPEN_RUN_STATES = (RunState.QUEUED, RunState.RUNNING)
 OPEN_TASK_STATES = (TaskState.QUEUED, TaskState.DECODING, TaskState.DECODED, TaskState.GRADING)
 DECODED_TASK_STATES = (TaskState.DECODED, TaskState.GRADING, TaskState.FINISHED)
-PASSED = "passed"
-SANDBOX_ERROR = "sandbox_error"
+PASSED, SANDBOX_ERROR = Status.PASSED, Status.SANDBOX_ERROR

@@ -1,11 +1,9 @@
 """What gunicorn serves."""
 
 from app import observability
-from app.broker.celery_app import configure
 from app.context import make_context
 from app.factory import create_server_app
 
 _context = make_context()
 observability.configure(_context.settings)
-configure(_context.settings)
 application = create_server_app(_context)

@@ -1,4 +1,4 @@
-"""The ways to decode that are compared: ours with each drafter, policy and rule, and transformers' own."""
+"""The arms of a comparison: our engine with each drafter, policy and rule, and transformers' generate."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from dataclasses import dataclass
 
 import torch
 
-from decoding.attention.ragged import ATTENTION_NAME
 from decoding.config import EngineConfig, parse_drafter
-from decoding.engine import Engine
+from decoding.engine import Engine, load_model
 from decoding.models import loading
-from decoding.models.loading import LoadedModel
-from decoding.models.packing import prepack
+from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, Request, SamplingParams
-from evaluation import datasets, prompting
+from evaluation import dataset_files, prompting
 
 PLAIN, GENERATE, ASSISTED = "none", "generate", "assisted"
 STOCK = (GENERATE, ASSISTED)
@@ -38,10 +36,10 @@ class Speed:
 
 
 class Arms:
-    """A target in two copies, ours with prepacked weights and transformers' own, and the engines of the arms.
+    """A target loaded twice, for our engine with prepacked weights and for transformers, and the engines of the arms.
 
-    An arm is `none` (plain decoding of ours), `DRAFTER/LENGTH[/RULE]`, `generate`, or `assisted` (transformers'
-    assisted generation: one sample only; with the draft model of another arm, else by prompt lookup).
+    An arm is `none` (our plain decoding), `DRAFTER/LENGTH[/RULE]`, `generate`, or `assisted` (transformers' assisted
+    generation: one sample only, with the draft model of another arm, else by prompt lookup).
     """
 
     def __init__(self, target: str, names: list[str], dtype: str, device: str, max_tokens: int) -> None:
@@ -72,15 +70,15 @@ class Arms:
         return engine
 
     def prompts(self, n_tasks: int) -> Iterator[str]:
-        """Yield HumanEval prompts as the chat mode shows them."""
+        """Yield HumanEval prompts in chat form."""
         tokenizer = self.target.tokenizer
-        for task in datasets.load("humaneval").tasks[:n_tasks]:
+        for task in dataset_files.load("humaneval").tasks[:n_tasks]:
             prompt = prompting.build(task, "chat")
             text = tokenizer.apply_chat_template(prompt.messages or [], tokenize=False, add_generation_prompt=True)
             yield text + prompt.reply_prefix
 
     def run(self, name: str, prompt: str, n: int, temperature: float) -> Speed | None:
-        """Decode n samples of one prompt; None where the arm cannot."""
+        """Decode n samples of one prompt; None where the arm cannot decode several."""
         if name in STOCK:
             return self._run_stock(name, prompt, n, temperature)
         sampling = SamplingParams(temperature=temperature, top_p=TOP_P)
@@ -123,6 +121,5 @@ class Arms:
 
 
 def _load(ref: str, dtype: str, device: str) -> LoadedModel:
-    loaded = loading.load(ref, dtype, device, attention=ATTENTION_NAME)
-    prepack(loaded.model)
-    return loaded
+    # With sdpa a GPU runs no CUDA graphs, whose capture would fall into the measured time; benchmarks.gpu has them.
+    return load_model(EngineConfig(ref, dtype=dtype, device=device, attention="sdpa"), ref)

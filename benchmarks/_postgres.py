@@ -1,23 +1,43 @@
-"""PostgreSQL of this machine: where its programs are, and a cluster of one's own for as long as a benchmark runs."""
+"""Private PostgreSQL clusters from the programs of this machine, for benchmarks and tests."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+_START_S = 60.0
+_STOP_S = 60.0
 
 
 class NotInstalled(RuntimeError):  # noqa: N818 (reads as what is wrong)
     """There is no PostgreSQL on this machine."""
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster without a server process. `command` starts one in the foreground, on a unix socket in `folder`."""
+
+    folder: Path
+    command: list[str]
+    url: str
+    _pg_isready: list[str]
+
+    def answers(self) -> bool:
+        """Whether the server accepts connections."""
+        return subprocess.run(self._pg_isready, capture_output=True, check=False).returncode == 0
+
+
 def programs() -> Path | None:
-    """The folder of initdb, postgres and pg_ctl of the newest version; None where there is none."""
+    """The folder of initdb, postgres and pg_isready of the newest version; None where there is none."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda file: float(file.parts[-3]))
     if found:
         return found[-1].parent
@@ -25,37 +45,57 @@ def programs() -> Path | None:
     return Path(on_path).parent if on_path else None
 
 
-def of_the_server() -> dict[str, Any]:
-    """Arguments for subprocess: PostgreSQL refuses to run as root, so there it runs as `postgres`."""
+def server_identity() -> dict[str, Any]:
+    """Arguments for subprocess: PostgreSQL refuses to run as root, so there it runs as `postgres`.
+
+    Not as `nobody`: the sandbox runs programs as `nobody`, and its self-test looks for processes that they left.
+    """
     return {"user": "postgres"} if os.getuid() == 0 else {}
 
 
-@contextmanager
-def private_cluster() -> Iterator[str]:
-    """The URL of an empty database in a cluster with the server's own settings, which is removed afterwards.
-
-    Raises NotInstalled.
-    """
+def create_cluster(*options: str) -> Cluster:
+    """A new cluster with an empty database; `options` are settings of the server (NAME=VALUE). Raises NotInstalled."""
     where = programs()
     if where is None:
         raise NotInstalled(
             "PostgreSQL is not installed (initdb not found): install it, or name an empty database with --database"
         )
-    folder = Path(tempfile.mkdtemp(prefix="bassline-bench-"))
+    folder = Path(tempfile.mkdtemp(prefix="bassline-pg-"))
     if os.getuid() == 0:
         shutil.chown(folder, "postgres")
-    data = folder / "data"
+    data = str(folder / "data")
+    initdb = [str(where / "initdb"), "-D", data, "-U", "bassline", "-A", "trust", "-E", "UTF8", "--no-locale"]
+    subprocess.run([*initdb, "--no-sync"], check=True, capture_output=True, cwd=folder, **server_identity())
+    settings = [word for option in ("listen_addresses=", *options) for word in ("-c", option)]
+    return Cluster(
+        folder,
+        command=[str(where / "postgres"), "-D", data, "-k", str(folder), *settings],
+        url=f"postgresql+psycopg://bassline@/postgres?host={folder}",
+        _pg_isready=[str(where / "pg_isready"), "-h", str(folder)],
+    )
 
-    def run(*command: object) -> None:
-        subprocess.run([str(word) for word in command], check=True, capture_output=True, cwd=folder, **of_the_server())
 
+@contextmanager
+def running_cluster() -> Iterator[str]:
+    """The URL of an empty database in a running cluster with the server's default settings, removed afterwards.
+
+    Raises NotInstalled, and RuntimeError where the server does not start.
+    """
+    cluster = create_cluster("max_wal_size=8GB")
+    log = cluster.folder / "log"
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            cluster.command, cwd=cluster.folder, stdout=output, stderr=output, start_new_session=True,
+            **server_identity(),
+        )  # fmt: skip
     try:
-        run(where / "initdb", "-D", data, "-U", "bassline", "-A", "trust", "-E", "UTF8", "--no-locale")
-        options = f"-k {folder} -c listen_addresses= -c max_wal_size=8GB"
-        run(where / "pg_ctl", "start", "-w", "-D", data, "-l", folder / "log", "-o", options)
-        try:
-            yield f"postgresql+psycopg://bassline@/postgres?host={folder}"
-        finally:
-            run(where / "pg_ctl", "stop", "-w", "-m", "immediate", "-D", data)
+        deadline = time.monotonic() + _START_S
+        while not cluster.answers():
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL does not start: {log.read_text().strip()}")
+            time.sleep(0.05)
+        yield cluster.url
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        server.send_signal(signal.SIGQUIT)  # at once: the data is removed
+        server.wait(_STOP_S)
+        shutil.rmtree(cluster.folder, ignore_errors=True)

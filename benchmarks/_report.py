@@ -1,4 +1,4 @@
-"""The form that every benchmark reports in: a table for people, JSON for programs."""
+"""The report of every benchmark: a table for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass
 class Report:
-    """What was measured, on what and how. `figures` are flat names with numbers, `rows` the lines of the table."""
+    """The result of a benchmark. `figures` maps flat names to numbers, `rows` are the lines of the table."""
 
     bench: str
     device: str

@@ -1,4 +1,4 @@
-"""What the job core costs: a run whose engine and sandbox take no time, worked by the embedded workers."""
+"""The cost of the job core: embedded workers process a run whose engine and sandbox take no time."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from app.runs.models import Run
 from app.runs.schemas import RunSpec
 from app.settings import Settings
 from app.states import OPEN_RUN_STATES, RunState
-from app.workers import engines
 from decoding.request import Completion, Request, RequestError, Sample
-from evaluation.grading import Verdict
+from evaluation.verdicts import Status, Trust, Verdict
 
 if TYPE_CHECKING:
     from app.ports import OnProgress
@@ -34,7 +33,7 @@ TARGET = "smollm2-135m"  # named, never loaded
 
 
 class _Engine:
-    """Has n samples of a hundred tokens at once."""
+    """Returns n samples of N_TOKENS tokens at once."""
 
     has_chat_template = False
     fim_tokens = None
@@ -80,7 +79,7 @@ class _Grader:
 
     def judge_many(self, items: Sequence[tuple[str, Task]], workers: int) -> Iterator[tuple[int, Verdict]]:
         for position in range(len(items)):
-            yield position, Verdict("passed", "", "", None, None, None, 0.0, 0.0, 1, "none", "proxy")
+            yield position, Verdict(Status.PASSED, "", "", None, None, None, 0.0, 0.0, 1, "none", Trust.PROXY)
 
 
 def _load(_config: EngineConfig, _on_progress: OnProgress | None = None) -> _Engine:
@@ -88,10 +87,10 @@ def _load(_config: EngineConfig, _on_progress: OnProgress | None = None) -> _Eng
 
 
 def ms_per_task(database_url: str, folder: Path, tasks: int, rounds: int) -> list[float]:
-    """Milliseconds per task from submit to the finished run, for each of `rounds` runs, which are deleted again.
+    """Milliseconds per task from submit to the finished run, for each of `rounds` runs, which are deleted afterwards.
 
-    Queues, leases, claims, stored samples and verdicts, figures and curve are all in it. A first, short run that is
-    not counted loads the engine and checks the dataset.
+    The time includes queues, leases, claims, stored samples and verdicts, figures and curve. A first, short run, which
+    does not count, loads the engine and checks the dataset.
     """
     settings = Settings(_env_file=None, data_dir=folder, database_url=database_url)
     ctx = Context(settings, Database(settings.database), MemoryBus(), load_engine=_load, make_grader=_Grader)
@@ -106,7 +105,6 @@ def ms_per_task(database_url: str, folder: Path, tasks: int, rounds: int) -> lis
                 times.append(1000 * (time.perf_counter() - began) / limit)
                 service.delete(ctx, run_id)
     finally:
-        engines.drop()
         ctx.database.dispose()
     return times[1:]
 

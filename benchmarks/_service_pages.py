@@ -1,4 +1,4 @@
-"""How long the pages take over a full database, and whether their queries use indexes."""
+"""Response times of the pages over a full database, and the query plans behind them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WARM_UP = 5
 
 @dataclass(frozen=True)
 class Page:
-    """A page or list: where it is, drawn anew for each request, and within how many ms 95 of 100 shall answer."""
+    """A page or list: its address, chosen at random for each request, and the target of its 95th percentile in ms."""
 
     name: str
     address: Callable[[random.Random], str]
@@ -34,7 +34,7 @@ class Page:
 
 @dataclass
 class Plans:
-    """What the database does for a page: how many queries, by which indexes, and which tables it reads whole."""
+    """The query plans of a page: the number of queries, the indexes used, and the tables read by sequential scan."""
 
     queries: int = 0
     indexes: set[str] = field(default_factory=set)
@@ -42,17 +42,17 @@ class Plans:
 
 
 def measure(ctx: Context, requests: int) -> Iterator[tuple[Page, list[float], int, Plans]]:
-    """Each page with the milliseconds of its requests, the bytes of the last answer and its plans."""
+    """Yield each page with the milliseconds of its requests, the bytes of the last response and its plans."""
     client = create_server_app(ctx).test_client()
     for page in _pages(ctx):
-        dice = random.Random(page.name)
+        rng = random.Random(page.name)
         with _recorded(ctx.database.engine) as statements:
             for _ in range(WARM_UP):
-                _get(client, page.address(dice))
+                _get(client, page.address(rng))
         plans = _plans(ctx.database.engine, statements)
         times, size = [], 0
         for _ in range(requests):
-            address = page.address(dice)
+            address = page.address(rng)
             began = time.perf_counter()
             size = _get(client, address)
             times.append(1000 * (time.perf_counter() - began))
@@ -75,39 +75,39 @@ def _pages(ctx: Context) -> list[Page]:
         task_ids.setdefault(dataset_id, []).append(task_id)
     ids = list(datasets)
 
-    def run(dice: random.Random) -> uuid.UUID:
-        return dice.choice(ids)
+    def run(rng: random.Random) -> uuid.UUID:
+        return rng.choice(ids)
 
-    def budget(dice: random.Random) -> str:
-        return f"{10 ** dice.uniform(-0.5, 1.5):.3g}"
+    def budget(rng: random.Random) -> str:
+        return f"{10 ** rng.uniform(-0.5, 1.5):.3g}"
 
-    def task(dice: random.Random) -> str:
-        chosen = run(dice)
-        return f"/runs/{chosen}/tasks/{dice.choice(task_ids[datasets[chosen]])}"
+    def task(rng: random.Random) -> str:
+        chosen = run(rng)
+        return f"/runs/{chosen}/tasks/{rng.choice(task_ids[datasets[chosen]])}"
 
-    def pair(dice: random.Random) -> str:
-        a = run(dice)
-        b = dice.choice([other for other in ids if datasets[other] == datasets[a]])
+    def pair(rng: random.Random) -> str:
+        a = run(rng)
+        b = rng.choice([other for other in ids if datasets[other] == datasets[a]])
         return f"/compare?a={a}&b={b}"
 
     tabs = ("tasks", "failures", "timing", "config")
     return [
         Page("leaderboard", lambda _: "/", 50),
-        Page("leaderboard_budget", lambda d: f"/?budget={budget(d)}", 50),
-        Page("leaderboard_scatter", lambda d: f"/?view=scatter&sort=speed&budget={budget(d)}", 50),
-        Page("leaderboard_dataset", lambda d: f"/?dataset=humaneval&budget={budget(d)}", 50),
-        Page("leaderboard_csv", lambda d: f"/leaderboard.csv?budget={budget(d)}"),
+        Page("leaderboard_budget", lambda r: f"/?budget={budget(r)}", 50),
+        Page("leaderboard_scatter", lambda r: f"/?view=scatter&sort=speed&budget={budget(r)}", 50),
+        Page("leaderboard_dataset", lambda r: f"/?dataset=humaneval&budget={budget(r)}", 50),
+        Page("leaderboard_csv", lambda r: f"/leaderboard.csv?budget={budget(r)}"),
         Page("run_list", lambda _: "/runs", 50),
-        Page("run_list_deep", lambda d: f"/runs?before={run(d)}", 50),
-        Page("run_list_filtered", lambda d: f"/runs?state=finished&dataset=interviews&before={run(d)}", 50),
-        Page("run_curve", lambda d: f"/runs/{run(d)}", 100),
-        *(Page(f"run_{tab}", lambda d, tab=tab: f"/runs/{run(d)}?tab={tab}", 100) for tab in tabs),  # type: ignore[misc]
+        Page("run_list_deep", lambda r: f"/runs?before={run(r)}", 50),
+        Page("run_list_filtered", lambda r: f"/runs?state=finished&dataset=interviews&before={run(r)}", 50),
+        Page("run_curve", lambda r: f"/runs/{run(r)}", 100),
+        *(Page(f"run_{tab}", lambda r, tab=tab: f"/runs/{run(r)}?tab={tab}", 100) for tab in tabs),  # type: ignore[misc]
         Page("task", task),
         Page("compare", pair),
-        Page("api_leaderboard", lambda d: f"/api/v1/leaderboard?budget={budget(d)}"),
-        Page("api_runs", lambda d: f"/api/v1/runs?cursor={run(d)}"),
-        Page("api_run", lambda d: f"/api/v1/runs/{run(d)}"),
-        Page("api_samples", lambda d: f"/api/v1/runs/{run(d)}/samples?cursor={d.randrange(160)}.7"),
+        Page("api_leaderboard", lambda r: f"/api/v1/leaderboard?budget={budget(r)}"),
+        Page("api_runs", lambda r: f"/api/v1/runs?cursor={run(r)}"),
+        Page("api_run", lambda r: f"/api/v1/runs/{run(r)}"),
+        Page("api_samples", lambda r: f"/api/v1/runs/{run(r)}/samples?cursor={r.randrange(160)}.7"),
     ]
 
 
@@ -120,7 +120,7 @@ def _get(client: FlaskClient, address: str) -> int:
 
 @contextmanager
 def _recorded(engine: Engine) -> Iterator[dict[str, Any]]:
-    """The distinct SELECTs sent meanwhile, each with the parameters of its last use."""
+    """The distinct SELECTs sent inside the block, each with the parameters of its last use."""
     statements: dict[str, Any] = {}
 
     def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, _many: bool) -> None:

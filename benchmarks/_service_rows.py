@@ -1,6 +1,6 @@
-"""A database as after a year of work: ended runs over three datasets on two devices, with all their samples.
+"""Fills a database as after a year of work: ended runs over three datasets on two devices, with all their samples.
 
-The dice are thrown with a fixed seed, and figures and curves are what app/runs/figures.py makes of the samples.
+The seed is fixed, and app/runs/figures.py computes figures and curves from the samples.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ from app.runs import figures
 from app.runs.models import Run, RunCurve, RunTask
 from app.states import DatasetKind, RunKind, RunState, TaskState
 from app.tables import metadata
+from evaluation import dataset_files
 from evaluation import datasets as files
+from evaluation.verdicts import Status, Trust
 
-MADE_BY = "bassline bench service"  # the only worker that might work these runs, and so the mark of what is ours
+MADE_BY = "bassline bench service"  # the runs are pinned to this worker, which marks them as generated
 FILLED = {"datasets", "tasks", "runs", "run_tasks", "run_curves", "samples", "dataset_checks", "workers"}
 N = 8
 DEVICES = ("NVIDIA H100 80GB HBM3", "AMD EPYC 7763, 8 cores")
-TARGETS = {  # how often a sample passes, and seconds for a hundred tokens of all samples on the first device
+TARGETS = {  # pass rate, and seconds for a hundred tokens of all samples on the first device
     "smollm2-135m": (0.12, 0.5),
     "qwen2.5-coder-0.5b": (0.35, 0.7),
     "qwen2.5-coder-1.5b": (0.5, 1.1),
@@ -42,10 +44,10 @@ TARGETS = {  # how often a sample passes, and seconds for a hundred tokens of al
 }
 DRAFTERS = {"none": 1.0, "ngram": 0.8, "sibling": 0.55, "smollm2-135m": 0.65}
 FAULTS = {
-    "wrong_answer": "assertion failed",
-    "exception": "IndexError: list index out of range",
-    "syntax_error": "'(' was never closed (line 7)",
-    "timeout": "ran past 3 s",
+    Status.WRONG_ANSWER: "assertion failed",
+    Status.EXCEPTION: "IndexError: list index out of range",
+    Status.SYNTAX_ERROR: "'(' was never closed (line 7)",
+    Status.TIMEOUT: "ran past 3 s",
 }
 FAILING = "assert candidate([1.0, 2.0]) == 3"
 TRACEBACK = f'Traceback (most recent call last):\n  File "candidate.py", line 27, in check\n    {FAILING}'
@@ -118,7 +120,7 @@ class _Task:
 
 @dataclass
 class _Decoded:
-    """A task with its samples, as app/runs/figures.py looks at one."""
+    """A task with its samples, with the attributes that app/runs/figures.py reads."""
 
     task: Any
     state: TaskState
@@ -129,9 +131,9 @@ class _Decoded:
 
 
 def fill(ctx: Context, runs: int, tell: Callable[[str], None]) -> None:
-    """Brings the database to `runs` generated runs in one transaction; one that has them already stays as it is.
+    """Fill the database with `runs` generated runs in one transaction; do nothing if it holds them already.
 
-    Raises BadInput for a database that holds anything else.
+    Raises BadInput for a database with other content.
     """
     with ctx.database.session() as session:
         found = _generated(session)
@@ -140,25 +142,25 @@ def fill(ctx: Context, runs: int, tell: Callable[[str], None]) -> None:
     if found:
         raise BadInput(f"the database holds {found} generated runs: give --runs {found}, or an empty database")
     stored = [datasets.require(ctx, "humaneval"), *(_imported(ctx, name) for name in ("interviews", "regressions"))]
-    dice = random.Random(0)
+    rng = random.Random(0)
     with ctx.database.session() as session:
-        for number, run in enumerate(_runs(stored, runs, dice), start=1):
-            _write(session, run, dice)
+        for number, run in enumerate(_runs(stored, runs, rng), start=1):
+            _write(session, run, rng)
             if number % 100 == 0:
                 tell(f"{number} of {runs} runs")
     with ctx.database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql("VACUUM ANALYZE")  # as autovacuum does within a minute
 
 
-def refuse_strangers(connection: Connection) -> None:
-    """Raises BadInput for a database with tables that are not the service's."""
-    strangers = set(inspect(connection).get_table_names()) - set(metadata.tables) - {"alembic_version"}
-    if strangers:
-        raise BadInput(f"the database holds the table {min(strangers)}: give --database an empty one")
+def refuse_foreign_tables(connection: Connection) -> None:
+    """Raise BadInput for a database with tables that are not the service's."""
+    foreign = set(inspect(connection).get_table_names()) - set(metadata.tables) - {"alembic_version"}
+    if foreign:
+        raise BadInput(f"the database holds the table {min(foreign)}: give --database an empty one")
 
 
 def _generated(session: Session) -> int:
-    """How many generated runs there are. Raises BadInput if there is anything else."""
+    """The number of generated runs. Raises BadInput if there is any other row."""
     others = [t.name for t in metadata.sorted_tables if t.name not in FILLED and session.execute(select(t)).first()]
     if session.scalar(select(Run.id).where(Run.pinned_worker.is_distinct_from(MADE_BY)).limit(1)):
         others.append("runs")
@@ -168,26 +170,26 @@ def _generated(session: Session) -> int:
 
 
 def _imported(ctx: Context, name: str) -> Dataset:
-    """HumanEval's tasks under other ids, as a team's own dataset."""
-    tasks = tuple(replace(t, task_id=f"{name}/{i}") for i, t in enumerate(files.load("humaneval").tasks))
+    """HumanEval's tasks under other ids, as an imported dataset."""
+    tasks = tuple(replace(t, task_id=f"{name}/{i}") for i, t in enumerate(dataset_files.load("humaneval").tasks))
     return datasets.store(ctx, files.Dataset(name, tasks, sha256(name.encode()).hexdigest()), DatasetKind.IMPORTED)
 
 
-def _runs(stored: Sequence[Dataset], n: int, dice: random.Random) -> Iterator[Run]:
-    """Runs of the last year, oldest first; one in twelve was stopped halfway."""
+def _runs(stored: Sequence[Dataset], n: int, rng: random.Random) -> Iterator[Run]:
+    """Runs of the last year, oldest first; one in twelve did not finish."""
     now = utcnow()
     for number in range(n):
         created_at = now - dt.timedelta(hours=8 * (n - number))
-        (dataset,) = dice.choices(stored, (6, 2, 2))
-        target, drafter = dice.choice(list(TARGETS)), dice.choice(list(DRAFTERS))
-        temperature, budget_s = dice.choice((0.2, 0.2, 0.8)), dice.choice((5.0, 10.0, 10.0, 30.0))
+        (dataset,) = rng.choices(stored, (6, 2, 2))
+        target, drafter = rng.choice(list(TARGETS)), rng.choice(list(DRAFTERS))
+        temperature, budget_s = rng.choice((0.2, 0.2, 0.8)), rng.choice((5.0, 10.0, 10.0, 30.0))
         states = (RunState.FINISHED, RunState.INTERRUPTED, RunState.CANCELLED)
-        (device,) = dice.choices(DEVICES, (7, 3))
+        (device,) = rng.choices(DEVICES, (7, 3))
         yield Run(
-            id=uuid.UUID(_id(created_at, dice)),
+            id=uuid.UUID(_id(created_at, rng)),
             name=f"{target.rsplit('/', maxsplit=1)[-1]} {drafter} {number}",
             kind=RunKind.EVAL,
-            state=dice.choices(states, (22, 1, 1))[0],
+            state=rng.choices(states, (22, 1, 1))[0],
             dataset=dataset,
             target=target,
             drafter=drafter,
@@ -226,12 +228,12 @@ def _runs(stored: Sequence[Dataset], n: int, dice: random.Random) -> Iterator[Ru
         )
 
 
-def _write(session: Session, run: Run, dice: random.Random) -> None:
-    done = run.n_tasks if run.state is RunState.FINISHED else dice.randrange(20, run.n_tasks)
+def _write(session: Session, run: Run, rng: random.Random) -> None:
+    done = run.n_tasks if run.state is RunState.FINISHED else rng.randrange(20, run.n_tasks)
     jobs, decoded = [], []
     for position, task in enumerate(run.dataset.tasks):
-        job = _Task(_id(run.created_at, dice), run.id, task.id, position, TaskState.SKIPPED, 0, run.created_at)
-        samples = _decode(run, job, task, dice) if position < done else []
+        job = _Task(_id(run.created_at, rng), run.id, task.id, position, TaskState.SKIPPED, 0, run.created_at)
+        samples = _decode(run, job, task, rng) if position < done else []
         jobs.append(job)
         decoded.append(_Decoded(task, job.state, job.queued_at, job.queue_s, job.wall_s, samples))
     looked_at = cast("list[RunTask]", decoded)
@@ -245,13 +247,13 @@ def _write(session: Session, run: Run, dice: random.Random) -> None:
     _copy(connection, "samples", itertools.chain.from_iterable(task.samples for task in decoded))
 
 
-def _decode(run: Run, job: _Task, task: Any, dice: random.Random) -> list[_Sample]:
+def _decode(run: Run, job: _Task, task: Any, rng: random.Random) -> list[_Sample]:
     skill, pace = TARGETS[run.target]
     pace *= DRAFTERS[run.drafter] * (1 if run.provenance["device"] == "cuda" else 6)
-    ability, length = min(max(dice.gauss(skill, 0.32), 0.0), 1.0), dice.randint(30, 180)
-    samples = [_sample(run, job, task, index, ability, length, pace, dice) for index in range(run.n)]
+    ability, length = min(max(rng.gauss(skill, 0.32), 0.0), 1.0), rng.randint(30, 180)
+    samples = [_sample(run, job, task, index, ability, length, pace, rng) for index in range(run.n)]
     job.state, job.attempt = TaskState.FINISHED, 0
-    job.queue_s, job.prefill_s, job.sandbox_s = dice.uniform(1, 900), 0.02 * pace, dice.uniform(0.05, 0.4)
+    job.queue_s, job.prefill_s, job.sandbox_s = rng.uniform(1, 900), 0.02 * pace, rng.uniform(0.05, 0.4)
     job.wall_s = max(s.finished_s for s in samples)
     job.draft_s, job.other_s = 0.14 * job.wall_s, 0.06 * job.wall_s
     job.verify_s = job.wall_s - job.draft_s - job.other_s - job.prefill_s
@@ -263,23 +265,23 @@ def _decode(run: Run, job: _Task, task: Any, dice: random.Random) -> list[_Sampl
 
 
 def _sample(
-    run: Run, job: _Task, task: Any, index: int, ability: float, length: int, pace: float, dice: random.Random
+    run: Run, job: _Task, task: Any, index: int, ability: float, length: int, pace: float, rng: random.Random
 ) -> _Sample:
-    n_tokens = max(length + dice.randint(-20, 40), 8)
-    passes, finished_s = dice.random() < ability, pace * n_tokens / 100 * dice.uniform(0.8, 1.35)
+    n_tokens = max(length + rng.randint(-20, 40), 8)
+    passes, finished_s = rng.random() < ability, pace * n_tokens / 100 * rng.uniform(0.8, 1.35)
     late = finished_s > run.budget_s
-    verdict = "passed" if passes else dice.choice(list(FAULTS))
-    wrong = verdict == "wrong_answer"
+    verdict = Status.PASSED if passes else rng.choice(list(FAULTS))
+    wrong = verdict == Status.WRONG_ANSWER
     raw = task.canonical_solution if passes else f"    # attempt {index}\n" + task.canonical_solution.replace("0", "1")
     return _Sample(
-        id=_id(run.created_at, dice),
+        id=_id(run.created_at, rng),
         run_id=run.id,
         run_task_id=job.id,
         index=index,
         seed=run.seed,
         raw=raw,
         n_tokens=n_tokens,
-        mean_logprob=dice.gauss(-0.16 if passes else -0.24, 0.07),
+        mean_logprob=rng.gauss(-0.16 if passes else -0.24, 0.07),
         finish_reason="deadline" if late else "stop",
         first_token_s=0.022 * pace,
         finished_s=run.budget_s + 0.01 if late else finished_s,
@@ -302,7 +304,7 @@ def _sample(
         cpu_s=0.03,
         sandbox_wall_s=0.05,
         isolation="bwrap",
-        trust="proxy",
+        trust=Trust.PROXY,
         graded_at=run.created_at,
     )
 
@@ -317,7 +319,7 @@ def _copy(connection: Connection, table: str, rows: Iterable[_Task] | Iterable[_
             copy.write_row(values(row))
 
 
-def _id(at: dt.datetime, dice: random.Random) -> str:
-    """A UUIDv7 of that time."""
-    chance = dice.getrandbits(72)
+def _id(at: dt.datetime, rng: random.Random) -> str:
+    """A UUIDv7 for that time."""
+    chance = rng.getrandbits(72)
     return f"{int(at.timestamp() * 1000):012x}7{chance >> 60:03x}8{chance & (2**60 - 1):015x}"

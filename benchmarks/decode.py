@@ -1,8 +1,8 @@
 """How fast is decoding, against transformers' generate and against our own plain decoding?
 
-The same HumanEval prompts in chat form, the same dtype, in one run, the arms taking turns on each prompt. A speed is
-tokens per second over all samples of a prompt, prefill included; a ratio is taken prompt by prompt and its median
-reported with quartiles. Samples run to their end-of-sequence token or --max-tokens.
+All arms decode the same HumanEval prompts in chat form, in one dtype and one process, taking turns on each prompt. A
+speed is tokens per second over all samples of a prompt, prefill included. Ratios are computed per prompt; the table
+shows their median and quartiles. Samples run to their end-of-sequence token or --max-tokens.
 
     bassline bench decode --json decode.json
     bassline bench decode --models smollm2-135m --batches 1,2,4,8,16,32 --arms none,sibling/goodput,sibling/fixed:4
@@ -24,13 +24,13 @@ from typing import Any
 import torch
 
 from benchmarks._arms import ASSISTED, GENERATE, PLAIN, STOCK, Arms, Speed
-from benchmarks._machine import copy_bandwidth, peak_flops
 from benchmarks._report import Report, print_table, spread
+from benchmarks._timing import copy_bandwidth, matmul_rate
 from decoding.models.device import device_name
 
 MODELS = ("qwen2.5-coder-0.5b", "smollm2-135m", "qwen2.5-coder-1.5b")
 LOOKUP_ARMS = (GENERATE, ASSISTED, PLAIN, "ngram/goodput", "sibling/goodput", "sibling/bass", "sibling/fixed:4")
-# Too slow for its own generate in a benchmark that one waits for; it shows what a draft model brings.
+# Its generate is too slow for an interactive benchmark; it shows the gain of a draft model.
 DRAFTED = "qwen2.5-coder-0.5b"
 ARMS = {
     "qwen2.5-coder-1.5b": (
@@ -46,11 +46,11 @@ Speeds = dict[str, list[Speed]]
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the arms, print the table, write JSON if asked to; return 0."""
+    """Run the arms, print the table, write JSON if asked; return 0."""
     options = _options(argv)
     device = torch.device(options.device)
     report = Report("decode", device_name(device), vars(options))
-    bandwidth, flops = copy_bandwidth(device), peak_flops(getattr(torch, options.dtype), device)
+    bandwidth, flops = copy_bandwidth(device), matmul_rate(device, getattr(torch, options.dtype))
     report.settings |= {"copy_bandwidth_gb_per_s": bandwidth / 1e9, "peak_gflops": flops / 1e9}
     cells = list(product(_numbers(options.batches, int), _numbers(options.temperatures, float)))
     for name in options.models.split(","):
@@ -136,7 +136,7 @@ def _latencies(runs: Sequence[Speed]) -> tuple[float, float, float]:
 
 
 def _figures(name: str, n: int, temperature: float, speeds: Speeds, known: dict[str, float]) -> dict[str, float]:
-    """Ratios of the best speculative arm and of plain decoding, per temperature and the best of the temperatures."""
+    """Ratios of the best speculative arm and of plain decoding, per temperature and for the best temperature."""
     ours = [arm for arm in speeds if arm not in (PLAIN, *STOCK)]
     fixed = [arm for arm in ours if "/fixed:" in arm]
     wanted = {
@@ -156,15 +156,15 @@ def _figures(name: str, n: int, temperature: float, speeds: Speeds, known: dict[
         if ratio := _ratio(speeds, arm, PLAIN):
             found[f"{at}.vs_plain"] = ratio[1]
         if fixed and arm not in fixed:
-            # The best fixed length in hindsight, one for all prompts.
+            # The best fixed length, chosen afterwards, one for all prompts.
             found[f"{at}.vs_best_fixed"] = min(r[1] for f in fixed if (r := _ratio(speeds, arm, f)))
     return found
 
 
 def _utilization(at: str, arms: Arms, runs: Sequence[Speed], flops: float, floor_s: float) -> dict[str, float]:
-    """Shares of the machine's peak arithmetic (BASS, section 4): by tokens verified, and by tokens that samples took.
+    """Shares of the machine's peak arithmetic (BASS, section 4): by tokens verified, and by tokens emitted.
 
-    A token that several samples of a shared row take counts for each of them, so the second may exceed the first.
+    A token that several samples of a shared row emit counts for each of them, so the second may exceed the first.
     """
     rounds = [r for run in runs if run.completion for r in run.completion.rounds]
     if not rounds:
@@ -187,7 +187,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
         prog="bassline bench decode", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--models", default=",".join(MODELS), help="targets, by comma")
-    parser.add_argument("--arms", help="by comma; by default those that fit the model")
+    parser.add_argument("--arms", help="by comma; by default those that suit the model")
     parser.add_argument("--batches", default="1,8", help="samples per prompt, by comma")
     parser.add_argument("--temperatures", default="0.2,0.8", help="by comma")
     parser.add_argument("--tasks", type=int, default=3, help="HumanEval prompts")

@@ -1,20 +1,20 @@
-"""The GPU path in one call: are the kernels right, how fast are they, and how fast is the engine at a 7.8B shape?
+"""On a GPU: are the kernels right, how fast are they, and how fast is the engine with a model of 7.8B parameters?
 
-Needs the packages torch, triton, transformers and this repository, no model and no network; ends within --minutes.
+Needs torch, triton, transformers and this repository, no model files and no network; ends within --minutes.
 
 1. Kernels against the float32 reference; nothing is measured if one is wrong.
-2. Copy bandwidth and matrix-product rate of the device, as ceilings; the sweep of `bassline bench kernels`.
+2. Copy bandwidth and matrix-product rate of the device, as upper limits; the sweep of `bassline bench kernels`.
 3. The engine at the shape of BASS's 7.8B code model (here with grouped queries) with a 310M-shaped draft model, bf16,
    for each batch: plain decoding, speculative decoding, and transformers' generate with a static cache.
 
-Weights are random but for one thing: embedding and output layer make the target write a fixed permutation of its
-vocabulary from a random start, and the draft model the same one but for a share of tokens. So a draft token stands
-with a known chance (--acceptance) while every matrix product is as large as in a real model. Such text says nothing
-about acceptance or quality of real models, and its nucleus is a single token.
+Weights are random, except that embedding and output layer make the target generate a fixed permutation of its
+vocabulary from a random start, and the draft model the same permutation with a share of errors. So a draft token is
+accepted with a known probability (--acceptance), and every matrix product is as large as in a real model. The text
+says nothing about acceptance or quality of real models, and its nucleus is a single token.
 
     python -m benchmarks.gpu --json gpu.json
     python -m benchmarks.gpu --batches 8 --acceptance 0.85 --draft-lengths 4,6,8 --kernel-seconds 0
-    TRITON_INTERPRET=1 python -m benchmarks.gpu --tiny       # no GPU: shows that it runs, measures nothing
+    TRITON_INTERPRET=1 python -m benchmarks.gpu --tiny       # without a GPU: runs the script, measures nothing
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from benchmarks._timing import copy_bandwidth, matmul_rate
 from decoding.attention.backends import NAMES
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, Request, SamplingParams
 from kernels.availability import KernelError, require
 
-# What the layers add to an embedding of this size leaves its direction alone: see `_write_permutation`.
+# Embeddings this large keep their direction whatever the layers add: see `_write_permutation`.
 _EMBEDDING_SIZE = 8.0
 _LOGIT_GAIN = 0.5
 
@@ -58,7 +58,7 @@ TINY = {"hidden_size": 128, "intermediate_size": 128, "num_hidden_layers": 1, "n
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Check, measure, print and write what was found; return 1 if a kernel is wrong or none can run."""
+    """Check and measure, print and write the report; return 1 if a kernel is wrong or none can run."""
     options = _options(argv)
     started = time.perf_counter()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -87,7 +87,7 @@ def main(argv: list[str] | None = None) -> int:
     report.rows += list(_measure_kernels(options, dtype, device, bandwidth))
     print_table(report.rows)
     report.figures |= kernels.figures(report.rows)
-    report.write(options.json)  # what there is, should the rest fail
+    report.write(options.json)  # in case the rest fails
     _say(started, "kernels measured")
 
     arms = []
@@ -130,7 +130,7 @@ def _measure_engine(
     rate: float,
     until: float,
 ) -> Iterator[dict[str, Any]]:
-    """Yield a line per batch and arm; an arm begins only if there is time for another like the one before."""
+    """Yield a row per batch and arm; an arm starts only if the time left exceeds that of the longest arm so far."""
     target, draft = (_model(shape, options, dtype, device) for shape in _shapes(options))
     n_weights = sum(p.numel() for name, p in target.model.named_parameters() if "embed_tokens" not in name)
     floor_ms = 1000 * n_weights * dtype.itemsize / bandwidth
@@ -159,7 +159,7 @@ def _measure_engine(
         longest_s = max(longest_s, time.perf_counter() - before)
         yield row
     for batch in options.generate:
-        # A batch size is a compilation of about a minute.
+        # Each batch size compiles for about a minute.
         if time.perf_counter() + (0 if options.tiny else 100) > until:
             print(f"out of time: generate at batch {batch} was not measured", file=sys.stderr)
             return
@@ -169,7 +169,7 @@ def _measure_engine(
 def _decode(
     target: LoadedModel, draft: LoadedModel | None, batch: int, k: int, options: argparse.Namespace
 ) -> tuple[Completion, float]:
-    """Return the median of three decodings, after one that captures the graphs, and what that one took."""
+    """Return the median of three decodings, and the seconds of the one before them, which captures the graphs."""
     config = EngineConfig(
         target="7.8B shape", drafter="310M shape" if k else "none", draft_length=f"fixed:{k}", max_batch=batch
     )
@@ -209,7 +209,7 @@ def _line(done: Completion, batch: int, arm: str) -> dict[str, Any]:
 
 @torch.inference_mode()
 def _generate(target: LoadedModel, batch: int, options: argparse.Namespace, plain: float | None) -> dict[str, Any]:
-    """Time transformers' own generate with a static cache, compiled as it does by default; prefill not counted."""
+    """Time transformers' generate with a static cache and its default compilation; prefill does not count."""
     model = target.model
     model.set_attn_implementation("sdpa")
     ids = torch.randint(1, target.vocab_size, (batch, options.context), device=target.device)
@@ -245,7 +245,7 @@ def _shapes(options: argparse.Namespace) -> tuple[dict[str, int], dict[str, int]
 
 
 def _model(shape: dict[str, int], options: argparse.Namespace, dtype: torch.dtype, device: torch.device) -> LoadedModel:
-    """Return a Llama of random weights that writes the permutation, made on the device."""
+    """Return a Llama with random weights on the device, whose output is the permutation of `_write_permutation`."""
     vocabulary = 512 if options.tiny else 51_200
     config = LlamaConfig(
         **shape,
@@ -292,11 +292,11 @@ def _model(shape: dict[str, int], options: argparse.Namespace, dtype: torch.dtyp
 
 
 def _write_permutation(model: Any, share: float) -> None:
-    """Make `model` follow token t by t + 1, but for a random 1 - `share` of tokens, which it gets wrong.
+    """Make `model` predict t + 1 after token t, except for a random share of 1 - `share` of tokens.
 
-    Embeddings are large against what the layers add, so that the last hidden state still points where the token's
-    embedding does, and the output layer's row for the next token points there too. Token 0, the last of the prompt,
-    has no embedding: what follows it is any token, another one for each sample.
+    Embeddings are large compared with the layers' outputs, so the last hidden state keeps the direction of the token's
+    embedding, and the output layer's row for the next token has the same direction. Token 0, the last of the prompt,
+    has a zero embedding, so each sample continues with a different token.
     """
     embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
     V = len(embedding)
@@ -332,14 +332,14 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
         prog="python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=9.0, help="end within this time")
-    parser.add_argument("--kernel-seconds", type=float, default=120.0, help="of these for the sweep of the kernels")
+    parser.add_argument("--kernel-seconds", type=float, default=120.0, help="part of it for the sweep of the kernels")
     parser.add_argument("--batches", type=numbers, default=[8, 1, 2, 4, 16], help="samples decoded at once, in order")
-    parser.add_argument("--acceptance", type=shares, default=[0.85, 0.7, 0.8, 0.9], help="chances to stand, by comma")
+    parser.add_argument("--acceptance", type=shares, default=[0.85, 0.7, 0.8, 0.9], help="probabilities, by comma")
     parser.add_argument("--draft-lengths", type=numbers, default=[4, 7], help="k, by comma")
     parser.add_argument("--generate", type=numbers, default=[8, 1], help="batches of transformers' generate, last")
     parser.add_argument("--context", type=int, default=512, help="tokens of the prompt")
     parser.add_argument("--new-tokens", type=int, default=128, help="tokens of each sample")
-    parser.add_argument("--tiny", action="store_true", help="tiny shapes, to see that it runs; no measurement")
+    parser.add_argument("--tiny", action="store_true", help="tiny shapes, to test the script; no measurement")
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     options = parser.parse_args(argv)
     if options.tiny:

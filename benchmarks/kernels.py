@@ -1,13 +1,13 @@
-"""How near do the verify kernels come to the memory's bandwidth, and to the attention of libraries?
+"""How close are the verify kernels to the memory bandwidth, and to the attention of other libraries?
 
 First every variant is checked against the float32 reference. Then each is timed on rows of unequal length (from half
-the context to all of it), as the bytes of keys and values that the rows really have over the time, divided by the
-bandwidth of a large copy measured in the same run. Inputs rotate among copies larger than the cache. `sdpa` is what
-the engine does without kernels: padded, with a mask.
+the context to all of it). A rate is the bytes of keys and values that the rows hold, over the time; the table shows it
+as a share of the bandwidth of a large copy in the same run. Inputs rotate among copies larger than the cache. `sdpa`
+is the engine's attention without kernels: padded, with a mask.
 
     bassline bench kernels --json kernels.json
     bassline bench kernels --batches 8 --contexts 2048,8192 --tokens 1,8
-    TRITON_INTERPRET=1 bassline bench kernels --tiny        # no GPU: shows that it runs, measures nothing
+    TRITON_INTERPRET=1 bassline bench kernels --tiny        # without a GPU: runs the script, measures nothing
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from benchmarks._report import Report, print_table
 from benchmarks._timing import copy_bandwidth, n_copies, seconds_each
 from kernels import reference, verify_attention
 from kernels.availability import KernelError, require
+from kernels.registry import BACKENDS
 from kernels.rows import Prefix, RaggedRows
 
-VARIANTS = {"ragged": verify_attention.ragged, "pad": verify_attention.pad, "split": verify_attention.split}
+VARIANTS = {name: backend.load() for name, backend in BACKENDS.items() if backend.needs_triton}
 ARMS = (*VARIANTS, "sdpa", "flash_attn", "flex")
 # FlashAttention's bound: at most twice the error that PyTorch makes in the same dtype.
 _ERROR_FACTOR, _ERROR_FLOOR = 2.0, 1e-5
@@ -51,7 +52,7 @@ class Shape:
 
 
 class Problem:
-    """One verify: queries, cache and rows, made at random; `n_bytes` are the keys and values that the rows have."""
+    """Random inputs of one verify: queries, cache and rows; `n_bytes` is the size of the rows' keys and values."""
 
     def __init__(
         self, shape: Shape, lengths: Sequence[int], counts: Sequence[int], dtype: torch.dtype, device: torch.device
@@ -70,7 +71,7 @@ class Problem:
         return verify(self.q, self.k, self.v, self.rows, self.scale)
 
     def sdpa(self) -> Callable[[], torch.Tensor]:
-        """Return PyTorch's attention on the packed tiles of all rows (they must bring the same number of tokens)."""
+        """Return PyTorch's attention on the packed tiles of all rows, which must have equal numbers of tokens."""
         R, Hkv, L, D = self.k.shape
         T = self.rows.max_count
         group = self.q.shape[1] // Hkv
@@ -149,7 +150,7 @@ def sweep(
     bandwidth: float,
     until: float,
 ) -> Iterator[dict[str, Any]]:
-    """Yield one line per batch, context and k + 1, largest contexts first, until `until` (seconds of perf_counter)."""
+    """Yield one row per batch, context and k + 1, largest contexts first, until `until` (seconds of perf_counter)."""
     for context, batch, T in product(sorted(contexts, reverse=True), batches, tokens):
         if time.perf_counter() > until:
             return
@@ -164,7 +165,7 @@ def sweep(
         arms["sdpa"] = [p.sdpa() for p in problems]
         if flash := [run for p in problems if (run := p.flash())]:
             arms["flash_attn"] = flash
-        if device.type == "cuda" and (batch, context) == (8, 2048):  # each shape is a compilation of seconds
+        if device.type == "cuda" and (batch, context) == (8, 2048):  # each shape compiles for seconds
             arms["flex"] = [p.flex() for p in problems]
         row: dict[str, Any] = {"batch": batch, "context": context, "k+1": T}
         for name in ARMS:
@@ -175,7 +176,7 @@ def sweep(
 
 
 def _seconds(name: str, works: Sequence[Callable[[], torch.Tensor]], device: torch.device) -> float | None:
-    """Time an arm; a library that does not take the shape costs its own column and not the measurement."""
+    """Time an arm; None where a library does not support the shape."""
     try:
         return seconds_each(works, device) if works else None
     except Exception as error:
@@ -186,7 +187,7 @@ def _seconds(name: str, works: Sequence[Callable[[], torch.Tensor]], device: tor
 
 
 def figures(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Return the flat figures of a sweep: fraction of the copy bandwidth by variant, and the times over SDPA's."""
+    """Return the flat figures of a sweep: share of the copy bandwidth, and time over that of `ragged`, by arm."""
     flat: dict[str, float] = {}
     for row in rows:
         at = f"b{row['batch']}.c{row['context']}.t{row['k+1']}"
@@ -246,7 +247,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--tokens", default="1,4,8,16", help="k + 1, by comma")
     parser.add_argument("--shape", default="32x8x128", help="query heads x KV heads x head dimension")
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float32"])
-    parser.add_argument("--seconds", type=float, default=400.0, help="begin no further line after this long")
+    parser.add_argument("--seconds", type=float, default=400.0, help="start no further row after this time")
     parser.add_argument("--tiny", action="store_true", help="a few tiny shapes; no measurement")
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     return parser.parse_args(argv)

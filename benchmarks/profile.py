@@ -1,4 +1,4 @@
-"""Which draft length is best at which batch size? Makes the table that `--draft-length table` uses.
+"""Which draft length is best at which batch size? Makes the table for `--draft-length table`.
 
 Decodes the same HumanEval prompts in chat form at each batch size with each fixed draft length, fits the model of
 Su et al. (arXiv 2310.18813) and stores the result in the cache, keyed by model hashes, drafter and device.
@@ -18,7 +18,7 @@ from decoding.config import EngineConfig
 from decoding.draft_length.profiles import Measured, Profile
 from decoding.engine import Engine
 from decoding.request import Request, SamplingParams
-from evaluation import datasets, prompting
+from evaluation import dataset_files, prompting
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -67,7 +67,7 @@ def _measure(engine: Engine, options: argparse.Namespace, batch: int, length: in
     fixed = EngineConfig(**{**asdict(engine.config), "draft_length": f"fixed:{length}"})
     worker = Engine(fixed, engine.target, engine.draft)
     accepted, draft_s, verify_s = [], [], []
-    for task in datasets.load("humaneval").tasks[: options.tasks]:
+    for task in dataset_files.load("humaneval").tasks[: options.tasks]:
         prompt = prompting.build(task, "chat")
         done = worker.generate(
             Request(

@@ -1,13 +1,13 @@
-"""Do repeats give the same texts, whatever the clock does? And do all strategies?
+"""Do repeats of a decoding give the same texts at any timing, and do all strategies give the same texts?
 
-Each HumanEval prompt in chat form is decoded by every arm in turn, with the same seed. An arm may be named twice: its
-rounds then differ, since draft lengths follow what rounds took, and its texts should not. Counts the samples whose text
-differs from that of the first arm.
+Every arm in turn decodes each HumanEval prompt in chat form with the same seed. An arm may be named twice: its rounds
+may differ, since draft lengths follow measured times, but its texts should not. The table counts the samples whose
+text differs from the first arm's.
 
     bassline bench repeats --target smollm2-135m --tasks 20
     bassline bench repeats --arms sibling/goodput,sibling/goodput,none --temperature 0.8 --json repeats.json
 
-Disturb the machine meanwhile: nothing should change.
+Load the machine meanwhile: the counts should not change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEFAULT_ARMS = ("sibling/goodput", "sibling/goodput", PLAIN)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Decode all prompts by all arms, print how many texts differ, write JSON if asked to; return 0."""
+    """Decode all prompts with all arms, print the number of texts that differ, write JSON if asked; return 0."""
     options = _options(argv)
     report = Report("repeats", device_name(torch.device(options.device)), vars(options))
     names = options.arms.split(",")

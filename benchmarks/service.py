@@ -1,9 +1,9 @@
-"""Does the service keep its pace with 1,000 runs and 1.3 million samples on PostgreSQL?
+"""Is the service fast with 1,000 runs and 1.3 million samples on PostgreSQL?
 
-Fills an empty database with generated runs, asks for the pages through Flask's test client, one after the other in one
-process, explains every query they send, and works runs whose engine and sandbox take no time. Without --database it
-starts a PostgreSQL of its own, with the server's default settings, and removes it afterwards. The samples' token
-arrays are empty, as those of imported samples; no page reads them.
+Fills an empty database with generated runs, requests the pages through Flask's test client one after the other,
+explains every query, and processes runs whose engine and sandbox take no time. Without --database it starts a private
+PostgreSQL with default settings and removes it afterwards. The samples' token arrays are empty, like those of imported
+samples; no page reads them.
 
     python -m benchmarks.service --json service.json
     python -m benchmarks.service --database postgresql+psycopg://me@/empty
@@ -34,7 +34,7 @@ JOB_TARGET_MS = 20.0
 
 
 def measure(database_url: str, *, runs: int, requests: int, tasks: int, rounds: int) -> Report:
-    """Return the report over that database, which must be empty or filled by a call before. Raises BasslineError."""
+    """Return the report on a database that is empty or that an earlier call filled. Raises BasslineError."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         ctx = make_context(Settings(_env_file=None, data_dir=folder, database_url=database_url, rate_limit=""))
@@ -42,7 +42,7 @@ def measure(database_url: str, *, runs: int, requests: int, tasks: int, rounds: 
             raise BadInput("--database is SQLite: give a PostgreSQL database, postgresql+psycopg://USER@HOST/NAME")
         try:
             with ctx.database.connect() as connection:
-                _service_rows.refuse_strangers(connection)
+                _service_rows.refuse_foreign_tables(connection)
             migrate.upgrade(ctx.database)
             began = time.perf_counter()
             _service_rows.fill(ctx, runs, _tell)
@@ -105,15 +105,15 @@ def _tell(line: str) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print the tables and write JSON if asked to; return 0."""
+    """Print the tables and write JSON if asked; return 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--database", metavar="URL", help="an empty PostgreSQL database, or one that this has filled")
+    parser.add_argument("--database", metavar="URL", help="a PostgreSQL database, empty or filled by this benchmark")
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--requests", type=int, default=100, help="of each page")
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     options = parser.parse_args(argv)
     observability.configure(load_settings())
-    own = contextlib.nullcontext(options.database) if options.database else _postgres.private_cluster()
+    own = contextlib.nullcontext(options.database) if options.database else _postgres.running_cluster()
     try:
         with own as url:
             report = measure(url, runs=options.runs, requests=options.requests, tasks=164, rounds=3)

@@ -8,12 +8,13 @@ from typing import Literal
 from decoding.models import registry
 from decoding.request import RequestError
 from decoding.suggest import advice, nearest, one_of
+from kernels.registry import BACKENDS
 
 Acceptance = Literal["coupled", "maximal"]
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEVICES = ("auto", "cpu", "cuda")
-ATTENTIONS = ("auto", "reference", "sdpa", "pad", "split", "ragged")
+ATTENTIONS = ("auto", *BACKENDS)
 ACCEPTANCES = ("coupled", "maximal")
 MAX_DRAFT_LENGTH = 32
 NAMED_LENGTHS = ("goodput", "bass", "table")
@@ -35,8 +36,8 @@ class EngineConfig:
 
     `drafter` is `none`, `ngram` (looks up the row's own text), `sibling` (looks up the text of all samples of the
     task), a model reference, or `sibling+MODEL` / `ngram+MODEL`. `draft_length` is `goodput`, `bass`,
-    `table` (needs a profile, see `bassline bench profile`) or `fixed:K`. `attention` is explained in
-    `attention_variants.py`; auto is the fastest for the device.
+    `table` (needs a profile, see `bassline bench profile`) or `fixed:K`. `attention` names a backend of
+    `kernels/registry.py`; auto is the fastest for the device.
     Raises RequestError on a value that no engine can honour.
     """
 

@@ -22,7 +22,7 @@ import torch
 import transformers
 
 from decoding.acceptance.sampling import shape
-from decoding.attention.backends import chosen, pick_attention
+from decoding.attention.backends import backend_of, pick_attention
 from decoding.attention.graphed_models import GraphedModels
 from decoding.attention.row_by_row import runner_of
 from decoding.attention.runner import ModelRunner
@@ -42,7 +42,8 @@ from decoding.drafters.model import ModelDrafter
 from decoding.loop.batch import Batch
 from decoding.loop.round import Decoding
 from decoding.models.device import device_name, pick_device
-from decoding.models.loading import LoadedModel, check_same_tokenizer, load
+from decoding.models.loaded import LoadedModel
+from decoding.models.loading import check_same_tokenizer, load
 from decoding.models.packing import prepack
 from decoding.request import (
     Completion,
@@ -72,7 +73,7 @@ class Engine:
         graphs: bool | None = None,
         disabled: Mapping[str, str] | None = None,
     ) -> None:
-        """`graphs` runs rounds as CUDA graphs; by default on a GPU with the attention that can be captured.
+        """`graphs` runs rounds as CUDA graphs; by default on a GPU with an attention backend that supports them.
 
         On a CPU, where tests ask for it, a graph is replayed by running its work again. `disabled` says of kernels by
         their names why they must not be used.
@@ -86,18 +87,18 @@ class Engine:
         self._prefill_tokens: defaultdict[int, CostTimer] = defaultdict(CostTimer)
         if graphs is None:
             models = [target.model] if draft is None else [target.model, draft.model]
-            graphs = target.device.type == "cuda" and all(chosen(model) == "ragged" for model in models)
+            graphs = target.device.type == "cuda" and all(backend_of(model).supports_graphs for model in models)
         self._disabled = dict(disabled or {})
         self._graphs = GraphedModels(target, draft, config, self._disabled) if graphs else None
 
     @classmethod
     def load(cls, config: EngineConfig, on_progress: Callable[[str], None] | None = None) -> Engine:
         """Return an engine with its models in memory and warmed up. Raises ModelError or RequestError."""
-        target = _load(config, config.target, on_progress)
+        target = load_model(config, config.target, on_progress)
         spec = parse_drafter(config.drafter)
         draft = None
         if spec.model is not None:
-            draft = _load(config, spec.model, on_progress)
+            draft = load_model(config, spec.model, on_progress)
             check_same_tokenizer(target, draft)
         on_gpu = target.device.type == "cuda"
         disabled = self_check.check_kernels([target] if draft is None else [target, draft]) if on_gpu else {}
@@ -137,7 +138,7 @@ class Engine:
             "device": device_name(self.target.device),
             "threads": torch.get_num_threads() if self.target.device.type == "cpu" else None,
             "dtype": str(self.target.dtype).removeprefix("torch."),
-            "attention": chosen(self.target.model),
+            "attention": backend_of(self.target.model).name,
             "disabled": ", ".join(self.disabled) or None,
             "batch_invariant": self.batch_invariant,
             "torch": torch.__version__,
@@ -430,8 +431,8 @@ def _publish(
         on_update(active.position, news)
 
 
-def _load(config: EngineConfig, ref: str, on_progress: Callable[[str], None] | None) -> LoadedModel:
-    """Load a model with the attention that suits it and, on a CPU, reordered weights."""
+def load_model(config: EngineConfig, ref: str, on_progress: Callable[[str], None] | None = None) -> LoadedModel:
+    """Load a model with an attention backend that suits it and, on a CPU, prepacked weights. Raises ModelError."""
     pick_attention(config.attention, pick_device(config.device))  # one that does not run here is refused at once
     loaded = load(ref, config.dtype, config.device, on_progress)
     fit(loaded, config.attention, on_progress)

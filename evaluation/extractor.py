@@ -1,8 +1,8 @@
-"""Extraction in a process of its own, which can be killed.
+"""Extraction in a separate process, which can be killed.
 
-Python's parser runs over text that nobody has read. It may take long over it while it holds the interpreter's lock, so
-that every other thread of the worker stands still, and deep nesting has ended whole interpreters. Here it can end
-only a small process: the kernel kills that at a limit of CPU time, and the next answer gets a new one.
+Extraction runs Python's parser on untrusted text. The parser may run long while it holds the interpreter's lock, which
+stops every other thread of the worker, and deep nesting has crashed interpreters. In a small process it harms nothing
+else: the kernel kills the process at a CPU limit, and the next answer gets a new one.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from evaluation.extraction import Extraction, unread
 from evaluation.prompting import Mode
 
 CPU_S = 0.75
-"""CPU time for one answer. Real answers take milliseconds; on the text that costs most, extraction's own bound of what
-it reads ends it before this limit does, so that the machine's speed does not decide how an answer is read."""
+"""CPU time for one answer. Real answers take milliseconds. On the most expensive text extraction's bound of characters
+(MAX_READ) ends it before this limit, so that the speed of the machine does not decide how an answer is read."""
 WALL_S = 60.0
-"""For a process that waits or was stopped: CPU time does not pass there."""
+"""For a process that waits or was stopped and so uses no CPU time."""
 MEMORY_BYTES = 2**30
 _ROOT = Path(__file__).resolve().parents[1]
 _READY = b"ready\n"
@@ -35,9 +35,9 @@ _SERVE = "from evaluation.extractor import serve; serve()"
 
 
 class Extractor:
-    """`extract` of `evaluation.extraction` for hostile text. Safe to use from many threads and after a fork.
+    """`evaluation.extraction.extract` for hostile text. Safe to use from many threads and after a fork.
 
-    It keeps one process, started on first use; `close` ends it, and so does the end of this process.
+    It keeps one process, started on first use; `close` ends it, as does the end of this process.
     """
 
     def __init__(self, cpu_s: float = CPU_S, wall_s: float = WALL_S) -> None:
@@ -48,9 +48,9 @@ class Extractor:
         self._process: subprocess.Popen[bytes] | None = None
 
     def extract(self, task: Task, raw: str, mode: Mode) -> Extraction:
-        """The program in a raw answer; where reading it takes too long or ends the process, the answer unread.
+        """The program in a raw answer; the answer unread where reading it takes too long or crashes the process.
 
-        Its `version` then says so. Raises OSError where no process can be started.
+        The `version` of the result then says so. Raises OSError where no process can be started.
         """
         content = {"task": {**asdict(task), "test": "", "canonical_solution": ""}, "raw": raw, "mode": mode}
         with self._ours():
@@ -64,7 +64,7 @@ class Extractor:
 
     @contextlib.contextmanager
     def _ours(self) -> Iterator[None]:
-        if self._owner != os.getpid():  # a copy made by fork: the process and a lock held there are the other's
+        if self._owner != os.getpid():  # after a fork: the process, and perhaps the lock, belong to the parent
             self._lock, self._owner, self._process = threading.Lock(), os.getpid(), None
         with self._lock:
             yield
@@ -90,7 +90,7 @@ class Extractor:
         return Extraction(**json.loads(answer))
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # None of the service's variables, which hold secrets, but one that some interpreters need to start.
+        # The service's variables hold secrets: pass none but the one that some interpreters need to start.
         needed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
         return subprocess.Popen(
             [sys.executable, "-s", "-P", "-B", "-c", _SERVE, str(self._cpu_s)],
@@ -99,7 +99,7 @@ class Extractor:
         )  # fmt: skip
 
     def _line(self, process: subprocess.Popen[bytes]) -> bytes:
-        """What the process writes, up to the end of the line, of the process or of the time."""
+        """The output of the process up to a line end, its end, or the deadline."""
         assert process.stdout is not None
         line, deadline = b"", time.monotonic() + self._wall_s
         with selectors.DefaultSelector() as selector:
@@ -114,13 +114,13 @@ class Extractor:
     def _end(self) -> None:
         if self._process is not None:
             self._process.kill()
-            with contextlib.suppress(OSError), self._process:  # what it had not yet read is lost with it
+            with contextlib.suppress(OSError), self._process:  # closing may fail on input that it had not read
                 self._process = None
 
 
 def serve() -> None:
-    """What the process does: one answer a line, until there are no more."""
-    import resource  # noqa: PLC0415  (Unix alone has it and signal.setitimer; the parent needs neither)
+    """The process: reads one answer a line until its input ends."""
+    import resource  # noqa: PLC0415  (Unix only; the parent does not need it)
     import signal  # noqa: PLC0415
 
     from evaluation.extraction import extract  # noqa: PLC0415
@@ -130,7 +130,7 @@ def serve() -> None:
         hard = resource.getrlimit(limit)[1]
         value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(limit, (value, value))
-    # Not handled here, so that the signal ends the process at once, also inside the parser.
+    # The default action ends the process at once; a Python handler would wait for the parser to return.
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdout.buffer.write(_READY)

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 MAX_BYTES = 256 * 2**20
-"""Largest file when unfolded; a small gzip file can unfold to more than a machine's memory."""
+"""Largest uncompressed file; a small gzip file can expand to more than the machine's memory."""
 
 
 def text_of(data: bytes, origin: str, error: type[ValueError]) -> str:
-    """The text of a file; raises `error` where it is too large, a broken gzip file or not UTF-8."""
+    """The text of a file, decompressed; raises `error` where it is too large, a broken gzip file or not UTF-8."""
     try:
         if data[:2] == b"\x1f\x8b":
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:

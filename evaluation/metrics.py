@@ -1,11 +1,11 @@
-"""How often the answer was right before the user stopped waiting: pure functions of stored samples.
+"""Metrics under a time budget, as pure functions of stored samples.
 
-One run at its largest budget gives every smaller one: a sample counts at budget B when it finished within B, so
-Pass@All(B) is the distribution of the time to the first correct sample. This holds because decoding does not adapt
-to the budget; it does not hold for another n, since the batch size changes the time per token.
+One run gives the metrics of every smaller budget: a sample counts at budget B if it finished within B, so Pass@All(B)
+is the distribution of the time to the first correct sample. This holds because decoding does not adapt to the budget.
+It does not hold for another n: the batch size changes the time per token.
 
-Shares are in [0, 1], times in seconds since the engine took the task up. Every task counts, also one without any
-finished sample, so every task of the run must have at least one row in `outcomes`.
+Shares are in [0, 1], times in seconds since the engine started on the task. Every task counts, also one without a
+finished sample, so every task of the run needs at least one row in `outcomes`.
 """
 
 from __future__ import annotations
@@ -27,22 +27,25 @@ STANDARD_BUDGETS = (0.25, 0.5, 1.0, 2.0, 2.5, 5.0, 10.0)
 BUDGET_GRID: tuple[float, ...] = tuple(
     sorted({float(f"{b:.4g}") for b in np.geomspace(0.1, 600.0, 64)} | set(STANDARD_BUDGETS))
 )
-"""Budgets in seconds on which curves are stored: 64 on a log grid, and those users speak of."""
+"""Budgets in seconds at which curves are stored: 64 on a log grid, and the usual ones."""
+
+RESAMPLES = 2000
+"""Bootstrap resamples of every band and interval."""
 
 ANYTIME_FROM_S = 0.1
-"""Where the area of the anytime score starts: no user can tell a shorter wait from none."""
+"""Start of the area under the anytime score: users do not perceive a shorter wait."""
 
 
 class MetricError(ValueError):
-    """A figure that these samples cannot give; the message says what is missing."""
+    """A metric that these samples do not define; the message says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleOutcome:
-    """What the metrics need of one sample.
+    """One sample, as the metrics need it.
 
-    `finished_s` is None for a sample that did not end by itself within the run's budget. With `cut`, it is the time
-    at which the deadline cut the sample off, and the sample counts only where `truncate` is asked for.
+    `finished_s` is None for a sample that did not end by itself within the run's budget. With `cut` it is the time at
+    which the deadline cut the sample off; such a sample counts only with `truncate`.
     """
 
     task_id: str
@@ -87,9 +90,9 @@ class Latency:
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """Unbiased chance that at least one of k samples passes, drawn without replacement from n of which c pass.
+    """Unbiased probability that at least one of k samples passes, drawn without replacement from n of which c pass.
 
-    1 - C(n - c, k) / C(n, k) (Chen et al., arXiv 2107.03374). Raises MetricError for n < k: there is no such draw.
+    1 - C(n - c, k) / C(n, k) (Chen et al., arXiv 2107.03374). Raises MetricError for n < k.
     """
     if not 0 <= c <= n:
         raise MetricError(f"pass@{k}: {c} of {n} samples cannot pass")
@@ -103,7 +106,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
 
 def mean_pass_at_k(outcomes: Iterable[SampleOutcome], k: int) -> float:
-    """pass@k as a mean over tasks, the budget aside: every sample counts, finished or not."""
+    """pass@k as a mean over tasks, without a budget: every sample counts, finished or not."""
     tasks = _by_task(outcomes)
     return float(np.mean([pass_at_k(len(rows), sum(r.passed for r in rows), k) for rows in tasks.values()]))
 
@@ -129,7 +132,7 @@ def ranking_loss(
     selector: Selector = "mean_logprob",
     truncate: bool = False,
 ) -> float:
-    """Pass@All - Pass@First: the share of tasks where a right answer was there and another was chosen."""
+    """Pass@All - Pass@First: the share of tasks with a passing sample where the chosen sample fails."""
     both = solved(outcomes, (budget_s,), selector, truncate)
     return float(both.all.mean() - both.first.mean())
 
@@ -140,7 +143,7 @@ def curve(
     selector: Selector = "mean_logprob",
     truncate: bool = False,
 ) -> Curve:
-    """Pass@First and Pass@All at every budget; meaningful up to the budget that the run was decoded with."""
+    """Pass@First and Pass@All at every budget; meaningful up to the budget of the run."""
     both = solved(outcomes, budgets, selector, truncate)
     return Curve(both.budgets, tuple(both.first.mean(axis=0).tolist()), tuple(both.all.mean(axis=0).tolist()))
 
@@ -151,7 +154,7 @@ def solved(
     selector: Selector = "mean_logprob",
     truncate: bool = False,
 ) -> Solved:
-    """Which tasks are solved at which budget. Tasks are in order of first appearance.
+    """Which tasks are solved at which budget, tasks in order of first appearance.
 
     `mean_logprob` chooses the highest mean log-probability among the finished (a sample without one ranks last),
     `first_finished` the earliest; the lower index wins a tie. Raises MetricError without outcomes, and for an
@@ -180,11 +183,6 @@ def solved(
     return Solved(tuple(tasks), tuple(budgets), first, every)
 
 
-def cut_passes(outcomes: Iterable[SampleOutcome]) -> int:
-    """How many passing samples the deadline had cut off: what `truncate` counts beyond the default."""
-    return sum(o.passed and o.cut for o in outcomes)
-
-
 def time_to_first_correct(outcomes: Iterable[SampleOutcome]) -> dict[str, float | None]:
     """Seconds until the first passing sample of each task finished; None where none did."""
     return {
@@ -194,10 +192,10 @@ def time_to_first_correct(outcomes: Iterable[SampleOutcome]) -> dict[str, float 
 
 
 def anytime_score(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
-    """Mean of Pass@All(B) over B spread evenly in log B between 0.1 s and `budget_s`: one number that sorts.
+    """Mean of Pass@All(B) over budgets B uniform in log B from 0.1 s to `budget_s`: one number to rank runs by.
 
-    The area under the step curve is computed exactly from the times to first correct, so no grid enters. Compare
-    scores of equal `budget_s` only. Raises MetricError for a budget that is not above 0.1 s.
+    The area under the step curve is exact, computed from the times to the first correct sample. Compare scores of
+    equal `budget_s` only. Raises MetricError for a budget that is not above 0.1 s.
     """
     if not ANYTIME_FROM_S < budget_s < math.inf:
         raise MetricError(f"anytime score: the budget is {budget_s} s, it must be above {ANYTIME_FROM_S} s")
@@ -208,7 +206,7 @@ def anytime_score(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
 
 
 def latency(outcomes: Iterable[SampleOutcome]) -> Latency:
-    """First, Last and All milliseconds per token over the finished samples that have tokens."""
+    """Milliseconds per token over the finished samples that have tokens; see Latency."""
     firsts, lasts, alls = [], [], []
     for rows in _by_task(outcomes).values():
         own = [1000.0 * time / sample.n_tokens for time, sample in _ended(rows, truncate=False) if sample.n_tokens]
@@ -224,7 +222,7 @@ def latency(outcomes: Iterable[SampleOutcome]) -> Latency:
 def wilson(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's interval for k of n as (low, high) shares. Raises MetricError unless 0 <= k <= n and n > 0.
 
-    E. B. Wilson, JASA 22 (1927): in closed form, since a page shows hundreds and scipy takes 0.4 ms for each.
+    E. B. Wilson, JASA 22 (1927), in closed form: a page shows hundreds of intervals, and scipy takes 0.4 ms for each.
     """
     if n < 1 or not 0 <= k <= n:
         raise MetricError(f"interval: {k} of {n} is not a share")
@@ -235,24 +233,30 @@ def wilson(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     return low if k else 0.0, high if k < n else 1.0
 
 
+def bootstrap_means(values: NDArray[np.generic], seed: int = 0) -> NDArray[np.float64]:
+    """Means over resampled tasks, `[RESAMPLES, K]`, of `values` `[T, K]`. Raises MetricError without tasks.
+
+    Tasks are drawn with replacement, whole rows at a time, so the K values of a task stay together.
+    """
+    tasks = len(values)
+    if tasks == 0:
+        raise MetricError("bootstrap: there are no tasks")
+    draws = np.random.default_rng(seed).multinomial(tasks, np.full(tasks, 1 / tasks), size=RESAMPLES)
+    return np.asarray(draws @ np.asarray(values, dtype=np.float64) / tasks)
+
+
 def bootstrap_band(
-    values: NDArray[np.generic],
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
+    values: NDArray[np.generic], confidence: float = 0.95, seed: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Pointwise percentile band of the mean over tasks, as (low `[K]`, high `[K]`), for `values` `[T, K]`.
 
-    Tasks are drawn with replacement, whole rows at a time, so a curve's budgets stay together. Where every task has
-    the same value 0 or 1 the bootstrap band would have no width; Wilson's bound stands there instead.
+    Where every task has the same value 0 or 1 the bootstrap band would have no width; Wilson's bound stands there
+    instead. Raises MetricError without tasks.
     """
     matrix = np.asarray(values, dtype=np.float64)
-    tasks = matrix.shape[0]
-    if tasks == 0:
-        raise MetricError("band: there are no tasks")
-    draws = np.random.default_rng(seed).multinomial(tasks, np.full(tasks, 1 / tasks), size=resamples)
+    tasks = len(matrix)
     tail = 50.0 * (1.0 - confidence)
-    low, high = np.percentile(draws @ matrix / tasks, [tail, 100.0 - tail], axis=0)
+    low, high = np.percentile(bootstrap_means(matrix, seed), [tail, 100.0 - tail], axis=0)
     high[(matrix == 0).all(axis=0)] = wilson(0, tasks, confidence)[1]
     low[(matrix == 1).all(axis=0)] = wilson(tasks, tasks, confidence)[0]
     return low, high

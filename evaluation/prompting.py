@@ -1,13 +1,12 @@
-"""From task to what the model is shown, in one of four named and versioned modes, and what ends its answer.
+"""Prompts: a task as input of a model, in one of four versioned modes, and the strings that stop its answer.
 
-- `completion`: the prompt's bytes as they are, never stripped: one newline less moves scores by tens of points.
-  For base models.
+- `completion`: the prompt's bytes unchanged; one newline less moves scores by tens of points. For base models.
 - `chat`: one instruction, the prompt in a fenced block, and the reply opened with a fence, so that the answer
   starts with code. For instruct models.
-- `raw`: the prompt's bytes, ended by the task's own stop strings alone: for callers who bring their own.
-- `infill`: the text before and after the gap around the model's own fill-in-the-middle tokens.
+- `raw`: the prompt's bytes, stopped by the task's stop strings alone. For callers who choose both.
+- `infill`: the text before and after the gap, in the model's fill-in-the-middle tokens.
 
-A change of any text or stop list below gets a new version, so that stored runs keep their meaning.
+A change of a text or stop list below needs a new version, so that stored runs keep their meaning.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ PROGRAM_STOP = ("\nassert ", "\nprint(", "\nif __name__", '\n"""', "\n```")
 """Stops for a prompt without an open function (MBPP): the answer is unindented, these tend to follow it."""
 
 CHAT_STOP = ("\n```",)
-"""The closing fence. A task's own stops are not used: a chat answer may start with imports and helpers."""
+"""The closing fence. The task's stops do not apply: a chat answer may start with imports and helpers."""
 
 
 class PromptError(ValueError):
-    """A task that cannot be shown in the mode asked for; the message names the remedy."""
+    """A task that does not fit the mode asked for; the message names the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What to send. `text` is the whole input (completion, raw, infill); in chat mode it is None and the input is
-    `messages` in the model's chat template followed by `reply_prefix`. `stop` strings end a sample."""
+    """The input of a model. `text` is all of it (completion, raw, infill); in chat mode it is None and the input is
+    `messages` in the model's chat template followed by `reply_prefix`. A sample ends at the first `stop` string."""
 
     mode: Mode
     version: str
@@ -58,7 +57,7 @@ class Prompt:
 
 
 def build(task: Task, mode: Mode, fim_tokens: tuple[str, str, str] | None = None) -> Prompt:
-    """The prompt of a task. `fim_tokens` are the model's (prefix, suffix, middle), needed for infill only.
+    """The prompt of a task. `fim_tokens` are the model's (prefix, suffix, middle), used in infill mode only.
 
     Raises PromptError for an unknown mode, a task without suffix in infill mode or with one in another mode,
     and a model without infilling tokens.
@@ -95,9 +94,7 @@ def _infill(task: Task, fim_tokens: tuple[str, str, str] | None) -> Prompt:
         raise PromptError("the model has no fill-in-the-middle tokens: use another model for mode infill")
     prefix, suffix, middle = fim_tokens
     text = f"{prefix}{task.prompt}{suffix}{task.suffix}{middle}"
-    # The published single-line set marks itself in its ids only; its answers end with their line.
-    line = ("\n",) if task.task_id.startswith("SingleLineInfilling/") else ()
-    return Prompt("infill", VERSIONS["infill"], text, None, "", _joined(fim_tokens, line, task.stop))
+    return Prompt("infill", VERSIONS["infill"], text, None, "", _joined(fim_tokens, task.stop))
 
 
 def _joined(*lists: tuple[str, ...]) -> tuple[str, ...]:

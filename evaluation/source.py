@@ -1,4 +1,4 @@
-"""Reading Python source that may be wrong in any way, without running it."""
+"""Parses Python source that may be invalid in any way; nothing is executed."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from dataclasses import dataclass, field
 FILENAME = "<candidate>"
 _ATTEMPTS = 5
 _CALL_CHARS = 100
-"""What one reading costs beside its length, in characters."""
+"""Fixed cost of one parse, in characters."""
 _KEPT_TREES = 6
-# Python 3.11 counts its depth in a tree once for all threads, so two that build trees at once may both be refused
-# (python/cpython issue 106905). Other libraries parse as well, hence the further attempts.
+# Python 3.11 counts the depth of a tree in one variable for all threads, so that two threads that build trees at once
+# may both fail (python/cpython issue 106905). Other libraries parse too, hence the repeated attempts.
 _parsing = threading.Lock()
 
-# compile() warns about odd escapes in the code it reads; that is the author's affair, not the log's.
+# compile() warns about invalid escapes in candidates; those warnings do not belong in our log.
 warnings.filterwarnings("ignore", module=r"<candidate>")
 
 
-class TooMuch(Exception):  # noqa: N818  (no fault of the program: the text asks for too much work)
-    """More source was read inside `at_most` than it allows."""
+class TooMuch(Exception):  # noqa: N818  (a bound that was reached, not an error)
+    """More source was parsed inside `at_most` than it allows."""
 
 
 @dataclass(slots=True)
 class _Allowance:
     left: int
     trees: dict[str, ast.Module | None] = field(default_factory=dict)
-    """Of the sources parsed last: the readings of an answer come back to the same ones."""
+    """Trees of the sources parsed last: the readings of an answer parse the same ones again."""
 
 
-_allowance: ContextVar[_Allowance | None] = ContextVar("what may still be read", default=None)
+_allowance: ContextVar[_Allowance | None] = ContextVar("allowance", default=None)
 
 
 @contextlib.contextmanager
 def at_most(characters: int) -> Iterator[None]:
-    """Bound the source that the functions below read in this block; the one that exceeds it raises TooMuch.
+    """Bound the source that the functions below parse in this block; the call that exceeds the bound raises TooMuch.
 
-    Characters and not seconds, so that an answer is read the same way on every machine. Trees are shared in the
-    block: nobody changes them.
+    The bound is in characters, not seconds, so that every machine reads an answer the same way. Callers share the
+    trees and must not change them.
     """
     token = _allowance.set(_Allowance(characters))
     try:
@@ -60,7 +60,7 @@ def _charge(source: str, times: int = 1) -> None:
 
 
 def parse(source: str) -> ast.Module | None:
-    """The syntax tree of `source`, or None where Python's parser refuses it for any reason. Safe in many threads."""
+    """The syntax tree of `source`, or None where Python's parser rejects it for any reason. Thread-safe."""
     allowance = _allowance.get()
     if allowance is None:
         return _parse(source)
@@ -86,7 +86,7 @@ def _parse(source: str) -> ast.Module | None:
 
 
 def parse_open(prompt: str) -> ast.Module | None:
-    """The tree of code that may end in a def still waiting for its body, or None where it is not such code."""
+    """The tree of code that may end in a def without its body; None where it does not parse either way."""
     for body in ("", "\n    pass\n", "\n  pass\n", "\n\tpass\n"):
         if (tree := parse(prompt + body)) is not None:
             return tree
@@ -94,7 +94,7 @@ def parse_open(prompt: str) -> ast.Module | None:
 
 
 def compile_error(source: str) -> str | None:
-    """Why `source` does not compile, as one sentence; None where it does. Nothing is executed."""
+    """The reason why `source` does not compile, in one sentence; None where it compiles."""
     _charge(source)
     try:
         compile(source, FILENAME, "exec", dont_inherit=True)
@@ -106,7 +106,7 @@ def compile_error(source: str) -> str | None:
 
 
 def is_open(source: str) -> bool:
-    """Whether `source` is the start of a statement that needs more lines: a bracket, a string, a def without body."""
+    """Whether `source` starts a statement that needs more lines: an open bracket or string, a def without body."""
     _charge(source, times=3)  # compile_command compiles three variants
     try:
         return codeop.compile_command(source, FILENAME, "exec") is None
@@ -115,7 +115,7 @@ def is_open(source: str) -> bool:
 
 
 def defined_names(tree: ast.Module) -> set[str]:
-    """Names that the module's own statements bind by def, class, import or plain assignment."""
+    """Names that the module's top-level statements bind by def, class, import or assignment."""
     names: set[str] = set()
     for node in tree.body:
         names |= bound_names(node)
@@ -125,7 +125,7 @@ def defined_names(tree: ast.Module) -> set[str]:
 def bound_names(node: ast.stmt) -> set[str]:
     """Names that one statement binds in its scope by def, class, import or assignment, inside if, try and with too.
 
-    Nothing of `if __name__ == ...` counts: it holds what is not for those who import the code.
+    Names bound under `if __name__ == ...` do not count: importers of the code do not see them.
     """
     match node:
         case ast.If(test=test) if any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(test)):

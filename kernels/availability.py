@@ -1,4 +1,4 @@
-"""Triton where it is installed. Without it the kernels can be imported, and say what is missing when they are used."""
+"""Triton, where it is installed. Without it the kernel modules still import, and raise `KernelError` when called."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ __all__ = [
     "triton",
 ]
 
-# Decides on import how kernels are made, as Triton does: compiled for a GPU, or run by the interpreter on a CPU.
+# Triton reads TRITON_INTERPRET when a kernel is decorated, so the value at import is the one that counts.
 INTERPRETED: bool = triton is not None and bool(triton.knobs.runtime.interpret)
 
 
 class KernelError(RuntimeError):
-    """A kernel cannot run here; the message says what to do instead."""
+    """A kernel cannot run on this machine; the message says why and what to do."""
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """Return `function` as a Triton kernel, or unchanged where there is no Triton to launch it."""
+    """Return `function` as a Triton kernel, or unchanged without Triton, so that its module can be imported."""
     return function if triton is None else triton.jit(function)
 
 
 def jit_for_any(*arguments: str) -> Callable[[Callable[..., Any]], Any]:
-    """Do the same without compiling anew for each new kind of value of `arguments` (1, multiples of 16, others).
+    """Decorate as `jit` does, and compile once for all values of `arguments`.
 
-    For what changes from round to round: a compilation takes longer than a hundred rounds.
+    Triton otherwise compiles again when an integer becomes 1 or a multiple of 16. Use this for arguments that change
+    from round to round: one compilation takes longer than a hundred rounds.
     """
 
     def make(function: Callable[..., Any]) -> Any:
@@ -55,21 +56,21 @@ def require(device: torch.device) -> None:
     """Raise `KernelError` unless Triton kernels run on `device`."""
     if triton is None:
         raise KernelError(
-            "Triton is not installed, so its kernels cannot run: pip install triton, or use attention sdpa"
+            "Triton is not installed, so its kernels cannot run: run `pip install triton`, or use attention sdpa"
         )
     if device.type == "cpu" and not INTERPRETED:
         raise KernelError(
-            "Triton kernels need a GPU: use attention sdpa on a CPU, or set TRITON_INTERPRET=1 before the start "
-            "to run them very slowly in Triton's interpreter"
+            "Triton kernels need a GPU: use attention sdpa on a CPU, or set TRITON_INTERPRET=1 in the environment "
+            "to run them, very slowly, in Triton's interpreter"
         )
 
 
 @cache
 def n_multiprocessors(device: torch.device) -> int:
-    """Programs that `device` runs side by side; under the interpreter a number that makes tests split as a GPU does."""
+    """Return how many programs `device` runs at once; 4 on a CPU, so that tests in the interpreter split keys too."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4
 
 
 def next_power_of_two(n: int) -> int:
-    """Return the least power of two that is at least `n` (Triton's block sizes are powers of two)."""
+    """Return the smallest power of two that is at least `n`: Triton requires block sizes of this form."""
     return 1 << max(n - 1, 0).bit_length()

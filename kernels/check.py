@@ -1,6 +1,6 @@
-"""Whether each kernel computes on this device what its reference does: small ragged inputs, run before it is relied on.
+"""Compares each kernel with its reference on this device, on small ragged inputs, before the engine uses it.
 
-A kernel compiles for the device at hand, and a compiler, a driver or a card that nobody has tried may get it wrong.
+Kernels are compiled for the device at hand, and not every combination of GPU, driver and compiler has been tested.
 """
 
 from __future__ import annotations
@@ -12,24 +12,20 @@ from typing import Any
 import torch
 
 from kernels import accept, kv_scatter, reference, verify_attention
+from kernels.registry import BACKENDS
 from kernels.rows import RaggedRows
 
-ATTENTIONS = {
-    "ragged": verify_attention.ragged,
-    "pad": verify_attention.pad,
-    "split": verify_attention.split,
-}
 _COUNTS = (5, 4, 1, 3, 2, 5)
 _ROLE, _OTHER_ROLE = 0, 3
 
 
 class WrongKernelError(Exception):
-    """A kernel's result is not its reference's."""
+    """A kernel's result differs from its reference's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """The shapes of a model's attention: `group` query heads share each of `n_kv` heads of width `dim`."""
+    """The shape of a model's attention: `n_kv` key-value heads of width `dim`, each shared by `group` query heads."""
 
     n_kv: int
     group: int
@@ -38,7 +34,7 @@ class Heads:
 
 
 def failures(heads: Heads, attention: str, device: torch.device) -> dict[str, str]:
-    """Return why kernels that rounds with `attention` rely on cannot be used, by name; nothing where all agree."""
+    """Return the reason for each kernel of backend `attention` that fails here, by name; empty if all are right."""
     checks: dict[str, Callable[[], None]] = {
         attention: lambda: _attention(attention, heads, device),
         "kv_scatter": lambda: _scatter(heads, device),
@@ -48,35 +44,36 @@ def failures(heads: Heads, attention: str, device: torch.device) -> dict[str, st
     for name, check in checks.items():
         try:
             check()
-        except Exception as error:  # a compiler fails in its own ways
+        except Exception as error:  # compilers and drivers raise errors of many types
             found[name] = (str(error).strip() or type(error).__name__).splitlines()[0]
     return found
 
 
 def _attention(name: str, heads: Heads, device: torch.device) -> None:
-    """Compare with float32; the error may be twice that of PyTorch in the same dtype (FlashAttention's bound)."""
-    block = verify_attention._block_n(heads.dim, heads.dtype.itemsize)
+    """Compare with float32: the error may be twice that of PyTorch in the same dtype (FlashAttention's bound)."""
+    block = verify_attention.block_n(heads.dim, heads.dtype.itemsize)
     lengths = [0, 1, block - 1, block, block + 1, 3 * block + 5]
     make = torch.Generator().manual_seed(0)
     n_slots, n_heads = max(lengths) + max(_COUNTS), heads.n_kv * heads.group
     q = torch.randn(n_heads, sum(_COUNTS), heads.dim, generator=make).to(device, heads.dtype).transpose(0, 1)
     k, v = torch.randn(2, len(lengths), heads.n_kv, n_slots, heads.dim, generator=make).to(device, heads.dtype)
     for r, (length, count) in enumerate(zip(lengths, _COUNTS, strict=True)):
-        # What lies past a row's length must not reach anything.
+        # Values past a row's length must not change the result.
         k[r, :, length + count :] = v[r, :, length + count :] = torch.nan
     rows, scale = RaggedRows.of(lengths, _COUNTS, device), heads.dim**-0.5
+    verify = BACKENDS[name].load()
     for window in (None, block // 2 + 1):
         exact = reference.verify_attention(q.float(), k.float(), v.float(), rows, scale, window)
         theirs = (reference.verify_attention(q, k, v, rows, scale, window).float() - exact).abs().max()
-        ours = (ATTENTIONS[name](q, k, v, rows, scale, window).float() - exact).abs().max()
-        if not ours <= 2 * theirs + 1e-4:  # written so that NaN fails
+        ours = (verify(q, k, v, rows, scale, window).float() - exact).abs().max()
+        if not ours <= 2 * theirs + 1e-4:  # true for NaN too
             raise WrongKernelError(f"differs from its reference by {ours:.2g}, PyTorch by {theirs:.2g}")
 
 
 def _scatter(heads: Heads, device: torch.device) -> None:
     make = torch.Generator().manual_seed(1)
     row = torch.tensor([0, 0, 2, 2, 2, 3], device=device)
-    position = torch.tensor([0, 1, 9, 10, 11, 4], device=device)  # the last two of row 2 have no slot
+    position = torch.tensor([0, 1, 9, 10, 11, 4], device=device)  # the last two of row 2 lie past its end
     cache = torch.randn(2, 4, heads.n_kv, 10, heads.dim, generator=make).to(device, heads.dtype)
     new = torch.randn(2, heads.n_kv, 6, heads.dim, generator=make).to(device, heads.dtype).transpose(1, 2)
     expected = cache.clone()
@@ -87,23 +84,24 @@ def _scatter(heads: Heads, device: torch.device) -> None:
 
 
 def _accept(device: torch.device) -> None:
-    """Compare both rules token for token, on the CPU's own results: integers and float64 noise leave no room."""
+    """Compare both rules token for token with the CPU's results: the noise is the same bit for bit."""
     S, T, C = 4, 4, 40
     make = torch.Generator().manual_seed(2)
     ids = torch.stack([torch.randperm(2 * C, generator=make)[:C] for _ in range(S * T)])
     logp = (torch.randn(S * T, C, generator=make) * 2).log_softmax(1)
-    at = torch.arange(S * T).view(S, T)
+    dist_row = torch.arange(S * T).view(S, T)
     position = torch.arange(S)[:, None] * 31 + torch.arange(T) + 7
-    keys = torch.randint(-(2**62), 2**62, (S,), generator=make)
-    # The target's own tokens, so that drafts stand for a while; then a wrong one.
+    seeds = torch.randint(-(2**62), 2**62, (S,), generator=make)
+    # Draft the target's own tokens, which are accepted, then a wrong one.
     own = reference.accept_coupled(
-        ids, logp, at.view(-1, 1), position.view(-1, 1), at.new_empty(S * T, 0), keys.repeat_interleave(T), _ROLE
+        ids, logp, dist_row.view(-1, 1), position.view(-1, 1), dist_row.new_empty(S * T, 0),
+        seeds.repeat_interleave(T), _ROLE,
     )[1].view(S, T)  # fmt: skip
     draft = own[:, :-1].clone()
     for s in range(S):
         draft[s, s:] = 2 * C if s % 2 else accept.NO_TOKEN
     q = (ids.view(S, T, C)[:, :-1].flatten(0, 1), logp.view(S, T, C)[:, 1:].flatten(0, 1))
-    inputs = (ids, logp, at, position, draft, keys)
+    inputs = (ids, logp, dist_row, position, draft, seeds)
     compared: list[tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] = [
         (reference.accept_coupled, accept.coupled, (*inputs, _ROLE)),
         (reference.accept_maximal, accept.maximal, (*inputs, None, _ROLE, _OTHER_ROLE)),

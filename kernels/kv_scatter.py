@@ -1,4 +1,4 @@
-"""Keys and values of packed tokens into the ragged cache: every token to its own row and slot, in one launch."""
+"""Writes the keys and values of packed tokens to their rows and slots of the ragged cache, in one launch."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def kv_scatter(
     row: torch.Tensor,  # int64 [N]
     position: torch.Tensor,  # int64 [N], the slot in the row
 ) -> None:
-    """Write each token's keys and values to its slot; a slot past the row's end is left out, never clamped.
+    """Write each token's keys and values to its slot. Tokens whose slot lies past the end of the row are skipped.
 
-    The last holds because a captured round brings the same number of tokens for every row: what a short row has too
-    many may stick out past the end of the cache, and must not overwrite anything.
+    A captured round has the same number of tokens in every row. The padding tokens of a short row may lie past the
+    end of the cache, and clamping their slot would overwrite a live one.
     """
     require(keys.device)
     N, n_heads, D = new_keys.shape
@@ -47,12 +47,12 @@ def kv_scatter(
 
 @jit_for_any("n_slots")
 def _scatter(
-    keys,  # [B, Hkv, S, D]
-    values,  # [B, Hkv, S, D]
-    new_keys,  # [N, Hkv, D]
-    new_values,  # [N, Hkv, D]
-    row,  # int64 [N]
-    position,  # int64 [N]
+    keys_ptr,  # [B, Hkv, S, D]
+    values_ptr,  # [B, Hkv, S, D]
+    new_keys_ptr,  # [N, Hkv, D]
+    new_values_ptr,  # [N, Hkv, D]
+    row_ptr,  # int64 [N]
+    position_ptr,  # int64 [N]
     n_slots,
     cache_row_stride,
     cache_head_stride,
@@ -65,14 +65,15 @@ def _scatter(
     D: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
+    """Copy one token's keys and values."""
     n = tl.program_id(0).to(tl.int64)
-    slot = tl.load(position + n)
+    slot = tl.load(position_ptr + n)
     x = tl.arange(0, BLOCK)
     head, d = x // D, x % D
-    # NOTE a block's mask and a scalar one cannot be joined by & in Triton 3.9's interpreter.
+    # NOTE Triton 3.9's interpreter cannot join a block mask and a scalar condition with &.
     inside = x < tl.where(slot < n_slots, N_HEADS * D, 0)
-    to = tl.load(row + n) * cache_row_stride + head * cache_head_stride + slot * cache_slot_stride + d
-    key = tl.load(new_keys + n * key_token_stride + head * key_head_stride + d, mask=inside)
-    value = tl.load(new_values + n * value_token_stride + head * value_head_stride + d, mask=inside)
-    tl.store(keys + to, key, mask=inside)
-    tl.store(values + to, value, mask=inside)
+    to = tl.load(row_ptr + n) * cache_row_stride + head * cache_head_stride + slot * cache_slot_stride + d
+    key = tl.load(new_keys_ptr + n * key_token_stride + head * key_head_stride + d, mask=inside)
+    value = tl.load(new_values_ptr + n * value_token_stride + head * value_head_stride + d, mask=inside)
+    tl.store(keys_ptr + to, key, mask=inside)
+    tl.store(values_ptr + to, value, mask=inside)

@@ -1,4 +1,4 @@
-"""What each kernel computes, in plain PyTorch, one row at a time: shared by tests and benchmarks."""
+"""Each kernel's definition in plain PyTorch, one row at a time: the reference of checks, tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def verify_attention(
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,  # [Hq]
 ) -> torch.Tensor:
-    """Return [N, Hq, D], computed in the dtype of the arguments."""
+    """Return [N, Hq, D], computed in the dtype of the arguments; see `verify_attention.ragged`."""
     out = torch.zeros_like(q)
     group = q.shape[1] // k.shape[1]
     n_before = prefix.n_slots if prefix else 0
-    for r, (first, count, length) in enumerate(
-        zip(rows.first.tolist(), rows.count.tolist(), rows.length.tolist(), strict=True)
+    for r, (start, count, length) in enumerate(
+        zip(rows.query_start.tolist(), rows.count.tolist(), rows.length.tolist(), strict=True)
     ):
-        mine = slice(first, first + count)
+        mine = slice(start, start + count)
         keys, values = (cache[r, :, : length + count] for cache in (k, v))  # [Hkv, L, D]
         if prefix:
             keys, values = torch.cat([prefix.keys, keys], dim=1), torch.cat([prefix.values, values], dim=1)
@@ -58,7 +58,7 @@ def kv_scatter(
     row: torch.Tensor,  # [N]
     position: torch.Tensor,  # [N]
 ) -> None:
-    """Write each token's keys and values to its slot, if there is one."""
+    """Write each token's keys and values to its slot; skip tokens whose slot lies past the end of the row."""
     for n, (r, slot) in enumerate(zip(row.tolist(), position.tolist(), strict=True)):
         if slot < keys.shape[2]:
             keys[r, :, slot], values[r, :, slot] = new_keys[n], new_values[n]
@@ -67,18 +67,19 @@ def kv_scatter(
 def accept_coupled(
     ids: torch.Tensor,  # int64 [N, C]
     logp: torch.Tensor,  # float32 [N, C]
-    at: torch.Tensor,  # int64 [S, T]
+    dist_row: torch.Tensor,  # int64 [S, T]
     position: torch.Tensor,  # int64 [S, T]
     draft: torch.Tensor,  # int64 [S, T - 1]
-    keys: torch.Tensor,  # int64 [S]
+    seeds: torch.Tensor,  # int64 [S]
     role: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (accepted [S], emitted [S, T]) of the Gumbel-coupled rule; see `kernels.accept.coupled`."""
-    S, T = at.shape
-    accepted, emitted = at.new_zeros(S), at.new_full((S, T), NO_TOKEN)
+    S, T = dist_row.shape
+    accepted, emitted = dist_row.new_zeros(S), dist_row.new_full((S, T), NO_TOKEN)
     for s in range(S):
         for t in range(T):
-            emitted[s, t] = _draw(ids[at[s, t]], logp[at[s, t]], keys[s], position[s, t], role)
+            row = dist_row[s, t]
+            emitted[s, t] = _draw(ids[row], logp[row], seeds[s], position[s, t], role)
             if t == T - 1 or emitted[s, t] != draft[s, t]:
                 accepted[s] = t
                 break
@@ -88,39 +89,40 @@ def accept_coupled(
 def accept_maximal(
     ids: torch.Tensor,  # int64 [N, C]
     logp: torch.Tensor,  # float32 [N, C]
-    at: torch.Tensor,  # int64 [S, T]
+    dist_row: torch.Tensor,  # int64 [S, T]
     position: torch.Tensor,  # int64 [S, T]
     draft: torch.Tensor,  # int64 [S, T - 1]
-    keys: torch.Tensor,  # int64 [S]
+    seeds: torch.Tensor,  # int64 [S]
     q: tuple[torch.Tensor, torch.Tensor] | None,  # ids and logp [S * (T - 1), Cq]
     accept_role: int,
     residual_role: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (accepted [S], emitted [S, T]) of speculative sampling; see `kernels.accept.maximal`."""
-    S, T = at.shape
-    accepted, emitted = at.new_zeros(S), at.new_full((S, T), NO_TOKEN)
+    S, T = dist_row.shape
+    accepted, emitted = dist_row.new_zeros(S), dist_row.new_full((S, T), NO_TOKEN)
     for s in range(S):
         for t in range(T):
-            p, token = logp[at[s, t]].exp(), draft[s, t] if t < T - 1 else None
+            row = dist_row[s, t]
+            p, token = logp[row].exp(), draft[s, t] if t < T - 1 else None
             left = p
             if token is not None and token != NO_TOKEN:
                 q_ids, q_p = (token[None], p.new_ones(1)) if q is None else (t_[s * (T - 1) + t] for t_ in q)
                 q_p = q_p if q is None else q_p.exp()
-                u = uniform(keys[s : s + 1], position[s, t : t + 1], accept_role)[0]
-                if u * _prob(q_ids, q_p, token) < _prob(ids[at[s, t]], p, token):
+                u = uniform(seeds[s : s + 1], position[s, t : t + 1], accept_role)[0]
+                if u * _prob(q_ids, q_p, token) < _prob(ids[row], p, token):
                     emitted[s, t] = token
                     continue
-                residual = (p - torch.stack([_prob(q_ids, q_p, token) for token in ids[at[s, t]]])).clamp(min=0)
+                residual = (p - torch.stack([_prob(q_ids, q_p, token) for token in ids[row]])).clamp(min=0)
                 left = residual if residual.sum() > 0 else p
             accepted[s] = t
-            emitted[s, t] = _draw(ids[at[s, t]], left.log(), keys[s], position[s, t], residual_role)
+            emitted[s, t] = _draw(ids[row], left.log(), seeds[s], position[s, t], residual_role)
             break
     return accepted, emitted
 
 
-def _draw(ids: torch.Tensor, logp: torch.Tensor, key: torch.Tensor, position: torch.Tensor, role: int) -> torch.Tensor:
+def _draw(ids: torch.Tensor, logp: torch.Tensor, seed: torch.Tensor, position: torch.Tensor, role: int) -> torch.Tensor:
     """Return argmax of logp + Gumbel noise among `ids` [C]."""
-    noise = gumbel(key[None], position[None], role, ids[None])[0]
+    noise = gumbel(seed[None], position[None], role, ids[None])[0]
     return ids[(logp.double() + noise).argmax()]
 
 

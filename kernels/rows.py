@@ -1,4 +1,4 @@
-"""How packed query tokens belong to the rows of a ragged batch: what every launch over them needs to know."""
+"""Which packed query tokens belong to which row of a ragged batch: the arguments of every attention launch."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class RaggedRows:
-    """How N packed query tokens belong to R rows. Row r's queries are `first[r] ... first[r] + count[r] - 1`.
+    """Assigns N packed query tokens to R rows: row r has tokens `query_start[r]` to `query_start[r] + count[r] - 1`.
 
-    `first`, `count`, `length` int32 [R]: `length` is the slots in use before the new tokens, whose own keys and values
-    are already in the slots behind. `position` int64 [N] is each token's place in its row's text, shared prefix
-    included; it decides what a token may see. `max_count` bounds `count` from above. `host` repeats (length, count)
-    per row for the two variants whose launches depend on them.
+    `query_start`, `count` and `length` are int32 [R]. `length` counts the slots in use before the new tokens; the
+    keys and values of the new tokens are already in the slots after those. `position` int64 [N] is each token's place
+    in its row's text, shared prefix included; a token sees the keys up to its position. `max_count` is an upper bound
+    of `count`. `host` repeats (length, count) per row for kernels whose launches depend on them.
     """
 
-    first: torch.Tensor
+    query_start: torch.Tensor
     count: torch.Tensor
     length: torch.Tensor
     position: torch.Tensor
@@ -28,12 +28,12 @@ class RaggedRows:
 
     @classmethod
     def of(cls, lengths: Sequence[int], counts: Sequence[int], device: torch.device, n_before: int = 0) -> RaggedRows:
-        """Return rows that bring `counts[r]` tokens behind `lengths[r]` slots and a shared prefix of `n_before`."""
-        first = [0, *accumulate(counts)][:-1]
+        """Return rows with `counts[r]` new tokens after `lengths[r]` slots and a shared prefix of `n_before` slots."""
+        start = [0, *accumulate(counts)][:-1]
         position = [n_before + length + t for length, n in zip(lengths, counts, strict=True) for t in range(n)]
-        starts, n_new, n_old = torch.tensor([first, [*counts], [*lengths]], dtype=torch.int32, device=device)
+        starts, n_new, n_old = torch.tensor([start, [*counts], [*lengths]], dtype=torch.int32, device=device)
         return cls(
-            first=starts,
+            query_start=starts,
             count=n_new,
             length=n_old,
             position=torch.tensor(position, dtype=torch.int64, device=device),
@@ -42,16 +42,16 @@ class RaggedRows:
         )
 
     def one(self, r: int) -> RaggedRows:
-        """Return row `r` alone."""
+        """Return row `r` alone, for a launch of its own."""
         assert self.host is not None
         here = slice(r, r + 1)
         count = self.host[r][1]
-        return RaggedRows(self.first[here], self.count[here], self.length[here], self.position, count)
+        return RaggedRows(self.query_start[here], self.count[here], self.length[here], self.position, count)
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """Keys and values that all rows begin with, stored once: `keys`, `values` [Hkv, P, D]."""
+    """Keys and values of a prefix that all rows share, stored once: `keys` and `values` [Hkv, P, D]."""
 
     keys: torch.Tensor
     values: torch.Tensor

@@ -1,16 +1,16 @@
-"""Attention of a verify: k + 1 new queries per row over keys and values of as many lengths as there are rows.
+"""Attention of a verify: up to k + 1 new queries per row, over rows of different lengths.
 
-Three ways to deal with rows of unequal length, one tile of arithmetic:
+Three backends share one kernel and differ in how they treat unequal rows:
 
-- `pad`   one launch; every row works through as many keys as the longest has (BASS-PAD, arXiv 2404.15778);
-- `split` one launch per row, each of its own length (BASS-SPLIT);
-- `ragged` one launch; each program reads its row's length on the device and does that much.
+- `ragged`: one launch; each program reads its row's length on the device and stops there;
+- `pad`: one launch; every row takes as many steps as the longest (BASS-PAD, arXiv 2404.15778);
+- `split`: one launch per row (BASS-SPLIT).
 
-In all three the queries of all heads that share a KV head are packed into one tile (GQA), so that keys and values are
-read once, and the keys of a row are split over several programs whose results a second kernel merges by their
-log-sum-exp (flash decoding). Grids follow from shapes alone, so a launch of `ragged` can be captured in a CUDA graph
-and replayed while lengths change. With a shared prefix the prompt's keys and values are stored once for all rows and
-read once per KV head, by one launch over all queries, whose results join the merge (Hydragen, arXiv 2402.05099).
+The queries of all heads that share a KV head form one tile (GQA packing), so that keys and values are read once. The
+keys of a row are split over several programs, and a second kernel merges their results by log-sum-exp (flash
+decoding). The grid of `ragged` depends on shapes alone, so that a CUDA graph of it can be replayed while lengths
+change. With a shared prefix, the prompt's keys and values are stored once for all rows and read once per KV head by one
+launch over all queries, and its results join the merge (Hydragen, arXiv 2402.05099).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import math
 
 import torch
 
-from kernels.availability import INTERPRETED, jit_for_any, n_multiprocessors, next_power_of_two, require, tl
+from kernels.availability import INTERPRETED, jit, jit_for_any, n_multiprocessors, next_power_of_two, require, tl
 from kernels.rows import Prefix, RaggedRows
 
 _LOG2E = 1.4426950408889634
-# Bytes of keys and values in one pipeline stage; two are in flight.
+# Bytes of keys and values in one pipeline stage; two stages are in flight.
 _STAGE_BYTES = 32 * 1024
 _MAX_SPLITS = 64
-# A split has at least this many blocks of keys, or merging costs more than splitting brings.
+# Blocks of keys per split, at least: for fewer, merging takes longer than splitting saves.
 _MIN_BLOCKS = 2
-# Programs per multiprocessor to aim at: enough loads in flight to fill the memory bandwidth.
+# Programs per multiprocessor: enough loads in flight to saturate the memory bandwidth.
 _PROGRAMS_EACH = 4
 
 
@@ -44,19 +44,19 @@ def ragged(
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,  # [Hq]
 ) -> torch.Tensor:
-    """Return [N, Hq, D]; each query sees its own row's slots up to its position, `window` of them if given.
+    """Return [N, Hq, D]: each query attends to its row's slots up to its position, the last `window` of them if given.
 
-    `position - prefix length` is a query's slot. Nothing is read past a row's length, whatever lies there. `softcap`
-    bounds the scores, c * tanh(score / c) (Gemma 2). `sinks` are scores of one more key per head, whose value is zero
-    (gpt-oss).
+    A query's slot is its position minus the prefix length. Slots past a row's length are never read. `softcap` limits
+    the scores to c * tanh(score / c) (Gemma 2). `sinks` adds one key per head with the given score and the value zero
+    (gpt-oss). Raises `KernelError` where Triton does not run.
     """
     n_splits = _split_count(q, k, rows.max_count, k.shape[0])
     if prefix is None:
         return _Parts(q, n_splits).add(q, k, v, rows, scale, window, softcap).merge(sinks)
     N, device = q.shape[0], q.device
-    # To the prefix all queries are one row, whose keys all lie before them.
+    # For the prefix, all queries form one row whose keys all come before them.
     common = RaggedRows(
-        first=torch.zeros(1, dtype=torch.int32, device=device),
+        query_start=torch.zeros(1, dtype=torch.int32, device=device),
         count=torch.full((1,), N, dtype=torch.int32, device=device),
         length=torch.full((1,), prefix.n_slots, dtype=torch.int32, device=device),
         position=rows.position,
@@ -81,7 +81,7 @@ def pad(
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return what `ragged` does, with every row's keys and queries padded to the longest row's (BASS-PAD)."""
+    """Return what `ragged` returns, with every row padded to the longest (BASS-PAD). Needs `rows.host`."""
     assert rows.host is not None
     longest = max(length + count for length, count in rows.host)
     n_splits = _split_count(q, k[:, :, :longest], rows.max_count, k.shape[0])
@@ -99,7 +99,7 @@ def split(
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return what `ragged` does, with one launch per row (BASS-SPLIT)."""
+    """Return what `ragged` returns, with one launch per row (BASS-SPLIT). Needs `rows.host`."""
     assert rows.host is not None
     slots = [k[r : r + 1, :, : max(length + count, 1)] for r, (length, count) in enumerate(rows.host)]
     counts = [_split_count(q, slot, count, 1) for slot, (_, count) in zip(slots, rows.host, strict=True)]
@@ -111,35 +111,36 @@ def split(
 
 
 def _split_count(q: torch.Tensor, k: torch.Tensor, max_count: int, n_rows: int) -> int:
-    """Return over how many programs a row's keys are split: a function of shapes only."""
+    """Return the number of programs that share a row's keys. It depends on shapes alone, as the grid must."""
     Hkv, n_slots, D = k.shape[1:]
     n_tiles = math.ceil(max(max_count, 1) * q.shape[1] / Hkv / _max_block_m(D))
     wanted = math.ceil(_PROGRAMS_EACH * n_multiprocessors(q.device) / (n_rows * Hkv * n_tiles))
-    useful = math.ceil(n_slots / (_MIN_BLOCKS * _block_n(D, q.element_size())))
+    useful = math.ceil(n_slots / (_MIN_BLOCKS * block_n(D, q.element_size())))
     return max(1, min(wanted, useful, _MAX_SPLITS))
 
 
 def _max_block_m(D: int) -> int:
-    # Queries and sums of a tile live in registers and shared memory beside the keys.
+    # A tile's queries and accumulators share registers and shared memory with the keys.
     return 64 if D <= 128 else 32
 
 
-def _block_n(D: int, n_bytes: int) -> int:
+def block_n(D: int, n_bytes: int) -> int:
+    """Return the keys per block for heads of width `D` in numbers of `n_bytes`; checks test lengths around it."""
     return min(max(_STAGE_BYTES // (2 * next_power_of_two(D) * n_bytes), 16), 128)
 
 
 def _store_dtype(q: torch.Tensor) -> torch.dtype:
-    # NOTE Triton's interpreter cuts float32 off to bfloat16 where hardware rounds: there PyTorch rounds instead.
+    # NOTE Triton's interpreter truncates float32 to bfloat16, where hardware rounds: let PyTorch round instead.
     return torch.float32 if INTERPRETED else q.dtype
 
 
 class _Parts:
-    """Outputs of the splits, float32 [n_parts, N, Hq, D], with their log-sum-exps in base 2, until they are merged."""
+    """The outputs of all splits, [n_parts, N, Hq, D], and their log-sum-exps in base 2, [n_parts, N, Hq]."""
 
     def __init__(self, q: torch.Tensor, n_parts: int) -> None:
         require(q.device)
         self.n_parts = n_parts
-        # A single part is the result and needs no merge.
+        # A single part is the result: store it in the final dtype.
         self.out = q.new_empty(n_parts, *q.shape, dtype=_store_dtype(q) if n_parts == 1 else torch.float32)
         self.lse = q.new_empty(n_parts, *q.shape[:2], dtype=torch.float32)
         self.like = q
@@ -160,7 +161,7 @@ class _Parts:
         shared: bool = False,
         longest: int | None = None,
     ) -> _Parts:
-        """Fill `n_splits` parts (all by default) with attention over `k` and `v`."""
+        """Compute `n_splits` parts (all by default) from attention over `k` and `v`."""
         N, Hq, D = q.shape
         R, Hkv = k.shape[:2]
         n_splits = n_splits or self.n_parts
@@ -169,7 +170,7 @@ class _Parts:
         assert v.shape[0] == R
         assert k.shape[3] == v.shape[3] == D
         assert q.stride(2) == k.stride(3) == v.stride(3) == 1
-        assert len(rows.first) == len(rows.count) == len(rows.length) == R
+        assert len(rows.query_start) == len(rows.count) == len(rows.length) == R
         assert len(rows.position) == N
         group = Hq // Hkv
         block_m = min(max(next_power_of_two(group * rows.max_count), 16), _max_block_m(D))
@@ -180,11 +181,11 @@ class _Parts:
             q,
             k,
             v,
-            rows.first,
+            rows.query_start,
             rows.count,
             rows.length,
             rows.position,
-            # Scores are exponents of two; a capped one becomes that after its tanh.
+            # The kernel computes 2^score. A capped score is scaled to base 2 after its tanh.
             scale * _LOG2E if softcap is None else scale / softcap,
             (softcap or 0.0) * _LOG2E,
             N,
@@ -200,13 +201,13 @@ class _Parts:
             GROUP=group,
             D=D,
             BLOCK_M=block_m,
-            BLOCK_N=_block_n(D, q.element_size()),
+            BLOCK_N=block_n(D, q.element_size()),
             BLOCK_D=next_power_of_two(D),
             WINDOWED=window is not None,
             CAPPED=softcap is not None,
             SHARED=shared,
             PADDED=longest is not None,
-            # NOTE Triton 3.9's interpreter multiplies bfloat16 operands of a dot as the integers of their bits.
+            # NOTE Triton 3.9's interpreter multiplies bfloat16 operands of a dot as if their bits were integers.
             UPCAST=INTERPRETED and q.dtype == torch.bfloat16,
             num_warps=4,
             num_stages=3,
@@ -214,16 +215,16 @@ class _Parts:
         return self
 
     def merge(self, sinks: torch.Tensor | None) -> torch.Tensor:
-        """Return [N, Hq, D] in the queries' dtype."""
+        """Return the attention of all parts, [N, Hq, D], in the dtype of the queries."""
         if sinks is not None:
-            # A sink takes its share of the softmax's mass and adds nothing: every output shrinks by that share.
+            # A sink has a share of the softmax's mass and the value zero: scale outputs by the remaining share.
             mass = self.lse[0] if self.n_parts == 1 else self.lse.mul(1 / _LOG2E).logsumexp(0).mul(_LOG2E)
             share = torch.sigmoid(mass / _LOG2E - sinks.float())[..., None]
             return (self._merged().float() * share).to(self.like.dtype)
         return self._merged().to(self.like.dtype)
 
     def _merged(self) -> torch.Tensor:
-        """Return [N, Hq, D]: the parts, each weighted by the mass that it has seen."""
+        """Return [N, Hq, D]: the average of the parts, weighted by the softmax mass of each."""
         if self.n_parts == 1:
             return self.out[0]
         N, Hq, D = self.like.shape
@@ -242,17 +243,35 @@ class _Parts:
         return merged
 
 
-@jit_for_any("first", "count", "length", "n_tokens", "offset", "window", "longest", "n_splits", "first_part")
+@jit
+def _dot(a, b, UPCAST: tl.constexpr):
+    """Return a @ b in float32, `a` rounded to b's dtype first; without TF32 rounding."""
+    if UPCAST:
+        b = b.to(tl.float32)
+    return tl.dot(a.to(b.dtype), b, input_precision="ieee")
+
+
+@jit_for_any(
+    "query_start_ptr",
+    "count_ptr",
+    "length_ptr",
+    "n_tokens",
+    "offset",
+    "window",
+    "longest",
+    "n_splits",
+    "first_part",
+)
 def _attend(  # noqa: PLR0915 (one tile from load to store)
-    out,  # [n_parts, N, Hq, D], float32, or the queries' dtype where there is one part
-    lse,  # float32 [n_parts, N, Hq], base 2
-    q,  # [N, Hq, D]
-    k,  # [R, Hkv, S, D]
-    v,  # [R, Hkv, S, D]
-    first,  # int32 [R]
-    count,  # int32 [R]
-    length,  # int32 [R]
-    position,  # int64 [N]
+    out_ptr,  # [n_parts, N, Hq, D], float32, or the queries' dtype where there is one part
+    lse_ptr,  # float32 [n_parts, N, Hq], base 2
+    q_ptr,  # [N, Hq, D]
+    k_ptr,  # [R, Hkv, S, D]
+    v_ptr,  # [R, Hkv, S, D]
+    query_start_ptr,  # int32 [R]
+    count_ptr,  # int32 [R]
+    length_ptr,  # int32 [R]
+    position_ptr,  # int64 [N]
     scale,  # of scores in base 2, or before the tanh where they are capped
     cap_log2,
     n_tokens,
@@ -281,47 +300,47 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
     PADDED: tl.constexpr,
     UPCAST: tl.constexpr,
 ):
-    """One tile of queries of one (row, KV head) over one split of its keys."""
+    """Attend one tile of queries of one (row, KV head) to one split of its keys."""
     tile, head_of_row, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     row = (head_of_row // (N_HEADS // GROUP)).to(tl.int64)
     head = head_of_row % (N_HEADS // GROUP)
-    n_new = tl.load(count + row)
+    n_new = tl.load(count_ptr + row)
     if not PADDED:  # noqa: SIM102 (a constant and a scalar of the device do not mix)
         if tile * BLOCK_M >= n_new * GROUP:
             return
-    n_old = tl.load(length + row)
+    n_old = tl.load(length_ptr + row)
     n_keys = n_old if SHARED else n_old + n_new
     end = longest if PADDED else n_keys
     begin = 0
     if WINDOWED and not SHARED:
-        # No query looks further back than the row's first one.
+        # The row's first query has the earliest window.
         begin = tl.maximum(n_old - window + 1, 0) // BLOCK_N * BLOCK_N
 
     m = tile * BLOCK_M + tl.arange(0, BLOCK_M)
     d = tl.arange(0, BLOCK_D)
-    token = (tl.load(first + row) + m // GROUP).to(tl.int64)
+    token = (tl.load(query_start_ptr + row) + m // GROUP).to(tl.int64)
     query_head = head * GROUP + m % GROUP
     live = m < n_new * GROUP
     query = tl.load(
-        q + token[:, None] * q_token_stride + query_head[:, None] * q_head_stride + d[None, :],
+        q_ptr + token[:, None] * q_token_stride + query_head[:, None] * q_head_stride + d[None, :],
         mask=live[:, None] & (d < D)[None, :],
         other=0.0,
     )
-    here = tl.load(position + token, mask=live, other=0) - offset
+    here = tl.load(position_ptr + token, mask=live, other=0) - offset
 
-    # Blocks are dealt out by the row's own length, so every split has a share at any length.
+    # Blocks are divided by the row's own length, so that every split has work at any length.
     blocks_each = tl.cdiv(tl.cdiv(end - begin, BLOCK_N), n_splits)
     start = begin + part * blocks_each * BLOCK_N
     stop = tl.minimum(start + blocks_each * BLOCK_N, end)
-    k_base = k + row * k_row_stride + head * k_head_stride
-    v_base = v + row * v_row_stride + head * v_head_stride
+    k_base = k_ptr + row * k_row_stride + head * k_head_stride
+    v_base = v_ptr + row * v_row_stride + head * v_head_stride
     peak = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     mass = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     for block in range(start, stop, BLOCK_N):
         slot = block + tl.arange(0, BLOCK_N)
         held = slot < n_keys
-        # NOTE `pad` reads what it is padded with, as BASS-PAD does; what it read must still not reach a sum.
+        # NOTE `pad` reads the padding too, as BASS-PAD does, but must not add it up: padding may hold NaN.
         fetched = slot < end
         key = tl.load(
             k_base + slot[None, :].to(tl.int64) * k_slot_stride + d[:, None],
@@ -335,63 +354,57 @@ def _attend(  # noqa: PLR0915 (one tile from load to store)
         )
         if PADDED:
             value = tl.where(held[:, None], value, 0.0)
-        if UPCAST:
-            score = tl.dot(query.to(tl.float32), key.to(tl.float32), input_precision="ieee") * scale
-        else:
-            score = tl.dot(query, key, input_precision="ieee") * scale
+        score = _dot(query, key, UPCAST) * scale
         if CAPPED:
-            # tanh(x) = 1 - 2 / (1 + e^2x), which no x overflows.
+            # tanh(x) = 1 - 2 / (1 + e^2x) does not overflow for any x.
             score = cap_log2 * (1.0 - 2.0 / (1.0 + tl.exp2(score * (2.0 * 1.4426950408889634))))
         visible = held[None, :] & (slot[None, :] <= here[:, None])
         if WINDOWED:
             visible = visible & (slot[None, :] > here[:, None] - window)
         score = tl.where(visible, score, float("-inf"))
         new_peak = tl.maximum(peak, tl.max(score, 1))
-        # A query that has seen no key yet has no peak to subtract.
+        # A query that has not seen a key yet has the peak -inf, and -inf - -inf is NaN.
         shift = tl.where(new_peak == float("-inf"), 0.0, new_peak)
         weight = tl.exp2(score - shift[:, None])
-        fade = tl.exp2(peak - shift)
-        mass = mass * fade + tl.sum(weight, 1)
-        if UPCAST:
-            acc = acc * fade[:, None] + tl.dot(weight, value.to(tl.float32), input_precision="ieee")
-        else:
-            acc = acc * fade[:, None] + tl.dot(weight.to(value.dtype), value, input_precision="ieee")
+        rescale = tl.exp2(peak - shift)
+        mass = mass * rescale + tl.sum(weight, 1)
+        acc = acc * rescale[:, None] + _dot(weight, value, UPCAST)
         peak = new_peak
 
     seen = mass > 0
     acc = acc / tl.where(seen, mass, 1.0)[:, None]
-    # Queries that are not there have seen nothing either, and are not stored.
+    # `live` also masks the queries past the row's count.
     at = ((first_part + part).to(tl.int64) * n_tokens + token) * N_HEADS + query_head
-    tl.store(lse + at, tl.where(seen, peak + tl.log2(tl.where(seen, mass, 1.0)), float("-inf")), mask=live)
+    tl.store(lse_ptr + at, tl.where(seen, peak + tl.log2(tl.where(seen, mass, 1.0)), float("-inf")), mask=live)
     tl.store(
-        out + at[:, None] * D + d[None, :],
-        acc.to(out.dtype.element_ty),
+        out_ptr + at[:, None] * D + d[None, :],
+        acc.to(out_ptr.dtype.element_ty),
         mask=live[:, None] & (d < D)[None, :],
     )
 
 
 @jit_for_any("n_queries", "n_parts")
 def _merge(
-    merged,  # [N, Hq, D]
-    out,  # float32 [n_parts, N, Hq, D]
-    lse,  # float32 [n_parts, N, Hq], base 2
+    merged_ptr,  # [N, Hq, D]
+    out_ptr,  # float32 [n_parts, N, Hq, D]
+    lse_ptr,  # float32 [n_parts, N, Hq], base 2
     n_queries,  # N * Hq
     n_parts,
     D: tl.constexpr,
     BLOCK_P: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
-    """One query's parts, weighted by the share of the softmax's mass that each has seen."""
+    """Merge one query's parts: the average of their outputs, weighted by the softmax mass of each."""
     query = tl.program_id(0).to(tl.int64)
     part = tl.arange(0, BLOCK_P)
     d = tl.arange(0, BLOCK_D)
     at = part.to(tl.int64) * n_queries + query
-    log_mass = tl.load(lse + at, mask=part < n_parts, other=float("-inf"))
+    log_mass = tl.load(lse_ptr + at, mask=part < n_parts, other=float("-inf"))
     peak = tl.max(log_mass, 0)
     weight = tl.exp2(log_mass - tl.where(peak == float("-inf"), 0.0, peak))
     values = tl.load(
-        out + at[:, None] * D + d[None, :], mask=(log_mass > float("-inf"))[:, None] & (d < D)[None, :], other=0.0
+        out_ptr + at[:, None] * D + d[None, :], mask=(log_mass > float("-inf"))[:, None] & (d < D)[None, :], other=0.0
     )
     total = tl.sum(weight, 0)
     result = tl.sum(values * weight[:, None], 0) / tl.where(total > 0, total, 1.0)
-    tl.store(merged + query * D + d, result.to(merged.dtype.element_ty), mask=d < D)
+    tl.store(merged_ptr + query * D + d, result.to(merged_ptr.dtype.element_ty), mask=d < D)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from types import SimpleNamespace
 
+from app.broker import queues
+from app.broker.broker import MemoryBroker, Message
 from decoding.request import Completion, Request, RequestError, Sample, Update
-from evaluation.grading import Verdict
+from evaluation.verdicts import Status, Trust, Verdict
 
 RIGHT = "    return a + b\n"
 WRONG = "    return a - b\n"
@@ -107,6 +109,24 @@ class FakeEngine:
         )
 
 
+class RecordingBroker(MemoryBroker):
+    """Keeps what was sent, also after a worker took it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[Message] = []
+
+    def send(self, messages: Iterable[Message], queue: str) -> None:
+        messages = list(messages)
+        self.sent += messages
+        super().send(messages, queue)
+
+    def drain(self) -> None:
+        """Loses every message, as a broker that restarts without its memory does."""
+        while self.get(queues.ALL, 0.0):
+            pass
+
+
 class FakeGrader:
     """Passes programs that hold `RIGHT`'s expression; canonical solutions pass unless they say `broken`."""
 
@@ -118,6 +138,7 @@ class FakeGrader:
             yield (
                 position,
                 Verdict(
-                    "passed" if passed else "wrong_answer", "", "", None, None, None, 0.01, 0.02, 1, "bwrap", "proxy"
+                    Status.PASSED if passed else Status.WRONG_ANSWER,
+                    *("", "", None, None, None, 0.01, 0.02, 1, "bwrap", Trust.PROXY),
                 ),
             )

@@ -48,7 +48,7 @@ class Token(Identified, Base):
     prefix: Mapped[str] = mapped_column(String(20))
     sha256: Mapped[str] = mapped_column(String(64))
     scope: Mapped[Scope] = mapped_column(text_enum(Scope, "scope"))
-    user_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
+    user_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
     last_used_at: Mapped[dt.datetime | None]
     revoked_at: Mapped[dt.datetime | None]

@@ -1,1 +1,1 @@
-"""Messages between processes: the Celery application, its queues and the broker in memory."""
+"""Messages between processes: queues, the broker in memory and Celery's."""

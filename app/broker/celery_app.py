@@ -1,4 +1,7 @@
-"""The Celery application. Importing it never imports torch: task bodies import what they need."""
+"""The stack's Celery application. Importing it never imports torch: task bodies import what they need.
+
+One for each process: Celery's spawned children import it by name, and its tasks are registered with it.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,11 @@ from kombu import Queue
 
 from app.broker import queues
 from app.errors import BadInput
-from app.settings import MAX_BUDGET_S, MEMORY_BROKER, Settings
+from app.settings import MAX_BUDGET_S, SWEEP_INTERVAL_S, Settings
 
 GRACE_S = 300  # model load, storing and shutdown around the longest budget
 HARD_LIMIT_S = int(MAX_BUDGET_S) + GRACE_S
-IN_PROCESS = f"{MEMORY_BROKER}localhost"  # kombu warns of a URL without a host
-SWEEP_S = 3600.0  # between two looks for what is past its time
-VISIBILITY_S = 3 * HARD_LIMIT_S  # Redis hands a message out again after this; it must outlast the longest job
+VISIBILITY_S = 3 * HARD_LIMIT_S  # Redis delivers an unacknowledged message again; this must outlast the longest job
 
 celery_app = Celery("bassline", include=["app.jobs.celery_tasks", "app.workers.signals"])
 celery_app.conf.update(
@@ -32,29 +33,28 @@ celery_app.conf.update(
     worker_concurrency=1,
     worker_pool_start_method="spawn",  # CUDA does not survive a fork
     worker_proc_alive_timeout=120,  # a child that imports torch needs longer than the default of 4 s
-    # The message may then come twice, which the row's lease makes harmless; cancelling would kill a loaded model.
+    # The message may then come twice, which the row's lease makes harmless. Cancelling would kill a loaded model.
     worker_cancel_long_running_tasks_on_connection_loss=False,
     worker_soft_shutdown_timeout=30,
     worker_enable_soft_shutdown_on_idle=True,
     worker_hijack_root_logger=False,
     broker_connection_retry_on_startup=True,
-    broker_connection_max_retries=None,  # a broker that is away for an hour is no reason to stop
+    broker_connection_max_retries=None,  # keep trying: the broker may be down for an hour
     task_publish_retry=True,
     task_time_limit=HARD_LIMIT_S,
     task_queues=[Queue(name, routing_key=name) for name in queues.ALL],
     task_default_queue=queues.CONTROL,
     task_default_routing_key=queues.CONTROL,
-    task_create_missing_queues=False,  # a typing error in a queue name fails instead of waiting for ever
+    task_create_missing_queues=False,  # a mistyped queue name fails instead of waiting for ever
     task_routes={task: {"queue": queue} for task, queue in queues.ROUTES.items()},
 )
 
 
-def configure(settings: Settings, *, in_process: bool = False) -> None:
-    """Points Celery at the broker: the one in this process's memory if `in_process`, else that of the settings."""
-    url = IN_PROCESS if in_process or settings.embedded else settings.broker_url
-    options: dict[str, Any] = {}
-    if url != IN_PROCESS:
-        options = {
+def configure(settings: Settings) -> None:
+    """Points Celery at the broker of the settings."""
+    celery_app.conf.update(
+        broker_url=settings.broker_url,
+        broker_transport_options={
             "visibility_timeout": VISIBILITY_S,
             "unacked_restore_interval": 5,
             "unacked_restore_throttle": 1,
@@ -63,27 +63,23 @@ def configure(settings: Settings, *, in_process: bool = False) -> None:
             "socket_timeout": 30,
             "socket_keepalive": True,
             "health_check_interval": 25,
-        }
-    celery_app.conf.update(
-        broker_url=url,
-        broker_transport="app.broker.memory_broker:Transport" if url == IN_PROCESS else None,
-        broker_transport_options=options,
+        },
         visibility_timeout=VISIBILITY_S,
         beat_schedule={
             "reap": _every(settings.reap_interval_s, queues.REAP),
-            "sweep": _every(SWEEP_S, queues.SWEEP),
+            "sweep": _every(SWEEP_INTERVAL_S, queues.SWEEP),
         },
     )
     celery_app.set_default()
 
 
 def _every(interval_s: float, task: str) -> dict[str, Any]:
-    # Expiring, so that a time without workers leaves no heap of them behind.
+    # They expire, so that none pile up while no worker runs.
     return {"task": task, "schedule": interval_s, "options": {"expires": interval_s}}
 
 
 def require_broker(settings: Settings, command: str) -> None:
-    """Raises BadInput for a part of the stack started on the in-memory broker, which no other process can reach."""
+    """Raises BadInput if a part of the stack is started on the in-memory broker, which no other process can reach."""
     if settings.embedded:
         raise BadInput(
             f"bassline {command} needs a broker that other processes can reach: set BASSLINE_BROKER_URL "

@@ -1,4 +1,7 @@
-"""Names of queues and Celery tasks. docker-compose.yml must consume every queue named here (a test checks it)."""
+"""Names of queues and Celery tasks.
+
+docker-compose.yml must consume every queue named here (a test checks it).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ GPU_BATCH = "gpu.batch"
 EXEC_INTERACTIVE = "exec.interactive"
 EXEC = "exec"
 CONTROL = "control"
-# Listing order is priority: lost work is found however much waits, and someone waits for an interactive answer.
+# Listing order is priority: the reaper's messages first, then work that a user waits for.
 GPU = (GPU_INTERACTIVE, GPU_BATCH)
 SANDBOX = (CONTROL, EXEC_INTERACTIVE, EXEC)
 ALL = (CONTROL, GPU_INTERACTIVE, EXEC_INTERACTIVE, EXEC, GPU_BATCH)

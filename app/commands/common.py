@@ -1,12 +1,11 @@
-"""What several commands need: shared options, consoles, JSON output, figures as text."""
+"""What several commands need: the option --json, consoles, JSON output, figures as text."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 from rich.console import Console
@@ -17,14 +16,7 @@ from app.context import Context, make_context
 from app.db import migrate
 from app.errors import BadInput, BasslineError, Unavailable
 from app.ui.terminal import echo_data, stderr, stdout
-from decoding.config import ACCEPTANCES, DEVICES, DTYPES, NAMED_LENGTHS
 from decoding.suggest import one_of
-
-if TYPE_CHECKING:
-    from app.runs.schemas import DecodingSpec
-
-F = TypeVar("F", bound=Callable[..., Any])
-S = TypeVar("S", bound="DecodingSpec")
 
 
 def _writable(_ctx: click.Context, _option: click.Parameter, target: str | None) -> str | None:
@@ -77,74 +69,6 @@ def write_json(target: str | None, document: Any) -> None:
 def result_console(json_file: str | None) -> Console:
     """Where the table goes: stdout, or stderr when stdout carries the JSON."""
     return stderr() if json_file == "-" else stdout()
-
-
-def decoding_options(command: F) -> F:
-    """The options that say how samples are decoded, the same for every command that decodes."""
-    from app.runs.schemas import PROMPT_MODES, DecodingSpec  # noqa: PLC0415
-
-    default = {name: field.default for name, field in DecodingSpec.model_fields.items()}
-    options = [
-        click.option(
-            "--drafter",
-            default=default["drafter"],
-            show_default=True,
-            help="none, ngram, sibling, a model, or sibling+MODEL",
-        ),
-        click.option("--n", type=int, default=default["n"], show_default=True, help="samples per task"),
-        click.option(
-            "--budget",
-            type=float,
-            default=default["budget_s"],
-            show_default=True,
-            help="seconds of wall clock per task",
-        ),
-        click.option(
-            "--temperature", type=float, default=default["temperature"], show_default=True, help="0 is greedy"
-        ),
-        click.option("--top-p", type=float, default=default["top_p"], show_default=True),
-        click.option("--seed", type=int, default=default["seed"], show_default=True),
-        click.option(
-            "--max-tokens", type=int, default=default["max_tokens"], show_default=True, help="tokens per sample at most"
-        ),
-        click.option(
-            "--draft-length",
-            default=default["draft_length"],
-            show_default=True,
-            help=f"{', '.join(NAMED_LENGTHS)} or fixed:K",
-        ),
-        click.option("--acceptance", type=Choice(ACCEPTANCES), default=default["acceptance"], show_default=True),
-        click.option("--dtype", type=Choice(DTYPES), default=default["dtype"], show_default=True),
-        click.option("--device", type=Choice(DEVICES), default=default["device"], show_default=True),
-        click.option(
-            "--prompt-mode",
-            type=Choice(PROMPT_MODES),
-            default=None,
-            help="how a task becomes a prompt; auto: chat if the model has a chat template",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def parse_options(kind: type[S], options: dict[str, Any]) -> S:
-    """The options as a checked specification. Raises BadInput that names the option as it was typed."""
-    from app.runs.schemas import parse_spec  # noqa: PLC0415
-
-    values = {**options, "budget_s": options["budget"]}
-    del values["budget"]
-    if values["prompt_mode"] is None:
-        del values["prompt_mode"]
-    try:
-        return parse_spec(kind, values)
-    except BadInput as error:
-        # The sentence of a specification begins with the name of its field.
-        field, _, rest = str(error).partition(" ")
-        if field not in kind.model_fields or field == "prompt":
-            raise
-        option = "--" + field.removesuffix("_s").replace("_", "-")
-        raise BadInput(f"{option} {rest}", error.field) from None
 
 
 def failed(sentence: str) -> BasslineError:

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from app.commands.common import number, pairs, percent
 from app.comparison.comparing import RunComparison
-from evaluation.statistics import Comparison
+from evaluation.inference import Comparison
 
 
 def comparison_tables(console: Console, found: RunComparison) -> None:

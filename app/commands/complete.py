@@ -11,8 +11,9 @@ import click
 from rich.console import Console
 
 from app.commands import common, foreground, handover
+from app.commands.options import parse_options, spec_options
 from app.completions import service
-from app.completions.schemas import CompleteSpec
+from app.completions.schemas import CompletionSpec
 from app.errors import BadInput
 from app.events import event_types
 from app.events.bus import Event
@@ -31,8 +32,7 @@ DEFAULT_TARGET = "qwen2.5-coder-0.5b"
 
 @click.command()
 @click.argument("file", metavar="FILE|-")
-@click.option("--target", default=DEFAULT_TARGET, show_default=True, help="model")
-@common.decoding_options
+@spec_options(CompletionSpec, target=DEFAULT_TARGET)
 @click.option("--test", "test_file", metavar="FILE", help="asserts, or check(candidate): each sample is judged by it")
 @click.option("--entry-point", default="", help="function under test; default: the last one the prompt defines")
 @common.json_option
@@ -45,7 +45,7 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
         bassline complete prompt.py --target smollm2-135m --test test_prompt.py
     """
     texts = {"prompt": _read(file), "test": _read(test_file) if test_file else ""}
-    spec = common.parse_options(CompleteSpec, {**options, **texts})
+    spec = parse_options(CompletionSpec, {**options, **texts})
     ctx = common.opened_context()
     if spec.test.strip():
         ctx.make_grader()  # refuse before anything is decoded

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from app.commands import common, foreground, handover
+from app.commands.options import parse_options, spec_options
 from app.context import Context
 from app.errors import BadInput, Conflict
 from app.runs import figures, service
@@ -20,27 +21,7 @@ from app.states import RunKind, RunState, TaskState
 
 
 @click.command("eval")
-@click.option(
-    "--target",
-    required=True,
-    help="model: a registry key, hf:owner/name, a folder, a GGUF file, or openai:MODEL@URL (docs/openai.md)",
-)
-@click.option("--dataset", default="humaneval", show_default=True)
-@click.option("--limit", type=int, help="only the first so many tasks")
-@click.option("--task", "task_ids", multiple=True, metavar="ID", help="only this task; may be given again")
-@common.decoding_options
-@click.option(
-    "--time-limit",
-    "time_limit_s",
-    type=float,
-    metavar="SECONDS",
-    help="take up no further task so many seconds after decoding began",
-)
-@click.option(
-    "--throughput",
-    is_flag=True,
-    help="decode several tasks in one batch: more tokens per second, later answers; the run is not ranked",
-)
+@spec_options(RunSpec)
 @click.option(
     "--compare-plain",
     type=int,
@@ -48,7 +29,6 @@ from app.states import RunKind, RunState, TaskState
     metavar="K",
     help="then decode K of the same prompts without drafting, and show the speed-up",
 )
-@click.option("--name", default="", help="how lists call the run")
 @common.json_option
 def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
     """Create a run and work it to its end in this process, or in `bassline serve` while that has the database.
@@ -58,7 +38,7 @@ def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
         bassline eval --target qwen2.5-coder-0.5b --limit 5 --n 8 --budget 10
         bassline eval --target smollm2-135m --task HumanEval/0 --temperature 0 --n 1 --json -
     """
-    spec = common.parse_options(RunSpec, options)
+    spec = parse_options(RunSpec, options)
     if spec.task_ids and spec.limit:
         raise BadInput("task and limit exclude each other: give --task ID or --limit K", "limit")
     if compare_plain < 0:

@@ -44,7 +44,7 @@ class Place:
     def __init__(self, ctx: Context, *, server: bool) -> None:
         self.server = server
         self._ctx = ctx
-        self.options: dict[str, Any] = {"ring": False} if server else {"pinned_worker": ctx.worker_name}
+        self.options: dict[str, Any] = {"handover": True} if server else {"pinned_worker": ctx.worker_name}
 
     def work(self, run_id: uuid.UUID) -> Run:
         """Waits for the end of a run that was submitted with `options`, whatever it is. Returns the ended run.

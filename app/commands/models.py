@@ -80,7 +80,7 @@ def pull(ref: str) -> None:
     console = stderr()
     try:
         with console.status("") as status:
-            info = fetch.ensure_info(ref, on_progress=lambda news: status.update(Text(visible(str(news)))))
+            info = fetch.ensure(ref, on_progress=lambda news: status.update(Text(visible(str(news)))))
     except ModelError as error:
         raise BasslineError(str(error)) from None
     echo(f"{info.name}: {info.folder} (from {info.source}, sha256 {info.sha256})")

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from app.commands.common import interval, number, pairs, percent
-from app.runs import trust
+from app.runs import configuration, trust
 from app.runs.models import Run
 from app.runs.repository import Progress
 from app.states import RunState
@@ -16,38 +16,16 @@ from app.states import RunState
 
 def run_tables(console: Console, run: Run, counts: Progress) -> None:
     """Prints configuration, how far the run is, and figures."""
-    rows = [*configuration(run), ("tasks asked for", _how_far(run, counts))]
-    console.print(pairs(f"{run.name}  ({run.state})", [*rows, ("error", run.error)] if run.error else rows))
+    rows = [
+        ("Run", str(run.id)),
+        *configuration.table(run),
+        ("Measured on", f"{run.device_label}, {run.provenance.get('dtype') or run.dtype}"),
+        ("Tasks asked for", _how_far(run, counts)),
+    ]
+    console.print(pairs(f"{run.name}  ({run.state})", [*rows, ("Error", run.error)] if run.error else rows))
     console.print()
     measured = run.figures is not None and run.figures["samples"] > 0
     console.print(pairs("Figures", figures(run)) if measured else "No figures: no task has been finished.")
-
-
-def configuration(run: Run) -> list[tuple[str, str]]:
-    """What was asked for and what it ran on."""
-    known = run.provenance
-    return [
-        ("run", str(run.id)),
-        ("target", _model(run.target, known.get("target_sha256"))),
-        (
-            "drafter",
-            f"{_model(run.drafter, known.get('draft_sha256'))}, draft length {run.draft_length}, "
-            f"{run.acceptance} acceptance",
-        ),
-        ("dataset", f"{run.dataset.name} {run.dataset.sha256[:8]}"),
-        (
-            "sampling",
-            f"n {run.n}, temperature {run.temperature:g}, top-p {run.top_p:g}, seed {run.seed}, "
-            f"at most {run.max_tokens} tokens",
-        ),
-        ("budget", f"{run.budget_s:g} s per task"),
-        ("decoded for", "throughput: several tasks in one batch" if run.throughput else "latency: one task at a time"),
-        ("prompt mode", run.prompt_mode_used or run.prompt_mode),
-        (
-            "device",
-            f"{known.get('device_name') or known.get('device') or run.device}, {known.get('dtype') or run.dtype}",
-        ),
-    ]
 
 
 def _how_far(run: Run, counts: Progress) -> str:
@@ -126,7 +104,3 @@ def _in_guest(f: dict[str, Any]) -> list[tuple[str, str]]:
     # Unknown for runs that ended before they were counted.
     without = f"Pass@First {percent(f.get('pass_first_proxy'))}, Pass@All {percent(f.get('pass_all_proxy'))}"
     return [("trust", found), ("without those passes", without)]
-
-
-def _model(reference: str, sha256: object) -> str:
-    return f"{reference} {str(sha256)[:8]}" if sha256 else reference

@@ -17,7 +17,7 @@ from flask import Flask
 
 from app import observability
 from app.broker import queues
-from app.broker.celery_app import celery_app, configure, require_broker
+from app.broker.celery_app import celery_app, require_broker
 from app.commands import common
 from app.context import Context, install, make_context
 from app.errors import BadInput, Unavailable
@@ -47,7 +47,7 @@ def serve(host: str, port: int) -> None:
     ctx = make_context()
     _refuse_public(ctx, host)
     _refuse_taken(host, port)
-    pages = create_server_app(ctx)  # before the workers, who load what must not be kept from the garbage collector
+    pages = create_server_app(ctx)  # before the workers: the garbage collector must see what they load
     with Embedded(ctx, "serve"):
         try:
             server = http_server(pages, host, port)
@@ -131,7 +131,7 @@ def worker(names: str, name: str) -> None:
         raise BadInput(f"queue {unknown[0]!r} is not known: use some of {', '.join(queues.ALL)}", "queues")
     ctx = common.opened_context()
     require_broker(ctx.settings, "worker")
-    configure(ctx.settings)
+    install(ctx)
     os.environ[QUEUES] = names
     observability.own_output(ctx.settings)
     if ctx.settings.log_format == "json":
@@ -167,7 +167,6 @@ def beat() -> None:
     """
     ctx = common.opened_context()
     require_broker(ctx.settings, "beat")
-    configure(ctx.settings)
     install(ctx)
     observability.own_output(ctx.settings)
     # The scheduler that keeps no file: a SIGTERM while the default one writes its file ends beat with an error.
@@ -179,7 +178,7 @@ def _say(text: str, _file: object = None) -> None:
 
 
 def _stop(_signal: int, _frame: object) -> None:
-    raise SystemExit(0)  # as Ctrl-C: the server ends, running tasks are put back
+    raise SystemExit(0)  # as Ctrl-C: the server ends, running tasks go back to their queues
 
 
 def _refuse_public(ctx: Context, host: str) -> None:

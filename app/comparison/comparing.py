@@ -10,11 +10,11 @@ from sqlalchemy.orm import Session
 
 from app.errors import BadInput
 from app.runs import figures
+from app.runs.configuration import differences
 from app.runs.models import Run
 from app.runs.repository import tasks_without_texts
-from app.runs.schemas import DecodingSpec
 from app.runs.service import check_comparable
-from evaluation import statistics
+from evaluation import inference
 from evaluation.metrics import SampleOutcome
 
 
@@ -32,8 +32,8 @@ class RunComparison:
     reference: Run
     other: Run
     budget_s: float
-    first: statistics.Comparison
-    every: statistics.Comparison
+    first: inference.Comparison
+    every: inference.Comparison
     speed: float | None
     changed: dict[str, tuple[Any, Any]]
     outcomes: tuple[Sequence[SampleOutcome], Sequence[SampleOutcome]]
@@ -64,16 +64,14 @@ def compare_runs(session: Session, reference: Run, other: Run, budget_s: float |
     a, b = figures.graded_outcomes(ours), figures.graded_outcomes(theirs)
     if not {o.task_id for o in a} & {o.task_id for o in b}:
         raise BadInput("the two runs have no graded task in common: finish one of them first", "run")
-    names = [*DecodingSpec.model_fields, "prompt_mode_used", "throughput"]
-    pairs = {name: (getattr(reference, name), getattr(other, name)) for name in names}
     return RunComparison(
         reference,
         other,
         budget,
-        statistics.compare(a, b, budget),
-        statistics.compare(a, b, budget, None),
+        inference.compare(a, b, budget),
+        inference.compare(a, b, budget, None),
         figures.speedup(other, ours, reference, theirs) if same_device(reference, other) else None,
-        {name: values for name, values in pairs.items() if values[0] != values[1]},
+        differences(reference, other),
         (a, b),
     )
 

@@ -12,8 +12,7 @@ from app.comparison import presentation as compared
 from app.comparison.comparing import compare_runs, same_device
 from app.errors import BadInput
 from app.http.web import session
-from app.runs import presentation as shown
-from app.runs import repository
+from app.runs import configuration, repository
 from app.runs.models import Run
 from app.ui.charts.axes import table_budgets
 from evaluation.metrics import MetricError
@@ -59,7 +58,7 @@ def _comparison(a: Run, b: Run, budget: float | None) -> dict[str, Any]:
 
 
 def _changes(a: Run, b: Run) -> list[tuple[str, object, object]]:
-    pairs = zip(shown.configuration(a), shown.configuration(b), strict=True)
+    pairs = zip(configuration.table(a), configuration.table(b), strict=True)
     changed: list[tuple[str, object, object]] = [(label, x, y) for (label, x), (_, y) in pairs if x != y]
     for key in sorted({*a.provenance, *b.provenance}):
         line = (key.replace("_", " ").capitalize(), a.provenance.get(key), b.provenance.get(key))

@@ -12,8 +12,8 @@ from app.runs.models import Run, RunTask
 from app.ui.charts.curves import Curve, difference, pass_curves
 from app.ui.charts.parts import Chart
 from app.ui.units import count, decimal, milliseconds, points, seconds
+from evaluation.inference import Comparison, Crossover, crossover, difference_band
 from evaluation.metrics import BUDGET_GRID
-from evaluation.statistics import Comparison, Crossover, crossover, difference_band
 
 ALPHA = 0.05
 LOST, WON, SAME = "lost", "won", "alike"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterator
+from functools import partial
 
 from flask import Blueprint, Response, request
 
 from app.completions import service, waiting
-from app.completions.schemas import CompleteSpec
+from app.completions.schemas import CompletionSpec
 from app.context import Context
 from app.http import disconnect, idempotency
 from app.http.disconnect import Left
@@ -24,7 +25,7 @@ bp = Blueprint("complete_api", __name__, url_prefix="/api/v1")
 
 @bp.post("/complete")
 @operation({200: (CompletionDocument, EVENTS)})
-def complete(body: CompleteSpec) -> Response | CompletionDocument:
+def complete(body: CompletionSpec) -> Response | CompletionDocument:
     """Completes one prompt n times within a budget.
 
     Streams the run's events for `Accept: text/event-stream`; otherwise answers when every sample is there. A client
@@ -39,6 +40,7 @@ def complete(body: CompleteSpec) -> Response | CompletionDocument:
         if request.accept_mimetypes.best_match([JSON, EVENTS]) != EVENTS:
             return _whole(ctx, run_id, left)
         answer = event_stream.stream(ctx, _frames(ctx, run_id, left))
+        answer.call_on_close(partial(waiting.abandon, ctx, run_id))
         slot.pop_all()  # the open stream keeps it
     answer.headers["Content-Location"] = f"/api/v1/runs/{run_id}"
     return answer

@@ -6,7 +6,7 @@ import json
 import shlex
 from typing import Any
 
-from app.completions.schemas import CompleteSpec
+from app.completions.schemas import CompletionSpec
 from app.completions.service import typed_test
 from app.datasets.models import Task
 from app.runs.models import Run
@@ -20,7 +20,7 @@ def curl(run: Run, task: Task, address: str, *, tokens: bool) -> str:
         **{name: getattr(task, name) for name in ("prompt", "entry_point", "suffix")},
         "test": typed_test(task),
     }
-    fields = CompleteSpec.model_fields
+    fields = CompletionSpec.model_fields
     body = {name: value for name, value in given.items() if fields[name].is_required() or value != fields[name].default}
     words = ["curl", "-N", address.rstrip("/") + "/api/v1/complete", "-H", "Accept: text/event-stream"]
     words += ["-H", "Content-Type: application/json", "-d", json.dumps(body)]

@@ -10,7 +10,7 @@ import uuid
 
 from sqlalchemy.exc import IntegrityError
 
-from app.completions.schemas import CompleteSpec
+from app.completions.schemas import CompletionSpec
 from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Task
@@ -27,11 +27,13 @@ LONGEST_NAME = 200
 _DEF = re.compile(r"^(?:async\s+)?def\s+([A-Za-z_]\w*)", re.MULTILINE)
 
 
-def submit(ctx: Context, spec: CompleteSpec, *, pinned_worker: str | None = None, ring: bool = True) -> uuid.UUID:
-    """Stores the completion and rings for it; `ring` as for runs. Returns the id of its run. Raises BadInput."""
+def submit(
+    ctx: Context, spec: CompletionSpec, *, pinned_worker: str | None = None, handover: bool = False
+) -> uuid.UUID:
+    """Stores the completion and enqueues it; `handover` as for runs. Returns the id of its run. Raises BadInput."""
     graded = bool(spec.test.strip())
     return submit_prompts(
-        ctx, spec, (_task(spec),), name=_name(spec), graded=graded, pinned_worker=pinned_worker, ring=ring
+        ctx, spec, (_task(spec),), name=_name(spec), graded=graded, pinned_worker=pinned_worker, handover=handover
     )
 
 
@@ -43,10 +45,10 @@ def submit_prompts(
     name: str,
     graded: bool = False,
     pinned_worker: str | None = None,
-    ring: bool = True,
+    handover: bool = False,
 ) -> uuid.UUID:
     """Stores a completion of several prompts, one after the other, each with the whole budget. See submit."""
-    if not is_local(pinned_worker, ring):
+    if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
     require_models(spec)
     content = json.dumps([[t.prompt, t.entry_point, t.test, t.suffix, t.stop] for t in tasks])
@@ -63,12 +65,12 @@ def submit_prompts(
                 stored,
                 name=name,
                 command="",
-                kind=RunKind.COMPLETE,
+                kind=RunKind.COMPLETION,
                 pinned_worker=pinned_worker,
                 graded=graded,
-                ring=ring,
+                handover=handover,
             )
-            if ring and not graded:
+            if not graded and not handover:
                 prepare_run(ctx, run_id)
             return run_id
         except IntegrityError:  # the same prompt was stored before, and has just been deleted
@@ -77,14 +79,14 @@ def submit_prompts(
     raise AssertionError("the second try returns or raises")
 
 
-def check(ctx: Context, spec: CompleteSpec) -> None:
+def check(ctx: Context, spec: CompletionSpec) -> None:
     """Raises BadInput for a model it may not name or that is not there, or tests without a function to call."""
     require_allowed(ctx, spec.target, spec.drafter)
     require_models(spec)
     _task(spec)
 
 
-def entry_point_of(spec: CompleteSpec) -> str:
+def entry_point_of(spec: CompletionSpec) -> str:
     """The function under test: the one named, else the last one the prompt defines, else ""."""
     return spec.entry_point or (_DEF.findall(spec.prompt) or [""])[-1]
 
@@ -95,7 +97,7 @@ def typed_test(task: Task) -> str:
     return textwrap.dedent(task.test.removeprefix(head)).removesuffix("\n") if task.test.startswith(head) else task.test
 
 
-def _task(spec: CompleteSpec) -> files.Task:
+def _task(spec: CompletionSpec) -> files.Task:
     entry_point = entry_point_of(spec)
     if spec.test.strip() and not entry_point.isidentifier():
         raise BadInput(
@@ -125,6 +127,6 @@ def _as_check(test: str, entry_point: str) -> str:
     return _head(entry_point) + textwrap.indent(textwrap.dedent(test), "    ") + "\n"
 
 
-def _name(spec: CompleteSpec) -> str:
+def _name(spec: CompletionSpec) -> str:
     first = next((line.strip() for line in spec.prompt.splitlines() if line.strip()), "prompt")
     return entry_point_of(spec) or first[:60]

@@ -33,5 +33,14 @@ def wait(ctx: Context, run_id: uuid.UUID, left: Left) -> Iterator[Event | None]:
                 raise ClientLeft("the client has left: the completion is cancelled")
             yield event
     finally:
-        with contextlib.suppress(Conflict, NotFound):  # it has ended
-            transitions.cancel(ctx, run_id)
+        abandon(ctx, run_id)
+
+
+def abandon(ctx: Context, run_id: uuid.UUID) -> None:
+    """Cancels the run unless it has ended.
+
+    A stream needs it when it is closed: a client that leaves before the first frame leaves an iterator that has not
+    begun, whose `finally` never runs.
+    """
+    with contextlib.suppress(Conflict, NotFound):  # it has ended
+        transitions.cancel(ctx, run_id)

@@ -17,23 +17,28 @@ from app.errors import BadInput, NotFound
 from app.ports import Grader
 from app.states import PASSED, SANDBOX_ERROR, DatasetKind
 from decoding.suggest import advice
+from evaluation import dataset_files
 from evaluation import datasets as files
 
-BUILTIN = ("humaneval",)
+BUILTIN = {"humaneval": dataset_files.HUMANEVAL_SHA256}  # name -> sha256 of the content
 LONGEST_NAME = 200
 
 
 def require(ctx: Context, name: str) -> Dataset:
-    """The newest dataset of that name with its tasks; a built-in one is stored on first use. Raises BadInput."""
-    if name in BUILTIN:
-        return store(ctx, files.load(name), DatasetKind.BUILTIN)
+    """The newest dataset of that name with its tasks. Raises BadInput.
+
+    A built-in one is unpacked and stored on first use; later uses read its rows.
+    """
     with ctx.database.read() as session:
-        found = repository.newest(session, name)
-        if found is None:
-            known = sorted({*BUILTIN, *(d.name for d in repository.list_datasets(session))})
-            use = f"use one of {', '.join(known)}, or import a file with `bassline datasets import FILE`"
-            raise BadInput(f"there is no dataset {name!r}: {advice(name, known, use)}", "dataset")
-    return found
+        if name in BUILTIN:
+            stored = repository.by_content(session, name, BUILTIN[name])
+        else:
+            stored = repository.newest(session, name)
+            if stored is None:
+                known = sorted({*BUILTIN, *(d.name for d in repository.list_datasets(session))})
+                use = f"use one of {', '.join(known)}, or import a file with `bassline datasets import FILE`"
+                raise BadInput(f"there is no dataset {name!r}: {advice(name, known, use)}", "dataset")
+    return stored or store(ctx, dataset_files.load(name), DatasetKind.BUILTIN)
 
 
 def import_file(ctx: Context, path: Path, name: str | None = None) -> Dataset:
@@ -58,7 +63,7 @@ def import_bytes(ctx: Context, data: bytes, name: str, origin: str) -> Dataset:
     if known is not None:
         return known  # it was checked when it was stored
     try:
-        loaded = files.loads(data, name, origin)
+        loaded = dataset_files.loads(data, name, origin)
     except files.DatasetError as error:
         raise BadInput(str(error), "dataset") from None
     for task in loaded.tasks:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sqlalchemy.orm import Session
 from app.errors import Unavailable
 
 READ_ONLY = "bassline_read_only"
+AFTER_COMMIT = "bassline_after_commit"
 
 # Detects a dead server or network within 30 seconds; the kernel's defaults take a quarter of an hour.
 POSTGRESQL = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 30_000}
@@ -68,9 +70,14 @@ class Database:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """One unit of work: commits at the end, rolls back on an exception. Objects stay readable afterwards."""
+        """One unit of work: commits at the end, rolls back on an exception. Objects stay readable afterwards.
+
+        Then it does what `after_commit` was given, in that order and without holding a connection.
+        """
         with Session(self.engine, expire_on_commit=False) as session, session.begin():
             yield session
+        for action in session.info.pop(AFTER_COMMIT, ()):
+            action()
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -84,8 +91,8 @@ class Database:
     def reader(self) -> Session:
         """A read-only session that the caller closes (the web's one session per request)."""
         if self._reading is None:
-            # At READ COMMITTED every statement has its own snapshot anyway, so a read needs no transaction. AUTOCOMMIT
-            # saves the BEGIN and ROLLBACK round trips, and holds no transaction open while a page is rendered.
+            # AUTOCOMMIT saves BEGIN and COMMIT round trips and holds no transaction open while a page is rendered. Each
+            # statement sees its own snapshot either way (READ COMMITTED).
             mode = {READ_ONLY: True} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
             self._reading = self.engine.execution_options(**mode)
         return Session(self._reading, expire_on_commit=False)
@@ -97,6 +104,14 @@ class Database:
             self._engine = self._reading = None
 
 
+def after_commit(session: Session, action: Callable[..., object], *args: object) -> None:
+    """Calls `action(*args)` once the session's unit of work is committed, and never if it is rolled back.
+
+    Events and broker messages go this way: whoever receives one finds the rows it is about.
+    """
+    session.info.setdefault(AFTER_COMMIT, []).append(partial(action, *args))
+
+
 def updated_any(session: Session, statement: Any) -> bool:
     """Whether the UPDATE changed a row."""
     result = session.execute(statement, execution_options={"synchronize_session": False})
@@ -105,7 +120,7 @@ def updated_any(session: Session, statement: Any) -> bool:
 
 
 def error_summary(error: BaseException) -> str:
-    """The error in one line; of a database error only the server's message, without statement and parameters."""
+    """The error in one line: for a database error the server's message without statement and parameters."""
     if isinstance(error, DBAPIError):
         return " ".join(str(error.orig).split())
     return f"{type(error).__name__}: {error}"
@@ -123,7 +138,7 @@ def make_folder(folder: Path) -> None:
 
 
 def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:
-    connection.isolation_level = None  # turns off the driver's own transactions: see _begin_sqlite
+    connection.isolation_level = None  # the driver must not open transactions: _begin_sqlite does
     for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "busy_timeout=30000"):
         connection.execute(f"PRAGMA {pragma}")
 

@@ -8,7 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
-from app.broker.celery_app import configure
+from app.broker.broker import connect
 from app.db import migrate
 from app.db.database import Database, error_summary
 from app.doctor.finding import Finding
@@ -48,8 +48,7 @@ def broker(settings: Settings) -> Iterator[Finding]:
     if settings.embedded:
         yield Finding("broker", "ok", "embedded: in the process of `bassline serve` or `bassline eval`")
         return
-    configure(settings)
-    fault, url = health.broker_fault(), hidden(settings.broker_url)
+    fault, url = connect(settings).fault(), hidden(settings.broker_url)
     if fault:
         yield Finding("broker", "fail", f"{url} {fault}", "Start Redis, or set BASSLINE_BROKER_URL.")
     else:

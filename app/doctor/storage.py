@@ -12,6 +12,7 @@ from app.doctor.finding import Finding
 from app.language_models import service
 from app.settings import Settings
 from decoding.models import fetch
+from decoding.models.cache import cache_folder
 from decoding.models.progress import format_bytes
 from decoding.models.registry import KnownModel
 
@@ -21,7 +22,7 @@ LEAST_BYTES, FEW_BYTES = 50_000_000, 1_000_000_000
 
 def models(settings: Settings) -> Iterator[Finding]:
     """The models in the cache: complete, damaged, or not downloaded yet."""
-    folder = fetch.cache_folder(settings.cache_dir)
+    folder = cache_folder(settings.cache_dir)
     absent: list[str] = []
     for model in service.list_models():
         info = fetch.cached(model.ref, folder)
@@ -43,7 +44,7 @@ def models(settings: Settings) -> Iterator[Finding]:
 
 def disks(settings: Settings) -> Iterator[Finding]:
     """Whether the folders of cache and data can be written, and their free space."""
-    cache = fetch.cache_folder(settings.cache_dir)
+    cache = cache_folder(settings.cache_dir)
     demo = next(model for model in service.list_models() if model.ref == DEMO)
     needed = 0 if fetch.cached(DEMO, cache) else _bytes_to_fetch(demo)
     yield _disk("cache", cache, needed, "BASSLINE_CACHE_DIR", written=needed > 0)

@@ -1,4 +1,4 @@
-"""The live stream of a run: one protocol, a ring in memory for one process and Redis Streams for several."""
+"""The live stream of a run: one protocol, ring buffers in memory for one process and Redis Streams for several."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from app.settings import MEMORY_BROKER
 MAX_EVENTS = 5000
 MAX_STREAMS = 64
 EXPIRE_S = 3600
-SILENT_S = 2.0  # after a failure, so that a Redis that hangs does not slow decoding down
+SILENT_S = 2.0  # without another try after a failure: a Redis that hangs must not slow decoding down
 FIRST = "0-0"
 log = structlog.get_logger(__name__)
 
@@ -36,36 +36,36 @@ class Event:
 
 
 class EventBus(Protocol):
-    """Publishes events of a run and reads them from any point; losing events costs liveness, never a result.
+    """Publishes events of a run and reads them from any point. Events serve live views only: no result depends on them.
 
-    So neither raises when the stream's server is away: nothing is published, and nothing is there to read.
+    So neither method raises when the stream's server is unreachable: publishing does nothing, reading returns [].
     """
 
-    def publish(self, run_id: uuid.UUID, kind: str, data: Mapping[str, Any]) -> None:
+    def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> None:
         """Adds an event to the run's stream."""
 
     def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
         """Events after the id `after` (FIRST: all), waiting up to `wait_s` seconds for one; [] if none came."""
 
     def forget(self, run_id: uuid.UUID) -> None:
-        """Drops the run's stream, which holds what its samples said."""
+        """Drops the run's stream, which holds the text of its samples."""
 
 
 class MemoryBus:
-    """For the embedded form: a ring of events per run and one condition."""
+    """For the embedded form: a ring buffer of events per run and one condition."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._streams: OrderedDict[uuid.UUID, deque[tuple[int, Event]]] = OrderedDict()
         self._last = 0
 
-    def publish(self, run_id: uuid.UUID, kind: str, data: Mapping[str, Any]) -> None:
+    def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> None:
         """See EventBus."""
         with self._changed:
-            # The clock, so that a reader may resume with an id from before a restart.
+            # Ids follow the clock, so that a reader can resume with an id from before a restart.
             self._last = max(self._last + 1, time.time_ns() // 1000)
             stream = self._streams.setdefault(run_id, deque(maxlen=MAX_EVENTS))
-            stream.append((self._last, Event(f"{self._last}-0", kind, dict(data))))
+            stream.append((self._last, Event(f"{self._last}-0", event_type, dict(data))))
             self._streams.move_to_end(run_id)
             while len(self._streams) > MAX_STREAMS:
                 self._streams.popitem(last=False)
@@ -97,17 +97,17 @@ class RedisBus:
         once = Retry(NoBackoff(), 0)
         # Publishing happens between rounds of decoding, on the sample's clock.
         self._writer = redis.Redis.from_url(url, socket_timeout=0.5, socket_connect_timeout=0.5, retry=once)
-        # Longer than any read's wait, so that waiting for events is not mistaken for a dead connection.
+        # Longer than any read waits, so that waiting for events is not mistaken for a dead connection.
         self._reader = redis.Redis.from_url(url, socket_timeout=60, health_check_interval=25, retry=once)
         self._silent_until = 0.0
 
-    def publish(self, run_id: uuid.UUID, kind: str, data: Mapping[str, Any]) -> None:
+    def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> None:
         """See EventBus."""
         if time.monotonic() < self._silent_until:
             return
         try:
             with self._writer.pipeline(transaction=False) as pipe:
-                fields: Any = {"type": kind, "data": json.dumps(data)}
+                fields: Any = {"type": event_type, "data": json.dumps(data)}
                 pipe.xadd(self._key(run_id), fields, maxlen=MAX_EVENTS, approximate=True)
                 pipe.expire(self._key(run_id), EXPIRE_S)
                 pipe.execute()

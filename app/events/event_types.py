@@ -1,6 +1,6 @@
 """The types of events in a run's stream and what each carries. Clients rely on these names.
 
-A task that ends with its run, cancelled or skipped before it was taken up, sends no event: the run's `state` says it.
+A task that is cancelled or skipped while it waits sends no event: the run's `state` event covers it.
 `origins` has one letter per token: d if the drafter proposed it, t if the target supplied it; `pieces` is the text cut
 where that changes, as [letter, text].
 """

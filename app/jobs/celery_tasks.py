@@ -11,7 +11,7 @@ from app.broker import queues
 
 @shared_task(name=queues.PREPARE_RUN)
 def prepare(run_id: str) -> None:
-    """Checks the sandbox and the dataset, then hands out the run's tasks."""
+    """Checks the sandbox and the dataset, then enqueues the run's tasks."""
     from app.context import current  # noqa: PLC0415
     from app.jobs.work.prepare import prepare_run  # noqa: PLC0415
 
@@ -47,7 +47,7 @@ def reap() -> None:
 
 @shared_task(name=queues.SWEEP)
 def sweep() -> None:
-    """Deletes what is kept for a time only."""
+    """Deletes data past its time."""
     from app.context import current  # noqa: PLC0415
     from app.jobs.retention import sweep as delete_old  # noqa: PLC0415
 

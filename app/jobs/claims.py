@@ -1,7 +1,7 @@
-"""Who owns a job: claim, fence, release. The row decides, the broker only rings (docs/jobs.md).
+"""Who owns a job: claim and release. The row decides; a broker message only says that there is work (docs/jobs.md).
 
-A job is one task of a run and has two steps, each claimed on its own: decode (queued -> decoding -> decoded) and
-grade (decoded -> grading -> finished). A claim is one conditional UPDATE that writes a fresh attempt token; every
+A job is one task of a run and has two steps, each claimed by itself: decode (queued -> decoding -> decoded) and
+grade (decoded -> grading -> finished). A claim is one conditional UPDATE that writes a fresh attempt token. Every
 later write carries `WHERE attempt_token = mine`, so a worker that lost its lease can change nothing.
 """
 
@@ -23,35 +23,29 @@ from app.db.database import updated_any
 from app.db.ids import new_id
 from app.db.types import utcnow
 from app.runs.models import Run, RunTask
-from app.states import RunKind, RunState, TaskState
+from app.states import Failure, RunKind, RunState, TaskState
 
 MAX_ATTEMPTS = 3
+SERIALIZATION_FAILURES = ("40001", "40P01")  # PostgreSQL: could not serialize, deadlock
 
 
 class Step(enum.Enum):
-    """The two steps of a job: (claimed from, state while claimed)."""
+    """The two steps of a job: (state it waits in, state while claimed, failure if it raises)."""
 
-    DECODE = (TaskState.QUEUED, TaskState.DECODING)
-    GRADE = (TaskState.DECODED, TaskState.GRADING)
+    DECODE = (TaskState.QUEUED, TaskState.DECODING, Failure.DECODING)
+    GRADE = (TaskState.DECODED, TaskState.GRADING, Failure.GRADING)
 
-    @property
-    def waiting(self) -> TaskState:
-        """The state a job waits in for this step."""
-        return self.value[0]
-
-    @property
-    def working(self) -> TaskState:
-        """The state of a job claimed for this step."""
-        return self.value[1]
+    def __init__(self, waiting: TaskState, working: TaskState, failure: Failure) -> None:
+        self.waiting, self.working, self.failure = waiting, working, failure
 
 
 class LostClaim(Exception):  # noqa: N818 (reads as what happened)
-    """The job belongs to someone else by now; whatever was computed for it is dropped."""
+    """Another worker owns the job by now; what was computed for it is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to write to a job until the lease runs out. `position` is the place of the task in its run, from 0."""
+    """The right to write to a job until the lease runs out. `position` is the task's place in its run, from 0."""
 
     run_task_id: uuid.UUID
     run_id: uuid.UUID
@@ -64,7 +58,7 @@ class Claim:
 
 
 def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
-    """Takes the job for one step; None if it is not waiting for it (a late or second message: nothing to do)."""
+    """Takes the job for one step; None if it is not waiting for it (a late or repeated message: nothing to do)."""
     token, now = new_id(), utcnow()
     may_work = (
         select(Run.id)
@@ -102,45 +96,20 @@ def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
             ).one()
             return Claim(run_task_id, won.run_id, task_id, position, token, step, won.attempt, kind)
     except DBAPIError as error:
-        if getattr(error.orig, "sqlstate", None) in ("40001", "40P01"):
-            return None  # the other side of the race won
+        if getattr(error.orig, "sqlstate", None) in SERIALIZATION_FAILURES:
+            return None  # another worker won the race
         raise
 
 
-def fenced_update(session: Session, held: Claim, **values: Any) -> None:
-    """Writes to the job if it is still ours. Raises LostClaim (which rolls the unit of work back) if not."""
+def release(session: Session, claim: Claim, state: TaskState, **values: Any) -> None:
+    """Leaves the job in `state`, owned by nobody. Raises LostClaim, which rolls the unit of work back."""
     if not updated_any(
         session,
-        update(RunTask).where(RunTask.id == held.run_task_id, RunTask.attempt_token == held.token).values(**values),
+        update(RunTask)
+        .where(RunTask.id == claim.run_task_id, RunTask.attempt_token == claim.token)
+        .values(state=state, attempt_token=None, lease_until=None, **values),
     ):
-        raise LostClaim(str(held.run_task_id))
-
-
-def put_down(session: Session, held: Claim, state: TaskState, **values: Any) -> None:
-    """Leaves the job in `state`, owned by nobody. Raises LostClaim."""
-    fenced_update(session, held, state=state, attempt_token=None, lease_until=None, **values)
-
-
-def give_back(ctx: Context, held: Claim) -> None:
-    """Returns an unfinished job to where it waited, as if it had not been claimed."""
-    with ctx.database.session() as session:
-        put_down(session, held, held.step.waiting, attempt=held.attempt - 1, started_at=None)
-
-
-def fail(ctx: Context, held: Claim, sentence: str) -> None:
-    """Ends the job as failed, with the reason."""
-    with ctx.database.session() as session:
-        put_down(session, held, TaskState.FAILED, error=sentence, finished_at=utcnow())
-
-
-def retry_or_fail(ctx: Context, held: Claim, sentence: str) -> bool:
-    """After a fault of ours: back to waiting for another attempt, or failed after the third. True if waiting."""
-    if held.attempt >= MAX_ATTEMPTS:
-        fail(ctx, held, sentence)
-        return False
-    with ctx.database.session() as session:
-        put_down(session, held, held.step.waiting, error=sentence)
-    return True
+        raise LostClaim(str(claim.run_task_id))
 
 
 def lease_end(ctx: Context, now: dt.datetime) -> dt.datetime:

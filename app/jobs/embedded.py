@@ -1,7 +1,7 @@
-"""Broker and workers inside this process: Celery on `memory://` with its worker controllers as threads.
+"""Broker and workers inside this process, as threads: one for the GPU queues, one for the sandbox queues.
 
 SQLite has one owner: a lock file beside the database keeps a second such process out. Messages die with the process,
-which does no harm, since every unfinished row is rung for again at the next start.
+which does no harm: the next start enqueues every unfinished row again.
 """
 
 from __future__ import annotations
@@ -11,30 +11,40 @@ import math
 import os
 import threading
 import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self
 
 import structlog
-from celery.worker import WorkController
 
 from app.broker import queues
-from app.broker.celery_app import SWEEP_S, celery_app, configure
-from app.context import Context, install
+from app.broker.broker import MemoryBroker
+from app.context import Context
 from app.db import migrate
 from app.errors import Unavailable
 from app.jobs import reaper, retention
+from app.jobs.work.decode import decode_task
+from app.jobs.work.grade import grade_task
+from app.jobs.work.prepare import prepare_run
+from app.settings import SWEEP_INTERVAL_S
 from app.workers.service import Heartbeat
 
-START_S = 30.0
+POLL_S = 0.25  # after which a waiting worker notices that the process stops
 STOP_S = 60.0
-HANDED_OVER_S = 1.0  # between looks for runs that another process left for this one
+HANDOVER_S = 1.0  # between looks for runs that another process handed over
 SERVE = "serve"
+HANDLERS: Mapping[str, Callable[[Context, uuid.UUID], None]] = {
+    queues.PREPARE_RUN: prepare_run,
+    queues.DECODE_TASK: decode_task,
+    queues.GRADE_TASK: grade_task,
+}
 log = structlog.get_logger(__name__)
 
 
 class InUse(Unavailable):
-    """Another process has the database; `by_server` says whether it is one that works every run (`bassline serve`)."""
+    """Another process owns the database; `by_server` says whether it works every run (`bassline serve`)."""
 
     def __init__(self, message: str, *, by_server: bool) -> None:
         super().__init__(message)
@@ -42,7 +52,7 @@ class InUse(Unavailable):
 
 
 class DatabaseLock:
-    """The right to work jobs of a SQLite database, held for the life of a process. A server database needs none."""
+    """The right to work the jobs of a SQLite database, held for the life of a process. PostgreSQL needs none."""
 
     def __init__(self, database_file: Path | None, purpose: str) -> None:
         self._database = database_file
@@ -72,7 +82,7 @@ class DatabaseLock:
         self._file = file
 
     def owner(self) -> str:
-        """The process that has the lock, in words; empty if it has let go of it."""
+        """The process that has the lock, as text; empty if none has it."""
         return self._path.read_text().strip() if self._path and self._path.exists() else ""
 
     def release(self) -> None:
@@ -83,117 +93,86 @@ class DatabaseLock:
             self._file = None
 
 
-class _Controller(WorkController):
-    """Celery's worker without its command line and signal handlers; `ready` is set when it consumes."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        self.ready = threading.Event()
-        super().__init__(**kwargs)
-
-    def on_consumer_ready(self, consumer: object) -> None:
-        """Called by Celery when messages can come in."""
-        self.ready.set()
-
-
 class Embedded:
-    """Workers in this process. Use as a context manager; inside, runs that are rung for get worked.
+    """Workers in this process, as a context manager: inside, enqueued runs get worked.
 
-    `purpose` is the command, for the sentence another process is refused with. `foreground` is for a process that
-    works only runs pinned to itself (`bassline eval`): it leaves all others waiting.
+    `purpose` is the command, for the error that another process gets. `foreground` is for a process that works only
+    runs pinned to itself (`bassline eval`): it leaves all others waiting.
     """
 
     def __init__(self, ctx: Context, purpose: str, *, foreground: bool = False) -> None:
         self._ctx = ctx
         self._foreground = foreground
         self._lock = DatabaseLock(ctx.database.file, purpose)
-        self._controllers: list[tuple[_Controller, threading.Thread]] = []
+        self._broker = MemoryBroker()
         self._heartbeat = Heartbeat(ctx)
-        self._reaper = threading.Thread(target=self._reap, name="reaper", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._work, args=(queues.GPU,), name="worker-gpu", daemon=True),
+            threading.Thread(target=self._work, args=(queues.SANDBOX,), name="worker-exec", daemon=True),
+            threading.Thread(target=self._reap, name="reaper", daemon=True),
+        ]
 
     def __enter__(self) -> Self:
         self._lock.acquire()
         try:
             migrate.ensure(self._ctx.database)
-            install(self._ctx)
-            configure(self._ctx.settings, in_process=True)
             if self._ctx.database.is_sqlite:
                 reaper.reset_orphans(self._ctx)
-            # One after the other: each sets the app-wide list of consumed queues while it starts.
-            self._start("gpu", queues.GPU, "solo", 1)
-            self._start("exec", queues.SANDBOX, "threads", 1)
-            self._heartbeat.start()
-            self._reaper.start()
         except BaseException:
-            self._stop()
+            self._lock.release()
             raise
+        self._ctx.broker = self._broker  # also where the settings name Redis: no other process works these runs
+        self._heartbeat.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop()
+        """Returns running jobs (within a second), ends the threads and frees the database."""
+        self._ctx.stopping.set()
+        for thread in self._threads:
+            thread.join(STOP_S)
+        self._heartbeat.stop()
+        self._lock.release()
 
-    def _start(self, name: str, consumed: tuple[str, ...], pool: str, concurrency: int) -> None:
-        controller = _Controller(
-            app=celery_app,
-            hostname=f"{name}@{self._ctx.worker_name}",
-            queues=list(consumed),
-            pool_cls=pool,
-            concurrency=concurrency,
-            loglevel="WARNING",
-            without_heartbeat=True,
-            without_mingle=True,
-            without_gossip=True,
-        )
-        thread = threading.Thread(target=controller.start, name=f"worker-{name}", daemon=True)
-        thread.start()
-        self._controllers.append((controller, thread))
-        if not controller.ready.wait(START_S):
-            raise Unavailable(f"the {name} worker did not start within {START_S:g} seconds: see the log")
+    def _work(self, names: Sequence[str]) -> None:
+        """Works messages of these queues, those of the first queue first, until the process stops."""
+        while not self._ctx.stopping.is_set():
+            message = self._broker.get(names, POLL_S)
+            if message is not None:
+                self._handle(*message)
+        self._ctx.engines.drop()
+
+    def _handle(self, task: str, row_id: uuid.UUID) -> None:
+        with structlog.contextvars.bound_contextvars(job=task, row=str(row_id)):
+            try:
+                HANDLERS[task](self._ctx, row_id)
+            except Exception:
+                log.exception("job failed; the reaper returns it to its queue")
 
     def _reap(self) -> None:
-        # At once, for what the last process left; then at intervals.
-        swept = -math.inf
+        """Sweeps at once, for what the last process left, then at intervals."""
+        swept_at = -math.inf
         while True:
             try:
                 reaper.reap(self._ctx, pinned_only=self._foreground)
-                if time.monotonic() - swept > SWEEP_S:
+                if time.monotonic() - swept_at > SWEEP_INTERVAL_S:
                     retention.sweep(self._ctx)
-                    swept = time.monotonic()
+                    swept_at = time.monotonic()
             except Exception:
                 log.exception("reaper failed")
-            swept = time.monotonic()
-            while (left := swept + self._ctx.settings.reap_interval_s - time.monotonic()) > 0:
-                if self._ctx.stopping.wait(min(left, HANDED_OVER_S)):
+            next_reap = time.monotonic() + self._ctx.settings.reap_interval_s
+            while (left := next_reap - time.monotonic()) > 0:
+                if self._ctx.stopping.wait(min(left, HANDOVER_S)):
                     return
-                self._welcome()
+                self._enqueue_handed_over()
 
-    def _welcome(self) -> None:
-        """Rings for runs that another process has submitted, whose bells nobody hears here."""
+    def _enqueue_handed_over(self) -> None:
         if self._foreground:
             return
         try:
-            reaper.ring_handed_over(self._ctx)
+            reaper.enqueue_handed_over(self._ctx)
         except Exception:
-            log.exception("looking for submitted runs failed")
-
-    def _stop(self) -> None:
-        """Puts running jobs down (within a second), ends the threads and frees the database."""
-        self._ctx.stopping.set()
-        # All at once: each waits for its consumer to come round.
-        stops = [threading.Thread(target=_stop, args=(c,), daemon=True) for c, _ in self._controllers]
-        for stop in stops:
-            stop.start()
-        for thread in (*stops, *(t for _, t in self._controllers)):
-            thread.join(STOP_S)
-        self._heartbeat.stop()
-        if self._reaper.is_alive():
-            self._reaper.join(STOP_S)
-        self._lock.release()
-
-
-def _stop(controller: WorkController) -> None:
-    try:
-        controller.stop()
-    except Exception:
-        log.exception("a worker did not stop cleanly")
+            log.exception("looking for handed-over runs failed")

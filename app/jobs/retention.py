@@ -1,4 +1,4 @@
-"""What is kept for a time only: completions, stored answers, sessions. Swept by beat, or by the embedded reaper."""
+"""Deletes data past its time: completions, stored answers, sessions. Beat calls it, or the embedded reaper thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import structlog
 from sqlalchemy import delete, func, select
 
 from app.accounts.models import BrowserSession
-from app.broker.celery_app import SWEEP_S
 from app.context import Context
 from app.datasets.models import Dataset
 from app.db.types import utcnow
@@ -19,20 +18,21 @@ from app.errors import Conflict, NotFound
 from app.http.idempotency_models import IdempotencyKey
 from app.runs import deletion
 from app.runs.models import Run
+from app.settings import SWEEP_INTERVAL_S
 from app.states import OPEN_RUN_STATES, DatasetKind, RunKind
 
 log = structlog.get_logger(__name__)
 
 
 def sweep(ctx: Context) -> None:
-    """Deletes what is past its time. Two may sweep at once."""
+    """Deletes what is past its time. Two processes may sweep at once."""
     for run_id in _old_completions(ctx):
         with contextlib.suppress(NotFound, Conflict):  # deleted or resumed in the meantime
             deletion.delete(ctx, run_id)
     now = utcnow()
-    # Left by completions that were deleted before their prompts went with them.
+    # Earlier versions deleted completions without their prompts.
     unused = ~select(Run.id).where(Run.dataset_id == Dataset.id).exists()
-    before = now - dt.timedelta(seconds=SWEEP_S)  # a newer one may be about to be asked
+    before = now - dt.timedelta(seconds=SWEEP_INTERVAL_S)  # the run of a newer one may not be stored yet
     with ctx.database.session() as session:
         session.execute(delete(Dataset).where(Dataset.kind == DatasetKind.PROMPT, Dataset.created_at < before, unused))
         session.execute(delete(IdempotencyKey).where(IdempotencyKey.expires_at < now))
@@ -47,7 +47,7 @@ def _old_completions(ctx: Context) -> Sequence[uuid.UUID]:
     with ctx.database.read() as session:
         return session.scalars(
             select(Run.id).where(
-                Run.kind == RunKind.COMPLETE,
+                Run.kind == RunKind.COMPLETION,
                 Run.state.not_in(OPEN_RUN_STATES),
                 ended < utcnow() - dt.timedelta(days=days),
             )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from app.language_models.service import list_models
+from decoding.models.cache import cache_folder
 from decoding.models.registry import KnownModel
 
 State = Literal["ready", "partial", "damaged", "absent"]
@@ -51,9 +52,8 @@ class Cache:
 
 def read(cache_dir: Path | None) -> Cache:
     """The cache as it is now (None: the fetcher's default folder). Sizes are compared, nothing is hashed."""
-    from decoding.models import fetch  # noqa: PLC0415 (slow to import)
 
-    folder = fetch.cache_folder(cache_dir)
+    folder = cache_folder(cache_dir)
     known = list_models()
     models = [_known(model, folder) for model in known]
     models += _others(folder, {model.slug for model in known})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.errors import BadInput
 from decoding.models import registry
+from decoding.models.cache import cache_folder
 from decoding.models.errors import UnknownModelError
 from decoding.models.registry import KnownModel, ModelEntry
 from decoding.suggest import advice
@@ -16,9 +17,9 @@ def list_models() -> list[KnownModel]:
 
 def cached_references() -> frozenset[str]:
     """The references of the models in this process's cache."""
-    from decoding.models import fetch, manifest  # noqa: PLC0415 (slow to import)
+    from decoding.models import manifest  # noqa: PLC0415 (slow to import)
 
-    records = (fetch.cache_folder() / "models").glob(f"*/{manifest.FILENAME}")
+    records = (cache_folder() / "models").glob(f"*/{manifest.FILENAME}")
     found = (manifest.read(record.parent) for record in records)
     return frozenset(info.ref for info in found if info is not None)
 

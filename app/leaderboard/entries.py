@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
-import json
 import threading
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from sqlalchemy.orm import Session
 
 from app.leaderboard import repository
 from app.leaderboard.repository import Version
+from app.runs.configuration import fingerprint
 from app.runs.models import Run
 from app.states import RunState
 from evaluation.metrics import BUDGET_GRID, Curve
 
-FINGERPRINTED = (
-    "target",
-    "drafter",
-    "draft_length",
-    "acceptance",
-    "dtype",
-    "device",
-    "n",
-    "budget_s",
-    "temperature",
-    "top_p",
-    "seed",
-    "max_tokens",
-    "prompt_mode_used",
-    "throughput",
-)
 READ_ALL_FROM = 100  # changed runs; from here on, one query without ids is cheaper than one that lists them
 
 
@@ -128,14 +110,6 @@ class Entries:
             return self._entries
 
 
-def fingerprint(run: Run) -> str:
-    """Eight hexadecimal characters, equal for runs with the same configuration, dataset content and model files."""
-    content: dict[str, Any] = {name: getattr(run, name) for name in FINGERPRINTED}
-    content["dataset"] = run.dataset.sha256
-    content["models"] = [run.provenance.get("target_sha256"), run.provenance.get("draft_sha256")]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
-
-
 def _entry(run: Run) -> Entry:
     stored, figures = run.curve, run.figures or {}
     assert stored is not None
@@ -157,7 +131,7 @@ def _entry(run: Run) -> Entry:
         dataset=run.dataset.name,
         dataset_sha256=run.dataset.sha256,
         dataset_tasks=run.dataset.n_tasks,
-        device=str(run.provenance.get("device_name") or run.provenance.get("device") or run.device),
+        device=run.device_label,
         created_at=run.created_at,
         n_tasks=stored.n_tasks,
         curve=Curve(tuple(stored.budgets), tuple(stored.pass_first), tuple(stored.pass_all)),

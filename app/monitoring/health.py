@@ -5,14 +5,12 @@ from __future__ import annotations
 import datetime as dt
 
 from flask import Blueprint, Response
-from kombu.exceptions import OperationalError
 from pydantic import Field
 from sqlalchemy import func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.broker import queues
-from app.broker.celery_app import celery_app
 from app.db import migrate
 from app.db.database import Database
 from app.db.types import utcnow
@@ -27,7 +25,7 @@ from app.workers import service as workers
 
 bp = Blueprint("health", __name__, url_prefix="/api/v1/health")
 
-DEAF_S = 120.0  # twice the time after which the reaper sends a message again for a job that no worker claimed
+DEAF_S = 120.0  # twice the time after which the reaper sends the message of an unclaimed job again
 # Jobs in these states show that a worker processes the step.
 IN_HAND = {
     None: (TaskState.GRADING,),
@@ -61,7 +59,7 @@ def live() -> Liveness:
 def ready() -> Response:
     """200 if schema, broker and workers can process runs; else 503, with the part that cannot."""
     database = context().database
-    faults = {"database": database_fault(database), "broker": broker_fault()}
+    faults = {"database": database_fault(database), "broker": context().broker.fault()}
     faults["workers"] = "not asked: the database is at fault" if faults["database"] else workers_fault(database)
     bad = any(faults.values())
     document = Readiness(
@@ -96,16 +94,6 @@ def database_fault(database: Database) -> str | None:
     return None if at == migrate.head() else f"at schema {at}, the code needs {migrate.head()}: run bassline db upgrade"
 
 
-def broker_fault() -> str | None:
-    """The fault of the broker that Celery is configured for, None if it works."""
-    try:
-        with celery_app.connection_for_write(connect_timeout=1) as connection:
-            connection.ensure_connection(max_retries=1, timeout=1)
-    except (OSError, OperationalError) as error:
-        return f"cannot be reached: {type(error).__name__}"
-    return None
-
-
 def workers_fault(database: Database) -> str | None:
     """The fault of the workers, None if they work.
 
@@ -122,10 +110,10 @@ def workers_fault(database: Database) -> str | None:
                 f"{dying[0].node} keeps dying: {dying[0].crashes} processes in a row ended within "
                 f"{workers.STEADY.total_seconds():g} seconds of their start: read its log"
             )
-        unheard = [queue for queue in queues.ALL if not any(workers.consumes(w, queue) for w in alive)]
-        if unheard:
+        missing = [queue for queue in queues.ALL if not any(workers.consumes(w, queue) for w in alive)]
+        if missing:
             return (
-                f"none of them consumes {', '.join(unheard)}: start `bassline worker --queues {','.join(unheard)}`, "
+                f"none of them consumes {', '.join(missing)}: start `bassline worker --queues {','.join(missing)}`, "
                 "or read the log of the one that should"
             )
         if any(w.loading for w in alive):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import Any
 
 import structlog
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 from werkzeug.exceptions import HTTPException
 
+from app.completions import waiting
 from app.errors import BadInput, BasslineError, NotFound
 from app.http import disconnect, idempotency
 from app.http.schemas import bad_input
@@ -38,6 +40,7 @@ def completions() -> Response | dict[str, Any]:
         if not asked.stream:
             return service.answer(ctx, run_id, asked, left)
         answer = event_stream.stream(ctx, service.frames(ctx, run_id, asked, left))
+        answer.call_on_close(partial(waiting.abandon, ctx, run_id))
         slot.pop_all()  # the open stream keeps it
         return answer
 

@@ -21,8 +21,6 @@ from app.events import event_types
 from app.events.bus import Event
 from app.http.disconnect import Left
 from app.http.schemas import bad_input
-from app.jobs.reaper import LOST
-from app.jobs.work.decode_job import FAULT
 from app.openai.schemas import CompletionRequest
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
@@ -34,7 +32,7 @@ NAMES = {"budget_s": "budget", "target": "model"}  # ours -> OpenAI's
 
 
 def submit(ctx: Context, request: CompletionRequest) -> uuid.UUID:
-    """Stores the request and rings for it; returns the id of its run. Raises BadInput."""
+    """Stores the request and enqueues it; returns the id of its run. Raises BadInput."""
     try:
         spec = request.decoding(ctx.settings.completion_budget_s)
         first = next((line.strip() for line in request.prompt[0].splitlines() if line.strip()), "prompt")
@@ -134,10 +132,11 @@ def _ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
         complete = all(len(task.samples) == run.n for task in tasks)
     if run.state is RunState.FINISHED and complete:
         return run, tasks
-    fault = next((t.error for t in tasks if t.error), None) or run.error or f"the completion ended as {run.state}"
-    if fault.startswith((FAULT, LOST)) or run.state is not RunState.FAILED:
-        raise BasslineError(fault)
-    raise BadInput(fault)
+    failed: Run | RunTask = next((t for t in tasks if t.error), run)
+    error = failed.error or f"the completion ended as {run.state}"
+    if run.state is RunState.FAILED and failed.failure is not None and not failed.failure.internal:
+        raise BadInput(error)
+    raise BasslineError(error)
 
 
 def _head(run: Run, request: CompletionRequest) -> dict[str, Any]:

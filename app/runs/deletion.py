@@ -30,7 +30,7 @@ def delete(ctx: Context, run_id: uuid.UUID) -> None:
             if found is not None:
                 session.delete(found)
     ctx.bus.forget(run_id)
-    if run.kind is RunKind.COMPLETE:
+    if run.kind is RunKind.COMPLETION:
         _forget_prompt(ctx, run.dataset_id)
 
 

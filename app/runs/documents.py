@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from typing import TYPE_CHECKING
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue, create_model
 
 from app.http.schemas import ResponseModel
+from app.runs.options import options_of
+from app.runs.schemas import RunOptions
 from app.states import RunKind, RunState, TaskState
 
 
-class RunInfo(ResponseModel):
-    """A run: state, configuration, and everything needed to repeat it."""
-
+class _RunHead(ResponseModel):
     id: uuid.UUID
     name: str
     kind: RunKind
@@ -24,22 +25,21 @@ class RunInfo(ResponseModel):
     dataset_tasks: int
     n_tasks: int = Field(description="tasks asked for, after exclusion")
     excluded: list[dict[str, JsonValue]] = Field(description="tasks whose own solution fails here, with the reason")
-    target: str
-    drafter: str
-    n: int
-    budget_s: float
-    temperature: float
-    top_p: float
-    seed: int
-    max_tokens: int
-    draft_length: str
-    acceptance: str
-    dtype: str
-    device: str
-    prompt_mode: str
+
+
+if TYPE_CHECKING:
+    _Configured = _RunHead
+else:
+    _OPTIONS = options_of(RunOptions).values()
+    _Configured = create_model(
+        "_Configured", __base__=_RunHead, **{o.name: (o.stored_type, Field(description=o.help)) for o in _OPTIONS}
+    )
+
+
+class RunInfo(_Configured):
+    """A run: state, configuration (every option of RunOptions), and everything needed to repeat it."""
+
     prompt_mode_used: str | None
-    time_limit_s: float | None
-    throughput: bool = Field(description="several tasks were decoded in one batch")
     command: str = Field(description="repeats the run from a shell")
     provenance: dict[str, JsonValue] = Field(description="model hashes, versions, device, git commit")
     created_at: dt.datetime

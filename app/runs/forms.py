@@ -1,59 +1,76 @@
-"""A specification as a web form: every field's fault at once, and nothing the user typed is lost."""
+"""A specification as a web form: its fields, every fault at once, and nothing the user typed is lost."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from app.errors import BadInput
+from app.language_models.service import list_models
 from app.runs.models import Run
+from app.runs.options import DeclaredOption, Fieldset, options_of
 from app.runs.schemas import DecodingSpec, RunSpec
 from app.ui.form_errors import labelled, sentence
+from decoding.config import DRAFTERS
 
 VERBATIM = ("prompt", "test")  # sent byte for byte, so blanks at the ends stay
-OPTIONAL = ("limit", "time_limit_s", "suffix")  # left empty, they are not given
-LABELS = {
-    "target": "Target model",
-    "dataset": "Dataset",
-    "limit": "First tasks only",
-    "task_ids": "These tasks only",
-    "n": "Samples per task",
-    "budget_s": "Budget per task, seconds",
-    "max_tokens": "Max tokens per sample",
-    "temperature": "Temperature",
-    "top_p": "Top-p",
-    "seed": "Seed",
-    "drafter": "Drafter",
-    "draft_length": "Draft length",
-    "acceptance": "Acceptance",
-    "prompt_mode": "Prompt mode",
-    "dtype": "Number format",
-    "device": "Device",
-    "name": "Name",
-    "time_limit_s": "Time limit, seconds",
-    "throughput": "Several tasks in one batch",
-}
-"""What the form calls each field of a run, and what its errors call it."""
+Choices = Sequence[tuple[str, str]]  # value and text of each
 S = TypeVar("S", bound=DecodingSpec)
+
+
+@dataclass(frozen=True)
+class FormField:
+    """One option as a field of a form: a checkbox, a select of `choices`, or a text field with `suggestions`."""
+
+    name: str
+    label: str
+    hint: str
+    fieldset: Fieldset
+    checkbox: bool = False
+    choices: Choices = ()
+    suggestions: Choices = ()
+    wide: bool = False
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+def form_fields(kind: type[DecodingSpec], choices: Mapping[str, Choices] | None = None) -> list[FormField]:
+    """A field for each option of the specification, in the order of the form.
+
+    `choices` offers these values for an option in place of those that it declares.
+    """
+    suggestions = _suggestions()
+    return [
+        _form_field(
+            option,
+            (choices or {}).get(option.name) or [(value, value) for value in option.choices],
+            suggestions.get(option.name, ()),
+        )
+        for option in _in_order(kind)
+    ]
+
+
+def labels_of(kind: type[DecodingSpec]) -> dict[str, str]:
+    """What a form and its errors call each option, in the order of the form."""
+    return {option.name: option.form_label for option in _in_order(kind)}
 
 
 def parse_form(
     kind: type[S],
     form: Mapping[str, str],
     labels: Mapping[str, str],
-    sound: Mapping[str, str],
+    valid: Mapping[str, str],
     check: Callable[[S], object],
 ) -> tuple[S | None, dict[str, str]]:
     """(specification, {}), or (None, a sentence for each field at fault; "" for what concerns no single field).
 
-    `check` raises BadInput for what the schema cannot see, such as a model that does not exist. A field at fault is
-    given its default, or its value in `sound` where it has none, and the rest is looked at again: so all faults are
-    told at once.
+    `check` raises BadInput for what the schema cannot see, such as a model that does not exist. To find all faults in
+    one go, a field at fault gets its default, or its value in `valid` where it has none, and the rest is checked again.
     """
-    values, errors = _given(kind, form), dict[str, str]()
+    values, errors = _typed(kind, form), dict[str, str]()
     while True:
         try:
             spec = kind.model_validate(values)
@@ -62,42 +79,29 @@ def parse_form(
         except ValidationError as error:
             found = _sentences(error, labels)
         except BadInput as fault:
-            found = told(fault, labels)
-        fresh = {field: text for field, text in found.items() if field not in errors}
+            found = field_error(fault, labels)
+        fresh = {name: text for name, text in found.items() if name not in errors}
         errors.update(fresh)
         if not fresh or "" in fresh:
             return None, errors
         if "dataset" in fresh:
-            fresh["task_ids"] = ""  # they are those of the dataset that is not there
+            fresh["task_ids"] = ""  # the ids belong to the dataset that is not there
         values = {name: value for name, value in values.items() if name not in fresh}
-        values |= {name: sound[name] for name in fresh if name in sound}
+        values |= {name: valid[name] for name in fresh if name in valid}
 
 
-def told(fault: BadInput, labels: Mapping[str, str]) -> dict[str, str]:
-    """The fault of one field as `parse_form` tells it."""
-    field = fault.field if fault.field in labels else ""
-    return {field or "": labelled(str(fault), field, labels[field]) if field else str(fault)}
-
-
-def _given(kind: type[S], form: Mapping[str, str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name in kind.model_fields:
-        if name in form:
-            # Browsers send line ends of a textarea as CR LF.
-            text = form[name].replace("\r\n", "\n") if name in VERBATIM else form[name].strip()
-            if text or name not in OPTIONAL:
-                values[name] = text
-    if "task_ids" in values:
-        values["task_ids"] = tuple(re.findall(r"[^\s,]+", values["task_ids"]))
-    return values
+def field_error(fault: BadInput, labels: Mapping[str, str]) -> dict[str, str]:
+    """The fault as `parse_form` returns it: its sentence under the name of its field."""
+    name = fault.field if fault.field in labels else ""
+    return {name or "": labelled(str(fault), name, labels[name]) if name else str(fault)}
 
 
 def as_form(kind: type[DecodingSpec], run: Run | None = None) -> dict[str, str]:
     """What the form shows at first: the defaults, or an earlier run's configuration."""
     shown = dict.fromkeys(kind.model_fields, "")
-    for name, field in kind.model_fields.items():
-        if not field.is_required() and field.default not in (None, ()):
-            shown[name] = _text(field.default)
+    for name, info in kind.model_fields.items():
+        if not info.is_required() and info.default not in (None, ()):
+            shown[name] = _text(info.default)
     if run is not None:
         for name in kind.model_fields:
             value = getattr(run, name, None)
@@ -110,18 +114,73 @@ def as_form(kind: type[DecodingSpec], run: Run | None = None) -> dict[str, str]:
     return shown
 
 
+def _in_order(kind: type[DecodingSpec]) -> list[DeclaredOption]:
+    return sorted(options_of(kind).values(), key=lambda option: list(Fieldset).index(option.fieldset))
+
+
+def _suggestions() -> dict[str, Choices]:
+    """What the browser suggests while one types, by option."""
+    models = [(model.ref, model.title) for model in list_models()]
+    return {
+        "target": models,
+        "drafter": [*_untitled(DRAFTERS), *models, *((f"sibling+{reference}", title) for reference, title in models)],
+        "draft_length": _untitled(("goodput", "bass", "fixed:4", "fixed:8")),
+    }
+
+
+def _untitled(values: Iterable[str]) -> list[tuple[str, str]]:
+    return [(value, "") for value in values]
+
+
+def _form_field(option: DeclaredOption, choices: Choices, suggestions: Choices) -> FormField:
+    attributes = {"autocomplete": "off"}
+    if option.type in (int, float):
+        attributes["inputmode"] = "numeric" if option.type is int else "decimal"
+    elif suggestions or option.type is tuple:
+        attributes["spellcheck"] = "false"
+    if suggestions:
+        attributes["list"] = f"suggestions-{option.name}"
+    return FormField(
+        name=option.name,
+        label=option.form_label,
+        hint=f"{option.help[:1].upper()}{option.help[1:]}.",
+        fieldset=option.fieldset,
+        checkbox=option.type is bool,
+        choices=choices,
+        suggestions=suggestions,
+        wide=option.type is tuple,
+        attributes=attributes,
+    )
+
+
+def _typed(kind: type[S], form: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, info in kind.model_fields.items():
+        if name in form:
+            # Browsers send line ends of a textarea as CR LF.
+            text = form[name].replace("\r\n", "\n") if name in VERBATIM else form[name].strip()
+            if text or info.is_required() or info.default is not None:  # an empty optional field is not given
+                values[name] = text
+    for name, option in options_of(kind).items():
+        if option.type is bool:
+            values.setdefault(name, "false")  # a browser sends only checkboxes that are ticked
+        elif option.type is tuple and name in values:
+            values[name] = tuple(re.findall(r"[^\s,]+", values[name]))
+    return values
+
+
 def _sentences(error: ValidationError, labels: Mapping[str, str]) -> dict[str, str]:
     sentences: dict[str, str] = {}
     for fault in error.errors():
         if fault["loc"]:
-            field = str(fault["loc"][0])
-            sentences.setdefault(field, sentence(labels.get(field, field), fault))
+            name = str(fault["loc"][0])
+            sentences.setdefault(name, sentence(labels.get(name, name), fault))
             continue
         # A fault of the whole configuration (the engine's) names its field in its first word.
         text = fault["msg"].removeprefix("Value error, ")
-        field = text.split(" ", 1)[0]
-        field = field if field in labels else ""
-        sentences.setdefault(field, labelled(text, field, labels[field]) if field else text)
+        name = text.split(" ", 1)[0]
+        name = name if name in labels else ""
+        sentences.setdefault(name, labelled(text, name, labels[name]) if name else text)
     return sentences
 
 

@@ -9,10 +9,12 @@ import uuid
 
 from app.context import Context
 from app.datasets import service as datasets
+from app.db.database import after_commit
 from app.db.ids import new_id
 from app.db.types import utcnow
 from app.errors import BadInput
 from app.runs import enqueue
+from app.runs.configuration import unknown_options
 from app.runs.models import Run, RunTask
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
@@ -22,7 +24,6 @@ from decoding.suggest import one_of
 from evaluation import datasets as files
 from evaluation import exchange
 
-UNKNOWN = "unknown"
 LONGEST_NAME = 200
 LARGEST = {"seed": 2**63 - 1}
 LONGEST = {"extraction": 20, "extraction_version": 40}  # characters
@@ -31,12 +32,18 @@ FINISH_REASONS = ("stop", "length", "deadline", "cancelled", "error")
 
 
 def submit(
-    ctx: Context, spec: ImportSpec, data: bytes, origin: str, *, pinned_worker: str | None = None, ring: bool = True
+    ctx: Context,
+    spec: ImportSpec,
+    data: bytes,
+    origin: str,
+    *,
+    pinned_worker: str | None = None,
+    handover: bool = False,
 ) -> uuid.UUID:
-    """Stores the samples in a file's bytes as a run and rings for it. Returns its id.
+    """Stores the samples in a file's bytes as a run and enqueues it. Returns its id.
 
     What the file, which errors call `origin`, does not say about decoding (times, seeds, settings) stays unknown; a
-    sample without a finish time counts for pass@k and for no budget. `ring` as in service.submit. Raises BadInput
+    sample without a finish time counts for pass@k and for no budget. `handover` as in service.submit. Raises BadInput
     naming line or sample, field and remedy.
     """
     origin = "".join(c for c in origin if c.isprintable())[:LONGEST_NAME] or "file"
@@ -57,23 +64,16 @@ def submit(
         name=spec.name or f"{spec.target} ({origin})"[:LONGEST_NAME],
         kind=RunKind.IMPORTED,
         dataset_id=dataset.id,
-        target=spec.target,
-        drafter=UNKNOWN,
-        draft_length=UNKNOWN,
-        acceptance=UNKNOWN,
-        dtype=UNKNOWN,
-        device=UNKNOWN,
-        n=max(map(len, by_task.values())),
-        budget_s=records[0].get("budget_s") or MAX_BUDGET_S,
-        temperature=0.0,
-        top_p=1.0,
-        seed=0,
-        max_tokens=0,
-        prompt_mode=UNKNOWN,
+        **unknown_options()
+        | {
+            "target": spec.target,
+            "n": max(map(len, by_task.values())),
+            "budget_s": records[0].get("budget_s") or MAX_BUDGET_S,
+        },
         n_tasks=len(by_task),
         pinned_worker=pinned_worker,
         command=shlex.join(["bassline", "runs", "import", origin, "--target", spec.target]),
-        rung_at=now if ring else None,
+        enqueued_at=None if handover else now,
         started_at=now,
         provenance={"source": origin},
     )
@@ -90,8 +90,8 @@ def submit(
     ]
     with ctx.database.session() as session:
         session.add(run)
-    if ring:
-        enqueue.ring_prepare(run.id)
+        if not handover:
+            after_commit(session, enqueue.prepare, ctx, run.id)
     return run.id
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.datasets.models import Dataset, Task
 from app.db.types import Base, Identified, text_enum, utcnow
-from app.states import RunKind, RunState, TaskState
+from app.states import Failure, RunKind, RunState, TaskState
 
 if TYPE_CHECKING:
     from app.samples.models import Sample
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 class Run(Identified, Base):
     """One configuration over the tasks of a dataset, with everything needed to repeat it.
 
-    `n_tasks` counts the tasks asked for after exclusion; `excluded` lists `{"task_id", "reason"}` of those whose
+    `n_tasks` counts the requested tasks after exclusion; `excluded` lists `{"task_id", "reason"}` of those whose
     canonical solution fails here. `pinned_worker` names the only process that may work the run (`bassline eval`);
-    None means any worker.
-    `throughput` asks for several tasks in one batch. `figures` is None until the run
-    has ended once (see app/runs/figures.py for its keys).
-    `provenance` is what the engine reported when the first task was decoded, plus versions and the git commit.
+    None means any worker. `throughput` decodes several tasks in one batch. `figures` is None until the run has ended
+    once (see app/runs/figures.py for its keys). `provenance` is the engine's report when the first task was decoded,
+    plus versions and the git commit. `error` says why the run failed, was interrupted or lacks tasks; `failure` is set
+    only when it failed. `enqueued_at` is when the message that prepares the run was last sent; None hands the run over
+    to the server that owns the database.
     """
 
     __tablename__ = "runs"
@@ -33,6 +34,7 @@ class Run(Identified, Base):
         CheckConstraint("n >= 1", name="n_positive"),
         CheckConstraint("budget_s > 0", name="budget_positive"),
         Index("ix_runs_kind_state", "kind", "state"),
+        Index("ix_runs_state", "state"),
     )
 
     name: Mapped[str] = mapped_column(String(200), index=True)
@@ -64,10 +66,11 @@ class Run(Identified, Base):
     provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
     command: Mapped[str] = mapped_column(Text, default="")
     error: Mapped[str | None] = mapped_column(Text)
+    failure: Mapped[Failure | None] = mapped_column(text_enum(Failure, "failure"))
     figures: Mapped[dict[str, Any] | None]
 
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)
-    rung_at: Mapped[dt.datetime | None]
+    enqueued_at: Mapped[dt.datetime | None]
     started_at: Mapped[dt.datetime | None]
     finished_at: Mapped[dt.datetime | None]
     cancel_requested_at: Mapped[dt.datetime | None]
@@ -80,12 +83,18 @@ class Run(Identified, Base):
         back_populates="run", cascade="all, delete-orphan", passive_deletes=True
     )
 
+    @property
+    def device_label(self) -> str:
+        """The device the run was measured on, or the one it asks for before its first task was decoded."""
+        return str(self.provenance.get("device_name") or self.provenance.get("device") or self.device)
+
 
 class RunTask(Identified, Base):
-    """The job row: one task of one run. Times in seconds; `queue_s` is the wait before the engine took it up.
+    """The job row: one task of one run. Times in seconds; `queue_s` is the wait before the engine started it.
 
-    `attempt_token` fences writes: whoever holds another token has lost the job. `rung_at` is when a broker message
-    was last sent for it. `prompt_sent` is the text exactly as the model saw it.
+    `attempt_token` fences writes: a worker that holds another token has lost the job. `enqueued_at` is when a broker
+    message was last sent for it. `error` and `failure` describe the last failed attempt. `prompt_sent` is the text
+    exactly as the model saw it.
     """
 
     __tablename__ = "run_tasks"
@@ -104,11 +113,12 @@ class RunTask(Identified, Base):
     attempt_token: Mapped[uuid.UUID | None]
     worker: Mapped[str | None] = mapped_column(String(200))
     lease_until: Mapped[dt.datetime | None]
-    rung_at: Mapped[dt.datetime | None]
+    enqueued_at: Mapped[dt.datetime | None]
     queued_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
     started_at: Mapped[dt.datetime | None]
     finished_at: Mapped[dt.datetime | None] = mapped_column(index=True)
     error: Mapped[str | None] = mapped_column(Text)
+    failure: Mapped[Failure | None] = mapped_column(text_enum(Failure, "failure"))
 
     prompt_sent: Mapped[str | None] = mapped_column(Text)
     prompt_version: Mapped[str | None] = mapped_column(String(40))

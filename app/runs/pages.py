@@ -17,19 +17,20 @@ from app.datasets.service import BUILTIN
 from app.errors import BadInput
 from app.http.web import context, session
 from app.language_models import service as models
+from app.runs import configuration, repository, service
 from app.runs import figures as measured
 from app.runs import presentation as shown
-from app.runs import repository, service
-from app.runs.forms import LABELS, as_form, parse_form, told
+from app.runs.forms import as_form, field_error, form_fields, labels_of, parse_form
 from app.runs.models import Run, RunTask
-from app.runs.schemas import PROMPT_MODES, RunSpec
+from app.runs.options import Fieldset
+from app.runs.schemas import RunSpec
 from app.runs.standing import coverage, standing, untouched
 from app.states import OPEN_RUN_STATES, RunState
-from decoding.config import ACCEPTANCES, DEVICES, DTYPES
 
 bp = Blueprint("runs", __name__)
 
 PAGE_SIZE = 50
+LABELS = labels_of(RunSpec)
 FILTERS = {"name": "Name", "state": "State", "dataset": "Dataset", "since": "From", "until": "To"}
 SORTS = {"newest": "Newest first", "oldest": "Oldest first", "name": "Name", "target": "Model"}
 TABS = {"curve": "Curve", "tasks": "Tasks", "failures": "Failures", "timing": "Timing", "config": "Config"}
@@ -98,7 +99,6 @@ def show(run_id: uuid.UUID) -> str:
         tab=tab,
         tabs=[(key, label, counts.get(key)) for key, label in TABS.items()],
         figures=figures,
-        device=shown.device(run),
         resumable=run.state not in OPEN_RUN_STATES and covered.left > 0,
         **data,
     )
@@ -154,13 +154,13 @@ def _check(spec: RunSpec) -> None:
 @bp.post("/runs/new")
 def create() -> AnyResponse | tuple[str, int]:
     """Submits the run and shows it; a form at fault comes back with what was typed and what is wrong."""
-    sound = {"target": models.list_models()[0].ref}
-    spec, errors = parse_form(RunSpec, request.form, LABELS, sound, _check)
+    valid = {"target": models.list_models()[0].ref}
+    spec, errors = parse_form(RunSpec, request.form, LABELS, valid, _check)
     if spec is not None:
         try:
             return redirect(url_for("runs.show", run_id=service.submit(context(), spec)), 303)
         except BadInput as problem:
-            errors = told(problem, LABELS)
+            errors = field_error(problem, LABELS)
     return _form(dict(request.form), errors), 422
 
 
@@ -189,7 +189,7 @@ def _tab(
         return {"groups": groups}
     if tab == "timing":
         return {"timing": shown.timing(run, tasks, figures)}
-    return {"configuration": shown.configuration(run), "downloads": _downloads(run)}
+    return {"configuration": configuration.table(run), "downloads": _downloads(run)}
 
 
 def _curve(run: Run, tasks: Sequence[RunTask], figures: dict[str, Any]) -> dict[str, Any]:
@@ -226,17 +226,13 @@ def _task_lines(tasks: Sequence[RunTask]) -> dict[str, Any]:
 
 
 def _form(values: dict[str, str], errors: dict[str, str]) -> str:
+    fields = form_fields(RunSpec, {"dataset": [(name, name) for name in _all_datasets()]})
     return render_template(
         "runs/new.html",
         values=values,
         errors=errors,
         labels=LABELS,
-        datasets=_all_datasets(),
-        models=models.list_models(),
-        acceptances=ACCEPTANCES,
-        dtypes=DTYPES,
-        devices=DEVICES,
-        modes=PROMPT_MODES,
+        fieldsets={part: [field for field in fields if field.fieldset is part] for part in Fieldset},
     )
 
 

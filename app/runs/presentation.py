@@ -286,31 +286,6 @@ def curve_chart(
     )
 
 
-def configuration(run: Run) -> list[tuple[str, object]]:
-    """Everything that was chosen, as label and value."""
-    limit = seconds(run.time_limit_s) if run.time_limit_s is not None else "none"
-    return [
-        ("Target", run.target),
-        ("Drafter", run.drafter),
-        ("Draft length", run.draft_length),
-        ("Acceptance", run.acceptance),
-        ("Samples per task", run.n),
-        ("Budget per task", seconds(run.budget_s)),
-        ("Temperature", f"{run.temperature:g}"),
-        ("Top-p", f"{run.top_p:g}"),
-        ("Seed", run.seed),
-        ("Max tokens per sample", run.max_tokens),
-        ("Prompt mode", run.prompt_mode + (f" ({run.prompt_mode_used})" if run.prompt_mode_used else "")),
-        ("Number format", run.dtype),
-        ("Device", run.device),
-        ("Time limit of the run", limit),
-        ("Decoded for", "throughput: several tasks in one batch" if run.throughput else "latency: one task at a time"),
-        ("Dataset", run.dataset.name),
-        ("Dataset sha256", run.dataset.sha256),
-        ("Tasks chosen", f"{run.n_tasks} of the dataset's {run.dataset.n_tasks}"),
-    ]
-
-
 def ledger(row: RunTask) -> list[Segment]:
     """Each step of one task in the order they happen; empty before it was decoded."""
     if row.wall_s is None:
@@ -326,11 +301,6 @@ def task_timeline(run: Run, row: RunTask, signs: Sequence[SampleSign]) -> Timeli
         Life(f"{s.row.index}", s.sign, s.row.first_token_s or 0.0, in_budget_s(s.row) or row.wall_s) for s in signs
     ]
     return timeline(lives, run.budget_s, max(row.wall_s, *(life.end for life in lives)))
-
-
-def device(run: Run) -> str:
-    """The device the run was measured on, or the one it asks for."""
-    return str(run.provenance.get("device_name") or run.provenance.get("device") or run.device)
 
 
 def _split(text: str) -> tuple[str, str]:

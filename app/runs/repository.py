@@ -42,6 +42,8 @@ _MEASURED = (
 )
 Sort = Literal["newest", "oldest", "name", "target"]
 SORTS: tuple[Sort, ...] = get_args(Sort)
+SHORTEST_PREFIX = 4  # of an id, in hexadecimal digits
+SUGGESTED_FROM = 2000  # names of the newest runs that a mistyped one is compared with
 LISTED_KINDS = (RunKind.EVAL, RunKind.IMPORTED)  # a baseline is part of the run it was made for
 
 
@@ -160,22 +162,32 @@ def get_run(session: Session, run_id: uuid.UUID) -> Run:
 
 
 def find_run(session: Session, reference: str) -> Run:
-    """The run meant by an id, the beginning of one, or a name (the newest). Raises NotFound or BadInput."""
+    """The run with this id, this name (the newest), or this beginning of an id. Raises NotFound or BadInput."""
     try:
         return get_run(session, uuid.UUID(reference))
     except ValueError:
         pass
-    rows = session.execute(select(Run.id, Run.name).order_by(Run.id.desc())).all()
-    named = [run_id for run_id, name in rows if name == reference]
-    ids = named[:1] or [
-        run_id for run_id, _ in rows if len(reference) >= 4 and str(run_id).startswith(reference.lower())
-    ]
+    newest = select(Run.id).where(Run.name == reference).order_by(Run.id.desc()).limit(1)
+    ids = session.scalars(newest).all() or _ids_beginning_with(session, reference)
     if not ids:
+        names = session.scalars(select(Run.name).order_by(Run.id.desc()).limit(SUGGESTED_FROM))
         use = "`bassline runs list` shows those there are"
-        raise NotFound(f"there is no run {reference!r}: {advice(reference, (name for _, name in rows), use)}")
+        raise NotFound(f"there is no run {reference!r}: {advice(reference, names, use)}")
     if len(ids) > 1:
         raise BadInput(f"{reference!r} is the beginning of {len(ids)} ids: give more of it", "run")
     return get_run(session, ids[0])
+
+
+def _ids_beginning_with(session: Session, prefix: str) -> Sequence[uuid.UUID]:
+    """The ids that begin with `prefix`, as an index range; [] for one that is too short or begins no id."""
+    digits = prefix.lower().replace("-", "")
+    try:
+        first, last = uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f"))
+    except ValueError:
+        return ()
+    if len(digits) < SHORTEST_PREFIX or not str(first).startswith(prefix.lower()):
+        return ()
+    return session.scalars(select(Run.id).where(Run.id.between(first, last))).all()
 
 
 def tasks_with_samples(session: Session, run_id: uuid.UUID, *, origins: bool = False) -> Sequence[RunTask]:

@@ -1,51 +1,67 @@
-"""What a run is asked to be: typed, checked, with the ranges the engine and the queues can honour."""
+"""The options of a run, each declared once; app/runs/options.py says what follows from a declaration.
+
+To add an option, add a field here, a column to app/runs/models.py with its migration, and the code that obeys it: a
+field of decoding.config.EngineConfig for one of EngineOptions, a field of decoding.request.Request for one of
+DecodingSpec, the job for one of RunOptions. tests/app/runs/test_options.py fails where it is missing.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from app.http.schemas import RequestModel, Text, bad_input
 from app.remote.target import is_remote
+from app.runs.options import Fieldset, Option
 from app.settings import MAX_BUDGET_S
-from decoding.config import NAMED_LENGTHS, EngineConfig
+from decoding.config import ACCEPTANCES, DEVICES, DTYPES, NAMED_LENGTHS, EngineConfig
 from decoding.request import RequestError, SamplingParams
 
 MAX_N = 256
 MAX_TOKENS = 8192
 MAX_TIME_LIMIT_S = 30 * 24 * 3600.0
 PromptMode = Literal["auto", "chat", "completion", "infill", "raw"]
-PROMPT_MODES: tuple[PromptMode, ...] = get_args(PromptMode)
+PromptModeOption = Annotated[
+    PromptMode,
+    # The mode used is in the fingerprint instead: `auto` is not the same for every model.
+    Option("Prompt mode", Fieldset.DECODING, choices=get_args(PromptMode), fingerprint=False),
+    Field(description="how a task becomes a prompt; auto: chat if the model has a chat template", examples=["chat"]),
+]
 _DEFAULTS = EngineConfig(target="any")
 S = TypeVar("S", bound=RequestModel)
 
 
-class DecodingSpec(RequestModel):
-    """How n samples of a prompt are decoded: what runs and single completions have in common."""
+class EngineOptions(RequestModel):
+    """The options that decide which engine is loaded: each is the field of EngineConfig with the same name."""
 
-    target: Text = Field(
+    target: Annotated[Text, Option("Target model", Fieldset.MODEL)] = Field(
         min_length=1,
         max_length=500,
         description="a registry key, hf:owner/name, a folder, a GGUF file, or openai:MODEL@URL",
+        examples=["qwen2.5-coder-0.5b"],
     )
-    drafter: Text = Field(
+    drafter: Annotated[Text, Option("Drafter", Fieldset.DECODING)] = Field(
         _DEFAULTS.drafter,
         max_length=500,
         validate_default=True,
         description="none, ngram, sibling, a model, or sibling+MODEL",
+        examples=["ngram"],
     )
-    n: int = Field(8, ge=1, le=MAX_N, description="samples per task")
-    budget_s: float = Field(10.0, gt=0, le=MAX_BUDGET_S, description="seconds of wall clock per task")
-    temperature: float = Field(0.2, ge=0, le=10)
-    top_p: float = Field(0.95, gt=0, le=1)
-    seed: int = Field(0, ge=0, le=2**63 - 1)
-    max_tokens: int = Field(512, ge=1, le=MAX_TOKENS, description="tokens per sample at most")
-    draft_length: Text = Field(_DEFAULTS.draft_length, description=f"{', '.join(NAMED_LENGTHS)} or fixed:K")
-    acceptance: Text = Field(_DEFAULTS.acceptance, description="coupled or maximal")
-    dtype: Text = Field("auto", description="auto, float32, bfloat16 or float16")
-    device: Text = Field("auto", description="auto, cpu or cuda")
-    prompt_mode: PromptMode = "auto"
+    draft_length: Annotated[Text, Option("Draft length", Fieldset.DECODING)] = Field(
+        _DEFAULTS.draft_length,
+        description=f"tokens drafted per round: {', '.join(NAMED_LENGTHS)} or fixed:K",
+        examples=["fixed:4"],
+    )
+    acceptance: Annotated[Text, Option("Acceptance", Fieldset.DECODING, choices=ACCEPTANCES)] = Field(
+        _DEFAULTS.acceptance, description="the rule that accepts drafted tokens", examples=["maximal"]
+    )
+    dtype: Annotated[Text, Option("Number format", Fieldset.DECODING, choices=DTYPES)] = Field(
+        _DEFAULTS.dtype, description="number format of the weights and activations", examples=["float32"]
+    )
+    device: Annotated[Text, Option("Device", Fieldset.DECODING, choices=DEVICES)] = Field(
+        _DEFAULTS.device, description="where the models run", examples=["cpu"]
+    )
 
     @field_validator("drafter")
     @classmethod
@@ -56,49 +72,74 @@ class DecodingSpec(RequestModel):
             raise ValueError("a remote target drafts as it likes, leave it out")
         return "none"
 
-    @field_validator("drafter", "draft_length", "acceptance", "dtype", "device")
+    @field_validator("*")
     @classmethod
-    def _engine_can_honour_it(cls, value: str, given: ValidationInfo) -> str:
+    def _the_engine_accepts_it(cls, value: Any, given: ValidationInfo) -> Any:
         name = str(given.field_name)
+        if name not in EngineOptions.model_fields:
+            return value
         try:
-            EngineConfig(**{"target": "any", name: value})  # type: ignore[arg-type]
+            EngineConfig(**{"target": "any", name: value})
         except RequestError as error:
             raise ValueError(str(error).removeprefix(f"{name} is {value!r}: ")) from None
         return value
 
+
+class DecodingSpec(EngineOptions):
+    """How n samples of a prompt are decoded: what runs and single completions have in common."""
+
+    n: Annotated[int, Option("Samples per task", Fieldset.SAMPLES)] = Field(
+        8, ge=1, le=MAX_N, description="samples per task, decoded side by side", examples=[3]
+    )
+    budget_s: Annotated[float, Option("Budget per task", Fieldset.SAMPLES)] = Field(
+        10.0,
+        gt=0,
+        le=MAX_BUDGET_S,
+        description="seconds of wall clock per task; the figures cover every smaller budget too",
+        examples=[4.5],
+    )
+    max_tokens: Annotated[int, Option("Max tokens per sample", Fieldset.SAMPLES)] = Field(
+        512, ge=1, le=MAX_TOKENS, description="a sample ends after this many tokens", examples=[64]
+    )
+    temperature: Annotated[float, Option("Temperature", Fieldset.SAMPLES)] = Field(
+        0.2, ge=0, le=10, description="0 is greedy", examples=[0.7]
+    )
+    top_p: Annotated[float, Option("Top-p", Fieldset.SAMPLES)] = Field(
+        0.95,
+        gt=0,
+        le=1,
+        description="samples from the likeliest tokens that hold this share of the probability",
+        examples=[0.5],
+    )
+    seed: Annotated[int, Option("Seed", Fieldset.SAMPLES)] = Field(
+        0, ge=0, le=2**63 - 1, description="seed of the random numbers", examples=[7]
+    )
+    prompt_mode: PromptModeOption = "auto"
+
     @model_validator(mode="after")
-    def _sampler_can_honour_it(self) -> Self:
+    def _the_sampler_accepts_it(self) -> Self:
         try:
             SamplingParams(temperature=self.temperature, top_p=self.top_p)
         except RequestError as error:
             raise ValueError(str(error)) from None
         return self
 
-    def engine_config(self) -> EngineConfig:
-        """The engine this needs."""
-        return EngineConfig(
-            target=self.target,
-            drafter=self.drafter,
-            draft_length=self.draft_length,
-            acceptance=self.acceptance,
-            dtype=self.dtype,
-            device=self.device,
-        )
 
+class RunOptions(DecodingSpec):
+    """All options that are stored with a run: each is the column of `runs` with the same name."""
 
-class RunSpec(DecodingSpec):
-    """One configuration over (some of) the tasks of a dataset; the body of POST /api/v1/runs and of New run."""
-
-    dataset: Text = Field("humaneval", max_length=200, description="name of a dataset")
-    task_ids: tuple[Text, ...] = Field((), description="only these tasks; empty: all")
-    limit: int | None = Field(None, ge=1, description="only the first so many tasks")
-    time_limit_s: float | None = Field(
-        None, gt=0, le=MAX_TIME_LIMIT_S, description="take up no further task after so many seconds"
+    time_limit_s: Annotated[float | None, Option("Time limit", Fieldset.RUN, fingerprint=False)] = Field(
+        None,
+        gt=0,
+        le=MAX_TIME_LIMIT_S,
+        description="start no further task this many seconds after decoding began",
+        examples=[600.0],
     )
-    throughput: bool = Field(
-        False, description="decode several tasks in one batch: more tokens per second, later answers; not ranked"
+    throughput: Annotated[bool, Option("Several tasks in one batch", Fieldset.RUN)] = Field(
+        False,
+        description="decode several tasks in one batch: more tokens per second, later answers; the run is not ranked",
+        examples=[True],
     )
-    name: Text = Field("", max_length=200)
 
     @field_validator("throughput")
     @classmethod
@@ -106,6 +147,23 @@ class RunSpec(DecodingSpec):
         if throughput and is_remote(str(given.data.get("target"))):
             raise ValueError("a remote target decodes one task at a time, leave it out")
         return throughput
+
+
+class RunSpec(RunOptions):
+    """One configuration over (some of) the tasks of a dataset; the body of POST /api/v1/runs and of New run."""
+
+    dataset: Annotated[Text, Option("Dataset", Fieldset.MODEL)] = Field(
+        "humaneval", max_length=200, description="name of a dataset"
+    )
+    limit: Annotated[int | None, Option("First tasks only", Fieldset.MODEL)] = Field(
+        None, ge=1, description="only the first K tasks; only whole datasets are ranked"
+    )
+    task_ids: Annotated[tuple[Text, ...], Option("These tasks only", Fieldset.MODEL)] = Field(
+        (), description="only these tasks, by their ids"
+    )
+    name: Annotated[Text, Option("Name", Fieldset.RUN)] = Field(
+        "", max_length=200, description="how lists call the run; empty: its settings"
+    )
 
 
 class ImportSpec(RequestModel):

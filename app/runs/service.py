@@ -1,19 +1,21 @@
-"""Use cases of runs: submit, cancel, resume, delete. Rows first, messages after COMMIT."""
+"""Use cases of runs: submit, cancel, resume, delete."""
 
 from __future__ import annotations
 
-import shlex
 import uuid
 
 from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Dataset, Task
+from app.db.database import after_commit
+from app.db.ids import new_id
 from app.db.types import utcnow
 from app.errors import BadInput
 from app.language_models import allowed
 from app.language_models.service import require_model
 from app.remote import target as remote
 from app.runs import deletion, enqueue, transitions
+from app.runs.configuration import option_columns, shell_command
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import DecodingSpec, RunSpec
@@ -28,15 +30,15 @@ def submit(
     command: str = "",
     kind: RunKind = RunKind.EVAL,
     pinned_worker: str | None = None,
-    ring: bool = True,
+    handover: bool = False,
 ) -> uuid.UUID:
-    """Stores a run with a job row per task, then rings. Returns its id.
+    """Stores a run with a job row per task and enqueues it. Returns its id.
 
-    Raises BadInput for an unknown model, dataset or task, and for a model it may not name. `command` is how to repeat
-    the run from a shell (made from the specification if empty); `pinned_worker` keeps other workers away. Without
-    `ring` the run waits for the process that has the database, which looks for such runs (reaper.ring_handed_over).
+    Raises BadInput for an unknown model, dataset or task, and for a model it may not name. `command` repeats the run
+    from a shell (made from the specification if empty). `pinned_worker` keeps other workers away. With `handover` no
+    message is sent: the server that owns the database looks for such runs (reaper.enqueue_handed_over).
     """
-    if not is_local(pinned_worker, ring):
+    if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
     dataset, tasks = check(ctx, spec)
     return submit_tasks(
@@ -48,14 +50,12 @@ def submit(
         command=command or shell_command(spec),
         kind=kind,
         pinned_worker=pinned_worker,
-        time_limit_s=spec.time_limit_s,
-        throughput=spec.throughput,
-        ring=ring,
+        handover=handover,
     )
 
 
 def check(ctx: Context, spec: RunSpec) -> tuple[Dataset, list[Task]]:
-    """The dataset and the tasks meant. Raises BadInput for an unknown model, dataset or task."""
+    """The dataset and the selected tasks. Raises BadInput for an unknown model, dataset or task."""
     require_models(spec)
     dataset = datasets.require(ctx, spec.dataset)
     return dataset, datasets.select_tasks(dataset, spec.task_ids, spec.limit)
@@ -71,47 +71,44 @@ def submit_tasks(
     command: str,
     kind: RunKind,
     pinned_worker: str | None = None,
-    time_limit_s: float | None = None,
-    throughput: bool = False,
     graded: bool = True,
-    ring: bool = True,
+    handover: bool = False,
 ) -> uuid.UUID:
-    """Stores a run over exactly these tasks and rings for it. The caller has asked `require_allowed`.
+    """Stores a run over exactly these tasks and enqueues it. The caller has called `require_allowed`.
 
-    A run that is not graded needs no sandbox worker to prepare it: its caller does.
+    A run that is not graded needs no sandbox worker to prepare it: its caller does that.
     """
     now = utcnow()
     run = Run(
-        **spec.model_dump(include=set(DecodingSpec.model_fields)),
+        id=new_id(),
+        **option_columns(spec),
         name=name,
         kind=kind,
         dataset_id=dataset_id,
-        time_limit_s=time_limit_s,
-        throughput=throughput,
         n_tasks=len(tasks),
         graded=graded,
         pinned_worker=pinned_worker,
         command=command,
-        rung_at=now if ring else None,
+        enqueued_at=None if handover else now,
         tasks=[RunTask(task_pk=t.id, position=i, queued_at=now) for i, t in enumerate(tasks)],
     )
     with ctx.database.session() as session:
         session.add(run)
-    if ring and graded:
-        enqueue.ring_prepare(run.id)
+        if graded and not handover:
+            after_commit(session, enqueue.prepare, ctx, run.id)
     return run.id
 
 
-def is_local(pinned_worker: str | None, ring: bool) -> bool:
+def is_local(pinned_worker: str | None, handover: bool) -> bool:
     """Whether a run comes from this machine's command line, whose user may read its files anyway.
 
-    It is worked by the command itself (pinned to it), or handed to the server through the database (without `ring`).
+    The command works it itself (it is pinned), or hands it over to the server through the database.
     """
-    return pinned_worker is not None or not ring
+    return pinned_worker is not None or handover
 
 
 def require_allowed(ctx: Context, target: str, drafter: str) -> None:
-    """Raises BadInput for models or endpoints that the operator's settings keep from submitted runs."""
+    """Raises BadInput for a model or endpoint that the operator's settings do not allow for submitted runs."""
     if remote.is_remote(target):
         remote.require_allowed(target, ctx.settings.remote_endpoints)
         return
@@ -122,7 +119,7 @@ def require_allowed(ctx: Context, target: str, drafter: str) -> None:
 
 
 def require_models(spec: DecodingSpec) -> None:
-    """Raises BadInput if the target or the draft model is not one that can be had."""
+    """Raises BadInput unless the target and the draft model are known."""
     if remote.is_remote(spec.target):
         remote.parse(spec.target)
         return
@@ -133,22 +130,20 @@ def require_models(spec: DecodingSpec) -> None:
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:
-    """See ending.cancel."""
+    """See transitions.cancel."""
     transitions.cancel(ctx, run_id)
 
 
-def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *, ring: bool = True) -> None:
-    """Works what an ended run left undone; `ring` as in submit.
+def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *, handover: bool = False) -> None:
+    """Reopens an ended run to work what it left undone; `handover` as in submit.
 
     Raises NotFound, Conflict, or BadInput for models it may not name.
     """
     with ctx.database.read() as session:
         run = get_run(session, run_id)
-    if run.kind is not RunKind.IMPORTED and not is_local(pinned_worker, ring):  # of imports a model's name is only said
+    if run.kind is not RunKind.IMPORTED and not is_local(pinned_worker, handover):  # an import's model is only a name
         require_allowed(ctx, run.target, run.drafter)
-    transitions.reopen(ctx, run_id, pinned_worker, ring=ring)
-    if ring:
-        enqueue.ring_prepare(run_id)
+    transitions.reopen(ctx, run_id, pinned_worker, handover=handover)
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:
@@ -157,21 +152,8 @@ def delete(ctx: Context, run_id: uuid.UUID) -> None:
 
 
 def default_name(spec: DecodingSpec) -> str:
-    """A name that tells runs apart in a list."""
+    """A name that distinguishes runs in a list."""
     return f"{spec.target} {spec.drafter} n={spec.n} B={spec.budget_s:g}s"
-
-
-def shell_command(spec: RunSpec) -> str:
-    """The `bassline eval` that repeats the run."""
-    words = ["bassline", "eval"]
-    for field, value in spec.model_dump(exclude_defaults=True).items():
-        if field == "task_ids":
-            words += [part for task_id in value for part in ("--task", task_id)]
-        elif value is True:
-            words.append("--" + field.replace("_", "-"))
-        else:
-            words += ["--" + field.removesuffix("_s").replace("_", "-"), str(value)]
-    return shlex.join(words)
 
 
 def check_comparable(reference: Run, other: Run) -> None:

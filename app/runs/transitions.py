@@ -1,4 +1,4 @@
-"""How a run ends: all its tasks done, cancelled, interrupted, or failed as a whole. Each is one conditional UPDATE."""
+"""State changes of a run: closed, cancelled, interrupted, failed, reopened. Each is one conditional UPDATE."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from app.context import Context
-from app.db.database import updated_any
+from app.db.database import after_commit, updated_any
 from app.db.types import utcnow
 from app.errors import Conflict
 from app.events import event_types
-from app.runs import figures
+from app.runs import enqueue, figures
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.samples.models import Sample
-from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, RunKind, RunState, TaskState
+from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunKind, RunState, TaskState
+
+# A job before its first attempt.
+_FRESH = {"attempt": 0, "error": None, "failure": None, "started_at": None, "finished_at": None}
 
 
 def close_if_done(ctx: Context, run_id: uuid.UUID) -> None:
-    """Ends the run if no task is open. Any number of callers may try; one of them does it, with the figures."""
+    """Ends the run, with its figures, if no task is open. Of any number of callers one does it."""
     open_tasks = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state.in_(OPEN_TASK_STATES)).exists()
     with ctx.database.session() as session:
         if not updated_any(
@@ -32,14 +35,13 @@ def close_if_done(ctx: Context, run_id: uuid.UUID) -> None:
         ):
             return
         run = get_run(session, run_id)
-        run.state, run.error = _verdict(session, run)
+        run.state, run.error, run.failure = _outcome(session, run)
         figures.record(session, run)
-        state, error = run.state, run.error
-    ctx.bus.publish(run_id, event_types.STATE, {"state": state, "error": error})
+        _publish_after_commit(ctx, session, run)
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:
-    """Asks for no more of the run. Waiting tasks end at once, one being decoded within a second; samples are kept.
+    """Ends waiting tasks at once, and those being decoded within a second. Samples are kept.
 
     Raises NotFound, or Conflict for a run that has ended.
     """
@@ -53,7 +55,7 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
             raise Conflict(
                 f"the run is {get_run(session, run_id).state}: only a queued or running one can be cancelled"
             )
-        # The samples of an import are there from the beginning, so its tasks wait for nothing but grading.
+        # The tasks of an import have their samples from the start and wait only to be graded.
         imported = session.scalars(select(Run.kind).where(Run.id == run_id)).one() is RunKind.IMPORTED
         session.execute(
             update(RunTask)
@@ -63,18 +65,18 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
     close_if_done(ctx, run_id)
 
 
-def interrupt(ctx: Context, run_id: uuid.UUID, reason: str | None = None) -> bool:
-    """Stops an open run so that `runs resume` can finish it; figures cover what is finished. True if it was open."""
-    return _stop(ctx, run_id, RunState.INTERRUPTED, reason)
+def interrupt(ctx: Context, run_id: uuid.UUID, error: str | None = None) -> bool:
+    """Stops an open run; `runs resume` can finish it, and its figures cover what is finished. True if it was open."""
+    return _stop(ctx, run_id, RunState.INTERRUPTED, error, None)
 
 
-def fail_run(ctx: Context, run_id: uuid.UUID, sentence: str) -> bool:
+def fail_run(ctx: Context, run_id: uuid.UUID, failure: Failure, error: str) -> bool:
     """Ends an open run that cannot be worked at all: no sandbox, no model. True if it was open."""
-    return _stop(ctx, run_id, RunState.FAILED, sentence)
+    return _stop(ctx, run_id, RunState.FAILED, error, failure)
 
 
 def skip_rest(ctx: Context, run_id: uuid.UUID) -> None:
-    """Leaves the waiting tasks undone: the run's time limit is over, and it covers what was taken up before."""
+    """Leaves the waiting tasks undone: the run's time limit is over. Tasks already being decoded are finished."""
     with ctx.database.session() as session:
         session.execute(
             update(RunTask)
@@ -84,74 +86,84 @@ def skip_rest(ctx: Context, run_id: uuid.UUID) -> None:
     close_if_done(ctx, run_id)
 
 
-def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *, ring: bool = True) -> None:
-    """Makes an ended run queued again with what it has not finished; finished samples are kept.
+def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *, handover: bool = False) -> None:
+    """Makes an ended run queued again with what it has not finished, and enqueues it; finished samples are kept.
 
-    A task that was decoded and not graded is only graded. The caller rings for the run (`ring`: see
-    service.submit). Raises NotFound, or Conflict for a run that is open or has nothing left to do.
+    A task that was decoded and not graded is only graded. `handover`: see service.submit. Raises NotFound, or Conflict
+    for a run that is open or has nothing left to do.
     """
     undone = (TaskState.FAILED, TaskState.CANCELLED, TaskState.SKIPPED)
     with ctx.database.session() as session:
         run = get_run(session, run_id)
         if run.state in OPEN_RUN_STATES:
             raise Conflict(f"the run is {run.state}: only one that has ended can be resumed")
-        _judge_again(session, run, undone)
+        _grade_again(session, run, undone)
         again = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state.in_(undone))
         session.execute(delete(Sample).where(Sample.run_task_id.in_(again)))
         session.execute(
             update(RunTask)
             .where(RunTask.run_id == run_id, RunTask.state.in_(undone))
-            .values(
-                state=TaskState.QUEUED, attempt=0, error=None, queued_at=utcnow(), started_at=None, finished_at=None
-            )
+            .values(state=TaskState.QUEUED, queued_at=utcnow(), **_FRESH)
         )
         left = session.scalar(select(func.count()).where(RunTask.run_id == run_id, RunTask.state.in_(OPEN_TASK_STATES)))
         if not left:
             raise Conflict("the run has finished all its tasks: nothing is left to resume")
-        run.state, run.error, run.finished_at, run.cancel_requested_at = RunState.QUEUED, None, None, None
-        run.pinned_worker, run.time_limit_s, run.rung_at = pinned_worker, None, utcnow() if ring else None
-    ctx.bus.publish(run_id, event_types.STATE, {"state": RunState.QUEUED, "error": None})
+        run.state, run.error, run.failure, run.finished_at = RunState.QUEUED, None, None, None
+        run.cancel_requested_at = run.time_limit_s = None
+        run.pinned_worker, run.enqueued_at = pinned_worker, None if handover else utcnow()
+        _publish_after_commit(ctx, session, run)
+        if not handover:
+            after_commit(session, enqueue.prepare, ctx, run_id)
 
 
-def _judge_again(session: Session, run: Run, undone: Sequence[TaskState]) -> None:
-    """Puts tasks that lack nothing but their verdicts back before grading: their samples are kept.
+def _grade_again(session: Session, run: Run, undone: Sequence[TaskState]) -> None:
+    """Returns tasks that lack only their verdicts to the state before grading; their samples are kept.
 
-    Those are tasks of which grading failed, and every task whose samples were made elsewhere.
+    Those are tasks that failed while being graded, and every task of an import.
     """
     has_samples = select(Sample.id).where(Sample.run_task_id == RunTask.id).exists()
     imported = run.kind is RunKind.IMPORTED
     session.execute(
         update(RunTask)
         .where(RunTask.run_id == run.id, RunTask.state.in_(undone if imported else (TaskState.FAILED,)), has_samples)
-        .values(state=TaskState.DECODED, attempt=0, error=None, started_at=None, finished_at=None),
+        .values(state=TaskState.DECODED, **_FRESH),
         execution_options={"synchronize_session": False},
     )
 
 
-def _stop(ctx: Context, run_id: uuid.UUID, state: RunState, error: str | None) -> bool:
+def _stop(ctx: Context, run_id: uuid.UUID, state: RunState, error: str | None, failure: Failure | None) -> bool:
     with ctx.database.session() as session:
         if not updated_any(
             session,
             update(Run)
             .where(Run.id == run_id, Run.state.in_(OPEN_RUN_STATES))
-            .values(state=state, error=error, finished_at=utcnow()),
+            .values(state=state, error=error, failure=failure, finished_at=utcnow()),
         ):
             return False
-        figures.record(session, get_run(session, run_id))
-    ctx.bus.publish(run_id, event_types.STATE, {"state": state, "error": error})
+        run = get_run(session, run_id)
+        figures.record(session, run)
+        _publish_after_commit(ctx, session, run)
     return True
 
 
-def _verdict(session: Session, run: Run) -> tuple[RunState, str | None]:
-    """What a run without open tasks has become: nothing finished and something failed is a failed run."""
+def _publish_after_commit(ctx: Context, session: Session, run: Run) -> None:
+    after_commit(session, ctx.bus.publish, run.id, event_types.STATE, {"state": run.state, "error": run.error})
+
+
+def _outcome(session: Session, run: Run) -> tuple[RunState, str | None, Failure | None]:
+    """(state, error, failure) of a run without open tasks. It failed if a task failed and none finished."""
     if run.cancel_requested_at is not None:
-        return RunState.CANCELLED, None
-    states = session.execute(
-        select(RunTask.state, RunTask.error).where(RunTask.run_id == run.id).order_by(RunTask.position)
+        return RunState.CANCELLED, None, None
+    tasks = session.execute(
+        select(RunTask.state, RunTask.error, RunTask.failure).where(RunTask.run_id == run.id).order_by(RunTask.position)
     ).all()
-    if not states:
-        return RunState.FAILED, "no task is left to decode: the canonical solutions of all of them fail in this sandbox"
-    failed = [error for state, error in states if state == TaskState.FAILED]
-    if failed and not any(state == TaskState.FINISHED for state, _ in states):
-        return RunState.FAILED, failed[0]
-    return RunState.FINISHED, f"{len(failed)} of {len(states)} tasks failed; the first: {failed[0]}" if failed else None
+    if not tasks:
+        error = "no task is left to decode: the canonical solutions of all of them fail in this sandbox"
+        return RunState.FAILED, error, Failure.DATASET
+    failed = [task for task in tasks if task.state == TaskState.FAILED]
+    if not failed:
+        return RunState.FINISHED, None, None
+    first = failed[0]
+    if not any(task.state == TaskState.FINISHED for task in tasks):
+        return RunState.FAILED, first.error, first.failure
+    return RunState.FINISHED, f"{len(failed)} of {len(tasks)} tasks failed; the first: {first.error}", None

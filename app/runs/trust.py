@@ -9,8 +9,9 @@ from typing import Any
 from app.runs.models import RunTask
 from app.states import PASSED
 from evaluation import metrics
+from evaluation.verdicts import Trust
 
-IN_GUEST = "in-guest"
+IN_GUEST = Trust.IN_GUEST
 KEYS = ("in_guest_tasks", "in_guest_samples", "in_guest_passed", "pass_first_proxy", "pass_all_proxy")
 
 

@@ -14,6 +14,7 @@ from pygments.token import STANDARD_TYPES
 from app.samples.origins import Piece, pieces
 from app.ui.charts.parts import series_css
 from app.ui.units import count, decimal, milliseconds, ordinal, percent, points, seconds, when
+from evaluation.verdicts import Status
 
 if TYPE_CHECKING:
     from flask.sansio.app import App
@@ -32,19 +33,21 @@ class VerdictSign:
 
 
 VERDICTS: dict[str, VerdictSign] = {
-    "passed": VerdictSign("P", "pass", "passed", "every assertion of the task's test held"),
-    "wrong_answer": VerdictSign("W", "wrong", "wrong answer", "an assertion of the test failed"),
-    "exception": VerdictSign("X", "wrong", "exception", "the program raised an exception during the test"),
-    "syntax_error": VerdictSign("S", "noprogram", "syntax error", "the extracted text is not Python"),
-    "empty": VerdictSign("E", "noprogram", "empty", "the text contains no program that defines the function"),
-    "timeout": VerdictSign("T", "limit", "timeout", "the program ran past the sandbox's time limit"),
-    "memory": VerdictSign("M", "limit", "memory", "the program ran past the sandbox's memory limit"),
-    "output_limit": VerdictSign("O", "limit", "output limit", "the program wrote more output than the sandbox allows"),
-    "crashed": VerdictSign(
+    Status.PASSED: VerdictSign("P", "pass", "passed", "every assertion of the task's test held"),
+    Status.WRONG_ANSWER: VerdictSign("W", "wrong", "wrong answer", "an assertion of the test failed"),
+    Status.EXCEPTION: VerdictSign("X", "wrong", "exception", "the program raised an exception during the test"),
+    Status.SYNTAX_ERROR: VerdictSign("S", "noprogram", "syntax error", "the extracted text is not Python"),
+    Status.EMPTY: VerdictSign("E", "noprogram", "empty", "the text contains no program that defines the function"),
+    Status.TIMEOUT: VerdictSign("T", "limit", "timeout", "the program ran past the sandbox's time limit"),
+    Status.MEMORY: VerdictSign("M", "limit", "memory", "the program ran past the sandbox's memory limit"),
+    Status.OUTPUT_LIMIT: VerdictSign(
+        "O", "limit", "output limit", "the program wrote more output than the sandbox allows"
+    ),
+    Status.CRASHED: VerdictSign(
         "C", "limit", "crashed", "the interpreter ended early: a signal, an exit or a stack overflow"
     ),
-    "forged": VerdictSign("F", "refused", "forged", "the program tried to fake its verdict"),
-    "sandbox_error": VerdictSign(
+    Status.FORGED: VerdictSign("F", "refused", "forged", "the program tried to fake its verdict"),
+    Status.SANDBOX_ERROR: VerdictSign(
         "!", "refused", "sandbox error", "the sandbox failed; this does not count against the program"
     ),
 }

@@ -1,4 +1,4 @@
-"""The workers table: each process writes that it lives, a page and the reaper read it."""
+"""The workers table: each process reports itself, and a page, readiness and the reaper read it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.db.database import error_summary
 from app.db.types import utcnow
-from app.workers import engines
 from app.workers.models import Worker
 
-HEARTBEATS = 2  # of a job go by between two reports of its worker
+HEARTBEATS = 2  # of a job between two reports of its worker
 ALIVE_S = 60.0  # a worker reports itself several times within this
 FORGET_AFTER = dt.timedelta(days=1)
 STEADY = dt.timedelta(seconds=60)  # a process that died before it was this old counts as a crash of its node
 CRASHES = 3  # in a row: more than a worker killed by chance
-QUEUES = "BASSLINE_WORKER_QUEUES"  # set by `bassline worker` for its child, which is not told what it consumes
+QUEUES = "BASSLINE_WORKER_QUEUES"  # set by `bassline worker` for its child, to which Celery does not pass it
 log = structlog.get_logger(__name__)
 
 
@@ -36,22 +35,22 @@ def list_workers(session: Session) -> Sequence[Worker]:
 
 
 def is_alive(worker: Worker, now: dt.datetime) -> bool:
-    """Heard of lately, and not stopped since."""
+    """Whether it reported itself lately and has not stopped since."""
     return worker.stopped_at is None and (now - worker.last_seen_at).total_seconds() <= ALIVE_S
 
 
 def keeps_dying(worker: Worker, now: dt.datetime) -> bool:
-    """The last processes of its node died one after the other, and this one has not yet lived longer."""
+    """Whether the last processes of its node died one after the other, and this one is not older than they became."""
     return worker.crashes >= CRASHES and now - worker.started_at < STEADY
 
 
 def consumes(worker: Worker, queue: str) -> bool:
-    """Takes messages of the queue."""
+    """Whether it takes messages of the queue."""
     return worker.queues is None or queue in worker.queues
 
 
 def register(ctx: Context, node: str | None, queues: list[str] | None) -> None:
-    """Writes that this process has begun, and how many of its node died before it. `node` None: no such count."""
+    """Reports the start of this process and how many of its node died before it; `node` None keeps no such count."""
     now = utcnow()
     with ctx.database.session() as session:
         same = select(Worker).where(Worker.node == node, Worker.node.is_not(None))
@@ -59,7 +58,7 @@ def register(ctx: Context, node: str | None, queues: list[str] | None) -> None:
         crashes = 0
         if before and before.stopped_at is None and before.last_seen_at - before.started_at < STEADY:
             crashes = before.crashes + 1
-        # A restarted container has the host name and the process id of the one before.
+        # A restarted container may have the host name and process id of the one before.
         row = session.get(Worker, ctx.worker_name) or Worker(name=ctx.worker_name)
         row.host, row.pid, row.node, row.queues = socket.gethostname(), os.getpid(), node, queues
         row.started_at = row.last_seen_at = now
@@ -68,7 +67,7 @@ def register(ctx: Context, node: str | None, queues: list[str] | None) -> None:
 
 
 def stopped(ctx: Context) -> None:
-    """Writes that this process ends because it was asked to."""
+    """Reports that this process ends on request, which does not count as a crash."""
     with ctx.database.session() as session:
         row = session.get(Worker, ctx.worker_name)
         if row is not None:
@@ -76,13 +75,13 @@ def stopped(ctx: Context) -> None:
 
 
 def report(ctx: Context) -> None:
-    """Writes that this process lives, and which model it holds."""
+    """Reports that this process is alive, and which model it holds or loads."""
     with ctx.database.session() as session:
         row = session.get(Worker, ctx.worker_name) or Worker(
             name=ctx.worker_name, host=socket.gethostname(), pid=os.getpid()
         )
-        row.last_seen_at, row.model, row.device = utcnow(), engines.loaded_model(), engines.loaded_device()
-        row.loading = engines.loading_model()
+        row.last_seen_at, row.loading = utcnow(), ctx.engines.loading()
+        row.model, row.device = ctx.engines.loaded() or (None, None)
         session.add(row)
 
 
@@ -96,7 +95,7 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._beat, name="worker-heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Reports now and then regularly; a database that is away at the start is no reason to stay silent."""
+        """Reports now and then regularly, also if the database is unreachable at the start."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""What a worker's processes do besides their jobs: they log in our form, and a child begins to report itself."""
+"""Celery signals: a worker's processes log in our format, and a child process reports itself."""
 
 from __future__ import annotations
 
@@ -34,25 +34,19 @@ def _unbind(**_: object) -> None:
 
 @worker_process_init.connect
 def _report(sender: str | None = None, **_: object) -> None:
-    if current_process().name == "MainProcess":
-        return  # a worker of the embedded form, which has no child: its process is set up and reports itself
     from app import tables  # noqa: PLC0415
-    from app.broker.celery_app import configure  # noqa: PLC0415
     from app.context import current  # noqa: PLC0415
     from app.workers.service import QUEUES, Heartbeat  # noqa: PLC0415
 
-    assert tables.metadata.tables  # every mapper must be known before the first query, whichever thread makes it
-    configure(current().settings)  # a spawned child starts from the module, not from its parent's settings
+    assert tables.metadata.tables  # every mapper must be known before the first query, of whichever thread
     consumed = os.environ.get(QUEUES)
     Heartbeat(current(), sender, consumed.split(",") if consumed else None).start()
 
 
 @worker_process_shutdown.connect
 def _stopped(**_: object) -> None:
-    if current_process().name == "MainProcess":
-        return
     from app.context import current  # noqa: PLC0415
     from app.workers.service import stopped  # noqa: PLC0415
 
-    with contextlib.suppress(SQLAlchemyError):  # it then counts as one that died
+    with contextlib.suppress(SQLAlchemyError):  # it then counts as a crash
         stopped(current())

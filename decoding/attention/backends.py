@@ -1,13 +1,11 @@
-"""The attentions that a model can be loaded with, by the names of `EngineConfig.attention`.
+"""The attention backends of `kernels/registry.py`, registered with transformers and chosen for a model.
 
-`sdpa` (attention.py) pads a batch's queries and lets PyTorch work: best on a CPU. `ragged`, `pad` and `split` are the
-Triton kernels of kernels/verify_attention.py, `reference` their meaning in plain PyTorch, row by row. Prompts are
-prefilled by `sdpa` whatever is chosen: for many queries of one row the library's kernel is the right one.
+A backend is used for verifying, where a row brings at most a draft and one token. Prompts are prefilled by PyTorch's
+scaled dot product attention (ragged.py) whatever the choice: it is the faster kernel for many queries of one row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,31 +21,24 @@ from decoding.attention.ragged import (
 )
 from decoding.config import MAX_DRAFT_LENGTH
 from decoding.models.errors import ModelError
-from kernels import reference, verify_attention
 from kernels.availability import KernelError, require
+from kernels.registry import BACKENDS, AttentionBackend, VerifyAttention
 from kernels.rows import RaggedRows
 
-_VARIANTS: dict[str, Callable[..., torch.Tensor]] = {
-    "reference": reference.verify_attention,
-    "pad": verify_attention.pad,
-    "split": verify_attention.split,
-    "ragged": verify_attention.ragged,
-}
-NAMES = {"sdpa": ATTENTION_NAME} | {variant: f"{ATTENTION_NAME}_{variant}" for variant in _VARIANTS}
-"""What transformers calls each attention."""
-OWN = "own, row by row"
-"""The attention of a model that keeps its own (row_by_row.py)."""
-_TRITON = ("pad", "split", "ragged")
+NAMES = {name: f"{ATTENTION_NAME}_{name}" if backend.function else ATTENTION_NAME for name, backend in BACKENDS.items()}
+"""The name under which each backend is registered with transformers."""
+OWN = AttentionBackend("own, row by row")
+"""The attention of a model that does not let it be exchanged (row_by_row.py)."""
 
 
 def pick_attention(attention: str, device: torch.device) -> str:
-    """Return the attention to use; `auto` is `ragged` on a GPU where Triton is installed, else `sdpa`.
+    """Return the backend to use; `auto` is `ragged` on a GPU where Triton is installed, else `sdpa`.
 
-    Raises `ModelError` for one that does not run on `device`.
+    Raises `ModelError` for a backend that does not run on `device`.
     """
     if attention == "auto":
         return "ragged" if device.type == "cuda" and _runs_triton(device) else "sdpa"
-    if attention in _TRITON:
+    if BACKENDS[attention].needs_triton:
         try:
             require(device)
         except KernelError as error:
@@ -55,14 +46,14 @@ def pick_attention(attention: str, device: torch.device) -> str:
     return attention
 
 
-def chosen(model: Any) -> str:
-    """Return the name of the attention that a model runs with."""
+def backend_of(model: Any) -> AttentionBackend:
+    """Return the backend that a model runs with, `OWN` if it computes attention by itself."""
     implementation = model.config.get_text_config()._attn_implementation
-    return next((name for name, known in NAMES.items() if known == implementation), OWN)
+    return next((BACKENDS[name] for name, registered in NAMES.items() if registered == implementation), OWN)
 
 
 def rows_of(layout: Layout) -> RaggedRows:
-    """Return what the kernels need to know of a forward's rows."""
+    """Return the description of a forward's rows that the kernels take."""
     return RaggedRows.of(layout.lens, layout.counts, layout.position.device)
 
 
@@ -74,7 +65,7 @@ def _runs_triton(device: torch.device) -> bool:
     return True
 
 
-def _register(variant: str, verify: Callable[..., torch.Tensor]) -> None:
+def _register(name: str, verify: VerifyAttention) -> None:
     def attend(
         module: torch.nn.Module,
         query: torch.Tensor,  # [1, Hq, N, D], packed
@@ -114,8 +105,9 @@ def _register(variant: str, verify: Callable[..., torch.Tensor]) -> None:
         out = verify(tokens, key, value, rows, scale, sliding_window, softcap=softcap, sinks=s_aux)
         return out.unsqueeze(0).contiguous(), None
 
-    AttentionInterface.register(NAMES[variant], attend)
+    AttentionInterface.register(NAMES[name], attend)
 
 
-for _variant, _verify in _VARIANTS.items():
-    _register(_variant, _verify)
+for _backend in BACKENDS.values():
+    if _backend.function:
+        _register(_backend.name, _backend.load())

@@ -12,7 +12,7 @@ from decoding.attention.graphs import DraftGraphs, Graphs, VerifyGraphs, bucket_
 from decoding.attention.runner import ModelRunner
 from decoding.config import MAX_DRAFT_LENGTH, EngineConfig
 from decoding.drafters.base import MODEL_EVIDENCE, Proposal
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import SamplingParams
 
 # Slots by which a cache grows. When it moves, its graphs have to be captured anew.

@@ -17,7 +17,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-from decoding.attention.backends import OWN, chosen
+from decoding.attention.backends import OWN, backend_of
 from decoding.attention.cache import RaggedCache
 from decoding.attention.runner import ModelRunner
 
@@ -91,5 +91,5 @@ class RowByRowRunner(ModelRunner):
 
 def runner_of(model: PreTrainedModel, vocab_size: int, max_rows: int, **options: Any) -> ModelRunner:
     """Return what runs a model: packed over the ragged cache, or row by row where it keeps its own attention."""
-    kind = RowByRowRunner if chosen(model) == OWN else ModelRunner
+    kind = RowByRowRunner if backend_of(model) == OWN else ModelRunner
     return kind(model, vocab_size, max_rows, **options)

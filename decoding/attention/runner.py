@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from transformers import PreTrainedModel
 
-from decoding.attention.backends import chosen, rows_of
+from decoding.attention.backends import backend_of, rows_of
 from decoding.attention.cache import RaggedCache
 from decoding.attention.ragged import MaskStore
 from decoding.state.clock import CostTimer
@@ -51,13 +51,13 @@ class ModelRunner:
         self.vocab_size = vocab_size
         self.device = model.device
         config = model.config.get_text_config()
-        self.attention = chosen(model)
+        self.backend = backend_of(model)
         self.prefill_piece = PREFILL_PIECE[self.device.type]
         self.token_timer = CostTimer()
         self.cache = RaggedCache(
             config.num_hidden_layers,
             max_rows,
-            uses_kernel=scatters_by_kernel and self.attention in ("ragged", "pad", "split"),
+            uses_kernel=scatters_by_kernel and self.backend.needs_triton,
         )
 
     @torch.inference_mode()
@@ -109,7 +109,7 @@ class ModelRunner:
             logits_to_keep=keep,
             layout=layout,
             masks=MaskStore(),
-            rows=None if self.attention == "sdpa" else rows_of(layout),
+            rows=rows_of(layout) if self.backend.function else None,
         ).logits[0]
         # Ids past the tokenizer's are padding of the embedding matrix and never to be sampled.
         return logits[:, : self.vocab_size]

@@ -22,8 +22,9 @@ import transformers
 from decoding.attention.backends import NAMES, OWN, pick_attention
 from decoding.attention.row_by_row import RowByRowRunner
 from decoding.attention.runner import ModelRunner
-from decoding.models.errors import IncompatibleModelError
-from decoding.models.loading import LoadedModel, quiet
+from decoding.models.errors import IncompatibleModelError, first_line
+from decoding.models.loaded import LoadedModel
+from decoding.models.loading import quiet
 from decoding.state.request_state import encode
 
 _log = logging.getLogger(__name__)
@@ -59,17 +60,17 @@ def fit(loaded: LoadedModel, attention: str, on_progress: Callable[[str], None] 
             )
         for name in _candidates(loaded, attention):
             with quiet():
-                model.set_attn_implementation(own if name == OWN else NAMES[name])
-            runner = (RowByRowRunner if name == OWN else ModelRunner)(model, loaded.vocab_size, len(texts))
+                model.set_attn_implementation(own if name == OWN.name else NAMES[name])
+            runner = (RowByRowRunner if name == OWN.name else ModelRunner)(model, loaded.vocab_size, len(texts))
             reason = _difference(runner, texts, alone, TOLERANCE[loaded.dtype])
             if reason is None:
                 break
             reasons.append(f"with attention {name!r} {reason}")
         else:
             raise IncompatibleModelError(_refusal(loaded, attention, reasons))
-    if name == OWN or reasons:
+    if name == OWN.name or reasons:
         why = f" ({'; '.join(reasons)})" if reasons else " (its attention cannot be exchanged)"
-        how = "one row after the other, more slowly" if name == OWN else f"with attention {name!r}"
+        how = "one row after the other, more slowly" if name == OWN.name else f"with attention {name!r}"
         (on_progress or _log.warning)(f"{loaded.name}: runs {how}{why}")
 
 
@@ -121,7 +122,7 @@ def _candidates(loaded: LoadedModel, attention: str) -> Iterator[str]:
     if attention == "auto":
         if exchangeable and best != "sdpa":
             yield "sdpa"
-        yield OWN
+        yield OWN.name
 
 
 @torch.inference_mode()
@@ -134,7 +135,7 @@ def _alone(loaded: LoadedModel, text: list[int]) -> torch.Tensor:
     except Exception as error:  # each architecture fails in its own way
         raise IncompatibleModelError(
             f"{loaded.name} cannot be used: {type(loaded.model).__name__} does not run by itself with transformers"
-            f" {transformers.__version__} ({_first_line(error)}): check its config.json, or choose another model."
+            f" {transformers.__version__} ({first_line(error)}): check its config.json, or choose another model."
         ) from error
 
 
@@ -151,7 +152,7 @@ def _difference(runner: ModelRunner, texts: list[list[int]], alone: list[torch.T
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # each architecture fails in its own way
-        return f"it fails ({_first_line(error)})"
+        return f"it fails ({first_line(error)})"
     for got, own in zip(decoded, alone, strict=True):
         off = _distance(got, own[-len(got) :, : got.shape[1]])
         if not off <= tolerance:
@@ -189,8 +190,3 @@ def _decode(runner: ModelRunner, texts: list[list[int]]) -> list[torch.Tensor]:
 
 def _split(logits: torch.Tensor, tokens: list[list[int]]) -> list[torch.Tensor]:
     return list(torch.split(logits, [len(row) for row in tokens]))
-
-
-def _first_line(error: Exception) -> str:
-    said: Any = str(error).strip() or type(error).__name__
-    return str(said.splitlines()[0])

@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 
-from decoding.attention.backends import NAMES, chosen
+from decoding.attention.backends import NAMES, backend_of
 from decoding.attention.graphs import DraftGraphs
 from decoding.attention.runner import ModelRunner
 from decoding.config import MAX_DRAFT_LENGTH
-from decoding.models.loading import LoadedModel
+from decoding.models.errors import first_line
+from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, Request, RequestError, SamplingParams
 from decoding.state.request_state import encode
 from kernels import check
+from kernels.registry import BACKENDS
 
 Decode = Callable[[Sequence[Request]], Iterator[tuple[int, Completion | RequestError]]]
 
@@ -41,13 +43,13 @@ def check_kernels(models: Sequence[LoadedModel]) -> dict[str, str]:
     """Return why kernels that the models rely on must not be used, by name; replace a wrong attention by PyTorch's."""
     found: dict[str, str] = {}
     for loaded in models:
-        attention = chosen(loaded.model)
-        if attention in check.ATTENTIONS:
-            found |= check.failures(heads_of(loaded), attention, loaded.device)
-    if any(name in check.ATTENTIONS for name in found):
+        backend = backend_of(loaded.model)
+        if backend.needs_triton:
+            found |= check.failures(heads_of(loaded), backend.name, loaded.device)
+    if any(name in BACKENDS for name in found):
         for loaded in models:
             # A model that keeps its own attention stays as it is: it may be wrong with any other.
-            if chosen(loaded.model) in check.ATTENTIONS:
+            if backend_of(loaded.model).needs_triton:
                 loaded.model.set_attn_implementation(NAMES["sdpa"])
     return found
 
@@ -74,7 +76,7 @@ def doubt_about_rounds(target: LoadedModel, runner: ModelRunner, decode: Decode)
                 if doubt := _doubt(runner, encode(target, _PROBES[position]), tokens, noted):
                     return doubt
     except Exception as error:  # a device fails in its own ways
-        return _first_line(error)
+        return first_line(error)
     return None
 
 
@@ -93,7 +95,7 @@ def doubt_about_drafts(target: LoadedModel, runner: ModelRunner, graphs: DraftGr
             if doubt := _doubt(runner, prompt, tokens):
                 return doubt
     except Exception as error:  # a device fails in its own ways
-        return _first_line(error)
+        return first_line(error)
     finally:
         lens.clear()
     return None
@@ -121,7 +123,3 @@ def _doubt(
     if bool(off <= _TOLERANCE.get(runner.model.dtype, _TOLERANCE_HALF)):  # written so that NaN fails
         return None
     return f"log-probabilities are off by {off:.2g} nats"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,7 +1,7 @@
-"""How many tokens to draft in the next round, and how many of these to verify.
+"""Policies that choose how many tokens to draft in the next round, and how many of them to verify.
 
-A policy knows finished rounds and the evidence behind a draft, never a draft token's own outcome; that keeps the
-decoding lossless. Each request has a policy of its own.
+A policy decides from finished rounds and from the evidence behind a draft, never from whether a draft token would be
+accepted; otherwise decoding would not be lossless. Each batch has its own policy.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from decoding.drafters.base import Proposal
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a round came to: per sample the draft tokens verified and those that stood, and why they were proposed.
+    """The result of a round, per sample: the evidence for its draft, the tokens verified, and those accepted.
 
-    `counts` are the tokens that each row brought to the verify; all but the draft took `rest_s` seconds.
+    `counts` are the tokens per row in the verify. Drafting took `draft_s` seconds, the rest of the round `rest_s`.
     """
 
     evidence: tuple[int, ...]
@@ -37,23 +37,23 @@ class DraftLength(Protocol):
     """Chooses the draft length of each round."""
 
     def next(self, n_rows: int, n_samples: int) -> int:
-        """Return the most tokens any of `n_rows` rows, with `n_samples` samples in all, may draft next."""
+        """Return the draft length limit of the next round, for `n_rows` rows with `n_samples` samples in all."""
 
     def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
-        """Return how many of each row's proposed tokens are worth verifying for its `n_samples[r]` samples."""
+        """Return how many of each row's proposed tokens to verify; `n_samples[r]` samples share row r."""
 
     def observe(self, outcome: Outcome) -> None:
-        """Take note of the round just done."""
+        """Learn from the round just finished."""
 
 
 class FixedLength:
-    """The same k in every round."""
+    """Drafts the same number of tokens in every round."""
 
     def __init__(self, k: int) -> None:
         self.k = k
 
     def next(self, n_rows: int, n_samples: int) -> int:
-        """Return k."""
+        """Return the fixed length."""
         return self.k
 
     def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
@@ -61,13 +61,13 @@ class FixedLength:
         return [len(tokens) for tokens in proposal.tokens]
 
     def observe(self, outcome: Outcome) -> None:
-        """Nothing to learn."""
+        """Do nothing: a fixed length does not learn."""
 
 
 class BassLength(FixedLength):
-    """Algorithm 1 of BASS (arXiv 2404.15778): grow when some row took its whole draft, else shrink.
+    """Algorithm 1 of BASS (arXiv 2404.15778): grow when a sample accepted its whole draft, else shrink.
 
-    One length for the whole batch. l0 = 7, +2, mod 10 and the limit 32 are the paper's constants.
+    The batch has one length. The start 7, the step 2, the divisor 10 and the limit 32 are the paper's.
     """
 
     START, STEP, DIVISOR, LIMIT = 7, 2, 10, MAX_DRAFT_LENGTH
@@ -77,7 +77,7 @@ class BassLength(FixedLength):
         self.shrank = 0
 
     def observe(self, outcome: Outcome) -> None:
-        """Apply the rule to the sample that accepted most."""
+        """Apply the rule to the sample that accepted most tokens."""
         best = max(outcome.accepted)
         if best >= self.k:
             self.k = min(self.k + self.STEP, self.LIMIT)
@@ -88,23 +88,24 @@ class BassLength(FixedLength):
 
 
 class TableLength(FixedLength):
-    """The length that a stored profile found best for the batch size (Su et al., arXiv 2310.18813)."""
+    """Looks up the best length for the batch size in a stored profile (Su et al., arXiv 2310.18813)."""
 
     def __init__(self, profile: Profile) -> None:
         super().__init__(0)
         self._profile = profile
 
     def next(self, n_rows: int, n_samples: int) -> int:
-        """Return the entry of the profiled batch size nearest to the samples still being decoded."""
+        """Return the best length of the profiled batch size nearest to the number of unfinished samples."""
         return self._profile.best(n_samples)
 
 
 class GoodputLength:
-    """Verifies a draft token only if its chance to stand pays for the time it takes; no token at all if none does.
+    """Verifies the draft tokens that raise the expected tokens per second of the round, possibly none.
 
-    The goodput of SmartSpec (arXiv 2406.14066), emitted tokens per second, with two refinements that packed rows make
-    possible: each row has a length of its own, and a draft is judged by the evidence behind it (the length of a
-    lookup's match, the draft model's record). `acceptance` and `cost` belong to the engine and outlive the request.
+    This is the goodput of SmartSpec (arXiv 2406.14066) with two refinements that packed rows allow: rows have different
+    draft lengths, and the acceptance rate depends on the evidence behind a draft (the length of a lookup's match, or a
+    draft model). `acceptance` and `cost` belong to the engine and keep what earlier requests taught.
+    `drafts_cost_time` is False for drafters that only look tokens up.
     """
 
     def __init__(self, acceptance: AcceptanceModel, cost: RoundCost, *, drafts_cost_time: bool) -> None:
@@ -113,17 +114,17 @@ class GoodputLength:
         self._drafts_cost_time = drafts_cost_time
 
     def next(self, n_rows: int, n_samples: int) -> int:
-        """Return the best common length where each step costs time, else the longest allowed."""
+        """Return the best length for a draft model, and the longest allowed for a lookup, which takes no time."""
         if not self._drafts_cost_time:
             return MAX_DRAFT_LENGTH
         return best_length(n_rows, self._acceptance, self._cost)
 
     def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
-        """Return the lengths that make the round's expected tokens per second highest."""
+        """Return the lengths with the highest expected tokens per second of the round."""
         return worth_verifying(proposal, n_samples, self._acceptance, self._cost)
 
     def observe(self, outcome: Outcome) -> None:
-        """Update the acceptance record of each kind of evidence, and what a draft step and a round cost."""
+        """Update the acceptance rates of each kind of evidence, and the time of a draft step and of a round."""
         for evidence, drafted, accepted in zip(outcome.evidence, outcome.drafted, outcome.accepted, strict=True):
             self._acceptance.observe(evidence, drafted, accepted)
         self._cost.observe(len(outcome.counts), sum(outcome.counts), max(outcome.counts), outcome.rest_s)

@@ -1,8 +1,9 @@
 """The draft-length table of Su et al. (arXiv 2310.18813): measured once per batch size, then looked up.
 
-The best draft length falls as the batch grows. Their model: a sample accepts l(s) ~ c * s^g of s draft tokens, whatever
-the batch; a verify takes time linear in s, with a slope that grows with the batch; drafting takes s steps. A profile
-measures both at a few lengths and batch sizes on real prompts, fits them, and keeps the best length per batch size.
+The best draft length falls as the batch grows. In the paper's model a sample accepts l(s) ~ c * s^g of s draft tokens
+at any batch size, the time of a verify is linear in s with a slope that grows with the batch, and drafting takes s
+steps. A profile measures acceptance and times at a few lengths and batch sizes on real prompts, fits the model, and
+keeps the best length per batch size.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from decoding.config import MAX_DRAFT_LENGTH
-from decoding.models.fetch import cache_folder
+from decoding.models.cache import cache_folder
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A batch size at a draft length: mean accepted tokens per sample and round, mean seconds per round."""
+    """Measurements at one batch size and draft length: mean accepted tokens per sample and round, mean seconds."""
 
     batch: int
     length: int
@@ -34,7 +35,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A batch size's fitted round: `verify_s + slope_s * s` to verify and `step_s * s` to draft s tokens."""
+    """The fit for one batch size: `verify_s + slope_s * s` to verify and `step_s * s` to draft s tokens."""
 
     batch: int
     verify_s: float
@@ -45,7 +46,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What was measured for one target, drafter and device (`key`), the acceptance fit c * s^g, and the table."""
+    """The measurements for one target, drafter and device (`key`), the acceptance fit c * s^g, and the table."""
 
     key: dict[str, str]
     c: float
@@ -67,7 +68,7 @@ class Profile:
         return min(self.fits, key=lambda fit: abs(math.log(fit.batch / batch))).best
 
     def save(self) -> Path:
-        """Store the profile where `find` looks for it; return the file."""
+        """Store the profile in the cache, where `find` reads it; return the file."""
         file = _file(self.key)
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_suffix(f".{os.getpid()}.partial")
@@ -90,7 +91,7 @@ def _fit(batch: int, c: float, g: float, measured: Iterable[Measured]) -> Fit:
     rounds = [m for m in measured if m.batch == batch]
     slope, verify = np.polyfit([m.length for m in rounds], [m.verify_s for m in rounds], 1)
     step = float(np.median([m.draft_s / m.length for m in rounds if m.length]))
-    # More tokens are never cheaper, and length 0 is known better than any line through the others.
+    # More tokens are never cheaper, and the measurement at length 0 is better than the line's value there.
     slope = max(float(slope), 0.0)
     verify = next((m.verify_s for m in rounds if m.length == 0), float(verify))
 

@@ -1,7 +1,7 @@
-"""What a verify costs on this machine, by the number of packed tokens: the other half of choosing a draft length.
+"""Measures the time of a verify on this machine by its number of packed tokens.
 
-A GPU reads its weights as fast for 16 tokens as for 8; a CPU without matrix units is out of arithmetic soon after. So
-the curve is measured when an engine is loaded, in a second or two, and not assumed.
+On a GPU, 16 tokens take as long as 8, because reading the weights takes most of the time. A CPU without matrix units
+is limited by arithmetic from a few tokens on. The curve therefore is measured when an engine is loaded, in seconds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 SIZES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 _TIME_LIMIT_S = 4.0
@@ -19,7 +18,7 @@ _REPEATS = 3
 
 @dataclass(frozen=True, slots=True)
 class VerifyCost:
-    """Seconds of a verify at each measured size; between sizes linear, beyond the last by the last slope."""
+    """The seconds of a verify at each measured size: linear between sizes, and with the last slope beyond the last."""
 
     sizes: tuple[int, ...]
     seconds: tuple[float, ...]
@@ -34,24 +33,18 @@ class VerifyCost:
 
 
 def measure(verify: Callable[[int], None]) -> VerifyCost:
-    """Time `verify(n_tokens)` at growing sizes, the best of a few each, for a few seconds at most."""
+    """Time `verify(n_tokens)` at growing sizes, a few runs each, for a few seconds; keep the fastest run of each."""
     started = time.perf_counter()
     seconds: list[float] = []
     for size in SIZES:
-        verify(size)  # first use of a shape pays for itself
+        verify(size)  # the first run of a shape includes its setup
         runs = []
         for _ in range(_REPEATS):
             before = time.perf_counter()
             verify(size)
             runs.append(time.perf_counter() - before)
-        # More tokens never cost less: a dip is noise.
+        # More tokens never take less time: a lower measurement is noise.
         seconds.append(max(min(runs), seconds[-1] if seconds else 0.0))
         if time.perf_counter() - started > _TIME_LIMIT_S:
             break
     return VerifyCost(SIZES[: len(seconds)], tuple(seconds))
-
-
-def marginal(cost: VerifyCost) -> list[tuple[int, float]]:
-    """Return (size, seconds per extra token up to it): where drafting stops being nearly free."""
-    pairs = zip(pairwise(cost.sizes), pairwise(cost.seconds), strict=True)
-    return [(b, (y1 - y0) / (b - a)) for (a, b), (y0, y1) in pairs]

@@ -7,7 +7,7 @@ from itertools import chain
 
 from decoding.attention.runner import Ahead, ModelRunner
 from decoding.drafters.base import Drafter
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import FinishReason, Sample
 from decoding.state.request_state import ActiveRequest
 from decoding.state.row import Row

@@ -19,7 +19,7 @@ from decoding.draft_length.policies import DraftLength, Outcome
 from decoding.drafters.base import Proposal
 from decoding.loop.batch import Batch
 from decoding.loop.timing import Stopwatch
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import BrokenModelError, Origin, Round, Sample
 from decoding.state.row import Row
 

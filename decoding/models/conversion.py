@@ -1,9 +1,8 @@
-"""Turning a GGUF file into a folder in transformers format, once, in a process of its own.
+"""Converts a GGUF file into a folder in transformers format, once, in a separate process.
 
-The process keeps torch out of the caller (which may be a web server's), its memory is all given back at the end, and an
-interrupted conversion leaves nothing running. The weights are stored in bfloat16: that is what Bassline means by "the
-model" from then on. Rounding a dequantized value to bfloat16 moves it by at most 1/256 of itself, far below the
-quantization step it already has, and float32 computation starts from exactly the same numbers.
+A separate process keeps torch out of the caller, which may be a web server, and returns all memory at the end. The
+weights are stored in bfloat16. Rounding a dequantized value to bfloat16 changes it by at most 1/256, far less than the
+quantization did. All later loads, in float32 too, start from the stored values.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from typing import Any
 from decoding.models.errors import ConversionError
 from decoding.models.progress import OnProgress, Progress
 
-# Families whose tokenizer splits off every digit before merging, by the GGUF's `tokenizer.ggml.pre`. The reader of
-# transformers passes over that key and would split the spaces before a number differently.
+# Families whose tokenizer splits numbers into digits before merging, by the GGUF's `tokenizer.ggml.pre`. The reader in
+# transformers ignores that key, and would split the spaces before a number differently.
 SINGLE_DIGITS = {"smollm", "starcoder", "refact", "command-r"}
-# Families whose tokenizer normalizes to NFC, which a GGUF file does not say.
+# Families whose tokenizer normalizes to NFC. A GGUF file does not record this.
 NFC = {"qwen2"}
 
 
 def to_safetensors(gguf: Path, folder: Path, name: str, on_progress: OnProgress | None) -> dict[str, str]:
-    """Convert `gguf` into `folder`; returns the versions of the libraries that did it. Raises `ConversionError`."""
+    """Convert `gguf` into `folder`; return the versions of the libraries used. Raises `ConversionError`."""
     folder.mkdir(parents=True)
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "decoding.models.conversion", str(gguf), str(folder)],
@@ -41,8 +40,8 @@ def to_safetensors(gguf: Path, folder: Path, name: str, on_progress: OnProgress 
     try:
         while True:
             if on_progress:
-                taken = time.monotonic() - started
-                on_progress(Progress("convert", f"{name}: dequantizing, done once ({taken:.0f} s so far)"))
+                elapsed = time.monotonic() - started
+                on_progress(Progress("convert", f"{name}: converting, done once ({elapsed:.0f} s so far)"))
             try:
                 out, err = process.communicate(timeout=2)
                 break
@@ -54,7 +53,7 @@ def to_safetensors(gguf: Path, folder: Path, name: str, on_progress: OnProgress 
             process.communicate()
     if process.returncode < 0:
         raise ConversionError(
-            f"{name}: the conversion was ended by signal {-process.returncode}, most likely for want of memory:"
+            f"{name}: the conversion was killed by signal {-process.returncode}, probably because memory ran out:"
             f" it needs about {5 * gguf.stat().st_size / 1e9 + 1:.0f} GB free."
         )
     if process.returncode:
@@ -78,14 +77,14 @@ def main() -> None:
         trust_remote_code=False,
         **_dequantize(gguf.name),
     )
-    model.hf_quantizer = None  # saving is refused while one is attached
+    model.hf_quantizer = None  # save_pretrained refuses a model that has one
     for stale in ("quantization_config", "_model_name_or_path"):
         vars(model.config).pop(stale, None)
     model.save_pretrained(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(
         str(gguf.parent), gguf_file=gguf.name, trust_remote_code=False
     )
-    _mend(tokenizer, gguf)
+    _complete(tokenizer, gguf)
     tokenizer.save_pretrained(folder)
     versions = {
         "transformers": transformers.__version__,
@@ -96,7 +95,7 @@ def main() -> None:
 
 
 def _dequantize(filename: str) -> dict[str, Any]:
-    """The argument that asks for dense weights; older transformers know no other and have no such argument."""
+    """Return the argument that asks for dense weights. Older transformers always dequantize and do not know it."""
     import transformers  # noqa: PLC0415
 
     if not hasattr(transformers, "GgufConfig"):
@@ -104,28 +103,28 @@ def _dequantize(filename: str) -> dict[str, Any]:
     return {"quantization_config": transformers.GgufConfig(gguf_file=filename, dequantize=True)}
 
 
-def _mend(tokenizer: Any, gguf: Path) -> None:
-    """Give a tokenizer read from GGUF what the file says, or its family implies, and the reader left out."""
+def _complete(tokenizer: Any, gguf: Path) -> None:
+    """Add to a tokenizer read from GGUF the settings of the file or its family that the reader ignores."""
     from gguf import GGUFReader, TokenType  # noqa: PLC0415
     from tokenizers import AddedToken, decoders, normalizers, pre_tokenizers  # noqa: PLC0415
 
     reader = GGUFReader(gguf)
 
-    def said(key: str) -> Any:
+    def setting(key: str) -> Any:
         field = reader.get_field(f"tokenizer.ggml.{key}")
         return field.contents() if field else None
 
-    for token_id, kind in enumerate(said("token_type") or []):
+    for token_id, kind in enumerate(setting("token_type") or []):
         if kind in (TokenType.CONTROL, TokenType.USER_DEFINED) and token_id not in tokenizer.added_tokens_decoder:
             special = kind == TokenType.CONTROL
             token = AddedToken(tokenizer.convert_ids_to_tokens(token_id), normalized=False, special=special)
             tokenizer.add_tokens([token], special_tokens=special)
     for role, key in (("eos_token", "eos_token_id"), ("pad_token", "padding_token_id")):
-        token_id = said(key)
+        token_id = setting(key)
         if token_id is not None:
             setattr(tokenizer, role, tokenizer.convert_ids_to_tokens(token_id))
-    backend, family = tokenizer.backend_tokenizer, said("pre")
-    if said("model") == "gpt2":
+    backend, family = tokenizer.backend_tokenizer, setting("pre")
+    if setting("model") == "gpt2":
         backend.decoder = decoders.ByteLevel()
     if family in SINGLE_DIGITS:
         digits = pre_tokenizers.Digits(individual_digits=True)

@@ -1,4 +1,4 @@
-"""Which device and which number format a model runs in when the user leaves the choice."""
+"""The device and number format of a model, chosen for the hardware when the user does not name them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 def pick_device(device: str) -> torch.device:
-    """`auto` is the GPU where there is one. Raises `ModelError` for a device that is not there."""
+    """Return the device; `auto` is the GPU if there is one. Raises `ModelError` for a missing or unknown device."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device not in ("cpu", "cuda"):
         raise ModelError(f"device {device!r} is not known: give auto, cpu or cuda.")
     if device == "cuda" and not torch.cuda.is_available():
-        raise ModelError("device cuda was asked for and PyTorch finds no GPU: give auto or cpu.")
+        raise ModelError("device is cuda, but PyTorch finds no GPU: give auto or cpu.")
     return torch.device(device)
 
 
 def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
-    """`auto` is bfloat16 where the hardware multiplies in it; else float16 on a GPU and float32 on a CPU."""
+    """Return the number format; `auto` is bfloat16 if the hardware multiplies it, else float16 (GPU) or float32 (CPU).
+
+    Raises `ModelError` for an unknown name.
+    """
     if dtype in DTYPES:
         return DTYPES[dtype]
     if dtype != "auto":
@@ -36,7 +39,7 @@ def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
 
 
 def cpu_multiplies_bfloat16() -> bool:
-    """Whether the CPU has instructions for products in bfloat16; without them it is slower than float32."""
+    """Whether the CPU has bfloat16 multiply instructions; without them bfloat16 is slower than float32."""
     if hasattr(torch.cpu, "get_capabilities"):
         found = torch.cpu.get_capabilities()
         return any(found.get(feature) for feature in ("avx512_bf16", "amx_bf16", "bf16"))
@@ -46,7 +49,7 @@ def cpu_multiplies_bfloat16() -> bool:
 
 
 def device_name(device: torch.device) -> str:
-    """The hardware's own name, as a figure should carry it: GPU model, or CPU model and core count."""
+    """Return the hardware's name for figures: the GPU model, or the CPU model and its number of cores."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     cpuinfo = Path("/proc/cpuinfo")

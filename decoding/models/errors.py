@@ -1,46 +1,46 @@
-"""Every way a model can be refused, each said in one sentence with its remedy. No torch here."""
+"""Reasons to refuse a model. Each message is one sentence with its remedy. No torch here."""
 
 from __future__ import annotations
 
 
 class ModelError(Exception):
-    """A model that cannot be had or cannot be used; the message says why and what to do."""
+    """A model that cannot be fetched or cannot be used; the message says why and what to do."""
 
 
 class UnknownModelError(ModelError):
-    """A reference that is neither a known key nor one of the other forms."""
+    """A reference that is neither a key of the registry nor one of the other forms."""
 
 
 class SourceError(ModelError):
-    """One source could not deliver; the message is the reason."""
+    """One source failed; the message is the reason."""
 
 
 class NoSourceError(ModelError):
-    """No source could deliver the model; the message lists each with its reason."""
+    """Every source failed; the message lists each with its reason."""
 
 
 class WrongHashError(NoSourceError):
-    """A file's content is not what its sha256 says; nothing of it is kept."""
+    """A file does not have the expected sha256; it was deleted."""
 
 
 class NoSpaceError(ModelError):
-    """The disk of the cache has too little room."""
+    """The cache's disk has too little free space."""
 
 
 class ConversionError(ModelError):
-    """A GGUF file that cannot be turned into safetensors."""
+    """A GGUF file that cannot be converted to safetensors."""
 
 
 class NotCachedError(ModelError):
-    """The model has not been pulled yet."""
+    """The model is not in the cache."""
 
 
 class DamagedModelError(ModelError):
-    """Files in the cache differ from what was written there."""
+    """Files in the cache differ from what was recorded when they were written."""
 
 
 class NotCausalError(ModelError):
-    """Not a causal language model that transformers itself knows."""
+    """Not a causal language model that transformers implements."""
 
 
 class EncoderDecoderError(NotCausalError):
@@ -48,8 +48,13 @@ class EncoderDecoderError(NotCausalError):
 
 
 class IncompatibleModelError(ModelError):
-    """A model that the engine does not decode as the model does alone."""
+    """A model whose logits in the engine differ from those of its own forward."""
 
 
 class TokenizerMismatchError(ModelError):
-    """Target and draft give different tokens the same id."""
+    """Target and draft model use one id for different tokens."""
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or its type if it has none, for quoting inside a sentence."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".:")

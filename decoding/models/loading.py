@@ -1,4 +1,4 @@
-"""Loading a causal language model of transformers, ready for the engine, or saying why it cannot be used."""
+"""Loads a causal language model with transformers and checks that the engine can use it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,11 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from decoding.models import fetch, registry
 from decoding.models.device import pick_device, pick_dtype
-from decoding.models.errors import EncoderDecoderError, ModelError, NotCausalError, TokenizerMismatchError
+from decoding.models.errors import EncoderDecoderError, ModelError, NotCausalError, TokenizerMismatchError, first_line
+from decoding.models.loaded import LoadedModel
 from decoding.models.trusted_code import VARIABLE, check_code, is_trusted
 
-__all__ = ["LoadedModel", "ModelError", "check_same_tokenizer", "load"]
-
-# Tokens that end an answer in the families at hand. Instruct checkpoints name one of them as EOS and end with another.
+# Tokens that end an answer. Instruct checkpoints often declare one of them as EOS and generate another.
 END_TOKENS = (
     "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<end_of_turn>", "<｜end▁of▁sentence｜>",
 )  # fmt: skip
@@ -35,34 +33,6 @@ FIM_TOKENS = (
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedModel:
-    """A model in evaluation mode on its device, its tokenizer, and what figures and the engine need to know of it.
-
-    `sha256` is the identity of the weights (see `manifest.ModelInfo`). `n_parameters` counts stored parameters, tied
-    ones once; `n_weight_bytes` is what they take in `dtype`. `context_length` is in tokens. Ids from 0 to
-    `vocab_size - 1` are those that both the tokenizer and the output layer know; padding rows beyond are no tokens.
-    A sample ends at any of `eos_token_ids`. `fim_tokens` are prefix, suffix and middle marker, None if unknown.
-    """
-
-    model: Any
-    tokenizer: Any
-    ref: str
-    name: str
-    sha256: str
-    source: str
-    folder: Path
-    dtype: torch.dtype
-    device: torch.device
-    n_parameters: int
-    n_weight_bytes: int
-    context_length: int
-    vocab_size: int
-    eos_token_ids: tuple[int, ...]
-    fim_tokens: tuple[str, str, str] | None
-    has_chat_template: bool
-
-
 def load(
     ref: str,
     dtype: str = "auto",
@@ -70,14 +40,14 @@ def load(
     on_progress: Callable[[str], None] | None = None,
     attention: str | None = None,
 ) -> LoadedModel:
-    """The model `ref`, fetched first if need be, in memory on `device`.
+    """Fetch the model `ref` unless it is in the cache, load it on `device`, and return it.
 
-    `dtype` auto is bfloat16 where the device computes in it, else float32 (float16 on older GPUs). `attention` names a
-    function of transformers' `AttentionInterface`; None is the model's own choice. Code from a repository is not
-    run unless the operator named its commit (`trusted_code.py`). Raises `ModelError`.
+    `dtype` auto is bfloat16 where the device multiplies it, else float32 (float16 on older GPUs). `attention` names a
+    function of transformers' `AttentionInterface`; None is the model's default. Code from a repository runs only if
+    the operator listed its commit (`trusted_code.py`). Raises `ModelError`.
     """
     trusted = is_trusted(registry.resolve(ref))
-    info = fetch.ensure_info(ref, on_progress=(lambda news: on_progress(str(news))) if on_progress else None)
+    info = fetch.ensure(ref, on_progress=(lambda news: on_progress(str(news))) if on_progress else None)
     if trusted:
         check_code(info)
     name, folder = info.name, info.folder
@@ -110,10 +80,10 @@ def load(
 
 
 def check_same_tokenizer(target: LoadedModel, draft: LoadedModel) -> None:
-    """Raise `TokenizerMismatchError` unless every id that both models know is the same token in both.
+    """Raise `TokenizerMismatchError` unless each id that both models have is the same token in both.
 
-    One vocabulary may be longer than the other: models of one family are padded to different sizes. A draft model must
-    know every real token of the target, as it has to read what the target wrote.
+    One vocabulary may be longer: models of one family are padded to different sizes. The draft model must know every
+    real token of the target, because it reads the target's output.
     """
     ours, theirs = _tokens_by_id(target.tokenizer), _tokens_by_id(draft.tokenizer)
     advice = "choose a draft model of the target's family, or the ngram or sibling drafter."
@@ -132,10 +102,12 @@ def check_same_tokenizer(target: LoadedModel, draft: LoadedModel) -> None:
 
 
 def _causal_config(folder: Path, name: str, trusted: bool) -> Any:
-    """The configuration, if it is one of a causal language model."""
+    """Return the configuration of a causal language model. Raises `NotCausalError` for any other."""
     raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     if trusted and "--" in json.dumps(raw.get("auto_map", {})):
-        raise ModelError(f"{name} takes code from another repository, whose commit nobody named: it is not loaded.")
+        raise ModelError(
+            f"{name} loads code from another repository, which cannot be trusted by commit: choose another model."
+        )
     try:
         config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=trusted, local_files_only=True)
     except (ValueError, KeyError, OSError) as error:
@@ -162,7 +134,7 @@ def _causal_config(folder: Path, name: str, trusted: bool) -> Any:
 
 
 def _model_class(config: Any, folder: Path, trusted: bool) -> Any:
-    """The class that computes the model, None if it is not one of causal language."""
+    """Return the model's class, None if it is not a causal language model."""
     own = getattr(config, "auto_map", None) or {}
     if trusted and "AutoModelForCausalLM" in own:
         return get_class_from_dynamic_module(own["AutoModelForCausalLM"], str(folder), local_files_only=True)
@@ -171,18 +143,18 @@ def _model_class(config: Any, folder: Path, trusted: bool) -> Any:
 
 def _tokenizer(folder: Path, name: str, trusted: bool) -> Any:
     advice = f"put its tokenizer files into {folder}."
-    if not any((folder / file).exists() for file in TOKENIZER_FILES):  # transformers would make up an empty one
+    if not any((folder / file).exists() for file in TOKENIZER_FILES):  # transformers would create an empty one
         raise ModelError(f"{name} has no tokenizer: {advice}")
     try:
         return transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=trusted, local_files_only=True)
-    except Exception as error:  # each tokenizer class fails in its own way
-        raise ModelError(f"{name} has a tokenizer that cannot be loaded ({_first_line(error)}): {advice}") from error
+    except Exception as error:  # tokenizer classes raise errors of many types
+        raise ModelError(f"{name} has a tokenizer that cannot be loaded ({first_line(error)}): {advice}") from error
 
 
 def _weights(
     folder: Path, name: str, config: Any, dtype: torch.dtype, device: torch.device, attention: str | None, trusted: bool
 ) -> Any:
-    """The model with every weight from the file, mapped into memory rather than read twice."""
+    """Return the model with every weight mapped from the files. Raises `ModelError` if one is missing."""
     with quiet():
         try:
             model, loading = transformers.AutoModelForCausalLM.from_pretrained(
@@ -197,18 +169,18 @@ def _weights(
                 output_loading_info=True,
             )
         except (OSError, ValueError, RuntimeError, ImportError) as error:
-            raise ModelError(f"{name} cannot be loaded ({_first_line(error)}).") from error
+            raise ModelError(f"{name} cannot be loaded ({first_line(error)}).") from error
     missing = sorted(loading["missing_keys"]) + sorted(str(key) for key in loading["mismatched_keys"])
     if missing:
         raise ModelError(
-            f"{name}: {len(missing)} weights are missing from {folder}, such as {missing[0]}: fetch the model again."
+            f"{name}: {len(missing)} weights are missing from {folder}, such as {missing[0]}: pull the model again."
         )
     return model.eval().requires_grad_(False)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep transformers' progress bars and advice off the terminal."""
+    """Hide transformers' progress bars and warnings."""
     logging = transformers.utils.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -224,10 +196,10 @@ def quiet() -> Iterator[None]:
 
 
 def _context_length(config: Any, tokenizer: Any) -> int:
-    """Return the tokens that the model looks at in one way.
+    """Return the number of tokens up to which a row is decoded in a batch as it is alone.
 
-    Behind the first chunk of a chunked attention (Llama 4), and behind the original length where the rotary embedding
-    then stretches for the whole batch (Phi-3's longrope, dynamic NTK), a row would no longer be decoded as if alone.
+    That excludes all but the first chunk of a chunked attention (Llama 4), and lengths at which the rotary embedding
+    rescales for the whole batch (Phi-3's longrope, dynamic NTK).
     """
     lengths = [getattr(config, "max_position_embeddings", None) or tokenizer.model_max_length]
     lengths.append(getattr(config, "attention_chunk_size", None))
@@ -240,12 +212,12 @@ def _context_length(config: Any, tokenizer: Any) -> int:
 
 def _eos_token_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
     ids: set[int] = set()
-    for said in (
+    for declared in (
         model.generation_config.eos_token_id,
         model.config.get_text_config().eos_token_id,
         tokenizer.eos_token_id,
     ):
-        ids.update([said] if isinstance(said, int) else said or [])
+        ids.update([declared] if isinstance(declared, int) else declared or [])
     added = tokenizer.get_added_vocab()
     ids.update(added[token] for token in END_TOKENS if token in added)
     return tuple(sorted(ids))
@@ -258,7 +230,3 @@ def _fim_tokens(tokenizer: Any) -> tuple[str, str, str] | None:
 
 def _tokens_by_id(tokenizer: Any) -> dict[int, str]:
     return {token_id: token for token, token_id in tokenizer.get_vocab().items()}
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".:")

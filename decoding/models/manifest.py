@@ -1,4 +1,4 @@
-"""`bassline.json`: what is known of a ready model and how its files are told from altered ones. No torch here."""
+"""`bassline.json`, the record of a ready model: its facts and the hashes of its files. No torch here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DTYPES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """A file as it was when it was recorded."""
+    """The state of a file when it was recorded."""
 
     bytes: int
     modified_ns: int
@@ -31,10 +31,10 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A ready model. `folder` holds the files; `sha256` is the identity that figures carry.
+    """A ready model. `folder` holds its files, and figures name it by `sha256`.
 
-    The identity is the GGUF file's sha256 where the weights were converted from one, else the sha256 of the
-    safetensors (of the list of their hashes where there are several). `dtype` is the one the weights are stored in.
+    `sha256` is that of the GGUF file if the weights were converted from one, else that of the safetensors file, or of
+    the list of hashes if there are several files. `dtype` is the format in which the weights are stored.
     """
 
     ref: str
@@ -50,11 +50,11 @@ class ModelInfo:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all files on disk."""
+        """The bytes of all files on disk."""
         return sum(record.bytes for record in self.files.values())
 
     def is_intact(self, *, times: bool) -> bool:
-        """Whether the files still have their recorded sizes and, if `times`, times of change (no hashing)."""
+        """Whether all files have their recorded sizes and, with `times`, modification times. Hashes nothing."""
         for name, record in self.files.items():
             try:
                 stat = (self.folder / name).stat()
@@ -66,7 +66,7 @@ class ModelInfo:
 
 
 def read(record_folder: Path) -> ModelInfo | None:
-    """The record in `record_folder`, None if there is none in today's format."""
+    """Return the record in `record_folder`, None if there is none or it has another format version."""
     try:
         data = json.loads((record_folder / FILENAME).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -79,7 +79,7 @@ def read(record_folder: Path) -> ModelInfo | None:
 
 
 def write(info: ModelInfo, record_folder: Path) -> None:
-    """Write the record; the folder is named in it only where it is another one than the record's."""
+    """Write the record. It names the model's folder only if that is not `record_folder`, as caches may move."""
     data = {"format": FORMAT, **asdict(info)}
     if info.folder == record_folder:
         del data["folder"]
@@ -89,7 +89,7 @@ def write(info: ModelInfo, record_folder: Path) -> None:
 
 
 def record_files(folder: Path, name: str, on_progress: OnProgress | None) -> dict[str, FileRecord]:
-    """Every file directly in `folder` that a model is made of, hashed."""
+    """Hash the model files directly in `folder`; return their records by name."""
     paths = sorted(
         path
         for path in folder.iterdir()
@@ -106,27 +106,30 @@ def record_files(folder: Path, name: str, on_progress: OnProgress | None) -> dic
 
 
 def is_same(path: Path, record: FileRecord) -> bool:
-    """Whether the file's content is what was recorded."""
+    """Whether the file exists and has the recorded size and hash."""
     return path.is_file() and path.stat().st_size == record.bytes and sha256_of(path) == record.sha256
 
 
 def weights_sha256(files: dict[str, FileRecord]) -> str:
-    """The identity of a model that came as safetensors."""
+    """Return the sha256 that identifies a model of safetensors files."""
     weights = {name: record.sha256 for name, record in sorted(files.items()) if name.endswith(".safetensors")}
     if len(weights) == 1:
         return next(iter(weights.values()))
     return hashlib.sha256("".join(f"{sha256}  {name}\n" for name, sha256 in weights.items()).encode()).hexdigest()
 
 
-def weigh(folder: Path, name: str) -> tuple[int, str]:
-    """(number of parameters, stored dtype) from the safetensors headers; raises `ModelError` if there are none."""
+def count_parameters(folder: Path, name: str) -> tuple[int, str]:
+    """Return (number of parameters, stored dtype) from the safetensors headers, without reading the weights.
+
+    The dtype is that of most parameters. Raises `ModelError` if there are no safetensors or one cannot be read.
+    """
     count: Counter[str] = Counter()
     for path in folder.glob("*.safetensors"):
         for tensor in _header(path, name).values():
             count[tensor["dtype"]] += math.prod(tensor["shape"])
     if not count:
         raise ModelError(
-            f"{name} has no safetensors weights: convert it with `save_pretrained`, pickled weights are never loaded."
+            f"{name} has no safetensors weights: convert it with `save_pretrained`; pickled weights are never loaded."
         )
     dtype = count.most_common(1)[0][0]
     return count.total(), _DTYPES.get(dtype, dtype.lower())

@@ -1,8 +1,8 @@
 """Linear layers for a CPU: weights reordered once into the layout that oneDNN's kernels read.
 
-In bf16 every call would otherwise reorder the weight anew, which costs as much as the product itself at the few tokens
-that a decoding step has: on one 2-core Zen 4 machine a step of 8 tokens took half the time (docs/decoding.md). In
-float32 PyTorch would otherwise call MKL, whose sums depend on how many tokens are multiplied at once.
+In bf16, PyTorch otherwise reorders the weight in every call, which takes as long as the product itself for the few
+tokens of a decoding step: prepacking halved the time of a step of 8 tokens on a 2-core Zen 4 machine
+(docs/decoding.md). In float32, PyTorch otherwise calls MKL, whose order of summation depends on the number of tokens.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _DTYPES = (torch.bfloat16, torch.float32)
 
 
 class PackedLinear(nn.Module):
-    """What `nn.Linear` computes, from a weight [out, in] that oneDNN has reordered."""
+    """Computes what `nn.Linear` computes, with its weight [out, in] reordered by oneDNN."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -24,15 +24,15 @@ class PackedLinear(nn.Module):
         self._bias = None if linear.bias is None else linear.bias.detach()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return x @ weight.T + bias for x [..., N, in], [..., N, out]; a token's result does not depend on N."""
-        # oneDNN sums a single token's products in another order than those of two or more.
-        several = x.expand(*x.shape[:-2], 2, -1) if x.shape[-2] == 1 else x
-        out: torch.Tensor = torch.ops.mkldnn._linear_pointwise(several, self._weight, self._bias, "none", [], "")
+        """Return x @ weight.T + bias, [..., N, out], for x [..., N, in]. A token's result does not depend on N."""
+        # For N = 1 oneDNN sums in another order than for N >= 2, so a single token is computed twice.
+        repeated = x.expand(*x.shape[:-2], 2, -1) if x.shape[-2] == 1 else x
+        out: torch.Tensor = torch.ops.mkldnn._linear_pointwise(repeated, self._weight, self._bias, "none", [], "")
         return out[..., : x.shape[-2], :]
 
 
 def prepack(model: nn.Module) -> None:
-    """Replace the linear layers of a bf16 or float32 model on a CPU with packed ones; leaves other models alone."""
+    """Replace the linear layers of a bf16 or float32 model on a CPU with packed ones. Other models stay as they are."""
     weight = next(model.parameters())
     if weight.device.type != "cpu" or weight.dtype not in _DTYPES:
         return

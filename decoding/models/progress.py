@@ -1,12 +1,14 @@
-"""How getting a model tells its caller where it stands."""
+"""Progress of fetching a model: messages for the caller, with bytes, rate and time left."""
 
 from __future__ import annotations
 
+import os
+import stat
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +18,11 @@ POLL_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One line of news; `str()` of it is fit for a terminal.
+    """One progress message; `str()` formats it as a line for a terminal.
 
-    `stage` is `wait` (for another process), `probe`, `download`, `check`, `convert` or `ready`. Bytes are None where
-    there is nothing to count; `bytes_per_s` is the rate over the last ten seconds, `seconds_left` follows from it.
+    `stage` is `wait` (for another process), `probe`, `download`, `check`, `convert` or `ready`. Bytes are None in
+    stages that do not count them. `bytes_per_s` is the rate over the last ten seconds, and `seconds_left` follows from
+    it.
     """
 
     stage: str
@@ -42,7 +45,7 @@ OnProgress = Callable[[Progress], None]
 
 
 def format_bytes(n: float) -> str:
-    """`n` bytes in decimal units, such as `491 MB`."""
+    """Return `n` bytes in decimal units, such as `491 MB`."""
     for unit in ("B", "kB", "MB"):
         if n < 1000:
             return f"{n:.0f} {unit}"
@@ -51,14 +54,14 @@ def format_bytes(n: float) -> str:
 
 
 class Meter:
-    """Reports bytes done out of `total_bytes`, with rate and time left."""
+    """Reports how many of `total_bytes` are done, with rate and time left."""
 
     def __init__(self, stage: str, message: str, total_bytes: int, on_progress: OnProgress | None) -> None:
         self.stage, self.message, self.total_bytes, self._on_progress = stage, message, total_bytes, on_progress
         self._seen: deque[tuple[float, int]] = deque()
 
     def at(self, done_bytes: int) -> None:
-        """Report that `done_bytes` are there."""
+        """Report that `done_bytes` are done so far."""
         now, done_bytes = time.monotonic(), min(done_bytes, self.total_bytes)
         self._seen.append((now, done_bytes))
         while len(self._seen) > 2 and now - self._seen[0][0] > WINDOW_S:
@@ -74,9 +77,9 @@ class Meter:
 
     @contextmanager
     def watching(self, folder: Path, *, base: int = 0, at_most: int | None = None) -> Iterator[None]:
-        """While inside, report the bytes under `folder` (counted up to `at_most`) on top of `base` as they grow.
+        """Inside the block, report `base` plus the bytes under `folder`, which count up to `at_most`, as they grow.
 
-        The reports come from a second thread, which has ended when the block is left.
+        A second thread sends the reports; it has ended when the block is left.
         """
         over = threading.Event()
 
@@ -95,12 +98,11 @@ class Meter:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Bytes of all files under `folder` at this moment; files that vanish meanwhile count nothing."""
+    """Return the bytes of all files under `folder`. Files and folders that are removed meanwhile count as 0."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            if path.is_file() and not path.is_symlink():
-                total += path.stat().st_size
-        except OSError:
-            continue
+    for parent, _, names in os.walk(folder):  # skips folders that it cannot open, where Path.rglob raises
+        for name in names:
+            with suppress(OSError):
+                status = Path(parent, name).lstat()
+                total += status.st_size if stat.S_ISREG(status.st_mode) else 0
     return total

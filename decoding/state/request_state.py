@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from decoding.config import MAX_DRAFT_LENGTH
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, FinishReason, Request, RequestError, Round, Sample
 from decoding.state.clock import Clock
 from decoding.state.memory import peak_memory_bytes

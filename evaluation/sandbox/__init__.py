@@ -1,7 +1,7 @@
-"""The sandbox: runs programs that nobody has read, and tells what they answered. See docs/sandbox.md."""
+"""The sandbox: runs untrusted programs and judges the values that they return. See docs/sandbox.md."""
 
+from evaluation.sandbox.jobs import Job, Result, Task, clean, prepare
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.sandbox import Sandbox, SandboxUnavailable
-from evaluation.sandbox.supervisor import Job, Result
 
-__all__ = ["Job", "Limits", "Result", "Sandbox", "SandboxUnavailable"]
+__all__ = ["Job", "Limits", "Result", "Sandbox", "SandboxUnavailable", "Task", "clean", "prepare"]

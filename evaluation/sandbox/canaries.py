@@ -1,4 +1,4 @@
-"""What the self-test sets up on the host, so that an escape can be seen, and how it looks afterwards."""
+"""Canaries of the self-test: files, listeners and a secret on the host, which show an escape afterwards."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ ABSTRACT = "\0bassline-canary"
 VARIABLE = "BASSLINE_CANARY_SECRET"
 MARKER = "bassline_persist_marker"
 DYING_S = 5.0
-"""Killed processes may take this long to leave a busy machine; a survivor stays."""
+"""Killed processes may take this long to disappear from a busy machine; a process still there has escaped."""
 MARKED_FOLDERS = ("/tmp", "/dev/shm", "/var/tmp", "/run")
 
 
 class Canaries(contextlib.ExitStack):
-    """A world-writable folder with a secret, listeners, a secret variable; and what was alive before."""
+    """A world-writable folder with a secret, listeners, a secret variable, and the processes that ran before."""
 
     def __enter__(self) -> Canaries:
-        """Set everything up, one self-test at a time; what is there already is used and left there."""
+        """Set everything up, one self-test at a time; a folder that exists already is used and kept."""
         super().__enter__()
-        # The folder and the port are this machine's, whichever installation of ours asks.
+        # All installations on this machine use the same folder and port.
         lock = os.open(LOCK, os.O_RDONLY | os.O_CREAT, 0o644)
         self.callback(os.close, lock)
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -62,7 +62,7 @@ class Canaries(contextlib.ExitStack):
         try:
             listener.bind(address)
         except OSError:
-            # Somebody else listens there, so an escape still finds an answer: the program's own verdict shows it.
+            # Another process listens there, so an escape still connects, and the program's verdict shows it.
             self.unwatched.append(name)
             return
         if kind == socket.SOCK_STREAM:
@@ -73,7 +73,7 @@ class Canaries(contextlib.ExitStack):
         return {str(path): path.read_bytes() if path.is_file() else b"" for path in FOLDER.rglob("*")}
 
     def observe(self) -> dict[str, list[str]]:
-        """Return, by what was watched, the traces found: all lists are empty where nothing got out."""
+        """Return the traces of escapes by kind of canary; all lists are empty where nothing escaped."""
         heard = [n for n, listener in self._listeners.items() if select.select([listener], [], [], 0)[0]]
         now = self._files()
         changed = sorted(path for path in {*now, *self._content} if now.get(path) != self._content.get(path))

@@ -1,7 +1,6 @@
-"""Can a test be run against a proxy, in a process of its own, and what of the prompt does it need there?
+"""Decides whether a test can run against a proxy, in another process than the candidate, and needs the prompt there.
 
-The answers depend on the task alone, never on the candidate, or a candidate could choose how far its verdict
-is trusted.
+The decision depends on the task alone: a candidate that could influence it would choose how far its verdict is trusted.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from evaluation.source import parse
 
 
 def obstacle(prompt: str, test: str, entry_point: str) -> str | None:
-    """Return why the test cannot cross the proxy, in a few words, or None where it can.
+    """Return why the test cannot run against a proxy, in a few words, or None where it can.
 
-    A test cannot cross that passes functions or classes to the candidate, needs a class of it, uses other names that
-    only the candidate defines, or does what a rule of `obstacles` names. A test that does not compile is left to the
-    checker, which says so.
+    It cannot if it passes functions or classes to the candidate, needs one of its classes, uses other names that only
+    the candidate defines, or breaks a rule of `obstacles`. A test that does not compile is left to the checker, which
+    reports it.
     """
     tree = parse(test)
     if tree is None:
@@ -51,7 +50,7 @@ def obstacle(prompt: str, test: str, entry_point: str) -> str | None:
 
 
 def needs_prompt(prompt: str, test: str, entry_point: str) -> bool:
-    """Return whether the test uses a name that the prompt defines beside the entry point."""
+    """Return whether the test uses a name that the prompt defines, other than the entry point."""
     tree = parse(test)
     if tree is None:
         return True
@@ -77,7 +76,7 @@ def _callables(tree: ast.Module) -> set[str]:
 
 
 def _parts(argument: ast.expr) -> Iterator[ast.expr]:
-    """Yield what an argument hands over: itself, or the items of a literal collection."""
+    """Yield the expressions that an argument passes: itself, or the items of a literal collection."""
     if isinstance(argument, ast.List | ast.Tuple | ast.Set):
         for item in argument.elts:
             yield from _parts(item)
@@ -94,7 +93,7 @@ def _is_callable(part: ast.expr, callables: set[str]) -> bool:
     if isinstance(part, ast.Lambda):
         return True
     if isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
-        # Foo(...) of a class defined beside the test makes an instance that cannot cross either.
+        # An instance of a class that the test defines cannot be sent either.
         return part.func.id[:1].isupper() and part.func.id in callables
     is_builtin = isinstance(part, ast.Name) and callable(getattr(builtins, part.id, None))
     return isinstance(part, ast.Name) and (part.id in callables or is_builtin)

@@ -1,6 +1,6 @@
-"""The seccomp filter of guest and checker, built here by libseccomp and installed there as bytes.
+"""The seccomp filter of guest and checker: built here with libseccomp, installed inside the sandbox as bytes.
 
-An allow-list: what is not named gets EPERM, so that libraries fall back and programs see an OSError.
+It is an allow-list. Other system calls get EPERM, so that libraries fall back and programs see an OSError.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _ALLOWED = (
 )  # fmt: skip
 _OPENING = ("open", "openat")
 _ABOUT_A_PROCESS = ("getpgid", "getsid", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_getattr")
-"""Allowed about the caller alone (pid 0): of other numbers they tell which processes there are."""
+"""Allowed for the caller alone (pid 0): with other pids they reveal which processes exist."""
 _ON_A_CLOCK = ("clock_gettime", "clock_getres", "clock_nanosleep", "timer_create")
 _CLOCK_OF_A_PROCESS = 0xFFFFFFF0
-"""Bits of a clock's number that are clear for those of the machine; others hold a process's number, inverted."""
+"""Bits of a clock id that are clear for the machine's clocks; those of a process hold its pid, inverted."""
 _CPU_OF_THE_CALLER = 0xFFFFFFF8
 _NEW_NAMESPACES = 0x7E020080
 """Every CLONE_NEW* bit, time included."""
@@ -45,15 +45,15 @@ _FCNTL_COMMANDS = (
     *(fcntl.F_DUPFD, fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL, fcntl.F_SETFL),
     *(fcntl.F_DUPFD_CLOEXEC, 1032),
 )
-"""No F_SETOWN and F_SETSIG: they make the kernel send any signal to any process of the same uid. No locks, as no flock
-above: no file may be written here, and on the machine's own files they would reach other programs."""
+"""No F_SETOWN and F_SETSIG: they make the kernel send any signal to any process of the same uid. No locks, and no flock
+above: no file may be written here, and a lock on a file of the host would affect other programs."""
 _IOCTL_REQUESTS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """Terminal settings and size (isatty), bytes waiting, non-blocking, close-on-exec on and off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter as bytes, the numbers of the calls that send signals, and how many calls it names."""
+    """A filter as bytes, the numbers of the system calls that send signals, and how many calls the filter allows."""
 
     bpf: bytes
     kill_calls: tuple[int, ...]
@@ -62,16 +62,16 @@ class Filter:
 
 @cache
 def build(open_files: bool) -> Filter:
-    """Return the filter for this machine; `open_files` is False where no Landlock keeps files out of reach.
+    """Return the filter for this machine; `open_files` is False where no Landlock restricts files.
 
-    Raises RuntimeError with a sentence where pyseccomp or libseccomp is missing.
+    Raises RuntimeError where pyseccomp or libseccomp is missing.
     """
     try:
         import pyseccomp  # noqa: PLC0415  (fails where there is no libseccomp)
     except (ImportError, OSError, RuntimeError) as error:
         raise RuntimeError(f"libseccomp cannot be used: {error}") from error
     policy = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
-    # A tree of comparisons: the kernel walks the filter for every call number each time a process installs it.
+    # Binary search over call numbers: at each installation the kernel runs the filter once per call number.
     policy.set_attr(pyseccomp.Attr.CTL_OPTIMIZE, 2)
     names = 0
 
@@ -90,7 +90,7 @@ def build(open_files: bool) -> Filter:
     for name in (*_ALLOWED, *(_OPENING if open_files else ())):
         allow(name)
     allow("clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, _CLONE_THREAD | _NEW_NAMESPACES, _CLONE_THREAD))
-    # Of another process this would change the limits, for instance those of the zygote.
+    # With another pid it would change the limits of that process, for instance the zygote's.
     allow("prlimit64", equals(0, 0))
     for name in _ABOUT_A_PROCESS:
         allow(name, equals(0, 0))
@@ -104,7 +104,7 @@ def build(open_files: bool) -> Filter:
         allow("fcntl", equals(1, command))
     for request in _IOCTL_REQUESTS:
         allow("ioctl", equals(1, request))
-    # Their flags lie in memory, out of a filter's sight; ENOSYS makes libc fall back to clone and openat.
+    # Their flags are in memory, which a filter cannot read; ENOSYS makes libc fall back to clone and openat.
     for name in ("clone3", "openat2"):
         policy.add_rule(pyseccomp.ERRNO(errno.ENOSYS), name)
     arch = pyseccomp.system_arch()

@@ -1,7 +1,7 @@
-"""Which Python runs inside, and which files of the machine it needs.
+"""Finds the Python that runs inside the sandbox, and the files that it needs.
 
-The worker's own interpreter is not always in reach of the unprivileged uid: pyenv and uv keep theirs in a
-private home.
+It may differ from the worker's interpreter, which the unprivileged uid cannot always read: pyenv and uv install into a
+private home folder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ print(json.dumps({"executable": executable, "version": list(sys.version_info[:3]
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python for guests: `trees` is all that may be read of this machine, less the `hidden` folders of packages."""
+    """A Python for the sandbox. Only `trees` can be read inside, without the `hidden` folders of installed packages."""
 
     executable: str
     version: tuple[int, int, int]
@@ -38,12 +38,12 @@ class Interpreter:
     """(target, path) of symbolic links such as /lib64 -> usr/lib64."""
 
     def flags(self) -> list[str]:
-        """Return the interpreter's options: no site, no user site, no bytecode, no current folder on the path."""
+        """Return the interpreter's options: no site packages, no bytecode files, no current folder on the path."""
         return ["-S", "-s", "-B", *(["-P"] if self.version >= (3, 11) else [])]
 
 
 def identity() -> dict[str, Any]:
-    """Return Popen arguments that drop root for good; empty for an ordinary user."""
+    """Return Popen arguments that drop root permanently; empty for an ordinary user."""
     return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 
 

@@ -1,4 +1,4 @@
-"""What one judgement may use."""
+"""Resource limits of one judgement."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one judgement; those of memory and CPU hold for the candidate and for the test's process
-    alike.
+    """Limits of one judgement; memory and CPU are limited for the candidate and for the test's process each.
 
-    `cpu_s` (whole seconds) is the real limit. `wall_s` only bounds programs that wait, and is generous
-    because other work on the machine slows the wall clock and not the CPU clock.
+    `cpu_s` (whole seconds) is the real limit. `wall_s` bounds programs that wait; it is larger because other work on
+    the machine slows the wall clock and not the CPU clock. Raises ValueError for a limit that is not above 0.
     """
 
     cpu_s: int = 3

@@ -1,7 +1,7 @@
-"""What in a test cannot be judged on copies of the candidate's values.
+"""Rules for tests that cannot be judged on copies of the candidate's values.
 
-Each rule reads the task's source and returns a reason in a few words or None. A rule may be too strict, never too lax:
-the test that it refuses is judged beside the candidate, and the verdict says so.
+Each rule reads the task's source and returns a reason in a few words, or None. A rule may be too strict, never too lax:
+a refused test runs beside the candidate instead, and the verdict's trust says so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MODULES = frozenset(
         "unicodedata", "zlib",
     )
 )  # fmt: skip
-"""Modules that execute no text, hold no state that a candidate could share and see nothing of this process."""
+"""Modules that execute no text, hold no state shared with the candidate and do not read this process."""
 _CONSTANTS = {"sys": {"maxsize", "float_info", "version_info"}}
 _EXECUTING = frozenset(
     (
@@ -47,7 +47,7 @@ _ATTRIBUTES = {name for kind in _TYPES for name in dir(kind)} - {"__class__", "s
 
 
 def executes(tree: ast.Module) -> str | None:
-    """A test that executes text would run the candidate's in the checker; other modules may do so, or share state."""
+    """A test that executes text could execute the candidate's; unlisted modules may do so or share state."""
     for node in ast.walk(tree):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if name in _EXECUTING and not _is_of_module(node, "re", "compile"):
@@ -60,7 +60,7 @@ def executes(tree: ast.Module) -> str | None:
 
 
 def compares_identity(tree: ast.Module) -> str | None:
-    """An immutable value that comes back is another object, and a subclass comes back as its base."""
+    """A returned immutable value is another object in the checker, and a subclass is replaced by its base."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
@@ -75,7 +75,7 @@ def compares_identity(tree: ast.Module) -> str | None:
 
 
 def needs_one_thread_of_control(tree: ast.Module, prompt: ast.Module, entry_point: str) -> str | None:
-    """Coroutines cannot be shared by two loops, and a StopIteration that crossed could end a test quietly."""
+    """Two event loops cannot share a coroutine, and a StopIteration from the guest could end a test silently."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith | ast.AsyncFunctionDef):
             return "the test is asynchronous"
@@ -87,7 +87,7 @@ def needs_one_thread_of_control(tree: ast.Module, prompt: ast.Module, entry_poin
 
 
 def uses_own_types(tree: ast.Module, prompt: ast.Module, candidate: set[str]) -> str | None:
-    """Objects of classes that only the candidate has, and functions that it returns, stay where they are."""
+    """Objects of the candidate's classes, and functions that it returns, cannot leave the guest."""
     exceptions: set[str] = set()
     for node in ast.walk(prompt):
         if isinstance(node, ast.ClassDef):
@@ -117,7 +117,7 @@ def uses_own_types(tree: ast.Module, prompt: ast.Module, candidate: set[str]) ->
 
 
 def aliases(tree: ast.Module, names: set[str]) -> set[str]:
-    """Return `names` and the names that are plainly assigned one of them."""
+    """Return `names` and the names to which one of them is assigned."""
     found = set(names)
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in found:
@@ -147,7 +147,7 @@ def _imports(tree: ast.Module) -> Iterator[str]:
 
 
 def _is_harmless(module: str, tree: ast.Module) -> bool:
-    """A module that is not of the standard library cannot be loaded at all: the checker says that of the task."""
+    """A module outside the standard library cannot be loaded at all; the checker reports that for the task."""
     if module in _MODULES or module not in sys.stdlib_module_names:
         return True
     allowed = _CONSTANTS.get(module, set())
@@ -182,7 +182,7 @@ def _parameters(node: ast.AST) -> list[ast.arg]:
 
 
 def _results(tree: ast.Module, candidate: set[str]) -> set[str]:
-    """Return the names that may hold what the candidate returned or raised."""
+    """Return the names that may hold a value that the candidate returned or raised."""
     bindings: list[tuple[ast.AST, ast.expr]] = []
     found: set[str] = set()
     for node in ast.walk(tree):
@@ -213,7 +213,7 @@ def _mentions(node: ast.AST, names: set[str]) -> bool:
 
 
 def _is_result(node: ast.expr, results: set[str], candidate: set[str]) -> bool:
-    """Return whether an expression is a result itself: a call of the candidate, or a name or an item of one."""
+    """Return whether an expression is a result of the candidate: a call of it, or a name or an item of a result."""
     match node:
         case ast.Subscript(value=value) | ast.Starred(value=value):
             return _is_result(value, results, candidate)

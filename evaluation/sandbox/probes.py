@@ -1,7 +1,7 @@
-"""The built-in probes: attacks that a right program tries before it answers.
+"""The built-in probes: attacks that one program tries and reports.
 
-They run the ordinary way, with the ordinary limits. A tier is accepted only where every one of them is
-blocked; without a sandbox nearly all of them succeed (a test keeps that true).
+They run like any program, with ordinary limits. A tier is accepted only if all of them are blocked. Without a sandbox
+nearly all succeed, which a test checks.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import os
 
+from evaluation.sandbox.jobs import Job, Result
 from evaluation.sandbox.limits import Limits
-from evaluation.sandbox.supervisor import Job, Result
+from evaluation.verdicts import Status
 
 LIMITS = Limits(cpu_s=3, wall_s=10.0)
 
@@ -175,19 +176,19 @@ NAMES: tuple[str, ...] = tuple(
 
 
 def applicable() -> list[str]:
-    """Return the probes that mean something here: an ordinary user cannot give up its supplementary groups."""
+    """Return the probes that apply here: an ordinary user cannot give up its supplementary groups."""
     return [name for name in NAMES if name != "keep_groups" or os.geteuid() == 0]
 
 
 def job(names: list[str], root_names: list[str]) -> Job:
-    """Return the judgement that passes only where the named probes were blocked and / shows `root_names` at most."""
+    """Return the job that passes only if the named probes are blocked and / lists at most `root_names`."""
     test = f"def check(candidate):\n    assert candidate({names!r}, {root_names!r}) == []\n"
     return Job(PROGRAM, "probe", "", test)
 
 
 def failures(result: Result) -> list[str]:
-    """Return the names of the probes that succeeded, or what else went wrong; empty if all were blocked."""
-    if result.status == "passed":
+    """Return the names of the probes that succeeded, or the failure of the job; empty if all were blocked."""
+    if result.status == Status.PASSED:
         return []
     if result.got is not None:
         return [str(name) for name in ast.literal_eval(result.got)]

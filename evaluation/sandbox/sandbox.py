@@ -1,4 +1,4 @@
-"""The sandbox: the best tier that proves itself on this machine, and a pool of warm slots in it."""
+"""The sandbox: the best tier whose self-test passes on this machine, and a pool of warm processes in it."""
 
 from __future__ import annotations
 
@@ -7,35 +7,37 @@ import contextlib
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evaluation.sandbox import filters, interpreter, probes, supervisor
 from evaluation.sandbox.gvisor import inside_gvisor
+from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.interpreter import Interpreter
+from evaluation.sandbox.jobs import Job, Result, Task, in_guest, prepare
 from evaluation.sandbox.limits import Limits
-from evaluation.sandbox.supervisor import Job, Result
+from evaluation.sandbox.locks import SharedExclusiveLock
 from evaluation.sandbox.tiers import TIERS, Tier, candidates
-from evaluation.sandbox.turnstile import Turnstile
 from evaluation.sandbox.zygotes import Slot, ZygoteError
+from evaluation.verdicts import Status
 
 
 class SandboxUnavailable(Exception):  # noqa: N818  (the name other packages know it by)
-    """No tier of isolation works here; the message has one sentence per tier that names the step that failed."""
+    """No tier of isolation works here; the message names the failed step of each tier in one sentence."""
 
 
 @dataclass
 class _Pool:
-    """Idle slots of one process. A forked copy of a process must not share zygotes with it."""
+    """Idle slots of one process; a fork must not share zygotes with its parent."""
 
     process: int = field(default_factory=os.getpid)
     idle: list[Slot] = field(default_factory=list)
-    # bubblewrap dies with the *thread* that started it: one thread that lives as long as the process starts all.
+    # bubblewrap dies with the thread that started it, so one thread that lives as long as the process starts them all.
     starter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "sandbox-starter"))
 
 
 class Sandbox:
-    """A proven tier. Safe to use from many threads; each judgement in flight has a slot of its own."""
+    """A tier that passed its self-test. Safe to use from many threads; each running job has its own slot."""
 
     _detected: dict[tuple[int, str | None, str | None], Sandbox] = {}  # noqa: RUF012
     _detecting = threading.Lock()
@@ -46,16 +48,16 @@ class Sandbox:
         self._refused = refused
         self._lock = threading.Lock()
         self._pool = _Pool()
-        self._turnstile = Turnstile()
+        self._running = SharedExclusiveLock()
         self._landlock_abi = 0
         atexit.register(self.close)
 
     @classmethod
     def detect(cls, only: str | None = None, outer: str | None = None) -> Sandbox:
-        """Return the best tier whose live self-test passes, found once per process.
+        """Return the best tier whose self-test passes now; the choice is made once per process.
 
         `only` restricts the choice to one of TIERS. `outer="gvisor"` declares that the service runs under gVisor, which
-        is checked. Raises SandboxUnavailable.
+        is checked. Raises SandboxUnavailable, and ValueError for an unknown tier.
         """
         if only is not None and only not in TIERS:
             raise ValueError(f"unknown sandbox tier {only!r}: choose one of {', '.join(TIERS)}")
@@ -87,7 +89,7 @@ class Sandbox:
         return self._tier.name
 
     def describe(self) -> dict[str, Any]:
-        """Return what the isolation relies on, for logs, the health answer and stored results."""
+        """Return the mechanisms that the isolation relies on, for logs, the health endpoint and stored results."""
         return {
             "tier": self.tier,
             "namespaces": self._tier.namespaces,
@@ -101,39 +103,51 @@ class Sandbox:
         }
 
     def verify(self) -> list[str]:
-        """Run the probes now; return what went wrong, empty if every probe was blocked."""
+        """Run the probes now; return the reasons to refuse this tier, empty if every probe was blocked."""
         if self._tier.name == "seccomp" and not inside_gvisor():
             return ["gVisor was declared but this kernel is not gVisor"]
         result = self.probe(probes.applicable())
         reasons = probes.failures(result)
-        if result.status == "sandbox_error":
+        if result.status == Status.SANDBOX_ERROR:
             return [result.detail]
         return [f"the self-test found open: {', '.join(reasons)}"] if reasons else []
 
     def probe(self, names: list[str]) -> Result:
-        """Run the named built-in probes as one judgement; it passes if all of them were blocked."""
+        """Run the named built-in probes as one job; it passes if all of them were blocked."""
         return self.run(probes.job(names, self._tier.root_names(self._python)), probes.LIMITS)
 
-    def run(self, job: Job, limits: Limits, alone: bool = False) -> Result:
-        """Judge one job; `alone` waits until no other job runs and keeps new ones out.
+    def judge(self, program: str, task: Task, limits: Limits, exclusive: bool = False) -> Result:
+        """Judge a program by its task's test: against a proxy where the test allows it, else in the guest.
 
-        A fault of the sandbox is not raised: it is a result with the status "sandbox_error".
+        `exclusive` waits until no other job runs and keeps new ones out. A fault of the sandbox is not raised: it is a
+        result with the status `sandbox_error`.
         """
-        with self._turnstile.alone() if alone else self._turnstile.together():
-            try:
-                slot = self._take()
-            except ZygoteError as error:
-                return Result("sandbox_error", f"no process could be started: {error}")
-            try:
-                result = supervisor.run(slot, job, limits)
-            except (ZygoteError, OSError) as error:
-                slot.close()
-                return Result("sandbox_error", str(error))
-            except BaseException:
-                slot.close()
-                raise
-            self._give_back(slot)
-            return result
+        result = self.run(prepare(program, task), limits, exclusive)
+        if result.status == OBSTACLE:
+            # Only running the test showed that a value of it cannot be sent to the proxy.
+            result = self.run(in_guest(program, task), limits, exclusive)
+        return result
+
+    def run(self, job: Job, limits: Limits, exclusive: bool = False) -> Result:
+        """Run one job as it is; see `judge`. Its status may be "obstacle": the test needs the guest."""
+        with self._running.exclusive() if exclusive else self._running.shared():
+            return replace(self._run(job, limits), trust=job.trust)
+
+    def _run(self, job: Job, limits: Limits) -> Result:
+        try:
+            slot = self._take()
+        except ZygoteError as error:
+            return Result(Status.SANDBOX_ERROR, f"no process could be started: {error}")
+        try:
+            result = supervisor.run(slot, job, limits)
+        except (ZygoteError, OSError) as error:
+            slot.close()
+            return Result(Status.SANDBOX_ERROR, str(error))
+        except BaseException:
+            slot.close()
+            raise
+        self._give_back(slot)
+        return result
 
     def _current(self) -> _Pool:
         with self._lock:
@@ -153,7 +167,7 @@ class Sandbox:
         self._current().idle.append(slot)
 
     def close(self) -> None:
-        """End all idle warm processes; a later job starts new ones."""
+        """End all idle processes; a later job starts new ones."""
         pool = self._current()
         while pool.idle:
             pool.idle.pop().close()

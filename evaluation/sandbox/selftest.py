@@ -1,4 +1,4 @@
-"""The self-test: the built-in probes one by one, then a corpus of hostile programs, and what the host saw of them.
+"""The self-test: the built-in probes one by one, then a corpus of hostile programs and their traces on the host.
 
 `python -m evaluation.sandbox.selftest [CORPUS] [TIER]` prints the table.
 """
@@ -17,25 +17,25 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from evaluation import grading
 from evaluation.sandbox import probes
 from evaluation.sandbox.canaries import Canaries
+from evaluation.sandbox.jobs import clean
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.sandbox import Sandbox
-from evaluation.sandbox.supervisor import Result
+from evaluation.verdicts import Status
 
 LIMITS = Limits(cpu_s=3, wall_s=3.0)
-"""The corpus is written for a wall limit of 3 seconds: one program answers right after 3.5."""
+"""The corpus assumes a wall limit of 3 seconds: one of its programs answers correctly after 3.5."""
 _WALL_SLACK_S = 1.0
 _MEMORY_GROWTH_MIB = 64
 _MEANING = {
-    "passed": {"passed"},
-    "failed": {"wrong_answer", "exception", "memory"},
-    "error": {"syntax_error", "exception"},
-    "crashed": {"crashed"},
-    "timeout": {"timeout"},
-    "output-limit": {"output_limit"},
-    "protocol": {"forged"},
+    "passed": {Status.PASSED},
+    "failed": {Status.WRONG_ANSWER, Status.EXCEPTION, Status.MEMORY},
+    "error": {Status.SYNTAX_ERROR, Status.EXCEPTION},
+    "crashed": {Status.CRASHED},
+    "timeout": {Status.TIMEOUT},
+    "output-limit": {Status.OUTPUT_LIMIT},
+    "protocol": {Status.FORGED},
 }
 _NEEDS_SCRATCH = "c07_tmpfile"
 
@@ -55,7 +55,7 @@ class SelftestRow:
 
 @dataclass(slots=True)
 class SelftestReport:
-    """What the self-test found. `ok` is False if any row differs from what was expected."""
+    """The rows of a self-test. `ok` is False if any row differs from its expectation."""
 
     tier: str
     sandbox: dict[str, Any]
@@ -86,7 +86,7 @@ def run_selftest(
 ) -> SelftestReport:
     """Run the built-in probes and, with `corpus`, every program of its INDEX.tsv; return the report.
 
-    `on_row` hears of each row as it comes. `sandbox` is by default the best tier of this machine. Raises
+    `on_row` is called with each row as it comes. `sandbox` is by default the best tier of this machine. Raises
     SandboxUnavailable where there is none, ValueError where the corpus cannot be read.
     """
     programs = _read_corpus(corpus) if corpus else None
@@ -111,7 +111,7 @@ def _probe_rows(sandbox: Sandbox) -> Iterator[SelftestRow]:
 def _corpus_rows(
     sandbox: Sandbox, corpus: Path, index: list[dict[str, str]], tasks: dict[str, Any]
 ) -> Iterator[SelftestRow]:
-    # Warm processes from before the canaries were set could not have inherited them.
+    # Processes that started before the canaries were set could not inherit them: start new ones.
     sandbox.close()
     before = _memory_mib()
     with Canaries() as canaries:
@@ -144,21 +144,18 @@ def _read_corpus(corpus: Path) -> tuple[list[dict[str, str]], dict[str, Any]]:
 
 def _judge(sandbox: Sandbox, corpus: Path, entry: dict[str, str], tasks: dict[str, Any]) -> SelftestRow:
     program = (corpus / f"{entry['name']}.py").read_text("utf-8")
-    job, _ = grading.prepare(program, tasks[entry["problem"]])
     runs = 2 if "run twice" in entry["attack"] else 1
-    results: list[Result] = [sandbox.run(job, LIMITS) for _ in range(runs)]
+    results = [sandbox.judge(program, tasks[entry["problem"]], LIMITS) for _ in range(runs)]
     result = results[-1]
     wall_s = max(run.wall_s for run in results)
     allowed = {status for word in entry["expected_verdict"].split("|") for status in _MEANING[word]}
     note = "" if wall_s <= LIMITS.wall_s + _WALL_SLACK_S else f"took longer than {LIMITS.wall_s + _WALL_SLACK_S:g} s"
     ok = result.status in allowed and not note
-    if entry["name"] == _NEEDS_SCRATCH and result.status == "exception":
+    if entry["name"] == _NEEDS_SCRATCH and result.status == Status.EXCEPTION:
         ok, note = True, "no scratch folder, by design"
     if not ok:
         note = note or result.detail
-    return SelftestRow(
-        entry["name"], entry["kind"], entry["expected_verdict"], result.status, ok, wall_s, grading.clean(note)
-    )
+    return SelftestRow(entry["name"], entry["kind"], entry["expected_verdict"], result.status, ok, wall_s, clean(note))
 
 
 def _memory_mib() -> float:

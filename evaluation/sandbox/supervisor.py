@@ -1,7 +1,6 @@
-"""The supervisor: one judgement, from two forked processes to one result.
+"""The supervisor: runs one job in two forked processes and decides its result.
 
-It owns the wall clock, counts what the candidate prints, and believes only what the checker writes on its own
-pipe.
+It keeps the wall clock, counts the candidate's output, and trusts only the checker's pipe.
 """
 
 from __future__ import annotations
@@ -16,47 +15,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluation.sandbox.inside import codec
+from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.inside.plain import CodecError
+from evaluation.sandbox.jobs import Job, Result
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.zygotes import Slot
+from evaluation.verdicts import Status
 
 _SPENT_SHARE = 0.5
-"""The kernel counts ticks for RLIMIT_CPU: a busy machine kills before the exact figure reaches the limit."""
+"""The kernel counts RLIMIT_CPU in ticks and so may kill a process before its exact CPU time reaches the limit."""
 _VERDICT_BYTES = 2**18
-_OWN_STATUSES = frozenset(
-    ("passed", "wrong_answer", "exception", "syntax_error", "memory", "crashed", "forged", "obstacle", "sandbox_error")
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One program and the test to judge it by. `in_guest`: the test is part of the program and runs in the guest."""
-
-    program: str
-    entry_point: str
-    prompt: str
-    test: str
-    in_guest: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What came of a job. Times in seconds; texts may be hostile and are not yet cleaned."""
-
-    status: str
-    detail: str = ""
-    traceback: str = ""
-    failing_assert: str | None = None
-    got: str | None = None
-    expected: str | None = None
-    calls: int = 0
-    cpu_s: float = 0.0
-    wall_s: float = 0.0
+_FROM_CHECKER = {
+    *(Status.PASSED, Status.WRONG_ANSWER, Status.EXCEPTION, Status.SYNTAX_ERROR, Status.MEMORY, Status.CRASHED),
+    *(Status.FORGED, Status.SANDBOX_ERROR, OBSTACLE),
+}
+"""The statuses that the checker may report; only the supervisor sets the others."""
 
 
 @dataclass(slots=True)
 class _Watch:
-    """What the supervisor saw while the job ran."""
+    """The supervisor's observations while the job runs."""
 
     output: int = 0
     frames: bytes = b""
@@ -65,7 +43,7 @@ class _Watch:
 
 
 def run(slot: Slot, job: Job, limits: Limits) -> Result:
-    """Judge one job on a slot. Raises ZygoteError where the slot must be thrown away."""
+    """Run one job on a slot. Raises ZygoteError where the slot must be discarded."""
     started = time.monotonic()
     with contextlib.ExitStack() as ours:
         with contextlib.ExitStack() as theirs:
@@ -73,9 +51,9 @@ def run(slot: Slot, job: Job, limits: Limits) -> Result:
             replies_in, replies_out = _pipe(theirs, theirs)
             verdict_in, verdict_out = _pipe(ours, theirs)
             output_in, output_out = _pipe(ours, theirs)
-            nowhere = _keep(theirs, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
+            null_output = _keep(theirs, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
             slot.guest.start(limits, [output_out, calls_in, replies_out])
-            slot.checker.start(limits, [nowhere, replies_in, calls_out, verdict_out, _job_file(theirs, job)])
+            slot.checker.start(limits, [null_output, replies_in, calls_out, verdict_out, _job_file(theirs, job)])
         watch = _watch(verdict_in, output_in, started + limits.wall_s, limits.output_bytes)
         watch.wall_s = time.monotonic() - started
     guest, checker = slot.guest.end(), slot.checker.end()
@@ -93,7 +71,7 @@ def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[i
 
 
 def _job_file(stack: contextlib.ExitStack, job: Job) -> int:
-    # In a file, Python passes over a byte order mark; in a text that it is given, it would be a syntax error.
+    # Python skips a byte order mark at the start of a file; in a string it is a syntax error.
     content = {
         "code": job.program.removeprefix("\ufeff"),
         "entry": job.entry_point,
@@ -107,7 +85,7 @@ def _job_file(stack: contextlib.ExitStack, job: Job) -> int:
 
 
 def _watch(verdict: int, output: int, deadline: float, output_limit: int) -> _Watch:
-    """Read until the checker has ended, the candidate has printed too much, or the wall clock runs out."""
+    """Read until the checker has ended, the candidate has printed too much, or the wall limit is reached."""
     watch = _Watch()
     with selectors.DefaultSelector() as selector:
         for descriptor in (verdict, output):
@@ -147,42 +125,43 @@ def _messages(frames: bytes) -> list[dict[str, Any]]:
 def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limits: Limits) -> Result:
     messages = _messages(watch.frames)
     started = any(message.get("stage") == "started" for message in messages)
-    verdict = next((message for message in messages if message.get("status") in _OWN_STATUSES), None)
+    verdict = next((message for message in messages if message.get("status") in _FROM_CHECKER), None)
     cpu_s = float(guest["cpu_s"])
 
     def result(status: str, detail: str, **more: Any) -> Result:
         return Result(status, detail, cpu_s=cpu_s, wall_s=watch.wall_s, **more)
 
     if watch.output > limits.output_bytes:
-        return result("output_limit", f"the program printed more than {limits.output_bytes} bytes")
+        return result(Status.OUTPUT_LIMIT, f"the program printed more than {limits.output_bytes} bytes")
     if not watch.ended:
-        return result("timeout", f"no answer within {limits.wall_s:g} s")
+        return result(Status.TIMEOUT, f"no answer within {limits.wall_s:g} s")
     spent = limits.cpu_s * _SPENT_SHARE
     out_of_time = guest["exit_code"] == -signal.SIGKILL and cpu_s >= spent
     if verdict is None:
-        # Once the candidate's code was sent, its values can be what broke the checker: it is charged.
+        # Once the candidate has its code, its values may have broken the checker: the failure is the candidate's.
         if not started:
-            return result("sandbox_error", f"the checker ended with {_ending(checker)} before the program was sent")
+            unsent = f"the checker ended with {_exit_reason(checker)} before the program was sent"
+            return result(Status.SANDBOX_ERROR, unsent)
         if out_of_time or float(checker["cpu_s"]) >= spent:
-            return result("timeout", f"the test used more than {limits.cpu_s} CPU seconds on the values returned")
-        return result("crashed", f"the test's process ended with {_ending(checker)} on the values returned")
+            return result(Status.TIMEOUT, f"the test used more than {limits.cpu_s} CPU seconds on the values returned")
+        return result(Status.CRASHED, f"the test's process ended with {_exit_reason(checker)} on the values returned")
     status, detail = str(verdict["status"]), str(verdict.get("detail", ""))
-    if status == "sandbox_error":
-        # A fault is believed only in place of the hello; later it could be a candidate's way out of a failure.
+    if status == Status.SANDBOX_ERROR:
+        # A fault counts only before the code was sent; later a candidate could report one to avoid a failure.
         late = "a fault was reported after the program was sent"
-        return result("crashed", late) if started else result(status, detail)
-    if status == "crashed" and out_of_time:
-        return result("timeout", f"the program used more than {limits.cpu_s} CPU seconds")
-    if status == "crashed":
-        detail = f"{detail} ({_ending(guest)})"
+        return result(Status.CRASHED, late) if started else result(status, detail)
+    if status == Status.CRASHED and out_of_time:
+        return result(Status.TIMEOUT, f"the program used more than {limits.cpu_s} CPU seconds")
+    if status == Status.CRASHED:
+        detail = f"{detail} ({_exit_reason(guest)})"
     if checker["exit_code"] != 0:
-        return result("crashed", f"the test's process ended with {_ending(checker)} on the values returned")
+        return result(Status.CRASHED, f"the test's process ended with {_exit_reason(checker)} on the values returned")
     texts = {key: verdict[key] for key in ("failing_assert", "got", "expected") if isinstance(verdict.get(key), str)}
     calls = verdict.get("calls", 0)
     return result(status, detail, traceback=str(verdict.get("traceback", "")), calls=calls, **texts)
 
 
-def _ending(report: dict[str, Any]) -> str:
+def _exit_reason(report: dict[str, Any]) -> str:
     code = int(report["exit_code"])
     if code >= 0:
         return f"exit code {code}"

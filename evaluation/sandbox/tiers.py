@@ -14,7 +14,7 @@ _PRELOAD = (
     "math", "numbers", "operator", "re", "string", "struct", "textwrap", "time", "traceback", "types", "typing",
     "unicodedata", "array", "ast", "calendar",
 )  # fmt: skip
-"""Not `threading` and `random`: what they do in every forked process costs more than the few imports of them."""
+"""Without `threading` and `random`: their hooks run at every fork, which costs more than importing them when needed."""
 _PRELOAD_ALL = (
     "argparse", "asyncio", "base64", "binascii", "colorsys", "concurrent.futures", "concurrent.futures.thread",
     "configparser", "csv", "difflib", "dis", "errno", "fnmatch", "glob", "graphlib", "gc", "hmac", "html",
@@ -24,12 +24,12 @@ _PRELOAD_ALL = (
     "urllib.parse", "uuid", "warnings", "weakref", "zlib", "zoneinfo", "encodings.idna", "encodings.latin_1",
     "encodings.ascii", "encodings.utf_16", "encodings.utf_32",
 )  # fmt: skip
-"""Where no file can be opened later, a module that is not loaded early cannot be imported at all."""
+"""Where no file can be opened later, only modules loaded before can be imported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """One way to isolate. `open_files`: the filter lets files be opened, since Landlock or a mount tree guards them."""
+    """A way to isolate. `open_files`: the filter allows opening files, as Landlock or a mount tree restricts them."""
 
     name: str
     namespaces: bool = False
@@ -48,7 +48,7 @@ class Tier:
         return _PRELOAD if self.open_files else (*_PRELOAD, *_PRELOAD_ALL)
 
     def root_names(self, interpreter: Interpreter) -> list[str]:
-        """Return what a listing of / may show inside: the names bound there, nothing where there is no mount tree."""
+        """Return the names that a listing of / may show inside: those bound there, none without a mount tree."""
         paths = (*interpreter.trees, interpreter.executable, *(path for _, path in interpreter.links), "/dev", "/tmp")
         return sorted({path.split("/")[1] for path in paths}) if self.namespaces else []
 

@@ -1,4 +1,4 @@
-"""The trusted end of zygotes: start them, hand them jobs, end the jobs, put the zygotes away."""
+"""The trusted end of zygotes: starts them, sends them jobs, ends jobs and zygotes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _START_S = 20.0
 _ANSWER_S = 10.0
 _ROUND = 32
 _SHARED_SLACK = 96
-"""Threads that others of the same uid may start after a zygote without taking them from a candidate (tier landlock)."""
+"""Threads that processes of the same uid may start after a zygote without lowering a candidate's limit (landlock)."""
 MARK = "bassline-sandbox-of-"
 _LOADER = """
 import json, socket, sys, types
@@ -43,12 +43,12 @@ sys.modules["evaluation.sandbox.inside.zygote"].main(control, boot["settings"])
 
 
 class ZygoteError(Exception):
-    """A zygote that did not start, or no longer answers."""
+    """A zygote that did not start or does not answer."""
 
 
 @dataclass
 class Zygote:
-    """One warm process inside a tier. `role` is "guest" or "checker"; the sources of the other role are not sent."""
+    """A warm process in a tier. `role` is "guest" or "checker"; it gets no sources of the other role."""
 
     role: str
     tier: Tier
@@ -73,13 +73,13 @@ class Zygote:
                 self._control.close()
                 raise ZygoteError(f"cannot start: {error}") from error
         if not self.tier.namespaces:
-            # Programs can read their limit: a round number tells less of what else runs here.
+            # Programs can read their limit; rounding hides how many other threads run here.
             self.other_threads = -(-_threads_of_uid() // _ROUND) * _ROUND + _SHARED_SLACK
         try:
             policy = filters.build(self.tier.open_files)
             self._boot(policy)
         except (OSError, ValueError, RuntimeError) as error:
-            reason = self._last_words() or str(error) or type(error).__name__
+            reason = self._stderr_line() or str(error) or type(error).__name__
             self.close()
             raise ZygoteError(reason) from error
 
@@ -111,7 +111,7 @@ class Zygote:
         try:
             socket.send_fds(self._control, [job], descriptors)
         except OSError as error:
-            raise ZygoteError(f"the {self.role} zygote has gone: {error}") from error
+            raise ZygoteError(f"the {self.role} zygote has ended: {error}") from error
 
     def end(self) -> dict[str, Any]:
         """Kill what is left of the job; return exit_code and cpu_s. Raises ZygoteError."""
@@ -119,7 +119,7 @@ class Zygote:
             self._control.send(b"end")
             return self._receive()
         except (OSError, ValueError) as error:
-            raise ZygoteError(f"the {self.role} zygote has gone: {error}") from error
+            raise ZygoteError(f"the {self.role} zygote has ended: {error}") from error
 
     def _receive(self) -> dict[str, Any]:
         message = self._control.recv(65536)
@@ -128,14 +128,14 @@ class Zygote:
         answer: dict[str, Any] = json.loads(message)
         return answer
 
-    def _last_words(self) -> str:
+    def _stderr_line(self) -> str:
         self._control.close()
         self._process.kill()
-        words = self._process.communicate(timeout=_ANSWER_S)[1].decode("utf-8", "replace").strip()
-        return words.splitlines()[-1] if words else ""
+        output = self._process.communicate(timeout=_ANSWER_S)[1].decode("utf-8", "replace").strip()
+        return output.splitlines()[-1] if output else ""
 
     def close(self) -> None:
-        """Kill the zygote and whatever it runs, and wait for it."""
+        """Kill the zygote and its job, and wait for it."""
         self._control.close()
         self._process.kill()
         self._process.wait(timeout=_ANSWER_S)
@@ -145,7 +145,7 @@ class Zygote:
 
 @dataclass
 class Slot:
-    """Two zygotes that never share an interpreter: one for candidates, one for tests."""
+    """Two zygotes with separate interpreters: one for candidates, one for tests."""
 
     guest: Zygote
     checker: Zygote
@@ -161,22 +161,22 @@ class Slot:
             raise
 
     def close(self) -> None:
-        """Put both away."""
+        """End both."""
         for zygote in (self.guest, self.checker):
             with contextlib.suppress(OSError, subprocess.SubprocessError):
                 zygote.close()
 
 
 def mark() -> str:
-    """Return what the command lines of this process's zygotes, and of all that they fork, hold and no other has.
+    """Return the word that marks the command lines of this process's zygotes and of their forks, and no others.
 
-    It is drawn, not the process's number: a program under test can read its own command line in its memory.
+    It is random and not the pid: a program under test can read its command line in memory.
     """
-    return _drawn_mark(os.getpid())
+    return _random_mark(os.getpid())
 
 
 @functools.cache
-def _drawn_mark(_process: int) -> str:
+def _random_mark(_process: int) -> str:
     return f"{MARK}{secrets.token_hex(8)}."
 
 

@@ -16,7 +16,6 @@ from sqlalchemy import select
 from app.accounts import users
 from app.accounts.models import BrowserSession, Token, User
 from app.accounts.service import create_token, list_tokens, revoke_token
-from app.broker.celery_app import configure
 from app.cli import cli
 from app.errors import BadInput, Forbidden
 from app.factory import create_app
@@ -47,7 +46,6 @@ def test_no_import_pays_for_a_password_hash():
 @pytest.fixture
 def guarded(ctx):
     """The service as the stack runs it: tokens and logins required."""
-    configure(ctx.settings, in_process=True)
     return dataclasses.replace(ctx, settings=ctx.settings.model_copy(update={"require_tokens": True}))
 
 

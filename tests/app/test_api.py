@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from sqlalchemy import select
 
+from app.broker.celery_app import configure
 from app.factory import create_app
 from app.jobs.embedded import Embedded
+from app.runs.models import Run
+from app.states import RunState
 
 BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
 
@@ -60,6 +64,22 @@ def test_a_completion_streams_texts_and_ends(client, ctx):
     assert all(len(s["origins"]) == s["n_tokens"] for s in texts)
     assert [s["verdict"] for s in answer["samples"]] == ["passed", "wrong_answer"]
     assert client.get("/api/v1/runs").json["runs"] == []  # completions are not listed among runs
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "headers"),
+    [
+        ("/api/v1/complete", {"target": "smollm2-135m"}, {"Accept": "text/event-stream"}),
+        ("/v1/completions", {"model": "smollm2-135m", "stream": True}, {}),
+    ],
+)
+def test_a_client_that_leaves_before_the_first_frame_cancels_its_completion(client, ctx, path, asked, headers):
+    configure(ctx.settings, in_process=True)  # and no worker
+    client.post(path, json={"prompt": "def add(a, b):\n", **asked}, headers=headers).close()
+    with ctx.database.read() as session:
+        (run,) = session.scalars(select(Run))
+    assert run.state is RunState.CANCELLED
+    assert ctx.streams.acquire(blocking=False)
 
 
 @pytest.mark.parametrize(

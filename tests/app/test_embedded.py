@@ -8,7 +8,7 @@ import time
 import pytest
 
 from app.completions import service as complete
-from app.completions.schemas import CompleteSpec
+from app.completions.schemas import CompletionSpec
 from app.errors import Unavailable
 from app.jobs.embedded import Embedded
 from app.runs import service, transitions
@@ -105,7 +105,7 @@ def test_completions_go_before_the_batch_that_waits(ctx, spec, engine):
     with Embedded(ctx, "test"):
         batch = service.submit(ctx, spec())
         assert engine.started.wait(10)
-        asked = [complete.submit(ctx, CompleteSpec(target="smollm2-135m", prompt=f"# {i}\n")) for i in range(3)]
+        asked = [complete.submit(ctx, CompletionSpec(target="smollm2-135m", prompt=f"# {i}\n")) for i in range(3)]
         wait_until(lambda: all(state_of(ctx, run_id) is RunState.RUNNING for run_id in asked))
         engine.hold.set()
         wait_until(ended(ctx, batch))
@@ -113,7 +113,7 @@ def test_completions_go_before_the_batch_that_waits(ctx, spec, engine):
 
 
 def test_work_left_by_a_killed_process_is_taken_up_at_the_next_start(ctx, spec):
-    run_id = service.submit(ctx, spec())  # nobody hears the bell
+    run_id = service.submit(ctx, spec())  # no worker gets the message
     with Embedded(ctx, "test"):
         wait_until(ended(ctx, run_id))
     assert state_of(ctx, run_id) is RunState.FINISHED

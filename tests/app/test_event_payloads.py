@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select, update
 
 from app.completions import service as complete
-from app.completions.schemas import CompleteSpec
+from app.completions.schemas import CompletionSpec
 from app.db.types import utcnow
 from app.events import event_types
 from app.events.bus import MemoryBus
@@ -16,11 +16,10 @@ from app.jobs import claims, reaper
 from app.jobs.claims import MAX_ATTEMPTS, Step
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
-from app.runs import enqueue, service, transitions
+from app.runs import service, transitions
 from app.runs.event_stream import follow
 from app.runs.models import RunTask
 from app.states import TaskState
-from app.workers import engines
 from tests.fakes import FakeGrader
 
 
@@ -31,9 +30,9 @@ class CheckedBus(MemoryBus):
         super().__init__()
         self.told: list[tuple[str, dict]] = []
 
-    def publish(self, run_id, kind, data):
-        super().publish(run_id, kind, data)
-        self.told.append((kind, dict(data)))
+    def publish(self, run_id, event_type, data):
+        super().publish(run_id, event_type, data)
+        self.told.append((event_type, dict(data)))
 
     def check(self) -> set[str]:
         for kind, data in self.told:
@@ -47,10 +46,7 @@ class CheckedBus(MemoryBus):
 
 
 @pytest.fixture(autouse=True)
-def bus(ctx, monkeypatch) -> CheckedBus:
-    monkeypatch.setattr(enqueue, "ring", lambda bells, queue: None)
-    monkeypatch.setattr(enqueue, "messages", lambda queue: 0)
-    engines.drop()
+def bus(ctx) -> CheckedBus:
     ctx.bus = CheckedBus()
     return ctx.bus
 
@@ -91,7 +87,7 @@ def test_a_run_tells_each_step_of_each_task_with_its_place(ctx, bus, prepared, t
 
 
 def test_a_completion_tells_its_texts(ctx, bus):
-    run_id = complete.submit(ctx, CompleteSpec(target="smollm2-135m", prompt="def add(a, b):\n", n=2))
+    run_id = complete.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="def add(a, b):\n", n=2))
     decode_task(ctx, jobs(ctx, run_id)[0])
     assert event_types.TEXT in bus.check()
 

@@ -7,7 +7,6 @@ import threading
 
 import pytest
 
-from app.broker.celery_app import configure
 from app.events.bus import FIRST, MemoryBus
 from app.factory import create_app
 from app.runs import event_stream, service
@@ -21,7 +20,6 @@ def client(ctx):
 
 @pytest.fixture
 def run_id(ctx, spec):
-    configure(ctx.settings, in_process=True)  # nobody hears the bell
     return service.submit(ctx, spec())
 
 

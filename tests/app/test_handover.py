@@ -146,7 +146,7 @@ def test_ctrl_c_cancels_the_run_if_that_is_the_answer(interrupted, server):
 def test_a_server_that_stops_is_noticed(ctx, other, spec, engine):
     engine.hold = threading.Event()
     with Embedded(ctx, "serve"):
-        run_id = service.submit(other, spec(), ring=False)
+        run_id = service.submit(other, spec(), handover=True)
         assert engine.started.wait(20)
         events = handover.events(other, run_id)
         assert next(e for e in events if e is not None).type in (event_types.STATE, event_types.TASK)
@@ -156,7 +156,7 @@ def test_a_server_that_stops_is_noticed(ctx, other, spec, engine):
 
 
 def test_a_run_left_behind_by_a_command_is_worked_at_the_next_start(ctx, other, spec):
-    run_id = service.submit(other, spec(), ring=False)
+    run_id = service.submit(other, spec(), handover=True)
     with Embedded(ctx, "serve"):
         wait_for(lambda: run_state(ctx, spec().name or service.default_name(spec())) is RunState.FINISHED)
     with ctx.database.read() as session:

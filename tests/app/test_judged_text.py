@@ -9,7 +9,7 @@ import pytest
 from app import ports
 from app.db.types import OutputText, as_written
 from app.jobs.work import grade, prepare
-from app.runs import enqueue, import_samples
+from app.runs import import_samples
 from app.runs.repository import tasks_with_samples
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
@@ -24,13 +24,12 @@ PROGRAMS = {
 
 
 @pytest.fixture
-def judged(ctx, additions, monkeypatch):
+def judged(ctx, additions):
     """Imports each completion as a sample of one task, grades in the real sandbox; returns the samples in order."""
     try:
         Sandbox.detect()
     except SandboxUnavailable as error:
         pytest.skip(str(error))
-    monkeypatch.setattr(enqueue, "ring", lambda bells, queue: None)
     ctx.make_grader = ports.SandboxGrader
 
     def judge(completions: list[str]) -> list[Sample]:

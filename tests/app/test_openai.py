@@ -9,7 +9,6 @@ import time
 import openai
 import pytest
 
-from app.broker.celery_app import configure
 from app.completions import waiting
 from app.factory import create_app
 from app.openai import service
@@ -43,7 +42,7 @@ def engine(served) -> FakeEngine:
 
 def newest(ctx) -> Run:
     with ctx.database.read() as session:
-        return list_runs(session, kinds=(RunKind.COMPLETE,))[0]
+        return list_runs(session, kinds=(RunKind.COMPLETION,))[0]
 
 
 def test_n_choices_of_each_prompt_with_usage(client):
@@ -106,7 +105,6 @@ def test_a_client_that_leaves_its_stream_cancels_the_work(served, client, engine
 def test_a_prompt_that_nobody_takes_up_is_refused_and_forgotten(ctx, monkeypatch):
     monkeypatch.setattr(waiting, "BEAT_S", 0.01)
     monkeypatch.setattr(service, "TAKE_UP_S", 0.1)
-    configure(ctx.settings, in_process=True)  # and no worker
     with client_of(create_app(ctx)) as client:
         with pytest.raises(openai.InternalServerError) as refused:
             client.completions.create(model=MODEL, prompt=PROMPT)

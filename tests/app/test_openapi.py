@@ -13,7 +13,6 @@ from schemathesis import GenerationMode, checks
 from schemathesis.specs.openapi import checks as openapi
 
 from app.accounts.service import create_token
-from app.broker.celery_app import configure
 from app.factory import create_app
 from app.http.openapi import describe
 from app.runs import figures, service
@@ -36,7 +35,6 @@ CHECKS = [
 @pytest.fixture
 def app(ctx):
     """The service as strangers meet it: tokens required, a worker alive, nobody limited."""
-    configure(ctx.settings, in_process=True)
     workers.report(ctx)
     guarded = ctx.settings.model_copy(update={"require_tokens": True, "rate_limit": ""})
     return create_app(dataclasses.replace(ctx, settings=guarded))

@@ -13,7 +13,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.accounts.service import create_token
 from app.broker import queues
-from app.broker.celery_app import configure
 from app.db.types import utcnow
 from app.errors import Conflict
 from app.factory import create_app
@@ -33,7 +32,6 @@ BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
 
 @pytest.fixture
 def client(ctx):
-    configure(ctx.settings, in_process=True)
     return create_app(ctx).test_client()
 
 

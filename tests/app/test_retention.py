@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from app.broker.celery_app import celery_app, configure
 from app.completions import service as complete
-from app.completions.schemas import CompleteSpec
+from app.completions.schemas import CompletionSpec
 from app.db.types import utcnow
 from app.events.bus import FIRST
 from app.factory import create_app
@@ -42,7 +42,6 @@ def completions(ctx) -> list[uuid.UUID]:
 
 @pytest.fixture
 def client(ctx):
-    configure(ctx.settings, in_process=True)
     return create_app(ctx).test_client()
 
 
@@ -63,7 +62,7 @@ def test_nothing_is_left_of_a_completion_that_is_deleted(ctx, client, path, body
 
 
 def test_a_prompt_that_two_completions_share_goes_with_the_second(ctx, client):
-    spec = CompleteSpec(**OURS[1])
+    spec = CompletionSpec(**OURS[1])
     ids = [complete.submit(ctx, spec) for _ in range(2)]
     for run_id, left in zip(ids, (True, False), strict=True):
         transitions.cancel(ctx, run_id)
@@ -73,7 +72,7 @@ def test_a_prompt_that_two_completions_share_goes_with_the_second(ctx, client):
 
 
 def test_a_prompt_deleted_while_it_is_asked_again_is_stored_again(ctx, client, monkeypatch):
-    spec = CompleteSpec(**OURS[1])
+    spec = CompletionSpec(**OURS[1])
     done = complete.submit_tasks
     tried = []
 
@@ -91,7 +90,7 @@ def test_old_completions_are_swept_and_others_stay(ctx, client, spec):
     from app.runs import service
 
     configured = dataclasses.replace(ctx, settings=ctx.settings.model_copy(update={"completion_days": 2.0}))
-    old, new, open_ = (complete.submit(ctx, CompleteSpec(**OURS[1])) for _ in range(3))
+    old, new, open_ = (complete.submit(ctx, CompletionSpec(**OURS[1])) for _ in range(3))
     run = service.submit(ctx, spec())
     for run_id in (old, new, run):
         transitions.cancel(ctx, run_id)
@@ -108,7 +107,7 @@ def test_old_completions_are_swept_and_others_stay(ctx, client, spec):
 
 def test_answers_and_prompts_that_nothing_needs_any_more_are_swept(ctx, client):
     client.post("/api/v1/datasets", headers={"Idempotency-Key": "k"})  # a failure keeps nothing
-    run_id = complete.submit(ctx, CompleteSpec(**OURS[1]))
+    run_id = complete.submit(ctx, CompletionSpec(**OURS[1]))
     transitions.cancel(ctx, run_id)
     with ctx.database.session() as session:
         session.add(
@@ -125,6 +124,7 @@ def test_answers_and_prompts_that_nothing_needs_any_more_are_swept(ctx, client):
 
 
 def test_beat_and_the_embedded_form_sweep(ctx, client, monkeypatch):
+    configure(ctx.settings)
     assert {entry["task"] for entry in celery_app.conf.beat_schedule.values()} == {"runs.reap", "retention.sweep"}
     swept = []
     monkeypatch.setattr(retention, "sweep", swept.append)

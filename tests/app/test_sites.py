@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 
-from app.broker.celery_app import configure
 from app.factory import create_app
 from app.http.sites import is_own_path
 
@@ -15,7 +14,6 @@ BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
 
 @pytest.fixture
 def client(ctx):
-    configure(ctx.settings, in_process=True)
     return create_app(ctx).test_client()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from app import ports
 from app.completions import service as complete
-from app.completions.schemas import CompleteSpec
+from app.completions.schemas import CompletionSpec
 from app.errors import BadInput
 from app.jobs.embedded import Embedded
 from app.jobs.work import prepare
@@ -22,16 +22,12 @@ from app.runs.models import RunTask
 from app.runs.repository import get_run, progress, tasks_with_samples
 from app.runs.schemas import RunSpec, parse_spec
 from app.states import RunState, TaskState
-from app.workers import engines
 from tests.app.test_embedded import ended, state_of, wait_until
 
 
 @pytest.fixture
-def prepared(ctx, spec, monkeypatch):
-    """Makes a run for throughput whose bells nobody hears; returns its id and its tasks' row ids in order."""
-    for bell in ("ring_prepare", "ring_decode", "ring_grade"):
-        monkeypatch.setattr(f"app.runs.enqueue.{bell}", lambda *args: None)
-    engines.drop()  # this thread's, of an earlier test
+def prepared(ctx, spec):
+    """Makes a run for throughput that no worker works; returns its id and its tasks' row ids in order."""
 
     def make(**changes):
         run_id = service.submit(ctx, spec(throughput=True, **changes))
@@ -146,7 +142,7 @@ def test_an_interrupted_batch_goes_back_and_is_finished_by_resume(ctx, spec, eng
 
 def test_nothing_is_added_to_a_batch_while_a_completion_waits(ctx, prepared):
     run_id, ids = prepared()
-    asked = complete.submit(ctx, CompleteSpec(target="smollm2-135m", prompt="# one\n"))
+    asked = complete.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="# one\n"))
     prepare.prepare_run(ctx, asked)
     decode_task(ctx, ids[0])
     assert states(ctx, run_id) == [TaskState.DECODED, TaskState.QUEUED, TaskState.QUEUED]

@@ -15,7 +15,7 @@ from benchmarks import _postgres, _service_jobs, _service_pages, service
 def url():
     if _postgres.programs() is None:
         pytest.skip("PostgreSQL is not installed (initdb not found)")
-    with _postgres.private_cluster() as url:
+    with _postgres.running_cluster() as url:
         yield url
     gc.unfreeze()
 

@@ -23,15 +23,16 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from decoding.attention.backends import OWN, chosen
+from decoding.attention.backends import OWN, backend_of
 from decoding.checks import compatibility
 from decoding.checks.compatibility import fit
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import loading
 from decoding.models.errors import IncompatibleModelError
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, Request, SamplingParams
+from kernels.registry import BACKENDS
 from tests.decoding.conftest import disturbed
 
 N_TOKENS = 256  # one per byte: none of them ends a text
@@ -145,7 +146,7 @@ def test_greedy_output_is_what_transformers_generates(name: str, loaded: Load) -
     prompts = [torch.tensor([tokenizer(prompt)["input_ids"]]) for prompt in PROMPTS]
     want = [alone(model, prompt, 20) for prompt in prompts]
     target = fitted(loaded, model)
-    assert chosen(model) == (OWN if name in ROW_BY_ROW else "sdpa")
+    assert backend_of(model) == (OWN if name in ROW_BY_ROW else BACKENDS["sdpa"])
     requests = [Request(p, n=2, sampling=SamplingParams(temperature=0), max_new_tokens=20) for p in PROMPTS]
     for drafter in ("none", "sibling"):
         # Three prompts of two samples in four places: rows part, end, and give their places to others.
@@ -170,7 +171,7 @@ def test_row_by_row_every_drafter_writes_the_same_samples(name: str, loaded: Loa
         samples = [list(outcomes[i].samples) for i in range(len(requests))]  # type: ignore[union-attr]
         written[drafter] = [[sample.token_ids for sample in each] for each in samples]
         accepted[drafter] = sum(sample.n_accepted for each in samples for sample in each)
-        assert engine.provenance()["attention"] == OWN
+        assert engine.provenance()["attention"] == OWN.name
         if drafter == "draft":
             one = engine.generate(requests[1])
             assert [sample.token_ids for sample in one.samples] == written["draft"][1]
@@ -204,7 +205,7 @@ def test_a_mask_of_the_models_own_is_not_ignored(loaded: Load) -> None:
     """Doge masks out keys by their content, and tells its attention so by the mask alone."""
     with pytest.raises(IncompatibleModelError, match=r"a mask of its own.*use attention auto instead of 'sdpa'"):
         fitted(loaded, random_model({"model_type": "doge", **SMALL}), "sdpa")
-    assert chosen(fitted(loaded, random_model({"model_type": "doge", **SMALL})).model) == OWN
+    assert backend_of(fitted(loaded, random_model({"model_type": "doge", **SMALL})).model) == OWN
 
 
 def test_running_row_by_row_is_said_once_with_the_reason(loaded: Load, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from transformers import (
+    AttentionInterface,
     AutoModelForCausalLM,
     DeepseekV2Config,
     Gemma2Config,
@@ -16,16 +17,17 @@ from transformers import (
     PreTrainedModel,
 )
 
-from decoding.attention import backends
-from decoding.attention.backends import NAMES, chosen, pick_attention
+from decoding.attention.backends import NAMES, backend_of, pick_attention
 from decoding.checks import compatibility
 from decoding.checks.compatibility import fit
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models.errors import ModelError
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import Request, RequestError, SamplingParams
 from kernels import availability
+from kernels.registry import BACKENDS
+from kernels.rows import RaggedRows
 
 pytest.importorskip("triton")
 SMALL = {"vocab_size": 260, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
@@ -69,7 +71,7 @@ def test_a_kernel_that_a_model_is_too_much_for_gives_way_to_pytorch(
     model.set_attn_implementation(own)
     news: list[str] = []
     fit(target, "auto", news.append)
-    assert chosen(model) == "sdpa"
+    assert backend_of(model) == BACKENDS["sdpa"]
     why = "with attention 'ragged' it fails (its keys and values differ in size)"
     assert news == [f"tiny: runs with attention 'sdpa' ({why})"]
     model.set_attn_implementation(own)
@@ -95,6 +97,25 @@ def test_a_gpu_takes_the_ragged_kernel_where_triton_is_installed(monkeypatch: py
 
 
 def test_an_unknown_attention_is_refused_by_name() -> None:
-    with pytest.raises(RequestError, match="attention is 'flash': use one of auto, reference, sdpa"):
+    with pytest.raises(RequestError, match="attention is 'flash': use one of auto, sdpa, ragged"):
         EngineConfig(target="x", attention="flash")
-    assert set(backends.NAMES) < {"auto", "reference", "sdpa", "pad", "split", "ragged"}
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_every_declared_backend_can_be_named_and_is_registered(name: str) -> None:
+    assert EngineConfig(target="x", attention=name).attention == name
+    assert NAMES[name] in AttentionInterface().valid_keys()
+
+
+def test_each_backend_runs_with_what_it_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backend that wrongly claims to do without Triton would fail in a run instead of at its start."""
+    monkeypatch.setattr(availability, "triton", None)
+    R, T, heads = 2, 3, 2
+    q, (k, v) = torch.randn(R * T, heads, 16), torch.randn(2, R, heads, 8, 16)
+    rows = RaggedRows.of([4, 1], [T] * R, torch.device("cpu"))
+    for backend in BACKENDS.values():
+        if backend.needs_triton:
+            with pytest.raises(availability.KernelError):
+                backend.load()(q, k, v, rows, 0.25)
+        elif backend.function:
+            assert backend.load()(q, k, v, rows, 0.25).shape == q.shape

@@ -95,6 +95,16 @@ def test_goodput_learns_from_what_stood() -> None:
     assert policy.trim(found, [1]) == [0]
 
 
+def test_goodput_learns_that_one_long_draft_makes_every_row_slower() -> None:
+    policy = goodput(0.005, drafts_cost_time=False)
+    proposal = Proposal([[1] * 8, *[[]] * 7], [3, *[0] * 7])
+    assert policy.trim(proposal, [1] * 8)[0] == 8
+    for longest in (1, 4, 8) * 20:
+        seconds = 1.0 + 0.05 * 8 * longest  # attention pads all rows to the longest
+        policy.observe(Outcome((0,) * 8, (0,) * 8, (0,) * 8, (longest, *[1] * 7), 0.0, seconds))
+    assert policy.trim(proposal, [1] * 8)[0] <= 2
+
+
 def test_goodput_gives_a_draft_model_fewer_steps_the_dearer_they_are() -> None:
     lengths = []
     for step_s in (0.01, 0.3, 5.0):

@@ -11,7 +11,7 @@ import torch
 
 from decoding.attention.runner import PREFILL_PIECE
 from decoding.engine import Engine
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import BrokenModelError, Request, RequestError, SamplingParams, Update
 
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add(a, b):"

@@ -1,7 +1,5 @@
 """Draft tokens are verified while they pay, judged by measured cost and by their evidence's record."""
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,7 +75,7 @@ def test_a_plan_never_exceeds_the_proposal_and_never_expects_less_than_plain(
     for n, (_, evidence) in zip(lengths, drafts, strict=True):
         survival = 1.0
         for depth in range(n):
-            survival *= acceptance.chance(evidence, depth)
+            survival *= acceptance.probability(evidence, depth)
             expected += survival
     plain = len(drafts) / cost(len(drafts), len(drafts), 1)
     assert expected / cost(len(drafts), len(drafts) + sum(lengths), 1 + max(lengths)) >= plain * (1 - 1e-9)
@@ -121,12 +119,10 @@ def test_measured_costs_never_fall_with_size() -> None:
     assert list(cost.seconds) == sorted(cost.seconds)
 
 
-def test_the_record_counts_a_token_only_if_those_before_it_stood() -> None:
-    chance: Callable[[int], float]
+def test_a_token_counts_only_if_those_before_it_were_accepted() -> None:
     acceptance = AcceptanceModel()
     for _ in range(300):
-        acceptance.observe(2, 5, 1)  # the first stands, the second does not, the rest were never at stake
-    chance = lambda depth: acceptance.chance(2, depth)  # noqa: E731
-    assert chance(0) > 0.97
-    assert chance(1) < 0.03
-    assert chance(2) == AcceptanceModel().chance(2, 2)
+        acceptance.observe(2, 5, 1)  # the first is accepted, the second rejected, the others never compared
+    assert acceptance.probability(2, 0) > 0.97
+    assert acceptance.probability(2, 1) < 0.03
+    assert acceptance.probability(2, 2) == AcceptanceModel().probability(2, 2)

@@ -15,7 +15,7 @@ from decoding.attention.backends import NAMES
 from decoding.attention.graphs import Graphs, bucket_rows, bucket_tokens
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
 
 pytest.importorskip("triton")

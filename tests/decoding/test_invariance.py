@@ -16,7 +16,7 @@ from decoding.checks.invariance import is_batch_invariant
 from decoding.config import EngineConfig
 from decoding.draft_length.round_cost import RoundCost
 from decoding.engine import Engine
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.models.packing import prepack
 from decoding.request import Request, SamplingParams
 

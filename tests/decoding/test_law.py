@@ -22,7 +22,7 @@ from decoding.attention import graphed_models
 from decoding.attention.backends import NAMES
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
 from kernels import accept
 from tests.decoding.conftest import disturbed

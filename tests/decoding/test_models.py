@@ -88,7 +88,7 @@ def test_a_loaded_model_is_the_saved_one_ready_to_decode(save: Save, kind: type[
     assert (loaded.name, loaded.context_length, loaded.dtype) == ("tiny", 96, torch.float32)
     assert loaded.n_parameters == saved.num_parameters()
     assert loaded.n_weight_bytes == 4 * loaded.n_parameters
-    assert loaded.sha256 == fetch.ensure_info(loaded.ref).sha256
+    assert loaded.sha256 == fetch.ensure(loaded.ref).sha256
     assert not loaded.has_chat_template
     assert news[-1] == "tiny: loading into memory (cpu, float32)"
 

@@ -9,7 +9,7 @@ from decoding.attention.ragged import ATTENTION_NAME
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import loading
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
 
 pytestmark = [pytest.mark.slow, pytest.mark.model]

@@ -11,14 +11,15 @@ import pytest
 import torch
 
 from decoding.attention import graphed_models
-from decoding.attention.backends import NAMES, chosen
+from decoding.attention.backends import NAMES, backend_of
 from decoding.attention.graphs import DraftGraphs, Graphs, Work
 from decoding.checks import self_check
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models.loading import LoadedModel
+from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
-from kernels import accept, check, kv_scatter, reference
+from kernels import accept, check, kv_scatter, reference, verify_attention
+from kernels.registry import BACKENDS
 
 pytest.importorskip("triton")
 HEADS = check.Heads(n_kv=2, group=2, dim=16, dtype=torch.float32)
@@ -52,17 +53,17 @@ def off_by_one(*arguments: Any) -> None:
     reference.kv_scatter(*others, position + 1)
 
 
-@pytest.mark.parametrize("attention", ["ragged", "pad", "split"])
+@pytest.mark.parametrize("attention", [name for name, backend in BACKENDS.items() if backend.needs_triton])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_kernels_that_work_pass(attention: str, dtype: torch.dtype) -> None:
     assert check.failures(replace(HEADS, dtype=dtype), attention, CPU) == {}
 
 
 def test_each_wrong_kernel_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    ragged = check.ATTENTIONS["ragged"]
+    ragged = verify_attention.ragged
     for spoil in (lambda out: out + 0.01, lambda out: out.fill_(torch.nan), lambda out: out.roll(1, 0)):
         with monkeypatch.context() as patch:
-            patch.setitem(check.ATTENTIONS, "ragged", wrong(ragged, spoil))
+            patch.setattr(verify_attention, "ragged", wrong(ragged, spoil))
             found = check.failures(HEADS, "ragged", CPU)
         assert list(found) == ["ragged"]
         assert "differs from its reference by" in found["ragged"]
@@ -85,13 +86,13 @@ def test_a_wrong_attention_is_replaced_by_pytorchs(
     target: LoadedModel, draft: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = target.model.config._attn_implementation
-    monkeypatch.setitem(check.ATTENTIONS, "ragged", wrong(check.ATTENTIONS["ragged"], lambda out: out * 2))
+    monkeypatch.setattr(verify_attention, "ragged", wrong(verify_attention.ragged, lambda out: out * 2))
     for loaded in (target, draft):
         loaded.model.set_attn_implementation(NAMES["ragged"])
     try:
         disabled = self_check.check_kernels([target, draft])
         assert list(disabled) == ["ragged"]
-        assert chosen(target.model) == chosen(draft.model) == "sdpa"
+        assert backend_of(target.model) == backend_of(draft.model) == BACKENDS["sdpa"]
         engine = Engine(EngineConfig(target="tiny"), target, None, disabled=disabled)
         assert engine.provenance()["disabled"] == "ragged"
         assert engine.provenance()["attention"] == "sdpa"

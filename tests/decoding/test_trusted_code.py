@@ -75,7 +75,7 @@ def test_a_branch_that_may_move_is_not_trusted(ran: Path, monkeypatch: pytest.Mo
 def test_a_folder_is_not_trusted_for_its_name(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, f"owner/own@{COMMIT}")
     with pytest.raises(NotCausalError):
-        loading.load(str(fetch.ensure(REF)))
+        loading.load(str(fetch.ensure(REF).folder))
     assert not ran.exists()
 
 
@@ -91,16 +91,18 @@ def test_a_named_commit_decodes(ran: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_code_of_another_repository_is_not_covered(ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, f"owner/own@{COMMIT}")
     change(tmp_path / "offer", {"AutoConfig": "else/where--own.OwnConfig"})
-    with pytest.raises(ModelError, match="takes code from another repository"):
+    with pytest.raises(ModelError, match="loads code from another repository"):
         loading.load(REF)
     assert not ran.exists()
 
 
 def test_code_that_was_changed_in_the_cache_does_not_run(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, f"owner/own@{COMMIT}")
-    code = fetch.ensure(REF) / "own.py"
+    code = fetch.ensure(REF).folder / "own.py"
     code.write_text(code.read_text().replace("touch", "chmod"))  # as many bytes
-    with pytest.raises(DamagedModelError, match=r"not known to be what was pulled \(own.py\): delete .* and run"):
+    with pytest.raises(
+        DamagedModelError, match=r"differs from what was pulled, or was not recorded \(own.py\): delete .* and run"
+    ):
         loading.load(REF)
     assert not ran.exists()
     with pytest.raises(DamagedModelError, match=r"own\.py"):
@@ -109,7 +111,7 @@ def test_code_that_was_changed_in_the_cache_does_not_run(ran: Path, monkeypatch:
 
 def test_code_beside_that_of_the_repository_does_not_run(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, f"owner/own@{COMMIT}")
-    folder = fetch.ensure(REF)
+    folder = fetch.ensure(REF).folder
     (folder / "more.py").write_text("")
     with pytest.raises(DamagedModelError, match=r"more\.py"):
         loading.load(REF)
@@ -127,7 +129,7 @@ def test_code_pulled_before_its_hash_was_recorded_does_not_run_until_pulled_agai
     ran: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, f"owner/own@{COMMIT}")
-    folder = fetch.ensure(REF)
+    folder = fetch.ensure(REF).folder
     record = json.loads((folder / "bassline.json").read_text())
     del record["files"]["own.py"]
     (folder / "bassline.json").write_text(json.dumps(record))

@@ -41,8 +41,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
         "stopped": world.add_run("stopped", limit=None, n=2, state=RunState.INTERRUPTED, done=30),
         "at work": world.add_run("at work", state=RunState.RUNNING, done=5),
         "broken": world.add_run("broken", state=RunState.FAILED, done=0),
-        "race": world.add_run("race", limit=1, kind=RunKind.COMPLETE),
-        "hostile race": world.add_run("hostile race", limit=1, n=2, kind=RunKind.COMPLETE, raw=hostile),
+        "race": world.add_run("race", limit=1, kind=RunKind.COMPLETION),
+        "hostile race": world.add_run("hostile race", limit=1, n=2, kind=RunKind.COMPLETION, raw=hostile),
         "unjudged": world.add_run("unjudged", limit=3, graded=False),
         "hostile": world.add_run("<b>hostile</b>", n=2, limit=2, raw=hostile),
     }

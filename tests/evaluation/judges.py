@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from evaluation import datasets, exchange
+from evaluation import dataset_files, exchange
 from evaluation.datasets import Task
 
-HUMANEVAL = datasets.load("humaneval")
+HUMANEVAL = dataset_files.load("humaneval")
 ANSWERS = Path(__file__).parent / "answers.jsonl.gz"
 """What three real models answered to HumanEval's tasks; docs/datasets.md says how they were asked."""
 

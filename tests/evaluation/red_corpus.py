@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evaluation.datasets import Task
-from evaluation.grading import Grader, Verdict
+from evaluation.grading import Grader
 from evaluation.sandbox import Limits, Sandbox, SandboxUnavailable
+from evaluation.verdicts import Verdict
 
 FOLDER = Path(__file__).parent / "red"
 LIMITS = Limits(wall_s=60.0)

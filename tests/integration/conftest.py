@@ -11,7 +11,6 @@ from app.db import migrate
 from app.db.database import Database
 from app.events.bus import MemoryBus
 from app.settings import Settings
-from app.workers import engines
 from tests.fakes import FakeEngine, FakeGrader
 from tests.integration.servers import Postgres, Redis
 
@@ -50,7 +49,6 @@ def ctx(database_url, tmp_path) -> Iterator[Context]:
     database = Database(settings.database)
     migrate.upgrade(database)
     engine = FakeEngine()
-    engines.drop()  # that of another test
     yield Context(
         settings, database, MemoryBus(), load_engine=lambda config, on_progress: engine, make_grader=FakeGrader
     )

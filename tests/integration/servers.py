@@ -25,13 +25,13 @@ def free_port() -> int:
 class Server:
     """A server process in a group of its own; skips the test where the program is not installed."""
 
-    command: list[object]
+    command: list[str]
     folder: Path
     user: dict[str, str] = {}  # noqa: RUF012
 
     def start(self) -> None:
         self.process = subprocess.Popen(
-            [str(word) for word in self.command],
+            self.command,
             cwd=self.folder,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -59,27 +59,18 @@ class Postgres(Server):
     """A cluster on a unix socket, without durability against a loss of power."""
 
     def __init__(self) -> None:
-        programs = _postgres.programs()
-        if programs is None:
-            pytest.skip("PostgreSQL is not installed (initdb not found)")
-        self.folder = Path(tempfile.mkdtemp(prefix="bassline-pg-"))
-        if os.getuid() == 0:  # PostgreSQL refuses to run as root
-            # Not nobody, whose processes a sandbox's self-test takes for its own.
-            self.user = _postgres.of_the_server()
-            shutil.chown(self.folder, "postgres")
-        data = self.folder / "data"
-        initdb = [programs / "initdb", "-D", data, "-U", "bassline", "-A", "trust", "--no-sync"]
-        subprocess.run(initdb, check=True, capture_output=True, cwd=self.folder, **self.user)
-        listen = ["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200"]
-        self.command = [programs / "postgres", "-D", data, "-k", self.folder, *listen]
-        self._ready = [programs / "pg_isready", "-h", self.folder]
-        self.url = f"postgresql+psycopg://bassline@/postgres?host={self.folder}"
+        try:
+            self._cluster = _postgres.create_cluster("fsync=off", "max_connections=200")
+        except _postgres.NotInstalled as error:
+            pytest.skip(str(error))
+        self.folder, self.command, self.url = self._cluster.folder, self._cluster.command, self._cluster.url
+        self.user = _postgres.server_identity()
         self.start()
 
     def answers(self) -> bool:
         if self.process.poll() is not None:  # a backend of the killed server was still there
             self.start()
-        return subprocess.run(self._ready, capture_output=True, check=False).returncode == 0
+        return self._cluster.answers()
 
 
 class Redis(Server):
@@ -91,7 +82,7 @@ class Redis(Server):
         self.folder = Path(tempfile.mkdtemp(prefix="bassline-redis-"))
         self._port = free_port()
         self.command = [
-            *("redis-server", "--port", self._port, "--bind", "127.0.0.1"),
+            *("redis-server", "--port", str(self._port), "--bind", "127.0.0.1"),
             *("--save", "", "--appendonly", "no"),
         ]
         self.url = f"redis://127.0.0.1:{self._port}/0"

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from app.broker.celery_app import configure
 from app.commands.serve import http_server
 from app.context import Context
 from app.db import migrate
@@ -30,7 +29,6 @@ from app.runs.models import Run
 from app.runs.repository import list_runs, tasks_with_samples
 from app.settings import Settings
 from app.states import OPEN_RUN_STATES, RunKind, RunState
-from app.workers import engines
 from tests.fakes import RIGHT, FakeEngine
 from tests.integration.servers import free_port
 from tests.integration.waiting import wait_for
@@ -61,13 +59,12 @@ class Service:
 
     def runs(self) -> list[Run]:
         with self.ctx.database.read() as session:
-            return list(list_runs(session, kinds=(RunKind.COMPLETE,)))
+            return list(list_runs(session, kinds=(RunKind.COMPLETION,)))
 
 
 @pytest.fixture
 def waitress(tmp_path: Path) -> Iterator[Service]:
     """The embedded form: its engine holds every prompt until it is told to go on or to stop."""
-    engines.drop()
     engine = FakeEngine(hold=threading.Event())
     settings = Settings(_env_file=None, data_dir=tmp_path)
     ctx = Context(settings, Database(settings.database), MemoryBus(), load_engine=lambda config, on_progress: engine)
@@ -90,13 +87,11 @@ def waitress(tmp_path: Path) -> Iterator[Service]:
 @pytest.fixture
 def gunicorn(tmp_path: Path, redis_url: str) -> Iterator[Service]:
     """`bassline web` as a process of its own, without workers: this process decodes when it is told to."""
-    engines.drop()
     engine = FakeEngine()
     settings = Settings(_env_file=None, data_dir=tmp_path, broker_url=redis_url, secret_key="test")
     bus = RedisBus(redis_url)
     ctx = Context(settings, Database(settings.database), bus, load_engine=lambda config, on_progress: engine)
     migrate.upgrade(ctx.database)
-    configure(settings)
     port = free_port()
     environment = os.environ | {
         "BASSLINE_DATA_DIR": str(tmp_path),

@@ -9,9 +9,8 @@ import re
 import pytest
 
 from app.accounts.service import create_token
-from app.broker.celery_app import configure
 from app.completions import waiting
-from app.completions.schemas import CompleteSpec
+from app.completions.schemas import CompletionSpec
 from app.errors import BadInput
 from app.factory import create_app
 from app.http.operations import OPERATION
@@ -61,7 +60,6 @@ DEEP = ("[" * 1_000_000, '{"a":' * 600_000, "[" * 500_000 + "]" * 500_000, '{"pr
 
 @pytest.fixture
 def app(ctx):
-    configure(ctx.settings, in_process=True)
     ctx.settings = ctx.settings.model_copy(update={"rate_limit": ""})
     return create_app(ctx)
 
@@ -124,7 +122,7 @@ def test_no_depth_of_json_makes_a_fault(client, path):
     ("path", "model", "base"),
     [
         ("/api/v1/runs", RunSpec, {"target": "smollm2-135m", "limit": 1}),
-        ("/api/v1/complete", CompleteSpec, {"target": "smollm2-135m", "prompt": "x"}),
+        ("/api/v1/complete", CompletionSpec, {"target": "smollm2-135m", "prompt": "x"}),
         ("/v1/completions", CompletionRequest, {"model": "smollm2-135m", "prompt": "x", "stream": True}),
     ],
 )
@@ -141,7 +139,7 @@ def test_no_value_of_a_json_field_makes_a_fault(client, monkeypatch, path, model
     ("path", "names"),
     [
         ("/runs/new", RunSpec.model_fields),
-        ("/complete", CompleteSpec.model_fields),
+        ("/complete", CompletionSpec.model_fields),
         ("/tokens", ["name", "scope"]),
         ("/login", ["name", "password", "next"]),
     ],

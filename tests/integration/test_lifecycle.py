@@ -11,32 +11,32 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
+from app.broker import queues
 from app.datasets import service as datasets
 from app.db.types import utcnow
 from app.jobs import claims, reaper
 from app.jobs.claims import LostClaim, Step
+from app.jobs.job import Job
 from app.jobs.lease import Lease, Stop
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
-from app.runs import enqueue, service, transitions
+from app.runs import service, transitions
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.states import DatasetKind, RunState, TaskState
 from evaluation.datasets import Dataset, Task
-from tests.fakes import RIGHT
+from tests.fakes import RIGHT, RecordingBroker
 from tests.integration.waiting import wait_for
 
 N_TASKS = 20
 
 
 @pytest.fixture(autouse=True)
-def bells(monkeypatch) -> list[tuple[str, uuid.UUID]]:
-    """The doorbell, written down instead of rung: these tests call the steps themselves."""
-    rung: list[tuple[str, uuid.UUID]] = []
-    monkeypatch.setattr(enqueue, "ring", lambda bells, queue: rung.extend(bells))
-    monkeypatch.setattr(enqueue, "messages", lambda queue: 0)
-    return rung
+def broker(ctx) -> RecordingBroker:
+    """No worker takes these messages: the tests call the steps themselves."""
+    ctx.broker = RecordingBroker()
+    return ctx.broker
 
 
 @pytest.fixture
@@ -97,9 +97,7 @@ def test_a_former_owner_can_write_nothing(ctx, run_id):
     new = claims.claim(ctx, first_job, Step.DECODE)
     assert new.attempt == 2
     with pytest.raises(LostClaim), ctx.database.session() as session:
-        claims.put_down(session, old, TaskState.DECODED)
-    with pytest.raises(LostClaim):
-        claims.give_back(ctx, old)
+        claims.release(session, old, TaskState.DECODED)
     assert job(ctx, first_job).attempt_token == new.token
 
 
@@ -171,7 +169,7 @@ def test_storing_waits_for_a_database_that_is_away(ctx, run_id):
         if faults:
             raise faults.pop()
         with ctx.database.session() as session:
-            claims.put_down(session, held, TaskState.DECODED)
+            claims.release(session, held, TaskState.DECODED)
 
     Lease(ctx, held).store(write)
     assert job(ctx, held.run_task_id).state is TaskState.DECODED
@@ -208,27 +206,29 @@ def test_messages_that_come_twice_or_late_change_nothing(ctx, run_id):
         assert [len(t.samples) for t in tasks_with_samples(session, run_id)] == [2] * N_TASKS
 
 
-def test_an_unheard_bell_is_rung_again(ctx, run_id, bells):
+def test_a_lost_message_is_sent_again_once(ctx, run_id, broker):
+    broker.drain()
     with ctx.database.session() as session:
-        session.execute(update(RunTask).values(rung_at=utcnow() - dt.timedelta(minutes=5)))
-    bells.clear()
+        session.execute(update(RunTask).values(enqueued_at=utcnow() - dt.timedelta(minutes=5)))
+    broker.sent.clear()
     reaper.reap(ctx)
-    assert {i for _, i in bells} == set(job_ids(ctx, run_id))
-    bells.clear()
+    assert {row_id for _, row_id in broker.sent} == set(job_ids(ctx, run_id))
+    broker.drain()
+    broker.sent.clear()
     reaper.reap(ctx)
-    assert bells == []
+    assert broker.sent == []
 
 
-def test_while_messages_wait_only_the_longest_unheard_bells_are_rung_again(ctx, run_id, bells, monkeypatch):
-    monkeypatch.setattr(enqueue, "messages", lambda queue: 7)
+def test_while_messages_wait_only_those_of_the_longest_waiting_jobs_are_sent_again(ctx, run_id, broker):
+    assert broker.queue_length(queues.GPU_BATCH) == N_TASKS
     long_ago, lately = (utcnow() - reaper.PATIENCE * dt.timedelta(seconds=s) for s in (3, 1))
     first = job_ids(ctx, run_id)[0]
     with ctx.database.session() as session:
-        session.execute(update(RunTask).values(rung_at=lately))
-        session.execute(update(RunTask).where(RunTask.id == first).values(rung_at=long_ago))
-    bells.clear()
+        session.execute(update(RunTask).values(enqueued_at=lately))
+        session.execute(update(RunTask).where(RunTask.id == first).values(enqueued_at=long_ago))
+    broker.sent.clear()
     reaper.reap(ctx)
-    assert [i for _, i in bells] == [first]
+    assert [row_id for _, row_id in broker.sent] == [first]
 
 
 def test_a_run_whose_last_worker_died_before_closing_it_is_closed(ctx, run_id):
@@ -255,17 +255,17 @@ def test_a_heartbeat_keeps_the_lease_and_notices_cancel_and_loss(ctx, run_id):
     first_job, second_job = job_ids(ctx, run_id)[:2]
     held = claims.claim(ctx, first_job, Step.DECODE)
     before = job(ctx, first_job).lease_until
-    with Lease(ctx, held) as lease:
+    with Job(ctx, held) as working:
         wait_for(lambda: job(ctx, first_job).lease_until > before)
-        assert lease.stop is None
+        assert working.lease.stop is None
         service.cancel(ctx, run_id)
-        wait_for(lambda: lease.stop is Stop.CANCELLED)
+        wait_for(lambda: working.lease.stop is Stop.CANCELLED)
     assert job(ctx, second_job).state is TaskState.CANCELLED
     stolen = dataclasses.replace(held, token=uuid.uuid4())
     with ctx.database.session() as session:
         session.execute(update(Run).values(cancel_requested_at=None))
-    with Lease(ctx, stolen) as lease:
-        wait_for(lambda: lease.stop is Stop.FENCED)
+    with Job(ctx, stolen) as working:
+        wait_for(lambda: working.lease.stop is Stop.FENCED)
 
 
 def test_a_pinned_run_is_left_alone_by_others_and_interrupted_when_its_process_is_gone(ctx, run_id):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 
 import pytest
+from sqlalchemy import insert, select
 
 from app.datasets import service as datasets
 from app.db.ids import new_id
-from app.errors import BadInput
-from app.runs import enqueue, service
+from app.errors import BadInput, NotFound
+from app.runs import service
 from app.runs.models import Run
-from app.runs.repository import SORTS, list_runs
+from app.runs.repository import SORTS, find_run, list_runs
 from app.runs.schemas import RunSpec
 from app.states import DatasetKind
 from evaluation.datasets import Dataset, Task
@@ -21,9 +23,8 @@ NAMES = ["beta", "Alpha", "100%_sure", "alpha", "Gamma [x]"]
 
 
 @pytest.fixture(autouse=True)
-def _runs(ctx, monkeypatch):
+def _runs(ctx):
     """A run of each name, created a day apart, the first one on 1 November 2026."""
-    monkeypatch.setattr(enqueue, "ring", lambda bells, queue: None)
     task = Task("add/0", "def add(a, b):\n", "add", "def check(candidate): ...", RIGHT)
     datasets.store(ctx, Dataset("additions", (task,), "f" * 64), DatasetKind.IMPORTED)
     for day, name in enumerate(NAMES, 1):
@@ -71,3 +72,47 @@ def test_both_days_are_included(ctx):
 def test_a_page_behind_a_run_that_has_gone_is_refused_where_it_has_no_place(ctx):
     with ctx.database.read() as session, pytest.raises(BadInput, match="begin again"):
         list_runs(session, sort="name", before=new_id())
+
+
+@pytest.fixture
+def alike(ctx) -> list[uuid.UUID]:
+    """Three more runs, named after their ids; those of the first two differ in the last digit."""
+    ids = [
+        uuid.UUID(f"{text}-7000-8000-0123456789a{i}")
+        for i, text in enumerate(("0abc0000-bbbb",) * 2 + ("0abd0000-bbbb",))
+    ]
+    with ctx.database.session() as session:
+        like = session.scalars(select(Run).limit(1)).one()
+        columns = {column.key: getattr(like, column.key) for column in Run.__table__.columns}
+        session.execute(insert(Run), [columns | {"id": run_id, "name": str(run_id)[::-1]} for run_id in ids])
+    return ids
+
+
+def found(ctx, reference: str) -> uuid.UUID:
+    with ctx.database.read() as session:
+        return find_run(session, reference).id
+
+
+def test_a_run_is_found_by_its_id_the_beginning_of_one_or_its_name(ctx, alike):
+    first, second, third = alike
+    assert found(ctx, str(first)) == first
+    assert found(ctx, second.hex.upper()) == second
+    for beginning in ("0abd", "0ABD00", "0abd0000-", "0abd0000-bbbb-7000-8000-0123456789a"):
+        assert found(ctx, beginning) == third
+    with ctx.database.session() as session:
+        session.get_one(Run, third).name = "0abc"
+    assert found(ctx, "0abc") == third  # a name goes before the beginning of an id
+
+
+def test_a_beginning_of_several_ids_is_refused_with_their_number(ctx, alike):
+    for beginning in ("0abc", "0abc0000-bbbb-7000"):
+        with pytest.raises(BadInput, match=f"{beginning!r} is the beginning of 2 ids: give more of it"):
+            found(ctx, beginning)
+
+
+@pytest.mark.parametrize(
+    "reference", ["0ab", "0abd-0000", "0abg", "", "Alphq", "%", "0abd0000-bbbb-7000-8000-0123456789a2f"]
+)
+def test_what_names_no_run_is_refused_with_the_nearest_name(ctx, alike, reference):
+    with pytest.raises(NotFound, match="did you mean (A|a)lpha" if reference == "Alphq" else "there is no run"):
+        found(ctx, reference)

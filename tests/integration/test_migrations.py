@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
+import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, select, text, update
+from sqlalchemy.exc import IntegrityError
 
 from app import tables
 from app.accounts.service import list_tokens
 from app.context import Context
 from app.datasets import service as datasets
+from app.datasets.repository import tasks_page
 from app.db import migrate
 from app.db.database import Database
+from app.db.types import utcnow
 from app.events.bus import MemoryBus
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
-from app.runs import enqueue, service, transitions, trust
+from app.runs import service, transitions, trust
 from app.runs.models import RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
 from app.samples.models import Sample
 from app.settings import Settings
-from app.states import DatasetKind, Scope
-from app.workers import engines
+from app.states import DatasetKind, Failure, RunState, Scope, TaskState
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT, FakeEngine, FakeGrader
 
@@ -94,10 +98,9 @@ def test_every_constraint_has_a_name():
             assert constraint.name, f"{table.name}: {constraint}"
 
 
-def test_runs_from_before_get_their_in_guest_verdicts_and_tasks_left_counted(database_url, monkeypatch):
-    """What the migration counts in SQL is what figures.record counts."""
-    monkeypatch.setattr(enqueue, "ring", lambda bells, queue: None)
-    engines.drop()
+@pytest.fixture
+def migrated(database_url) -> Iterator[Context]:
+    """A context over a database at the newest schema, with a dataset `additions` of three tasks."""
     database = Database(database_url)
     migrate.upgrade(database)
     engine = FakeEngine()
@@ -110,6 +113,47 @@ def test_runs_from_before_get_their_in_guest_verdicts_and_tasks_left_counted(dat
     )
     tasks = tuple(Task(f"add/{i}", "def add(a, b):\n", "add", "def check(candidate): ...", RIGHT) for i in range(3))
     datasets.store(ctx, Dataset("additions", tasks, "f" * 64), DatasetKind.IMPORTED)
+    yield ctx
+    database.dispose()
+
+
+@pytest.mark.parametrize(
+    ("of_run", "of_tasks", "failure", "of_first_task"),
+    [
+        ("worker_lost: the worker stopped answering three times", [], Failure.WORKER_LOST, None),
+        ("no sandbox on this machine, so no sample can be graded: no bwrap", [], Failure.DATASET, None),
+        ("smollm2-135m cannot be loaded: OSError: No such file", [], Failure.MODEL, None),
+        ("decoding failed: RuntimeError: x", ["decoding failed: RuntimeError: x"], Failure.DECODING, Failure.DECODING),
+        ("grading failed: OSError: x", ["grading failed: OSError: x"], Failure.GRADING, Failure.GRADING),
+        ("prompt is 9 tokens long", ["prompt is 9 tokens long"] * 2, Failure.REQUEST, Failure.REQUEST),
+        (None, ["worker_lost: the worker stopped answering"], None, Failure.WORKER_LOST),
+    ],
+)
+def test_failures_from_before_are_known_by_the_beginning_of_their_text(
+    migrated, of_run, of_tasks, failure, of_first_task
+):
+    ctx = migrated
+    run_id = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2))
+    with ctx.database.session() as session:
+        run = get_run(session, run_id)
+        run.state, run.error = (RunState.FAILED if of_run else RunState.RUNNING), of_run
+        run.enqueued_at = sent = utcnow()
+        for task, error in zip(run.tasks, of_tasks, strict=False):
+            task.state, task.error = TaskState.FAILED, error
+    migrate.downgrade(ctx.database, "0007")
+    migrate.upgrade(ctx.database)
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+        assert (run.failure, run.error, run.enqueued_at) == (failure, of_run, sent)
+        first, *_, last = run.tasks
+        assert (first.failure, last.failure) == (of_first_task, None)
+    with ctx.database.session() as session, pytest.raises(IntegrityError):
+        session.execute(text("UPDATE runs SET failure = 'bad luck'"))
+
+
+def test_runs_from_before_get_their_in_guest_verdicts_and_tasks_left_counted(migrated):
+    """What the migration counts in SQL is what figures.record counts."""
+    ctx, database = migrated, migrated.database
     run_ids = []
     for _ in range(2):
         run_id = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2))
@@ -138,4 +182,25 @@ def test_runs_from_before_get_their_in_guest_verdicts_and_tasks_left_counted(dat
     unknown = {"pass_first_proxy": None, "pass_all_proxy": None}
     assert {key: found[0][key] for key in counted[0]} == counted[0] | unknown
     assert {key: found[1][key] for key in counted[1]} == counted[1]
+    database.dispose()
+
+
+def test_stored_tasks_of_the_single_line_infilling_set_get_the_stop_that_they_had_at_each_request(database_url):
+    database = Database(database_url)
+    migrate.upgrade(database)
+    ctx = Context(Settings(_env_file=None, database_url=database_url), database, MemoryBus())
+    stops = {"SingleLineInfilling/HumanEval/0/L0": ("#",), "MultiLineInfilling/HumanEval/0/L0_L1": ("#",)}
+    tasks = tuple(Task(task_id, "def f():\n", "f", "", "", "    return 1\n", stop) for task_id, stop in stops.items())
+    dataset = datasets.store(ctx, Dataset("gaps", tasks, "e" * 64), DatasetKind.IMPORTED)
+
+    def stored() -> list[list[str]]:
+        with database.read() as session:
+            return [task.stop for task in tasks_page(session, dataset.id, limit=9)]
+
+    migrate.downgrade(database, "0008")
+    assert stored() == [["#"], ["#"]]
+    migrate.upgrade(database)
+    assert stored() == [["\n", "#"], ["#"]]
+    migrate.downgrade(database, "0008")
+    assert stored() == [["#"], ["#"]]
     database.dispose()

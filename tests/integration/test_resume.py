@@ -12,7 +12,7 @@ from app.datasets import service as datasets
 from app.errors import Conflict
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
-from app.runs import enqueue, import_samples, service, transitions
+from app.runs import import_samples, service, transitions
 from app.runs.models import RunTask
 from app.runs.repository import get_run, progress, tasks_with_samples
 from app.runs.schemas import ImportSpec, RunSpec
@@ -29,12 +29,6 @@ class BrokenGrader(FakeGrader):
             yield from super().judge_many(items, workers)  # the check of the dataset
             return
         raise OSError("no room in /tmp")
-
-
-@pytest.fixture(autouse=True)
-def _silent(monkeypatch):
-    monkeypatch.setattr(enqueue, "ring", lambda bells, queue: None)
-    monkeypatch.setattr(enqueue, "messages", lambda queue: 0)
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ import pytest
 import redis
 
 from app.broker import queues
-from app.broker.celery_app import configure
 from app.context import Context
 from app.datasets import service as datasets
 from app.db import migrate
@@ -30,7 +29,7 @@ from app.runs import enqueue, service
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.settings import Settings
-from app.states import DatasetKind, RunState, TaskState
+from app.states import DatasetKind, RunKind, RunState, TaskState
 from app.workers.service import list_workers, report
 from evaluation.datasets import Dataset, Task
 from evaluation.sandbox import Sandbox, SandboxUnavailable
@@ -84,7 +83,6 @@ def stack(postgres_url, redis_url, tmp_path):
     engine = FakeEngine()
     ctx = Context(settings, Database(settings.database), RedisBus(redis_url), load_engine=lambda c, p: engine)
     migrate.upgrade(ctx.database)
-    configure(settings)
     environment = {
         **os.environ,
         "BASSLINE_DATABASE_URL": postgres_url,
@@ -129,10 +127,6 @@ def submit(ctx) -> uuid.UUID:
     return service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2))
 
 
-def bells(redis_url: str, queue: str) -> int:
-    return redis.Redis.from_url(redis_url).llen(f"bassline:{queue}")
-
-
 def logged(file: Path) -> list[dict]:
     """The lines of a log; fails on one that is not JSON."""
     return [json.loads(line) for line in file.read_text().splitlines()]
@@ -153,7 +147,7 @@ def test_a_worker_process_prepares_and_grades_what_this_process_decodes(stack, s
         (worker,) = list_workers(session)
         assert worker.pid != os.getpid()
     # The worker asks for the decoding once the run's state is stored.
-    wait_for(lambda: bells(stack[1]["BASSLINE_BROKER_URL"], queues.GPU_BATCH) == 1, 20)
+    wait_for(lambda: ctx.broker.queue_length(queues.GPU_BATCH) == 1, 20)
     decode_task(ctx, job.id)
     wait_for(lambda: state() is RunState.FINISHED, 60)
     with ctx.database.read() as session:
@@ -277,8 +271,9 @@ def test_a_command_that_ends_at_once_says_so_in_json_too(stack, start, tmp_path,
 
 
 def test_the_messages_that_wait_in_a_queue_are_counted(stack):
-    redis.Redis.from_url(stack[1]["BASSLINE_BROKER_URL"]).flushall()
-    assert enqueue.messages(queues.GPU_BATCH) == 0
-    enqueue.ring_decode([uuid.uuid4(), uuid.uuid4()], queues.GPU_BATCH)
-    assert enqueue.messages(queues.GPU_BATCH) == 2
-    assert enqueue.messages(queues.GPU_INTERACTIVE) == 0
+    ctx, environment = stack
+    redis.Redis.from_url(environment["BASSLINE_BROKER_URL"]).flushall()
+    assert ctx.broker.queue_length(queues.GPU_BATCH) == 0
+    enqueue.decode(ctx, [uuid.uuid4(), uuid.uuid4()], RunKind.EVAL)
+    assert ctx.broker.queue_length(queues.GPU_BATCH) == 2
+    assert ctx.broker.queue_length(queues.GPU_INTERACTIVE) == 0

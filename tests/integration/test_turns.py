@@ -8,30 +8,27 @@ import uuid
 import pytest
 from sqlalchemy import func, select
 
+from app.broker.queues import DECODE_TASK, GRADE_TASK
 from app.datasets import service as datasets
 from app.jobs import turns
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
-from app.runs import enqueue, service
+from app.runs import service
 from app.runs.models import RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
 from app.samples.models import Sample
 from app.states import DatasetKind, RunState, TaskState
-from app.workers import engines
 from evaluation.datasets import Dataset, Task
-from tests.fakes import RIGHT, FakeEngine
+from tests.fakes import RIGHT, FakeEngine, RecordingBroker
 
 LONG, SHORT = 12, 3
 
 
 @pytest.fixture(autouse=True)
-def bells(monkeypatch) -> list[uuid.UUID]:
-    """The messages to the GPU queue, in their order."""
-    rung: list[tuple[str, uuid.UUID]] = []
-    monkeypatch.setattr(enqueue, "ring", lambda found, queue: rung.extend(found))
-    monkeypatch.setattr(enqueue, "messages", lambda queue: 0)
-    return rung
+def broker(ctx) -> RecordingBroker:
+    ctx.broker = RecordingBroker()
+    return ctx.broker
 
 
 @pytest.fixture
@@ -53,8 +50,8 @@ def submitted(ctx):
     return submit
 
 
-def rung_for(bells, step: str) -> list[uuid.UUID]:
-    return [row_id for task, row_id in bells if task == step]
+def sent_for(broker, step: str) -> list[uuid.UUID]:
+    return [row_id for task, row_id in broker.sent if task == step]
 
 
 def served(engine) -> str:
@@ -62,12 +59,12 @@ def served(engine) -> str:
     return "".join(str(request.seed) for request in engine.requests)
 
 
-def test_a_short_run_behind_a_long_one_is_decoded_turn_by_turn_and_every_task_once(ctx, engine, submitted, bells):
+def test_a_short_run_behind_a_long_one_is_decoded_turn_by_turn_and_every_task_once(ctx, engine, submitted, broker):
     long, short = submitted(1, LONG), submitted(2, SHORT)
-    for job in rung_for(bells, "runs.decode"):
+    for job in sent_for(broker, DECODE_TASK):
         decode_task(ctx, job)
     assert served(engine) == "121212" + "1" * (LONG - SHORT)
-    graded = rung_for(bells, "runs.grade")
+    graded = sent_for(broker, GRADE_TASK)
     for job in graded:
         grade.grade_task(ctx, job)
     with ctx.database.read() as session:
@@ -75,9 +72,9 @@ def test_a_short_run_behind_a_long_one_is_decoded_turn_by_turn_and_every_task_on
         assert session.scalar(select(func.count()).select_from(Sample)) == LONG + SHORT
 
 
-def test_an_import_that_waits_to_be_graded_lets_others_through(ctx, submitted, bells):
+def test_an_import_that_waits_to_be_graded_lets_others_through(ctx, submitted, broker):
     long, short = submitted(1, LONG), submitted(2, SHORT)
-    for job in rung_for(bells, "runs.decode"):
+    for job in sent_for(broker, DECODE_TASK):
         decode_task(ctx, job)
     in_order = []
     with ctx.database.read() as session:
@@ -89,10 +86,10 @@ def test_an_import_that_waits_to_be_graded_lets_others_through(ctx, submitted, b
         assert get_run(session, short).state is RunState.FINISHED
 
 
-def test_a_message_of_an_ended_run_still_serves_who_waits(ctx, engine, submitted, bells):
+def test_a_message_of_an_ended_run_still_serves_who_waits(ctx, engine, submitted, broker):
     gone, other = submitted(1, LONG), submitted(2, SHORT)
     service.cancel(ctx, gone)
-    for job in rung_for(bells, "runs.decode")[:SHORT]:
+    for job in sent_for(broker, DECODE_TASK)[:SHORT]:
         decode_task(ctx, job)
     assert served(engine) == "2" * SHORT
     with ctx.database.read() as session:
@@ -100,10 +97,10 @@ def test_a_message_of_an_ended_run_still_serves_who_waits(ctx, engine, submitted
     assert set(states) == {TaskState.DECODED}
 
 
-def test_the_run_with_the_fewest_tasks_at_work_is_next(ctx, engine, submitted, bells):
+def test_the_run_with_the_fewest_tasks_at_work_is_next(ctx, engine, submitted, broker):
     submitted(1, LONG)
     engine.hold = threading.Event()
-    jobs = rung_for(bells, "runs.decode")
+    jobs = sent_for(broker, DECODE_TASK)
     workers = [threading.Thread(target=decode_task, args=(ctx, job)) for job in jobs[:2]]
     for worker in workers:
         engine.started.clear()
@@ -122,37 +119,36 @@ def test_the_run_with_the_fewest_tasks_at_work_is_next(ctx, engine, submitted, b
 
 @pytest.mark.parametrize(("turn_s", "expected"), [(1e9, "1" * LONG + "2" * SHORT), (-1.0, "121212" + "1" * 9)])
 def test_a_run_that_needs_another_engine_gets_its_turn_when_that_of_the_loaded_one_is_over(
-    ctx, engine, submitted, bells, monkeypatch, turn_s, expected
+    ctx, engine, submitted, broker, monkeypatch, turn_s, expected
 ):
     monkeypatch.setattr(turns, "TURN_S", turn_s)
     submitted(1, LONG)
     submitted(2, SHORT, drafter="none")
-    for job in rung_for(bells, "runs.decode"):
+    for job in sent_for(broker, DECODE_TASK):
         decode_task(ctx, job)
     assert served(engine) == expected
-    engines.drop()
 
 
 @pytest.mark.parametrize(("turn_s", "expected"), [(1e9, "1" * LONG), (-1.0, "1")])
 def test_a_batch_of_tasks_ends_with_its_turn_where_another_run_waits(
-    ctx, engine, submitted, bells, monkeypatch, turn_s, expected
+    ctx, engine, submitted, broker, monkeypatch, turn_s, expected
 ):
     monkeypatch.setattr(turns, "TURN_S", turn_s)
     submitted(1, LONG, throughput=True)
     submitted(2, SHORT)
     engine.places = 1
-    decode_task(ctx, rung_for(bells, "runs.decode")[0])
+    decode_task(ctx, sent_for(broker, DECODE_TASK)[0])
     assert served(engine) == expected
-    decode_task(ctx, rung_for(bells, "runs.decode")[1])
+    decode_task(ctx, sent_for(broker, DECODE_TASK)[1])
     assert served(engine)[len(expected)] == "2"
 
 
-def test_runs_pinned_to_this_process_are_worked_as_they_come(ctx, engine, submitted, bells):
+def test_runs_pinned_to_this_process_are_worked_as_they_come(ctx, engine, submitted, broker):
     submitted(1, LONG)
     pinned = service.submit(
         ctx, RunSpec(target="smollm2-135m", dataset="additions", n=1, seed=3), pinned_worker=ctx.worker_name
     )
     prepare.prepare_run(ctx, pinned)
-    for job in rung_for(bells, "runs.decode")[LONG:]:
+    for job in sent_for(broker, DECODE_TASK)[LONG:]:
         decode_task(ctx, job)
     assert served(engine) == "3" * LONG

@@ -25,17 +25,19 @@ def compile_for_h100(kernel: Any, constants: dict[str, Any], types: dict[str, st
     print(kernel.fn.__name__, f"{built.metadata.shared} bytes of shared memory,", dot)
 
 
-ATTEND = {"out": F32, "lse": F32, "q": BF16, "k": BF16, "v": BF16, "first": I32, "count": I32, "length": I32,
-          "position": I64, "scale": "fp32", "cap_log2": "fp32"}  # fmt: skip
+ATTEND = {"out_ptr": F32, "lse_ptr": F32, "q_ptr": BF16, "k_ptr": BF16, "v_ptr": BF16, "query_start_ptr": I32,
+          "count_ptr": I32, "length_ptr": I32, "position_ptr": I64, "scale": "fp32", "cap_log2": "fp32"}  # fmt: skip
 for block_m, windowed in ((16, False), (64, True)):
     flags = {"WINDOWED": windowed, "CAPPED": windowed, "SHARED": False, "PADDED": False, "UPCAST": False}
     sizes = {"N_HEADS": 32, "GROUP": 4, "D": 128, "BLOCK_M": block_m, "BLOCK_N": 64, "BLOCK_D": 128}
     compile_for_h100(verify_attention._attend, sizes | flags, ATTEND, num_stages=3)
 merge = {"D": 128, "BLOCK_P": 16, "BLOCK_D": 128}
-compile_for_h100(verify_attention._merge, merge, {"merged": BF16, "out": F32, "lse": F32})
-scatter = dict.fromkeys(("keys", "values", "new_keys", "new_values"), BF16)
-compile_for_h100(kv_scatter._scatter, {"N_HEADS": 8, "D": 128, "BLOCK": 1024}, {**scatter, "row": I64, "position": I64})
-pointers = dict.fromkeys(("accepted", "emitted", "ids", "at", "position", "draft", "keys", "q_ids"), I64)
+compile_for_h100(verify_attention._merge, merge, {"merged_ptr": BF16, "out_ptr": F32, "lse_ptr": F32})
+scatter = dict.fromkeys(("keys_ptr", "values_ptr", "new_keys_ptr", "new_values_ptr"), BF16)
+scatter |= {"row_ptr": I64, "position_ptr": I64}
+compile_for_h100(kv_scatter._scatter, {"N_HEADS": 8, "D": 128, "BLOCK": 1024}, scatter)
+integers = ("accepted", "emitted", "ids", "dist_row", "position", "draft", "seeds", "q_ids")
+pointers = {f"{name}_ptr": I64 for name in integers} | {"logp_ptr": F32, "q_logp_ptr": F32}
 for coupled in (True, False):
     rule = {"COUPLED": coupled, "HAS_Q": not coupled, "ACCEPT_OFFSET": 1, "DRAW_OFFSET": 2, "N_BISECT": 7, "BLOCK": 64}
-    compile_for_h100(accept._accept, rule, {**pointers, "logp": F32, "q_logp": F32})
+    compile_for_h100(accept._accept, rule, pointers)

@@ -8,19 +8,22 @@ twice the error that PyTorch makes in the same dtype.
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from kernels import reference, verify_attention
+from kernels.registry import BACKENDS
 from kernels.rows import Prefix, RaggedRows
-from kernels.verify_attention import _block_n
+from kernels.verify_attention import block_n
 
 HEAD_DIMS = (64, 80, 96, 128, 256)
 COUNTS = (1, 2, 9, 16, 33)
 GROUPS = (1, 4, 7)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+KERNELS = [name for name, backend in BACKENDS.items() if backend.needs_triton]
 CASES = [
     pytest.param(D, T, GROUPS[(i + j) % 3], DTYPES[(i + 2 * j + j // 3) % 3], id=f"D{D}-T{T}-case{5 * i + j}")
     for i, D in enumerate(HEAD_DIMS)
@@ -47,7 +50,7 @@ class Problem:
         n_before: int = 0,
         features: dict[str, Any] | None = None,
     ) -> None:
-        lengths = lengths_around(_block_n(D, dtype.itemsize))
+        lengths = lengths_around(block_n(D, dtype.itemsize))
         counts = [T, max(T - 1, 1), 1, T, max(T // 2, 1), 0]
         R, S = len(lengths), max(lengths) + T + 3
         self.rows = RaggedRows.of(lengths, counts, device, n_before)
@@ -82,29 +85,35 @@ def test_ragged_is_as_exact_as_pytorch(D: int, T: int, group: int, dtype: torch.
     p.check(verify_attention.ragged(p.q, p.k, p.v, p.rows, p.scale))
 
 
-@pytest.mark.parametrize("variant", [verify_attention.pad, verify_attention.split], ids=["pad", "split"])
+@pytest.mark.parametrize("name", [name for name in KERNELS if name != "ragged"])
 @pytest.mark.parametrize(("D", "T", "group", "dtype"), CASES[::3])
-def test_the_papers_variants_are_as_exact(variant, D, T, group, dtype, device) -> None:
+def test_the_other_kernels_are_as_exact(name, D, T, group, dtype, device) -> None:
     p = Problem(D, T, group, dtype, device)
-    p.check(variant(p.q, p.k, p.v, p.rows, p.scale))
+    p.check(BACKENDS[name].load()(p.q, p.k, p.v, p.rows, p.scale))
 
 
-@pytest.mark.parametrize("variant", [verify_attention.ragged, verify_attention.pad, verify_attention.split])
+@pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("window", [1, 7, 40])
-def test_a_sliding_window_hides_what_lies_further_back(variant, window: int, device: torch.device) -> None:
+def test_a_sliding_window_hides_earlier_keys(name: str, window: int, device: torch.device) -> None:
     p = Problem(64, 5, 2, torch.float32, device, n_kv_heads=2, window=window)
-    p.check(variant(p.q, p.k, p.v, p.rows, p.scale, p.window))
+    p.check(BACKENDS[name].load()(p.q, p.k, p.v, p.rows, p.scale, p.window))
 
 
-@pytest.mark.parametrize("variant", [verify_attention.ragged, verify_attention.pad, verify_attention.split])
+@pytest.mark.parametrize("name", [name for name in KERNELS if BACKENDS[name].supports_graphs])
+def test_a_kernel_that_supports_graphs_reads_lengths_on_the_device(name: str, device: torch.device) -> None:
+    p = Problem(64, 5, 2, torch.float32, device)
+    p.check(BACKENDS[name].load()(p.q, p.k, p.v, replace(p.rows, host=None), p.scale))
+
+
+@pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_soft_caps_and_sinks_change_what_they_should(variant, dtype: torch.dtype, device: torch.device) -> None:
+def test_soft_caps_and_sinks_change_what_they_should(name: str, dtype: torch.dtype, device: torch.device) -> None:
     sinks = torch.tensor([-3.0, 0.0, 2.0, 5.0], device=device)
     features = [{"softcap": 0.7}, {"sinks": sinks}, {"softcap": 0.7, "sinks": sinks}]
     problems = [Problem(64, 5, 2, dtype, device, n_kv_heads=2, features=each) for each in ({}, *features)]
     for p, plain in zip(problems[1:], problems, strict=False):
         p.q, p.k, p.v = plain.q, plain.k, plain.v
-        p.check(variant(p.q, p.k, p.v, p.rows, p.scale, **p.features))
+        p.check(BACKENDS[name].load()(p.q, p.k, p.v, p.rows, p.scale, **p.features))
     exact = [p.reference(torch.float32) for p in problems]
     assert all((one - other).abs().max() > 0.1 for one, other in itertools.combinations(exact, 2))
 

@@ -8,37 +8,28 @@ from app.context import Context
 from app.jobs import turns
 from app.jobs.claims import Step
 from app.jobs.work.decode_batch import decode_together
-from app.jobs.work.decode_job import Taken, engine_config, ready_engine, take_up
-from app.runs import transitions
-from decoding.request import Completion
+from app.jobs.work.decode_job import DecodeJob, claim_job, ready_engine
+from app.runs.configuration import engine_config
 
 
 def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
-    """Decodes the task whose turn it is when this one is rung for. Safe to call for any id, any number of times.
+    """Decodes the job whose turn it is when a message names this one. Safe to call for any id, any number of times.
 
-    For a run that asks for throughput it works further tasks of the run beside it.
+    For a run in throughput mode it decodes further tasks of the run in the same batch.
     """
-    taken = turns.take(ctx, run_task_id, Step.DECODE, lambda row_id: take_up(ctx, row_id), engine_config)
-    if taken is None:
+    job = turns.claim_next(ctx, run_task_id, Step.DECODE, lambda row_id: claim_job(ctx, row_id), engine_config)
+    if job is None:
         return
-    # A fault costs every task of a batch an attempt; alone in the next, each stands for itself.
-    if taken.run.throughput and taken.attempt == 1:
-        decode_together(ctx, taken)
+    # A fault costs every job of a batch an attempt, so second attempts are made one by one.
+    if job.run.throughput and job.claim.attempt == 1:
+        decode_together(ctx, job)
     else:
-        _decode(ctx, taken)
-        if taken.to_be_graded:
-            return  # so the run has work left
-    transitions.close_if_done(ctx, taken.run.id)
+        _decode(ctx, job)
 
 
-def _decode(ctx: Context, taken: Taken) -> None:
-    lease = taken.lease
-    outcome: Completion | Exception
-    with lease:
-        try:
-            # Under the lease, so that a model that kills its worker costs an attempt, but on no task's clock.
-            engine = ready_engine(ctx, taken.run)
-            outcome = engine.generate(taken.start(engine), taken.narrator, lambda: lease.stop is not None)
-        except Exception as error:
-            outcome = error
-        taken.settle(outcome, lease.stop)
+def _decode(ctx: Context, job: DecodeJob) -> None:
+    with job:
+        # Under the lease, so that a model that kills its worker costs an attempt, but before the budget's clock starts.
+        engine = ready_engine(ctx, job.run)
+        completion = engine.generate(job.start(engine), job.live_updates, lambda: job.lease.stop is not None)
+        job.store(completion, job.lease.stop)

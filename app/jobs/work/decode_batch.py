@@ -1,4 +1,4 @@
-"""The decode step of several tasks of a run at once, for a run that asks for throughput (docs/jobs.md)."""
+"""The decode step of several jobs of a run in one batch, for a run in throughput mode (docs/jobs.md)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.context import Context
 from app.jobs import turns
 from app.jobs.claims import Step
 from app.jobs.lease import Stop
-from app.jobs.work.decode_job import Taken, ready_engine, take_up
+from app.jobs.work.decode_job import DecodeJob, claim_job, ready_engine
 from app.runs import enqueue
 from app.runs.models import Run, RunTask
 from app.settings import MAX_BUDGET_S
@@ -25,102 +25,103 @@ from decoding.request import Completion, Request, Update
 if TYPE_CHECKING:
     from app.ports import Engine
 
-LEAST_S = 30.0  # a batch is filled for so long even where one budget is as long as the longest
+MIN_FILL_S = 30.0  # a batch takes jobs for this long even if one budget is as long as the longest
 
 
-def decode_together(ctx: Context, first: Taken) -> None:
-    """Decodes `first`, and waiting tasks of its run as places in the engine's batch become free.
+def decode_together(ctx: Context, first: DecodeJob) -> None:
+    """Decodes `first`, and waiting jobs of its run as places in the engine's batch become free.
 
-    Each is stored the moment it is done. Returns when no task is left, or when the batch, to which nothing is added
-    any more, has drained: the run stops, its time limit is over, a completion waits for this worker, another run waits
-    and the turn of this one is over, or the batch has lasted so long that one more budget would come near Celery's
-    hard limit. What waits then has bells of its own.
+    Each is stored as soon as it is done. Nothing is added to the batch once the run stops, its time limit is over, a
+    completion waits for this worker, another run waits and this one's turn is over, or the batch has lasted so long
+    that one more budget would come near Celery's hard limit. Returns when the batch is empty; jobs that still wait have
+    messages that name them.
     """
     batch = _Batch(ctx, first)
     try:
         engine = ready_engine(ctx, first.run)
-        for position, outcome in engine.generate_many(batch.requests(engine), batch.tell, batch.should_cancel):
-            batch.settle(position, outcome)
+        for position, outcome in engine.generate_many(batch.requests(engine), batch.update, batch.should_cancel):
+            batch.end(position, outcome)
     except Exception as error:
-        batch.settle_all(error)
+        batch.end_all(error)
     finally:
-        batch.let_go()
+        batch.close()
 
 
 class _Batch:
-    """The tasks that are with the engine; `_sent[i]` is the one behind the i-th request."""
+    """The jobs that are with the engine; `_sent[i]` belongs to the i-th request."""
 
-    def __init__(self, ctx: Context, first: Taken) -> None:
+    def __init__(self, ctx: Context, first: DecodeJob) -> None:
         self._ctx, self._first, self._run = ctx, first, first.run
-        self._open: list[Taken] = []
-        self._sent: list[Taken] = []
+        self._open: dict[DecodeJob, ExitStack] = {}  # each entered, to be left when its outcome is there
+        self._sent: list[DecodeJob] = []
         self._stop: Stop | None = None
-        self._hold(first)
+        self._enter(first)
 
     def requests(self, engine: Engine) -> Iterator[Request]:
-        """A request for each task, which is claimed when the engine asks for it."""
-        for taken in self._tasks():
+        """A request for each job, which is claimed when the engine asks for it."""
+        for job in self._jobs():
             try:
-                request = taken.start(engine)
+                request = job.start(engine)
             except Exception as error:
-                self._settle(taken, error)
+                self._end(job, error)
                 continue
-            self._sent.append(taken)
+            self._sent.append(job)
             yield request
 
-    def tell(self, position: int, updates: Sequence[Update]) -> None:
+    def update(self, position: int, updates: Sequence[Update]) -> None:
         """Passes on what a round added to the samples of one request."""
-        self._sent[position].narrator(updates)
+        self._sent[position].live_updates(updates)
 
     def should_cancel(self) -> bool:
-        """Whether the run has stopped, or every task in the batch has been lost."""
-        stops = {taken.lease.stop for taken in self._open}
+        """Whether the run has stopped, or every job in the batch has been lost."""
+        stops = {job.lease.stop for job in self._open}
         for stop in (Stop.CANCELLED, Stop.INTERRUPTED):
             if stop in stops:
-                # Kept, because the leases of the other tasks come to know of it later.
+                # Kept, because the other leases notice it later.
                 self._stop = stop
         return self._stop is not None or stops == {Stop.FENCED}
 
-    def settle(self, position: int, outcome: Completion | Exception) -> None:
-        """Stores or ends the task behind a request, and lets go of it."""
-        self._settle(self._sent[position], outcome)
+    def end(self, position: int, outcome: Completion | Exception) -> None:
+        """Stores the samples of a request, or ends its job with the error."""
+        self._end(self._sent[position], outcome)
 
-    def settle_all(self, error: Exception) -> None:
-        """Ends the tasks still in the batch with the fault that ended it."""
-        with ExitStack() as each:  # every one, also where the database refuses another
-            for taken in self._open:
-                each.callback(taken.settle, error, None)
+    def end_all(self, error: Exception) -> None:
+        """Ends the jobs still in the batch with the error that ended it."""
+        with ExitStack() as each:  # every one of them, even if the database refuses another
+            for job in self._open:
+                each.callback(self._end, job, error)
 
-    def let_go(self) -> None:
-        """Ends the leases of the tasks still in the batch."""
-        for taken in self._open:
-            taken.lease.end()
+    def close(self) -> None:
+        """Ends the leases of jobs still in the batch."""
+        for entered in self._open.values():
+            entered.close()
 
-    def _hold(self, taken: Taken) -> None:
-        self._open.append(taken)
-        taken.lease.begin()
+    def _enter(self, job: DecodeJob) -> None:
+        self._open[job] = ExitStack()
+        self._open[job].enter_context(job)
 
-    def _settle(self, taken: Taken, outcome: Completion | Exception) -> None:
-        taken.settle(outcome, self._stop or taken.lease.stop)
-        taken.lease.end()
-        self._open.remove(taken)
+    def _end(self, job: DecodeJob, outcome: Completion | Exception) -> None:
+        with self._open.pop(job):
+            if isinstance(outcome, Exception):
+                raise outcome
+            job.store(outcome, self._stop or job.lease.stop)
 
-    def _tasks(self) -> Iterator[Taken]:
+    def _jobs(self) -> Iterator[DecodeJob]:
         turn_ends = time.monotonic() + turns.TURN_S
-        until = time.monotonic() + max(MAX_BUDGET_S - self._run.budget_s, LEAST_S)
+        until = time.monotonic() + max(MAX_BUDGET_S - self._run.budget_s, MIN_FILL_S)
         yield self._first
         for run_task_id in self._waiting():
-            if self._stop or self._ctx.stopping.is_set() or time.monotonic() >= until or self._someone_waits():
+            if self._stop or self._ctx.stopping.is_set() or time.monotonic() >= until or self._completion_waits():
                 return
-            if time.monotonic() >= turn_ends and self._another_waits():
+            if time.monotonic() >= turn_ends and self._another_run_waits():
                 return
-            taken = take_up(self._ctx, run_task_id)
-            if taken is not None:
-                self._hold(taken)
-                yield taken
+            job = claim_job(self._ctx, run_task_id)
+            if job is not None:
+                self._enter(job)
+                yield job
 
     def _waiting(self) -> Sequence[uuid.UUID]:
-        """The run's waiting tasks in their order, but for those that failed before."""
+        """The run's waiting jobs in their order, but for those that failed before."""
         with self._ctx.database.read() as session:
             return session.scalars(
                 select(RunTask.id)
@@ -128,10 +129,10 @@ class _Batch:
                 .order_by(RunTask.position)
             ).all()
 
-    def _another_waits(self) -> bool:
+    def _another_run_waits(self) -> bool:
         return self._run.pinned_worker is None and turns.another_waits(self._ctx, self._run, Step.DECODE)
 
-    def _someone_waits(self) -> bool:
+    def _completion_waits(self) -> bool:
         """Whether a completion waits that this worker could do; one that works a run pinned to it does no others."""
         if self._run.pinned_worker is not None:
             return False
@@ -140,7 +141,7 @@ class _Batch:
                 session.scalar(
                     select(RunTask.id)
                     .join(RunTask.run)
-                    .where(Run.state == RunState.RUNNING, enqueue.rings_in(queues.GPU_INTERACTIVE))
+                    .where(Run.state == RunState.RUNNING, enqueue.waits_in(queues.GPU_INTERACTIVE))
                     .limit(1)
                 )
                 is not None

@@ -1,8 +1,7 @@
-"""One task that this worker has claimed for decoding: from its claim to its stored samples or its error."""
+"""One job that this worker has claimed for decoding: its prompt, its engine and its samples."""
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import math
 import uuid
@@ -10,24 +9,24 @@ from typing import TYPE_CHECKING
 
 import structlog
 from sqlalchemy import delete, insert, update
-from sqlalchemy.orm import joinedload
+from sqlalchemy.orm import Session, joinedload
 
 from app.context import Context
 from app.datasets.service import as_plain
-from app.db.database import error_summary
+from app.db.database import after_commit
 from app.db.types import utcnow
 from app.events import event_types
 from app.jobs import claims
-from app.jobs.claims import Claim, LostClaim, Step
-from app.jobs.lease import Lease, Stop
-from app.jobs.work.live_updates import Narrator, letters, task_changed
+from app.jobs.claims import Claim, Step
+from app.jobs.job import CannotLoad, Job, Stopped
+from app.jobs.lease import Stop
+from app.jobs.work.live_updates import LiveUpdates, letters
 from app.provenance import of_this_process
-from app.runs import enqueue, transitions
+from app.runs import transitions
+from app.runs.configuration import engine_config
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import RunState, TaskState
-from app.workers import engines
-from decoding.config import EngineConfig
 from decoding.models.errors import ModelError
 from decoding.request import Completion, Request, RequestError, SamplingParams
 from evaluation import prompting
@@ -36,35 +35,21 @@ from evaluation.datasets import Task as PlainTask
 if TYPE_CHECKING:
     from app.ports import Engine
 
-FAULT = "decoding failed: "
 log = structlog.get_logger(__name__)
 
 
-class CannotLoad(Exception):  # noqa: N818 (reads as what happened)
-    """The run's engine cannot be had, so none of its tasks can be decoded here; the message says why."""
-
-
-class Taken:
-    """A claimed task of a run: `start` makes its request, `settle` puts it down with what came of it.
-
-    Both are to be called while its `lease` is kept, which is the caller's to begin and to end.
-    """
+class DecodeJob(Job):
+    """A job claimed for decoding: `start` makes its request, `store` keeps its samples. Call both inside of it."""
 
     _text: str
     _prompt: prompting.Prompt
-    _taken_up: dt.datetime
+    _started_at: dt.datetime
 
-    def __init__(self, ctx: Context, run: Run, task: PlainTask, queued_at: dt.datetime, held: Claim) -> None:
+    def __init__(self, ctx: Context, claim: Claim, run: Run, task: PlainTask, queued_at: dt.datetime) -> None:
+        super().__init__(ctx, claim)
         self.run = run
-        self.to_be_graded = False
-        self.lease = Lease(ctx, held)
-        self.narrator = Narrator(ctx, run, task)
-        self._ctx, self._task, self._queued_at, self._held = ctx, task, queued_at, held
-
-    @property
-    def attempt(self) -> int:
-        """Which attempt this is, from 1."""
-        return self._held.attempt
+        self.live_updates = LiveUpdates(ctx, run, task)
+        self._task, self._queued_at = task, queued_at
 
     def start(self, engine: Engine) -> Request:
         """The request, to be handed to the engine at once: the task's wait ends here. Raises PromptError, LostClaim."""
@@ -81,35 +66,74 @@ class Taken:
             stop=prompt.stop,
         )
         self.lease.store(lambda: _mark_started(self._ctx, engine, run, prompt.mode))
-        self._tell(TaskState.DECODING)
-        self._taken_up = utcnow()
+        self.announce()
+        self._started_at = utcnow()
         return request
 
-    def settle(self, outcome: Completion | Exception, stop: Stop | None) -> None:
-        """Stores the samples, or ends the task with its error, or gives it back: as outcome and `stop` want it."""
-        try:
-            if isinstance(outcome, Exception):
-                raise outcome
-            self._keep(outcome, stop)
-        except LostClaim:
-            log.warning("decoded for nothing: the job has another owner", run_task=str(self._held.run_task_id))
-        except Exception as error:
-            with contextlib.suppress(LostClaim):
-                self._give_up(error)
-
-    def _keep(self, completion: Completion, stop: Stop | None) -> None:
-        run = self.run
+    def store(self, completion: Completion, stop: Stop | None) -> None:
+        """Stores the samples; those of a cancelled run too. Raises Stopped for an interrupted run, and LostClaim."""
         if stop is Stop.INTERRUPTED:
-            claims.give_back(self._ctx, self._held)
-            self._tell(TaskState.QUEUED)
-            return
-        state = (
-            TaskState.CANCELLED if stop is Stop.CANCELLED else TaskState.DECODED if run.graded else TaskState.FINISHED
+            raise Stopped
+        now = utcnow()
+        state = TaskState.DECODED if self.run.graded else TaskState.FINISHED
+        if stop is Stop.CANCELLED:
+            state = TaskState.CANCELLED
+        rounds = completion.rounds
+        self.finish(
+            state,
+            lambda session: self._write(session, completion),
+            attempt=0,
+            prompt_sent=self._text,
+            prompt_version=self._prompt.version,
+            enqueued_at=now,
+            finished_at=None if state is TaskState.DECODED else now,
+            n_prompt_tokens=completion.n_prompt_tokens,
+            started_at=self._started_at,
+            queue_s=(self._started_at - self._queued_at).total_seconds(),
+            prefill_s=completion.prefill_s,
+            wall_s=completion.wall_s,
+            n_rounds=len(rounds),
+            draft_s=math.fsum(r.draft_s for r in rounds),
+            verify_s=math.fsum(r.verify_s for r in rounds),
+            other_s=math.fsum(r.other_s for r in rounds),
+            peak_memory_bytes=completion.peak_memory_bytes,
         )
-        self.lease.store(lambda: self._store(state, completion))
+
+    def _write(self, session: Session, completion: Completion) -> None:
+        """Writes the samples, and publishes them after COMMIT."""
+        if self.claim.attempt > 1:
+            session.execute(delete(Sample).where(Sample.run_task_id == self.claim.run_task_id))
+        session.execute(
+            insert(Sample).returning(Sample.id),  # so they go in one statement, not in one each
+            [
+                {
+                    "run_id": self.claim.run_id,
+                    "run_task_id": self.claim.run_task_id,
+                    "index": s.index,
+                    "seed": s.seed,
+                    # With the fence that ends a chat answer: without it the answer would look cut off.
+                    "raw": s.text + s.stop_string if self._prompt.mode == "chat" else s.text,
+                    "n_tokens": s.n_tokens,
+                    "mean_logprob": s.mean_logprob,
+                    "finish_reason": s.finish_reason or "error",
+                    "first_token_s": s.first_token_s,
+                    "finished_s": s.finished_s,
+                    "n_rounds": s.n_rounds,
+                    "n_drafted": s.n_drafted,
+                    "n_accepted": s.n_accepted,
+                    "token_ids": s.token_ids,
+                    "logprobs": [round(x, 5) for x in s.logprobs],
+                    "origins": letters(s.origins),
+                    "ends": s.ends,
+                }
+                for s in completion.samples
+            ],
+        )
         for sample in completion.samples:
-            self._ctx.bus.publish(
-                run.id,
+            after_commit(
+                session,
+                self._ctx.bus.publish,
+                self.run.id,
                 event_types.SAMPLE,
                 {
                     "task_id": self._task.task_id,
@@ -120,89 +144,13 @@ class Taken:
                     "finished_s": sample.finished_s,
                 },
             )
-        self._tell(state)
-        if state is TaskState.DECODED:
-            self.to_be_graded = True
-            enqueue.ring_grade([self._held.run_task_id], self.run.kind)
-
-    def _give_up(self, error: Exception) -> None:
-        ctx, held = self._ctx, self._held
-        if isinstance(error, CannotLoad):
-            transitions.fail_run(ctx, held.run_id, str(error))
-            claims.give_back(ctx, held)
-            self._tell(TaskState.QUEUED)
-        elif isinstance(error, RequestError | prompting.PromptError):
-            claims.fail(ctx, held, str(error))
-            self._tell(TaskState.FAILED, str(error))
-        else:
-            # First the row, while the lease lasts: a traceback may take its time to be written.
-            again = claims.retry_or_fail(ctx, held, f"{FAULT}{error_summary(error)}")
-            log.error("decoding failed", run_task=str(held.run_task_id), exc_info=error)
-            if again:
-                self._tell(TaskState.QUEUED)
-                enqueue.ring_decode([held.run_task_id], self.run.kind)
-            else:
-                self._tell(TaskState.FAILED, f"{FAULT}{error_summary(error)}")
-
-    def _tell(self, state: TaskState, error: str | None = None) -> None:
-        task_changed(self._ctx, self.run.id, self._held.task_id, self._held.position, state, error)
-
-    def _store(self, state: TaskState, completion: Completion) -> None:
-        rounds, now = completion.rounds, utcnow()
-        with self._ctx.database.session() as session:
-            claims.put_down(
-                session,
-                self._held,
-                state,
-                attempt=0,
-                error=None,
-                prompt_sent=self._text,
-                prompt_version=self._prompt.version,
-                rung_at=now,
-                finished_at=None if state is TaskState.DECODED else now,
-                n_prompt_tokens=completion.n_prompt_tokens,
-                started_at=self._taken_up,
-                queue_s=(self._taken_up - self._queued_at).total_seconds(),
-                prefill_s=completion.prefill_s,
-                wall_s=completion.wall_s,
-                n_rounds=len(rounds),
-                draft_s=math.fsum(r.draft_s for r in rounds),
-                verify_s=math.fsum(r.verify_s for r in rounds),
-                other_s=math.fsum(r.other_s for r in rounds),
-                peak_memory_bytes=completion.peak_memory_bytes,
-            )
-            if self.attempt > 1:
-                session.execute(delete(Sample).where(Sample.run_task_id == self._held.run_task_id))
-            session.execute(
-                insert(Sample).returning(Sample.id),  # so they go in one statement, not in one each
-                [
-                    {
-                        "run_id": self._held.run_id,
-                        "run_task_id": self._held.run_task_id,
-                        "index": s.index,
-                        "seed": s.seed,
-                        # The fence that ends a chat answer belongs to it: without it the answer would look cut off.
-                        "raw": s.text + s.stop_string if self._prompt.mode == "chat" else s.text,
-                        "n_tokens": s.n_tokens,
-                        "mean_logprob": s.mean_logprob,
-                        "finish_reason": s.finish_reason or "error",
-                        "first_token_s": s.first_token_s,
-                        "finished_s": s.finished_s,
-                        "n_rounds": s.n_rounds,
-                        "n_drafted": s.n_drafted,
-                        "n_accepted": s.n_accepted,
-                        "token_ids": s.token_ids,
-                        "logprobs": [round(x, 5) for x in s.logprobs],
-                        "origins": letters(s.origins),
-                        "ends": s.ends,
-                    }
-                    for s in completion.samples
-                ],
-            )
 
 
-def take_up(ctx: Context, run_task_id: uuid.UUID) -> Taken | None:
-    """Claims the task; None if it waits for no decoding. Past the run's time limit all that waits is skipped."""
+def claim_job(ctx: Context, run_task_id: uuid.UUID) -> DecodeJob | None:
+    """Claims the job; None if it does not wait to be decoded. Past the run's time limit, all waiting jobs are skipped.
+
+    Looks before it claims: most late messages then cost no write transaction.
+    """
     with ctx.database.read() as session:
         row = session.get(RunTask, run_task_id, options=[joinedload(RunTask.run, innerjoin=True)])
         if row is None or row.state != TaskState.QUEUED or row.run.state != RunState.RUNNING:
@@ -211,24 +159,12 @@ def take_up(ctx: Context, run_task_id: uuid.UUID) -> Taken | None:
     if _out_of_time(run):
         transitions.skip_rest(ctx, run.id)
         return None
-    held = claims.claim(ctx, run_task_id, Step.DECODE)
-    return Taken(ctx, run, task, row.queued_at, held) if held else None
-
-
-def engine_config(run: Run) -> EngineConfig:
-    """The engine a run asks for."""
-    return EngineConfig(
-        target=run.target,
-        drafter=run.drafter,
-        draft_length=run.draft_length,
-        acceptance=run.acceptance,
-        dtype=run.dtype,
-        device=run.device,
-    )
+    claim = claims.claim(ctx, run_task_id, Step.DECODE)
+    return DecodeJob(ctx, claim, run, task, row.queued_at) if claim else None
 
 
 def prompt_for(engine: Engine, run: Run, task: PlainTask) -> tuple[prompting.Prompt, str]:
-    """(prompt, text as the model shall see it). Raises PromptError for a mode the model or task cannot do."""
+    """(prompt, text for the model). Raises PromptError for a mode that the model or the task does not have."""
     mode = run.prompt_mode
     if mode == "auto":
         infill = task.suffix is not None and engine.fim_tokens is not None
@@ -242,11 +178,14 @@ def prompt_for(engine: Engine, run: Run, task: PlainTask) -> tuple[prompting.Pro
 
 
 def ready_engine(ctx: Context, run: Run) -> Engine:
-    """The run's engine, ready. Raises CannotLoad."""
+    """The run's engine, loaded if this thread holds another. Raises CannotLoad."""
+    config = engine_config(run)
+
+    def on_progress(message: str) -> None:
+        ctx.bus.publish(run.id, event_types.LOADING, {"message": message})
+
     try:
-        return engines.get(
-            ctx, engine_config(run), lambda m: ctx.bus.publish(run.id, event_types.LOADING, {"message": m})
-        )
+        return ctx.engines.get(config, lambda: ctx.load_engine(config, on_progress))
     except (ModelError, RequestError) as error:
         raise CannotLoad(str(error)) from error
     except Exception as error:
@@ -255,7 +194,7 @@ def ready_engine(ctx: Context, run: Run) -> Engine:
 
 
 def _mark_started(ctx: Context, engine: Engine, run: Run, mode: str) -> None:
-    """The first task to be decoded starts the run's clock and says what it is measured with."""
+    """The first task to be decoded starts the run's clock and records what the run is measured with."""
     if run.started_at is not None and run.provenance:
         return
     with ctx.database.session() as session:

@@ -1,4 +1,4 @@
-"""What a viewer hears of a task: that it changed state, and what it is like while it is being decoded."""
+"""Events about a task for live views: its changes of state, and its progress while it is decoded."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ TEXT_EVERY_S = 0.1
 def task_changed(
     ctx: Context, run_id: uuid.UUID, task_id: str, position: int, state: TaskState, error: str | None = None
 ) -> None:
-    """Tells that a task of the run changed state, and why if it failed."""
+    """Publishes that a task of the run changed state, and why if it failed."""
     ctx.bus.publish(
         run_id, event_types.TASK, {"task_id": task_id, "position": position, "state": state, "error": error}
     )
 
 
-class Narrator:
-    """Turns the engine's updates into events at a bearable rate: counts for a run, whole texts for a completion."""
+class LiveUpdates:
+    """Publishes the engine's updates at a limited rate: token counts for a run, whole texts for a completion."""
 
     def __init__(self, ctx: Context, run: Run, task: Task) -> None:
         self._ctx, self._run, self._task = ctx, run, task
-        self._texts = run.kind is RunKind.COMPLETE
+        self._texts = run.kind is RunKind.COMPLETION
         self._every_s = TEXT_EVERY_S if self._texts else TOKENS_EVERY_S
         self._latest: dict[int, Update] = {}
         self._origins: dict[int, str] = {}
         self._ends: dict[int, list[int]] = {}
         self._changed: set[int] = set()
-        self._said = 0.0
+        self._published = 0.0
 
     def __call__(self, updates: Sequence[Update]) -> None:
-        """Takes note of a round, and says so if it is time."""
+        """Takes the updates of a round, and publishes if the interval has passed."""
         for u in updates:
             self._latest[u.index] = u
             self._origins[u.index] = self._origins.get(u.index, "") + letters(u.origins)
@@ -50,11 +50,11 @@ class Narrator:
             self._changed.add(u.index)
         now = time.monotonic()
         ended = any(u.finish_reason for u in updates)
-        if now - self._said >= self._every_s or (ended and self._texts):
-            self._said = now
-            self._say()
+        if now - self._published >= self._every_s or (ended and self._texts):
+            self._published = now
+            self._publish()
 
-    def _say(self) -> None:
+    def _publish(self) -> None:
         latest = self._latest.values()
         if self._texts:
             data: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The first step of a run: is there a sandbox, are the dataset's own solutions right in it; then hand out the tasks."""
+"""The first step of a run: check the sandbox and the canonical solutions, then enqueue the tasks."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.datasets.models import Task
 from app.datasets.service import failing_canonical
-from app.db.database import updated_any
+from app.db.database import after_commit, updated_any
 from app.db.types import utcnow
 from app.errors import BasslineError
 from app.events import event_types
 from app.runs import enqueue, transitions
 from app.runs.models import Run, RunTask
-from app.states import RunState, TaskState
+from app.states import Failure, RunState, TaskState
 
 CANONICAL_FAILS = "its canonical solution fails in this sandbox"
 log = structlog.get_logger(__name__)
 
 
 def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
-    """Makes a queued run running and rings for its tasks. Safe to call twice; a run that cannot be graded fails."""
+    """Makes a queued run running and enqueues its tasks. Safe to call twice; a run that cannot be graded fails."""
     with ctx.database.read() as session:
         run = session.get(Run, run_id)
     if run is None or run.state != RunState.QUEUED or run.pinned_worker not in (None, ctx.worker_name):
@@ -33,13 +33,15 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
     try:
         failing = failing_canonical(ctx, run.dataset_id, ctx.make_grader()) if run.graded else []
     except BasslineError as error:
-        transitions.fail_run(ctx, run_id, str(error))
+        transitions.fail_run(ctx, run_id, Failure.DATASET, str(error))
         return
     except DBAPIError:
-        raise  # the run waits on and is rung for again
+        raise  # the run stays queued, and the reaper enqueues it again
     except Exception as error:
         log.exception("preparing failed", run=str(run_id))
-        transitions.fail_run(ctx, run_id, f"the dataset cannot be checked: {type(error).__name__}: {error}")
+        transitions.fail_run(
+            ctx, run_id, Failure.DATASET, f"the dataset cannot be checked: {type(error).__name__}: {error}"
+        )
         return
     with ctx.database.session() as session:
         if not updated_any(
@@ -47,15 +49,15 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
         ):
             return
         _exclude(session.get_one(Run, run_id), failing, session)
-        waiting = _waiting(session, run_id)
-    ctx.bus.publish(run_id, event_types.STATE, {"state": RunState.RUNNING, "error": None})
-    enqueue.ring_decode(waiting[TaskState.QUEUED], run.kind)
-    enqueue.ring_grade(waiting[TaskState.DECODED], run.kind)
+        after_commit(session, ctx.bus.publish, run_id, event_types.STATE, {"state": RunState.RUNNING, "error": None})
+        waiting = _mark_enqueued(session, run_id)
+        after_commit(session, enqueue.decode, ctx, waiting[TaskState.QUEUED], run.kind)
+        after_commit(session, enqueue.grade, ctx, waiting[TaskState.DECODED], run.kind)
     transitions.close_if_done(ctx, run_id)
 
 
 def _exclude(run: Run, failing: list[str], session: Session) -> None:
-    """Takes tasks that no model can pass out of the run, and says so on it."""
+    """Removes tasks that no model can pass from the run, and lists them in `excluded`."""
     if not failing:
         return
     bad = session.execute(
@@ -66,12 +68,13 @@ def _exclude(run: Run, failing: list[str], session: Session) -> None:
     run.n_tasks = session.scalar(select(func.count()).where(RunTask.run_id == run.id)) or 0
 
 
-def _waiting(session: Session, run_id: uuid.UUID) -> dict[TaskState, list[uuid.UUID]]:
+def _mark_enqueued(session: Session, run_id: uuid.UUID) -> dict[TaskState, list[uuid.UUID]]:
+    """The ids of the run's waiting jobs in their order, by the state they wait in."""
     now = utcnow()
-    found: dict[TaskState, list[uuid.UUID]] = {TaskState.QUEUED: [], TaskState.DECODED: []}
+    waiting: dict[TaskState, list[uuid.UUID]] = {TaskState.QUEUED: [], TaskState.DECODED: []}
     for row in session.scalars(
-        select(RunTask).where(RunTask.run_id == run_id, RunTask.state.in_(found)).order_by(RunTask.position)
+        select(RunTask).where(RunTask.run_id == run_id, RunTask.state.in_(waiting)).order_by(RunTask.position)
     ):
-        found[row.state].append(row.id)
-        row.rung_at = now
-    return found
+        waiting[row.state].append(row.id)
+        row.enqueued_at = now
+    return waiting

@@ -1,8 +1,8 @@
-"""The checker: it runs the task's test against a proxy of the candidate and alone decides the verdict.
+"""The checker: runs the task's test against a proxy of the candidate and decides the verdict.
 
-It shares no interpreter with the guest. The proxy sends the arguments of a call and returns the plain data that
-comes back; nothing the guest prints or leaves behind is looked at. What a test hands over or asks for and no message
-can carry is an obstacle: the test has to be judged in the guest then, and no program is charged for it.
+It shares no interpreter with the guest. The proxy sends the arguments of a call and returns the plain data of the
+reply; nothing else from the guest counts. A value of the test that no message can carry is an obstacle: the test then
+has to run in the guest, and the program is not blamed for it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ REPLIES_IN, CALLS_OUT, VERDICT_OUT, JOB_IN = 3, 4, 5, 6
 OBSTACLE = "obstacle"
 _VALUE_LIMIT = 500
 _EXECUTING = ("eval", "exec", "compile", "open")
-"""Builtins that a test could hand a text of the candidate to."""
+"""Builtins that execute or open a text that a test passes them, which could be the candidate's."""
 
 
 class _Ended(BaseException):
-    """The judgement is over: the proxy has recorded why."""
+    """Ends the test; the proxy has recorded the outcome."""
 
 
 class Proxy:
-    """Stands for the candidate's function in the test. `names` are those of the prompt."""
+    """Stands for the candidate's function in the test. `names` are the definitions of the prompt."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         self.calls = 0
@@ -53,7 +53,7 @@ class Proxy:
         return value
 
     def _items(self, number: int) -> Generator[Any, None, Any]:
-        """Yield the items of an iterator of the guest, each fetched when it is asked for."""
+        """Yield the items of an iterator of the guest, each fetched when the test asks for it."""
         while True:
             reply = self._ask({"next": number})
             if "end" in reply:
@@ -61,7 +61,7 @@ class Proxy:
             yield reply["ret"]
 
     def _ask(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Send values, with what the test changed and no longer holds; return the reply, `ret` or `end` decoded.
+        """Send values, with the objects that the test changed or dropped; return the reply, `ret` or `end` decoded.
 
         Raises the candidate's exception.
         """
@@ -98,7 +98,7 @@ class Proxy:
         raise raised
 
     def end(self, status: str, detail: str) -> BaseException:
-        """Record the outcome, which no `except` in a test can undo, and return what to raise."""
+        """Record the outcome, which no `except` of a test can undo, and return the exception to raise."""
         self.fatal = self.fatal or (status, detail)
         return _Ended()
 
@@ -160,7 +160,7 @@ def serve() -> None:
 def _load_test(job: dict[str, Any]) -> dict[str, Any]:
     own_builtins = dict(vars(builtins))
     namespace: dict[str, Any] = {"__name__": "test", "__builtins__": own_builtins}
-    # Prompts define helpers that tests use; one that ends in a bare `def` line compiles once it has a body.
+    # Prompts define helpers that tests use; a prompt that ends in a `def` line compiles with a body added.
     for text in (job["prompt"], job["prompt"] + "\n    pass\n"):
         try:
             exec(compile(text, "<prompt>", "exec"), namespace)
@@ -172,7 +172,7 @@ def _load_test(job: dict[str, Any]) -> dict[str, Any]:
     if not callable(namespace.get("check")):
         raise NameError("it defines no function check(candidate)")
     namespace[job["entry"]] = proxy
-    # `crossing` sends a test that executes text to the guest; one that it overlooked finds nothing to do so here.
+    # Tests that execute text run in the guest (see `crossing`); for one that was overlooked these builtins are blocked.
     own_builtins.update(dict.fromkeys(_EXECUTING, proxy.execute))
     return namespace
 
@@ -222,7 +222,7 @@ def _failure(job: dict[str, Any], proxy: Proxy, error: BaseException) -> dict[st
         outcome["failing_assert"] = (ast.get_source_segment(job["test"], node) or "")[:_VALUE_LIMIT]
     if proxy.raised is not None and theirs:
         facts = proxy.raised[1]
-        # A test that runs inside the guest raises its assertions there.
+        # A test in the guest raises its assertions there.
         failed_there = job["in_guest"] and facts.builtin == "AssertionError"
         status = "wrong_answer" if failed_there else facts.status
         return {**outcome, "status": status, "detail": facts.summary, "traceback": facts.trace}

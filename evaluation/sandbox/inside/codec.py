@@ -52,10 +52,10 @@ def decode(form: Any, shared: Shared | None = None) -> Any:
 
 
 def encode_changes(shared: Shared) -> list[list[Any]]:
-    """Return [number, form] of each object that holds something else than at the last mark.
+    """Return [number, form] of each object whose content changed since the last mark.
 
-    The side that lends its objects lends here whatever it put into one and is no plain data; on the other side that
-    raises CodecError.
+    The side that lends its objects also lends parts of them that are not plain data; on the other side such parts
+    raise CodecError.
     """
     changes: list[list[Any]] = []
     for number, item in shared.changed():
@@ -65,7 +65,7 @@ def encode_changes(shared: Shared) -> list[list[Any]]:
 
 
 def decode_changes(forms: Any, shared: Shared) -> None:
-    """Change objects in place to what the other side says they hold. Raises CodecError for any other form."""
+    """Change objects in place to the contents that the other side reports. Raises CodecError for any other form."""
     for form in as_list(forms):
         number, content = as_list(form, 2)
         _Reader(shared).change(number, content)
@@ -98,7 +98,7 @@ def write(descriptor: int, frame: bytes) -> None:
 
 
 def read(descriptor: int) -> dict[str, Any] | None:
-    """Return the next message, or None where the other side has gone. Raises CodecError for a hostile frame."""
+    """Return the next message, or None where the other side has ended. Raises CodecError for an invalid frame."""
     header = _read_exactly(descriptor, 4)
     if header is None:
         return None
@@ -130,7 +130,7 @@ def _refuse(_text: str) -> Any:
     raise CodecError("a bare float or constant")
 
 
-# json.dumps and json.loads would build these anew for every frame.
+# json.dumps and json.loads would create these for every frame.
 _to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _from_json = json.JSONDecoder(parse_int=_parse_int, parse_float=_refuse, parse_constant=_refuse).decode
 
@@ -147,7 +147,7 @@ def _whole(write_one: Callable[[_Writer], Any], shared: Shared, lend_all: bool =
 
 
 class Opaque:
-    """Something of the candidate that is no plain data, in an object that the test handed over: equal to nothing."""
+    """A part of the candidate's that is not plain data, in an object that the test passed; equal to no value."""
 
 
 class _Walk:
@@ -166,7 +166,7 @@ class _Walk:
 
 
 class _Writer(_Walk):
-    """One value on its way out. `lend_all`: what is no plain data crosses as a number, if this side lends at all."""
+    """Encodes one value. `lend_all`: parts that are not plain data cross as numbers, if this side lends objects."""
 
     def __init__(self, shared: Shared, lend_all: bool) -> None:
         super().__init__(shared)
@@ -190,7 +190,7 @@ class _Writer(_Walk):
         return write_one(item, lambda part: self.walk(part, depth + 1))
 
     def content(self, item: Any, depth: int) -> Any:
-        """Return the form of what a mutable object holds."""
+        """Return the form of a mutable object's content."""
         base: Any = base_of(type(item))
         if base is None:
             return {"iterator" if _is_iterator(type(item)) else "opaque": None}
@@ -219,7 +219,7 @@ class _Writer(_Walk):
 
     def _list(self, parts: list[Any], depth: int) -> list[Any]:
         kinds = set(map(type, parts))
-        # Long lists are nearly always of one simple type: no call for each part then.
+        # Long lists nearly always have one simple type; then no part needs a call.
         if (kinds == {int} and min(parts) >= -SAFE_INT and max(parts) <= SAFE_INT) or (
             kinds == {str} and not any(map(SURROGATE.search, parts))
         ):
@@ -233,7 +233,7 @@ def _is_iterator(kind: type) -> bool:
 
 
 class _Reader(_Walk):
-    """One value on its way in: from the guest it can be anything that JSON can say."""
+    """Decodes one value; the guest may send any JSON."""
 
     def walk(self, form: Any, depth: int) -> Any:
         """Return the value of a form."""
@@ -257,7 +257,7 @@ class _Reader(_Walk):
         raise CodecError("a value has an unknown tag")
 
     def change(self, number: Any, form: Any) -> None:
-        """Make a known object hold what a form says."""
+        """Give a known object the content of a form."""
         item = self._known(number)
         base: Any = base_of(type(item))
         tag, body = ("list", form) if type(form) is list else _tagged(form)

@@ -1,4 +1,4 @@
-"""Exceptions of the candidate: described in the guest, made anew in the checker from classes that it knows itself."""
+"""Exceptions of the candidate: described in the guest, rebuilt in the checker from classes that it has itself."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from evaluation.sandbox.inside.shared import Shared
 
 TEXT_LIMIT = 4000
 FORM_LIMIT = 2**20
-"""Bytes of args and of attributes; an exception that carries more crosses without them, still as an exception."""
+"""Bytes of args and of attributes; an exception with more crosses without them."""
 _CLASSES = 20
-# These end a loop or a generator of the test quietly: all(map(candidate, cases)) would pass on StopIteration.
+# These end a loop or generator of the test silently: all(map(candidate, cases)) would pass on StopIteration.
 _QUIET = (StopIteration, StopAsyncIteration, GeneratorExit)
 
 
 class CandidateError(Exception):
-    """An exception of the candidate that has no class of its own on this side."""
+    """An exception of the candidate whose class does not exist on this side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """What the guest says of an exception; all of it is the candidate's to forge.
+    """An exception as the guest describes it; the candidate can forge all of it.
 
     `builtin` names the nearest builtin class. `classes` are (module, name), its own first; `args` and `state` are
-    forms, None where they are no plain data.
+    forms, None where they are not plain data.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Raised:
 
 
 def describe(error: BaseException, shared: Shared) -> dict[str, Any]:
-    """Return the facts of an exception as JSON."""
+    """Return the description of an exception as JSON."""
     kind = type(error)
     builtin = next((base.__name__ for base in kind.__mro__ if base.__module__ == "builtins"), "Exception")
     try:
@@ -95,7 +95,7 @@ def _form(value: Any, shared: Shared) -> Any:
 
 
 def read(reply: Mapping[str, Any]) -> Raised | None:
-    """Return the facts in a reply, None where there are none."""
+    """Return the exception described in a reply, None where there is none."""
     facts = reply.get("exc")
     if type(facts) is not list or len(facts) != 4 or any(type(fact) is not str for fact in facts):
         return None
@@ -104,10 +104,10 @@ def read(reply: Mapping[str, Any]) -> Raised | None:
 
 
 def rebuild(raised: Raised, names: Mapping[str, Any], shared: Shared) -> BaseException:
-    """Return the exception to raise in the test: of the first of its classes that this process knows itself.
+    """Return the exception to raise in the test, of the first of its classes that exists in this process.
 
-    Known are builtin classes, those of standard modules that are loaded here, and those of `names` that the
-    prompt defines. Raises CodecError for forms that the guest's codec never writes.
+    These are builtin classes, those of standard modules loaded here, and those among `names`, which the prompt
+    defines. Raises CodecError for forms that the guest's codec never writes.
     """
     arguments = codec.decode(raised.args, shared)
     state = codec.decode(raised.state, shared)
@@ -143,7 +143,7 @@ def _known_class(raised: Raised, names: Mapping[str, Any]) -> tuple[type[BaseExc
 
 
 def _make(kind: type[BaseException], arguments: list[Any]) -> BaseException | None:
-    """Return an exception without running the class's own __init__: its state crosses as well."""
+    """Return an exception without running its class's __init__: its state crosses separately."""
     base: Any = next(base for base in kind.__mro__ if base.__module__ == "builtins")
     try:
         error: BaseException = base.__new__(kind, *arguments)

@@ -1,6 +1,6 @@
-"""The guest: it runs the candidate and answers calls with values. It knows no test and no expected value.
+"""The guest: runs the candidate and answers calls with values. It has no test and no expected value.
 
-Whatever a candidate does to this process, it can only change the values that leave it.
+A candidate that takes over this process can only change the values that it returns.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ CALLS_IN, REPLIES_OUT = 3, 4
 
 
 def refuse(reason: str) -> None:
-    """Tell the checker, in place of the hello, that this process could not be confined."""
+    """Report to the checker, instead of the hello, that this process could not be confined."""
     codec.write(REPLIES_OUT, codec.dump({"sandbox_error": reason}))
 
 
 def serve() -> None:
-    """Say hello, take the program, load it, answer calls until the checker goes away."""
+    """Send the hello, load the program that comes back, answer calls until the checker closes the pipe."""
     codec.write(REPLIES_OUT, codec.dump({"hello": True}))
     job = codec.read(CALLS_IN)
     if job is None:
@@ -70,7 +70,7 @@ def _answer(function: Any, request: dict[str, Any], shared: Shared) -> bytes:
 
 
 def _outcome(function: Any, request: dict[str, Any], shared: Shared) -> dict[str, Any]:
-    """Return what one call, or one step of an iterator, came to, and which of the test's objects it changed."""
+    """Return the outcome of one call or one step of an iterator, and the test's objects that it changed."""
     iterates = "next" in request
     kwargs: dict[str, Any] = {}
     if iterates:

@@ -1,7 +1,7 @@
-"""What a process does to itself before it touches the code of others: descriptors, limits, Landlock, seccomp.
+"""Confines a process before it runs untrusted code: descriptors, limits, Landlock, seccomp.
 
-Everything here is irrevocable and inherited. The order matters: the main filter is last, since it forbids
-most of the steps before it. Any step that fails raises OSError, and the process then never says hello.
+Every step is irrevocable and inherited. The main filter comes last, since it forbids most of the other steps. A step
+that fails raises OSError, and the process then sends no hello.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _prctl(step: str, option: int, first: int, second: int = 0) -> None:
 
 
 def guard_parent() -> None:
-    """Keep a long-lived helper from outliving its parent and from being traced by a process of its own uid."""
+    """Make this process die with its parent, and keep processes of the same uid from tracing it."""
     _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, int(signal.SIGKILL))
     _prctl("PR_SET_DUMPABLE", _PR_SET_DUMPABLE, 0)
 
@@ -55,9 +55,9 @@ def landlock_abi() -> int:
 
 
 def landlock_ruleset(abi: int, trees: Sequence[str], hidden: Sequence[str]) -> int:
-    """Return the descriptor of a ruleset: `trees` without `hidden` may be read, /dev/null written, nothing else.
+    """Return the descriptor of a ruleset: `trees` without `hidden` can be read, /dev/null written, nothing else.
 
-    Network and scope rights are denied as far as the ABI knows them; seccomp denies them in any case.
+    Network and scope rights are denied as far as the ABI has them; seccomp denies them in any case.
     """
     rights = (1 << _FS_RIGHTS_BY_ABI.get(abi, 16)) - 1
     attributes = struct.pack("=QQQ", rights, _NET_RIGHTS, _SCOPES)[: 8 if abi < 4 else 16 if abi < 6 else 24]
@@ -78,8 +78,8 @@ def _rules(trees: Sequence[str], hidden: Sequence[str]) -> list[tuple[str, int]]
         if tree in hidden:
             continue
         if Path(tree).is_dir() and any(path.startswith(tree.rstrip("/") + "/") for path in hidden):
-            # Landlock cannot take a folder out of a tree: name its neighbours one by one instead. The folder above
-            # cannot be listed then; `importlib` remembers what it saw there before (see `list_import_path`).
+            # Landlock cannot exclude a folder from a tree, so its siblings are allowed one by one. Their parent cannot
+            # be listed then; `importlib` uses the listing that it cached before (see `list_import_path`).
             rules.extend(_rules([str(entry) for entry in Path(tree).iterdir()], hidden))
         elif Path(tree).is_dir():
             rules.append((tree, _READ_FILE | _READ_DIR))
@@ -101,22 +101,22 @@ def _add_rule(ruleset: int, path: str, allowed: int) -> None:
 
 
 def list_import_path() -> None:
-    """Let importlib read the folders on sys.path, whose lists it keeps while their times do not change."""
+    """Let importlib list the folders on sys.path now; it caches the lists while their modification times stay."""
     with contextlib.suppress(ImportError):
         importlib.import_module("no_such_module_in_any_folder")
 
 
 def hide_machine() -> None:
-    """Make os.uname tell the kind of system alone; a filter then denies the call that tells name and kernel."""
+    """Make os.uname return the kind of system only; the filter denies the call that returns host and kernel."""
     neutral = (os.uname().sysname, "localhost", "", "", os.uname().machine)
     facts = os.uname_result(neutral)
     posix.uname = os.uname = lambda: facts
 
 
 def place_descriptors(output: int, rest: Sequence[int]) -> None:
-    """Put an empty input on 0, `output` on 1 and 2, `rest` on 3, 4, ...; close everything else.
+    """Put an empty input on 0, `output` on 1 and 2, `rest` on 3, 4, ...; close all others.
 
-    The input is opened anew: flags and locks of an open file outlive the process if another has the same open file.
+    Each process opens the input itself: flags and locks of a shared open file would outlive the process.
     """
     nothing = os.open(os.devnull, os.O_RDONLY)
     high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 100) for descriptor in (nothing, output, output, *rest)]
@@ -126,7 +126,7 @@ def place_descriptors(output: int, rest: Sequence[int]) -> None:
 
 
 def resolve_limits(limits: dict[str, int]) -> list[tuple[int, int]]:
-    """Return (resource, value) for limits by name (`AS`, `CPU`, ... of setrlimit), none above today's hard limit."""
+    """Return (resource, value) for limits by name (`AS`, `CPU`, ...), none above the current hard limit."""
     resolved = []
     for name, value in limits.items():
         number = getattr(resource, "RLIMIT_" + name)
@@ -136,13 +136,13 @@ def resolve_limits(limits: dict[str, int]) -> list[tuple[int, int]]:
 
 
 def set_limits(limits: Sequence[tuple[int, int]]) -> None:
-    """Set each limit soft = hard, so that it cannot be raised again."""
+    """Set soft and hard limits, so that they cannot be raised again."""
     for number, value in limits:
         resource.setrlimit(number, (value, value))
 
 
 def own_pid_filter(kill_calls: Sequence[int]) -> bytes:
-    """Return the filter that lets a process send signals to itself alone; it lacks the pid (see `confine`)."""
+    """Return a filter that lets a process signal only itself; `confine` fills in the pid."""
     # load nr; for each call: equal -> compare argument 0 (low half) with our pid; else allow
     load, jump, answer = 0x20, 0x15, 0x06
     allow, deny = 0x7FFF0000, 0x00050000 | errno.EPERM
@@ -164,13 +164,13 @@ def _install(bpf: bytes, step: str) -> None:
 
 
 def confine(parent: int, ruleset: int | None, pid_filter: bytes, main_filter: bytes) -> None:
-    """Give up, for good, every right that a program under test has no use for; die when `parent` dies.
+    """Give up permanently every right that a program under test does not need; die with `parent`.
 
-    `pid_filter` is that of `own_pid_filter`, which gets this process's pid here.
+    `pid_filter` comes from `own_pid_filter`; this process's pid is filled in here. Raises OSError where a step fails.
     """
     _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, int(signal.SIGKILL))
     if os.getppid() != parent:
-        raise OSError(errno.ESRCH, "the zygote has gone")
+        raise OSError(errno.ESRCH, "the zygote has ended")
     _prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)
     _prctl("PR_SET_DUMPABLE", _PR_SET_DUMPABLE, 0)
     if ruleset is not None:

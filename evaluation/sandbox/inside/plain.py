@@ -1,7 +1,7 @@
-"""Plain data that cannot change: each type as JSON and back.
+"""Immutable plain data: each type as JSON and back.
 
-The list of types is the whole of what can cross beside the mutable ones of `shared`. A reader gets whatever the guest
-wrote and builds exactly its own type from it or raises CodecError; it runs no code but the constructors named here.
+Only these types and the mutable ones of `shared` can cross. A reader gets untrusted JSON from the guest and builds
+exactly its type from it or raises CodecError; it runs no code but the constructors below.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DECIMAL = re.compile(r"-?(?:\d+(?:\.\d*)?(?:E[+-]?\d{1,18})?|Infinity|s?NaN\d*)
 
 
 class CodecError(ValueError):
-    """A value that is not plain data, or a frame that breaks a rule."""
+    """A value that is not plain data, or an invalid frame."""
 
 
 def as_list(body: Any, length: int | None = None) -> list[Any]:
@@ -42,7 +42,7 @@ def _write_int(item: Any, _walk: Walk) -> Any:
 
 def _write_str(item: Any, _walk: Walk) -> Any:
     text = str.__str__(item)
-    # JSON would join two lone surrogates into one character, so text that holds any crosses as bytes.
+    # JSON would join two lone surrogates to one character, so text with surrogates crosses as bytes.
     return {"str": text.encode("utf-8", "surrogatepass").hex()} if SURROGATE.search(text) else text
 
 

@@ -1,7 +1,7 @@
-"""Locks of `multiprocessing` between threads.
+"""Replaces the locks of `multiprocessing` by locks between threads.
 
-They are named semaphores of the kernel, files in a folder that every process shares, and are denied here. No second
-process can be started either, so a lock between threads is all that a right program needs of them.
+The originals are named semaphores of the kernel: files in a folder that all processes share, which is denied here. No
+second process can be started either, so locks between threads suffice for a right program.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _RECURSIVE = 0
 
 
 class SemLock:
-    """What `_multiprocessing.SemLock` is to the locks, semaphores, queues and thread pools built on it."""
+    """Replaces `_multiprocessing.SemLock`, on which locks, semaphores, queues and thread pools are built."""
 
     SEM_VALUE_MAX = 2**31 - 1
 
     def __init__(self, kind: int, value: int, maxvalue: int, name: str, unlink: bool) -> None:
-        import threading  # noqa: PLC0415  (a zygote that has it loaded pays for it in every fork)
+        import threading  # noqa: PLC0415  (its hooks would run at every fork of the zygote)
 
         self.kind, self.maxvalue, self.name, self.handle = kind, maxvalue, None, 0
         self._free = threading.Semaphore(value)
@@ -27,7 +27,7 @@ class SemLock:
         self._value, self._taken, self._owner = value, 0, -1
 
     def acquire(self, block: bool = True, timeout: float | None = None) -> bool:
-        """Return whether it was taken, waiting for it if asked to."""
+        """Return whether it was acquired; `block` and `timeout` as in multiprocessing."""
         if self.kind != _RECURSIVE or not self._is_mine():
             wait = max(0.0, timeout) if block and timeout is not None else None
             if not self._free.acquire(block, wait):
@@ -38,7 +38,7 @@ class SemLock:
         return True
 
     def release(self) -> None:
-        """Give it back. Raises AssertionError and ValueError where the original does."""
+        """Release it. Raises AssertionError and ValueError where the original does."""
         if self.kind == _RECURSIVE:
             if not self._is_mine():
                 raise AssertionError("attempt to release recursive lock not owned by thread")
@@ -74,7 +74,7 @@ class SemLock:
 
 
 def install() -> None:
-    """Make `multiprocessing` find these in place of the kernel's."""
+    """Make `multiprocessing` import these instead of the kernel's."""
     module: Any = types.ModuleType("_multiprocessing")
     module.SemLock, module.flags = SemLock, {}
     module.sem_unlink = lambda _name: None

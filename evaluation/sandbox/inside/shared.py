@@ -1,9 +1,9 @@
-"""The mutable objects that guest and checker both know, by number.
+"""The mutable objects that guest and checker share, by number.
 
-A value crosses as a copy. So that `is`, a changed argument and two names for one list mean what they mean in one
-process, each side keeps the mutable objects of a judgement under the same numbers: both count them in the order in
-which they are written and read. What changed since the last message crosses with the next one. An object that either
-side no longer holds is forgotten by both, so for most programs the table is empty after every call.
+A value crosses as a copy. So that identity, changed arguments and two names for one list behave as in one process,
+each side keeps the mutable objects of a judgement under the same numbers: both count them in the order in which they
+are written and read. Changes since the last message cross with the next one. Both sides forget an object that one of
+them no longer holds, so for most programs the table is empty after every call.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ MUTABLE: tuple[type, ...] = (list, dict, set, bytearray, deque, Counter, Ordered
 class Shared:
     """Objects by number and numbers by object.
 
-    Iterators stay where they are: the side that `lends` gives its own a number, and the other makes with `borrow` one
-    that asks for the items of that number.
+    Iterators do not cross: the side that `lends` gives its iterator a number, and the other side creates with `borrow`
+    one that requests the items of that number.
     """
 
     def __init__(self, lends: bool = False, borrow: Callable[[int], Iterator[Any]] | None = None) -> None:
@@ -33,7 +33,7 @@ class Shared:
         self._seen: dict[int, tuple[Any, ...]] = {}
 
     def add(self, item: Any) -> int:
-        """Give the object the next number and return that."""
+        """Give the object the next number and return it."""
         number = self.count
         self.count += 1
         self._items[number] = item
@@ -45,7 +45,7 @@ class Shared:
         return self._numbers.get(id(item))
 
     def get(self, number: Any) -> Any:
-        """Return the object; KeyError for a number that is none or was given back."""
+        """Return the object; KeyError for an unknown or dropped number."""
         if type(number) is not int:
             raise KeyError(number)
         return self._items[number]
@@ -57,17 +57,17 @@ class Shared:
             self._seen.pop(number, None)
 
     def cut(self, count: int) -> None:
-        """Take the numbers from `count` on back, after a value that could not be written."""
+        """Drop the numbers from `count` on, after a value that could not be encoded."""
         for number in range(count, self.count):
             self.drop(number)
         self.count = count
 
     def mark(self) -> None:
-        """Take what every object holds now as what the other side knows."""
+        """Record the current content of every object as known to the other side."""
         self._seen = {number: _parts(item) for number, item in self._items.items()}
 
     def changed(self) -> Iterator[tuple[int, Any]]:
-        """Yield the objects that hold something else than they did at the last mark."""
+        """Yield the objects whose content changed since the last mark."""
         for number, seen in list(self._seen.items()):
             item = self._items[number]
             parts = _parts(item)
@@ -75,9 +75,9 @@ class Shared:
                 yield number, item
 
     def drop_unused(self) -> list[int]:
-        """Forget the objects that nobody but this table holds; return their numbers.
+        """Forget the objects that only this table references; return their numbers.
 
-        Neither side can change or return them any more. What this side lends stays until the other has no use for it.
+        Neither side can change or return them any more. A lent object stays until the other side drops it.
         """
         dropped = []
         for number in list(self._items):  # a container has a lower number than its parts, so one pass is enough
@@ -95,7 +95,7 @@ def base_of(kind: type) -> type | None:
 
 
 def _parts(item: Any) -> tuple[Any, ...]:
-    """Return what a container holds. The methods are the base's own: a subclass may have changed them."""
+    """Return the content of a container, by the methods of its base: a subclass may override them."""
     base: Any = base_of(type(item))
     if base is None:
         return ()

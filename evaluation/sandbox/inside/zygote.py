@@ -1,8 +1,8 @@
 """The zygote: a warm interpreter inside the sandbox that forks one confined process per job.
 
-It saves the start of Python and its imports. It never sees a program, a test or a value: those go straight to
-the forked process, through pipes that arrive with the job and are closed here at once. The forked process
-cannot signal, trace or write to the zygote, and it cannot fork, so killing it kills the job.
+It saves the start of Python and its imports. It never sees a program, a test or a value: those go directly to the
+forked process, through pipes that arrive with the job and that the zygote closes at once. The forked process cannot
+signal, trace or write to the zygote and cannot fork, so killing it ends the job.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
         message, descriptors, _, _ = socket.recv_fds(control, 65536, 8)
         if not message:
             return
-        # After a fork each page that either side writes to is copied: whatever can be done once is done before.
+        # After a fork every page that either side writes is copied, so work common to all jobs is done before it.
         if message != known:
             known, limits = message, hardening.resolve_limits(json.loads(message))
         child = os.fork()

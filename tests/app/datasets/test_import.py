@@ -11,7 +11,7 @@ from app.datasets import service
 from app.datasets.models import Task
 from app.errors import BadInput
 from app.states import DatasetKind
-from evaluation import datasets as files
+from evaluation import dataset_files as files
 from tests.fakes import RIGHT
 
 N = 300

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from app.accounts.service import create_token
-from app.broker.celery_app import configure
 from app.errors import BadInput
 from app.factory import create_app
 from app.language_models.allowed import is_allowed
@@ -32,7 +31,6 @@ def folder(tmp_path) -> Path:
 
 @pytest.fixture
 def guarded(ctx):
-    configure(ctx.settings, in_process=True)
     return lambda allowed="": dataclasses.replace(
         ctx, settings=ctx.settings.model_copy(update={"require_tokens": True, "allowed_models": allowed})
     )
@@ -136,7 +134,6 @@ def test_the_operators_list_replaces_the_default_one(client_with, folder):
 
 @pytest.mark.usefixtures("additions")
 def test_without_tokens_this_machines_user_may_name_any_folder(ctx, folder):
-    configure(ctx.settings, in_process=True)
     client = create_app(ctx).test_client()
     assert client.post("/api/v1/runs", json=BODY | {"target": str(folder)}).status_code == 201
 
@@ -155,7 +152,6 @@ def test_a_run_of_the_command_line_names_what_it_likes_and_is_not_resumed_from_o
 
 
 def test_the_pages_form_says_so_beside_the_field(ctx, additions):
-    configure(ctx.settings, in_process=True)
     closed = dataclasses.replace(ctx, settings=ctx.settings.model_copy(update={"allowed_models": "registered"}))
     client = create_app(closed).test_client()
     for path, values in [("/runs/new", {"dataset": additions}), ("/complete", {"prompt": "x"})]:

@@ -8,8 +8,8 @@ import uuid
 
 import pytest
 
-from app.runs.forms import LABELS
 from app.runs.models import Run
+from app.runs.pages import LABELS
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
 from app.runs.service import submit
@@ -24,9 +24,8 @@ CONFIGURED = [*RunSpec.model_fields.keys() - {"dataset", "task_ids", "limit"}, "
 
 
 @pytest.fixture
-def client(world, monkeypatch):
+def client(world):
     world.app.config["WTF_CSRF_ENABLED"] = False
-    monkeypatch.setattr("app.runs.enqueue.ring_prepare", lambda run_id: None)
     return world.client
 
 
@@ -79,7 +78,8 @@ def test_a_run_for_throughput_is_ticked_and_ticked_again(world, client):
     run = stored(world, uuid.UUID(answer.location.rsplit("/", 1)[1]))
     assert run.throughput
     assert 'value="true" checked' in client.get(f"/runs/new?like={run.id}").get_data(as_text=True)
-    assert "several tasks in one batch" in client.get(f"/runs/{run.id}?tab=config").get_data(as_text=True)
+    config = client.get(f"/runs/{run.id}?tab=config").get_data(as_text=True)
+    assert "<dt>Several tasks in one batch</dt><dd>yes</dd>" in config
 
 
 def test_run_again_starts_from_the_earlier_configuration(world):

@@ -10,7 +10,7 @@ import shlex
 import pytest
 
 from app.completions.repeat import curl
-from app.completions.schemas import CompleteSpec
+from app.completions.schemas import CompletionSpec
 from app.completions.service import submit
 from app.runs import pages
 from app.runs.models import Run
@@ -249,7 +249,7 @@ def test_runs_of_different_devices_or_sizes_are_not_compared_silently(world):
 
 def test_the_curl_of_a_race_asks_for_the_same_race(world):
     test = "assert f(1) == 1\nassert f(2)"
-    spec = CompleteSpec(target="smollm2-135m", prompt="def f(x):\n    'it\"s $HOME'\n", test=test, n=3)
+    spec = CompletionSpec(target="smollm2-135m", prompt="def f(x):\n    'it\"s $HOME'\n", test=test, n=3)
     run = submit(world.context, spec)
     page = html.unescape(world.client.get(f"/complete/{run}").get_data(as_text=True))
     assert test in page, "the test stands as it was typed"
@@ -257,7 +257,7 @@ def test_the_curl_of_a_race_asks_for_the_same_race(world):
         (row,) = tasks_with_samples(session, run)
         words = shlex.split(curl(row.run, row.task, "http://127.0.0.1:8000/", tokens=False))
     assert words[2] == "http://127.0.0.1:8000/api/v1/complete"
-    again = parse_spec(CompleteSpec, json.loads(words[-1]))
+    again = parse_spec(CompletionSpec, json.loads(words[-1]))
     assert again == spec.model_copy(update={"entry_point": "f"})
 
 

@@ -55,7 +55,7 @@ def test_equal_samples_stand_once_with_the_figures_of_each(world):
 
 
 def test_a_race_counts_who_passed_and_tells_numbers_from_ranks(world):
-    run = world.add_run("race", n=3, limit=1, kind=RunKind.COMPLETE, pace=0.5)
+    run = world.add_run("race", n=3, limit=1, kind=RunKind.COMPLETION, pace=0.5)
     with world.context.database.session() as session:
         for sample in session.scalars(select(Sample)):
             sample.verdict = "passed" if sample.index == 2 else "wrong_answer"

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluation.grading import prepare
 from evaluation.sandbox import Limits
 from evaluation.sandbox.zygotes import MARK
 
@@ -23,7 +22,7 @@ def run(sandbox, name):
     own = RED / f"{name}.task.json"
     task = SimpleNamespace(**(json.loads(own.read_text()) if own.exists() else ADD))
     program = (RED / f"{name}.py").read_bytes().decode("utf-8", "surrogatepass")
-    return sandbox.run(prepare(program, task)[0], LIMITS)
+    return sandbox.judge(program, task, LIMITS)
 
 
 @pytest.mark.slow
@@ -41,7 +40,7 @@ def test_a_denial_ends_inside_its_limits_and_the_next_job_is_unharmed(row, sandb
     result = run(sandbox, row["program"])
     assert result.status in row[sandbox.tier].split("|")
     assert result.cpu_s < LIMITS.cpu_s + 1
-    honest = sandbox.run(prepare("def add(a, b):\n    return a + b\n", SimpleNamespace(**ADD))[0], LIMITS)
+    honest = sandbox.judge("def add(a, b):\n    return a + b\n", SimpleNamespace(**ADD), LIMITS)
     assert honest.status == "passed"
 
 
@@ -49,7 +48,7 @@ def seen(sandbox, expression):
     """What a program sees there, as the text of the value."""
     program = f"import os, sys, time, ctypes, resource\ndef f():\n    return repr({expression})\n"
     task = SimpleNamespace(prompt="", entry_point="f", test="def check(c):\n    assert c() is None\n")
-    return sandbox.run(prepare(program, task)[0], LIMITS).got or ""
+    return sandbox.judge(program, task, LIMITS).got or ""
 
 
 def test_a_program_does_not_learn_where_it_runs(sandbox):

@@ -13,8 +13,8 @@ import pytest
 
 from evaluation.sandbox import Job, Limits, Sandbox, SandboxUnavailable, filters, interpreter, probes, zygotes
 from evaluation.sandbox.filters import Filter
+from evaluation.sandbox.locks import SharedExclusiveLock
 from evaluation.sandbox.tiers import Tier
-from evaluation.sandbox.turnstile import Turnstile
 
 LIMITS = Limits(cpu_s=2, wall_s=5.0)
 
@@ -327,29 +327,29 @@ def test_limits_must_be_positive():
         Limits(cpu_s=0)
 
 
-def test_alone_means_alone():
-    turnstile = Turnstile()
+def test_an_exclusive_holder_waits_for_those_inside_and_goes_before_those_outside():
+    lock = SharedExclusiveLock()
     events, first_in, release = [], threading.Event(), threading.Event()
 
-    def together():
-        with turnstile.together():
+    def shared():
+        with lock.shared():
             first_in.set()
             release.wait(10)
-            events.append("together")
+            events.append("shared")
 
-    def alone():
-        with turnstile.alone():
-            events.append("alone")
+    def exclusive():
+        with lock.exclusive():
+            events.append("exclusive")
 
-    first = threading.Thread(target=together)
+    first = threading.Thread(target=shared)
     first.start()
     assert first_in.wait(10)
-    second = threading.Thread(target=alone)
+    second = threading.Thread(target=exclusive)
     second.start()
-    wait_until(lambda: turnstile._waiting_alone == 1)
-    third = threading.Thread(target=together)
+    wait_until(lambda: lock._n_waiting_exclusive == 1)
+    third = threading.Thread(target=shared)
     third.start()
     release.set()
     for thread in (first, second, third):
         thread.join(10)
-    assert events == ["together", "alone", "together"]
+    assert events == ["shared", "exclusive", "shared"]

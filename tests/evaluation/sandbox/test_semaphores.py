@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluation.grading import prepare
 from evaluation.sandbox import Limits
 from evaluation.sandbox.inside.semaphores import SemLock
 
@@ -32,14 +31,14 @@ def test_a_right_program_that_uses_them_passes(name, sandbox):
     task = SimpleNamespace(
         prompt="", entry_point="f", test="def check(c):\n    assert c(3) == 9\n    assert c(4) == 16\n"
     )
-    result = sandbox.run(prepare(PROGRAMS[name], task)[0], LIMITS)
+    result = sandbox.judge(PROGRAMS[name], task, LIMITS)
     assert (result.status, result.detail) == ("passed", "")
 
 
 def test_a_process_is_still_out_of_reach(sandbox):
     program = "import multiprocessing as mp\ndef f(x):\n    p = mp.Process(target=print)\n    p.start()\n    return x\n"
     task = SimpleNamespace(prompt="", entry_point="f", test="def check(c):\n    assert c(3) == 3\n")
-    assert sandbox.run(prepare(program, task)[0], LIMITS).status == "exception"
+    assert sandbox.judge(program, task, LIMITS).status == "exception"
 
 
 def test_a_recursive_lock_belongs_to_its_thread():

@@ -81,7 +81,7 @@ class Stack:
             )
 
     def ensure(self) -> None:
-        """Starts what is missing and waits until everything is ready. Bells of this process ring here."""
+        """Starts what is missing and waits until everything is ready. Messages of this process go to its Redis."""
         configure(self.ctx.settings)
         for name in self.words:
             if name not in self.parts or self.parts[name].poll() is not None:

@@ -18,7 +18,7 @@ from sqlalchemy import select, text
 
 from app.broker import queues
 from app.completions import service as complete
-from app.completions.schemas import CompleteSpec
+from app.completions.schemas import CompletionSpec
 from app.datasets import service as datasets
 from app.jobs import reaper
 from app.runs import service
@@ -182,7 +182,7 @@ def test_200_runs_submitted_at_once_by_20_clients_all_end_and_none_is_mixed_up(s
 def test_a_completion_goes_before_the_batch_that_waits_and_no_worker_loads_twice(stack: Stack):
     batch = stack.submit(*["takes 0.3"] * 12)
     wait_for(lambda: stack.decoded(batch) >= 1)
-    run_id = complete.submit(stack.ctx, CompleteSpec(target="smollm2-135m", prompt="# takes 0 now\n", n=2))
+    run_id = complete.submit(stack.ctx, CompletionSpec(target="smollm2-135m", prompt="# takes 0 now\n", n=2))
     stack.wait_for_end(run_id)
     assert stack.decoded(batch) < 10
     stack.wait_for_end(batch)

@@ -1,9 +1,9 @@
-"""The part of a text that is a program: unparsable stretches and the author's own demonstration cut away.
+"""Trims a text to a program: cuts parts that do not parse and the author's demonstration.
 
-A candidate is judged by the task's tests. What it prints, asserts or calls after the function it was asked for is
-its demonstration; run, it could fail, wait for input or spend the time limit for an answer that is right. So after
-the entry point stay definitions and those statements that give a value or content to what a definition needs
-(`evaluation.effects`): an assignment, a loop that fills a table, a call that does, a limit of recursion.
+The task's tests judge a candidate. Prints, asserts and calls after the function are a demonstration; executed, it could
+fail, wait for input or use up the time limit of a right answer. So after the entry point only definitions stay, and
+statements that give a value or content to a name that a definition needs (`evaluation.effects`): an assignment, a loop
+or a call that fills a table, a recursion limit.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from evaluation.effects import DEFINITIONS, Program, names_read
 from evaluation.source import bound_names, compile_error, is_open, parse
 
 MAX_JOINED = 12
-"""Most unindented stretches tried together as one statement (a string or bracket may reach column 0)."""
+"""Most unindented parts joined to one statement (a string or bracket may continue at column 0)."""
 
 MAX_STRETCHES = 400
-"""Most stretches of a text that does not parse as a whole; more are a model repeating itself and are cut."""
+"""Most parts of a text that does not parse as a whole; the rest, a model repeating itself, is cut."""
 
 _CONTINUES = ("#", ")", "]", "}", "else:", "else ", "elif ", "except:", "except ", "finally:")
 
 
-def salvage(source: str, entry_point: str) -> str | None:
-    """`source` without what is not Python and without demonstration, or None where no entry point is left.
+def trim(source: str, entry_point: str) -> str | None:
+    """`source` without parts that are not Python and without demonstration; None where no entry point is left.
 
-    Text that needs no cut comes back unchanged. Nothing is executed.
+    Text that needs no cut is returned unchanged. Nothing is executed.
     """
     if parse(source) is None:
         source = _parsable(source)
@@ -35,7 +35,7 @@ def salvage(source: str, entry_point: str) -> str | None:
     binding = [i for i, node in enumerate(tree.body) if entry_point in bound_names(node)]
     if not binding:
         return None
-    # A model that starts the task over and stops leaves a stub behind the function it had finished.
+    # A model that starts the task again and is cut off leaves a stub after the function that it had finished.
     whole = [i for i in binding if returns(tree.body[i], entry_point)]
     whole = whole or [i for i in binding if does_something(tree.body[i], entry_point)]
     entry = (whole or binding)[-1]
@@ -44,7 +44,7 @@ def salvage(source: str, entry_point: str) -> str | None:
 
 
 def providers(source: str, names: set[str], entry_point: str) -> str:
-    """The statements of a program that give `names` their values, and what those need in turn; "" for none."""
+    """The statements of a program that define `names`, and those that they need in turn; "" for none."""
     tree = parse(source)
     body = tree.body if tree is not None else []
     program = Program(body, entry_point)
@@ -63,7 +63,7 @@ def providers(source: str, names: set[str], entry_point: str) -> str:
 
 
 def does_something(node: ast.stmt, entry_point: str) -> bool:
-    """Whether the statement gives the entry point more than imports, a docstring and a placeholder."""
+    """Whether the entry point's function holds more than imports, a docstring and a placeholder."""
     function = _function(node, entry_point)
     return function is None or any(
         not isinstance(stmt, ast.Import | ast.ImportFrom | ast.Pass)
@@ -73,7 +73,7 @@ def does_something(node: ast.stmt, entry_point: str) -> bool:
 
 
 def returns(node: ast.stmt, entry_point: str) -> bool:
-    """Whether the statement gives the entry point a function that returns or yields something, or no plain function."""
+    """Whether the entry point's function returns or yields a value; True where it is no plain function."""
     function = _function(node, entry_point)
     return function is None or any(
         isinstance(n, ast.Yield | ast.YieldFrom) or (isinstance(n, ast.Return) and n.value is not None)
@@ -88,7 +88,7 @@ def _function(node: ast.stmt, name: str) -> ast.FunctionDef | ast.AsyncFunctionD
 
 
 def stretches(source: str) -> list[str]:
-    """`source` split before each line at column 0 that can start a statement."""
+    """`source` split before every line at column 0 that can start a statement."""
     parts: list[list[str]] = [[]]
     for line in source.split("\n"):
         starts = bool(line) and not line[0].isspace() and not line.startswith(_CONTINUES)
@@ -99,7 +99,7 @@ def stretches(source: str) -> list[str]:
 
 
 def _parsable(source: str) -> str:
-    """The stretches of `source` that parse, alone or, where they stay open, joined with those after them, in order."""
+    """The parts of `source` that parse, in order; a part that is incomplete is joined with those after it."""
     parts = stretches(source)[:MAX_STRETCHES]
     kept: list[str] = []
     at = 0
@@ -117,7 +117,7 @@ def _parsable(source: str) -> str:
 
 
 def _demonstration(body: list[ast.stmt], entry: int, entry_point: str) -> list[ast.stmt]:
-    """The statements to leave out: demonstration after the entry point, stray words and asserts before it."""
+    """The statements to cut: demonstration after the entry point; stray words and asserts before it."""
     dropped = [node for node in body[:entry] if _is_stray(node)]
     after = body[entry + 1 :]
     if all(isinstance(node, DEFINITIONS) for node in after):
@@ -140,7 +140,7 @@ def _is_stray(node: ast.stmt) -> bool:
     match node:
         case ast.Expr(value=ast.Constant()):
             return False  # a module docstring
-        case ast.Expr():  # "Solution", "Note: this" are Python too; what calls something may be there for its effect
+        case ast.Expr():  # "Solution" and "Note: this" parse as Python; a call may be there for its effect
             return not any(isinstance(n, ast.Call) for n in ast.walk(node))
         case ast.Assert() | ast.AnnAssign(value=None):
             return True
@@ -150,7 +150,7 @@ def _is_stray(node: ast.stmt) -> bool:
 
 
 def _without(source: str, body: list[ast.stmt], dropped: list[ast.stmt]) -> str:
-    """`source` without the lines that belong to dropped statements alone."""
+    """`source` without the lines that belong only to dropped statements."""
     left_out = set(map(id, dropped))
     kept = {line for node in body if id(node) not in left_out for line in lines_of(node)}
     cut = {line for node in dropped for line in lines_of(node)} - kept

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
-from evaluation import statistics
+from evaluation import inference
 from evaluation.metrics import MetricError, SampleOutcome
 
 
@@ -27,7 +27,7 @@ def pair(wins: int, losses: int, both: int, neither: int) -> tuple[list[SampleOu
 @given(st.integers(0, 80), st.integers(0, 80))
 def test_mcnemar_agrees_with_statsmodels(wins: int, losses: int) -> None:
     table = [[3, wins], [losses, 4]]
-    assert statistics.mcnemar(wins, losses) == pytest.approx(float(statsmodels_mcnemar(table, exact=True).pvalue))
+    assert inference.mcnemar(wins, losses) == pytest.approx(float(statsmodels_mcnemar(table, exact=True).pvalue))
 
 
 @pytest.mark.parametrize(
@@ -35,33 +35,33 @@ def test_mcnemar_agrees_with_statsmodels(wins: int, losses: int) -> None:
     [(6, 0, 0.031), (5, 0, 0.0625), (9, 1, 0.021), (15, 5, 0.041), (21, 9, 0.043), (0, 0, 1.0), (4, 4, 1.0)],
 )
 def test_mcnemar_by_the_table(wins: int, losses: int, p: float) -> None:
-    assert statistics.mcnemar(wins, losses) == pytest.approx(p, abs=5e-4)
+    assert inference.mcnemar(wins, losses) == pytest.approx(p, abs=5e-4)
 
 
 @pytest.mark.parametrize(("discordant", "points"), [(0.05, 4.9), (0.10, 6.9), (0.20, 9.8)])
 def test_the_detectable_difference_of_164_tasks_by_the_table(discordant: float, points: float) -> None:
-    assert 100 * statistics.detectable(164, discordant) == pytest.approx(points, abs=0.05)
+    assert 100 * inference.detectable(164, discordant) == pytest.approx(points, abs=0.05)
 
 
 def test_a_difference_of_the_detectable_size_is_found_four_times_in_five() -> None:
     rng = np.random.default_rng(1)
     n, discordant = 400, 0.2
-    delta = statistics.detectable(n, discordant)
+    delta = inference.detectable(n, discordant)
     up, down = (discordant + delta) / 2, (discordant - delta) / 2
     drawn = rng.multinomial(n, [up, down, 1 - discordant], size=2000)
-    found = np.mean([statistics.mcnemar(int(w), int(lost)) < 0.05 for w, lost, _ in drawn])
+    found = np.mean([inference.mcnemar(int(w), int(lost)) < 0.05 for w, lost, _ in drawn])
     assert 0.72 < found < 0.86  # the exact test is a little conservative
 
 
 def test_detectable_assumes_that_one_task_may_differ_and_never_exceeds_everything() -> None:
-    assert statistics.detectable(164, 0.0) == pytest.approx(statistics.detectable(164, 1 / 164))
-    assert statistics.detectable(2, 1.0) == 1.0
+    assert inference.detectable(164, 0.0) == pytest.approx(inference.detectable(164, 1 / 164))
+    assert inference.detectable(2, 1.0) == 1.0
     with pytest.raises(MetricError):
-        statistics.detectable(0, 0.1)
+        inference.detectable(0, 0.1)
 
 
 def test_a_comparison_counts_wins_losses_and_ties() -> None:
-    comparison = statistics.compare(*pair(wins=9, losses=1, both=100, neither=54), budget_s=2.0)
+    comparison = inference.compare(*pair(wins=9, losses=1, both=100, neither=54), budget_s=2.0)
     assert comparison.n_tasks == 164
     assert (len(comparison.wins), len(comparison.losses), comparison.ties) == (9, 1, 154)
     assert comparison.wins[0] == "T/0"
@@ -69,51 +69,51 @@ def test_a_comparison_counts_wins_losses_and_ties() -> None:
     assert comparison.delta == pytest.approx(8 / 164)
     assert comparison.low < comparison.delta < comparison.high
     assert comparison.p == pytest.approx(0.0215, abs=1e-4)
-    assert comparison.detectable == pytest.approx(statistics.detectable(164, 10 / 164))
+    assert comparison.detectable == pytest.approx(inference.detectable(164, 10 / 164))
 
 
 def test_swapping_the_runs_mirrors_the_comparison() -> None:
     a, b = pair(7, 3, 20, 10)
-    there, back = statistics.compare(a, b, 2.0), statistics.compare(b, a, 2.0)
+    there, back = inference.compare(a, b, 2.0), inference.compare(b, a, 2.0)
     assert (there.delta, there.low, there.high) == pytest.approx((-back.delta, -back.high, -back.low))
     assert there.p == pytest.approx(back.p)
 
 
 def test_identical_runs_differ_by_nothing_with_an_interval_around_it() -> None:
     a, b = pair(0, 0, 80, 84)
-    same = statistics.compare(a, b, 2.0)
+    same = inference.compare(a, b, 2.0)
     assert (same.delta, same.p, same.ties) == (0, 1.0, 164)
     assert -0.03 < same.low < 0 < same.high < 0.03
 
 
 def test_only_common_tasks_count_whatever_their_order() -> None:
     a, b = run([True, True, False]), run([False, True], start=1)[::-1]
-    comparison = statistics.compare(a, b, 2.0)
+    comparison = inference.compare(a, b, 2.0)
     assert comparison.n_tasks == 2
     assert (comparison.wins, comparison.losses) == (("T/1",), ("T/2",))
     with pytest.raises(MetricError, match="share no task"):
-        statistics.compare(run([True]), run([True], start=5), 2.0)
+        inference.compare(run([True]), run([True], start=5), 2.0)
 
 
 def test_pass_all_is_compared_without_a_selector() -> None:
     a = [SampleOutcome("T/0", 0, 1.0, -0.1, False, 5), SampleOutcome("T/0", 1, 1.0, -0.9, True, 5)]
     b = run([False])
-    assert statistics.compare(a, b, 2.0).delta == 0
-    assert statistics.compare(a, b, 2.0, selector=None).delta == 1
+    assert inference.compare(a, b, 2.0).delta == 0
+    assert inference.compare(a, b, 2.0, selector=None).delta == 1
 
 
 def test_the_paired_interval_covers_the_truth_nineteen_times_in_twenty() -> None:
     rng = np.random.default_rng(2)
     n, up, down = 164, 0.08, 0.04
     drawn = rng.multinomial(n, [up, down, 1 - up - down], size=2000)
-    intervals = [statistics.paired_interval(n, int(w), int(lost)) for w, lost, _ in drawn]
+    intervals = [inference.paired_interval(n, int(w), int(lost)) for w, lost, _ in drawn]
     assert 0.93 < np.mean([low <= up - down <= high for low, high in intervals]) < 0.975
 
 
 @given(st.integers(1, 200).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))))
 def test_the_paired_interval_stays_within_reason(case: tuple[int, int]) -> None:
     n, wins = case
-    low, high = statistics.paired_interval(n, wins, n - wins)
+    low, high = inference.paired_interval(n, wins, n - wins)
     assert -1 <= low < high <= 1
 
 
@@ -127,32 +127,32 @@ BUDGETS = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 def test_the_band_follows_the_difference_and_is_wide_where_nothing_differs() -> None:
     a, b = fast_and_good()
-    band = statistics.difference_band(a, b, BUDGETS)
+    band = inference.difference_band(a, b, BUDGETS)
     assert band.delta == pytest.approx((0, -0.3, -0.3, 0.5, 0.5))
     assert all(low < delta < high for low, delta, high in zip(band.low, band.delta, band.high, strict=True))
     assert band.high[2] < 0 < band.low[3]
-    assert band == statistics.difference_band(a, b, BUDGETS)
+    assert band == inference.difference_band(a, b, BUDGETS)
 
 
 def test_the_crossover_is_where_the_slower_better_run_takes_over() -> None:
     a, b = fast_and_good()
-    crossing = statistics.crossover(a, b, BUDGETS)
+    crossing = inference.crossover(a, b, BUDGETS)
     assert (crossing.budget_s, crossing.low, crossing.high, crossing.share) == (4.0, 4.0, 4.0, 1.0)
-    never = statistics.crossover(b, a, BUDGETS)
+    never = inference.crossover(b, a, BUDGETS)
     assert never.budget_s is None
     assert (never.high, never.share) == (math.inf, 0.0)
 
 
 def test_a_run_that_is_never_behind_crosses_where_it_first_leads_not_at_a_tie_before() -> None:
     a, b = run([True] * 9, finished_s=1.5), run([False] * 9, finished_s=1.5)
-    crossing = statistics.crossover(a, b, (0.5, 1.0, 2.0, 4.0))
+    crossing = inference.crossover(a, b, (0.5, 1.0, 2.0, 4.0))
     assert (crossing.budget_s, crossing.low, crossing.high) == (2.0, 2.0, 2.0)
 
 
 def test_an_uncertain_crossover_says_so() -> None:
     a = run([True] * 6 + [False] * 4, 4.0)
     b = run([False] * 3 + [True] * 2 + [False] * 5, 1.0)
-    crossing = statistics.crossover(a, b, BUDGETS)
+    crossing = inference.crossover(a, b, BUDGETS)
     assert crossing.budget_s == 4.0
     assert crossing.low < math.inf
     assert 0.5 < crossing.share < 1.0
@@ -160,12 +160,4 @@ def test_an_uncertain_crossover_says_so() -> None:
 
 def test_equal_runs_never_cross() -> None:
     a, b = pair(0, 0, 10, 10)
-    assert statistics.crossover(a, b, BUDGETS).budget_s is None
-
-
-def test_the_smallest_budget_for_a_score_is_where_the_curve_stays_above() -> None:
-    budgets, shares = (1.0, 2.0, 4.0, 8.0), (0.1, 0.5, 0.4, 0.6)
-    assert statistics.smallest_budget(budgets, shares, 0.05) == 1.0
-    assert statistics.smallest_budget(budgets, shares, 0.4) == 2.0
-    assert statistics.smallest_budget(budgets, shares, 0.5) == 8.0
-    assert statistics.smallest_budget(budgets, shares, 0.7) is None
+    assert inference.crossover(a, b, BUDGETS).budget_s is None

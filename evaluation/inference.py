@@ -1,7 +1,7 @@
-"""Two runs over the same tasks: which is better at a budget, how sure that is, and what could be seen at all.
+"""Statistical inference for two runs over the same tasks: tests, intervals, and the smallest detectable difference.
 
-Pairing decides at 164 tasks: where 10 % of the tasks differ between two runs, a paired comparison sees a
-difference of 7 points, an unpaired one 15.
+Comparisons are paired by task. At 164 tasks of which 10 % differ between the runs, a paired test detects a difference
+of 7 points, an unpaired one 15.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from evaluation.metrics import MetricError, SampleOutcome, Selector, Solved, solved
+from evaluation.metrics import MetricError, SampleOutcome, Selector, Solved, bootstrap_means, solved
 
-RESAMPLES = 2000
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
@@ -60,8 +59,8 @@ class Crossover:
     """The smallest budget (seconds) at which A leads B and is not behind again up to the last budget, None if it
     never does.
 
-    `low` and `high` bound it by bootstrap over tasks; infinity means that A does not come out on top in those
-    resamples. `share` is how often it does.
+    `low` and `high` are its bootstrap interval over tasks; infinity means that A does not lead at the end in those
+    resamples. `share` is the share of resamples in which it does.
     """
 
     budget_s: float | None
@@ -88,7 +87,7 @@ def detectable(n_tasks: int, discordant: float, power: float = 0.8, alpha: float
     if n_tasks < 1 or not 0.0 <= discordant <= 1.0:
         raise MetricError("detectable difference: give at least one task and a discordant share between 0 and 1")
     quantiles = stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(power)
-    # With no task differing yet, the next one may: one in n is the least that can be assumed.
+    # Even if no task differs in these runs, one in n may: a share of 0 would claim infinite power.
     return min(1.0, float(quantiles * math.sqrt(max(discordant, 1 / n_tasks) / n_tasks)))
 
 
@@ -151,7 +150,7 @@ def difference_band(
     """A - B over the budgets with a paired bootstrap band: each resample draws the same tasks for both runs."""
     _, of_a, of_b = _paired(a, b, budgets, selector, truncate)
     difference = of_a.astype(np.float64) - of_b
-    resampled = _resample(difference, seed)
+    resampled = bootstrap_means(difference, seed)
     low, high = np.percentile(resampled, [2.5, 97.5], axis=0)
     for column in np.flatnonzero((difference == 0).all(axis=0)):
         low[column], high[column] = paired_interval(len(difference), 0, 0)
@@ -166,25 +165,18 @@ def crossover(
     truncate: bool = False,
     seed: int = 0,
 ) -> Crossover:
-    """From which budget on A leads B without falling behind again, and still leads at the last; with its 95 % interval.
+    """The budget from which A leads B and is not behind again, if it leads at the last budget; with its 95 % interval.
 
-    While both have solved nothing, neither leads: a tie at the start is no crossover.
+    A tie is not a lead: while both runs have solved nothing there is no crossover.
     """
     _, of_a, of_b = _paired(a, b, budgets, selector, truncate)
     difference = of_a.astype(np.float64) - of_b
     grid = np.asarray(budgets, dtype=np.float64)
-    found = _crossings(difference.mean(axis=0)[None, :], grid)[0]
-    resampled = np.sort(_crossings(_resample(difference, seed), grid))
-    low, high = np.percentile(resampled, [2.5, 97.5], method="inverted_cdf")  # interpolation cannot cross infinity
-    return Crossover(float(found) if math.isfinite(found) else None, float(low), float(high),
+    crossing = _crossings(difference.mean(axis=0)[None, :], grid)[0]
+    resampled = np.sort(_crossings(bootstrap_means(difference, seed), grid))
+    low, high = np.percentile(resampled, [2.5, 97.5], method="inverted_cdf")  # no interpolation: values may be infinite
+    return Crossover(float(crossing) if math.isfinite(crossing) else None, float(low), float(high),
                      float(np.isfinite(resampled).mean()))  # fmt: skip
-
-
-def smallest_budget(budgets: Sequence[float], shares: Sequence[float], score: float) -> float | None:
-    """The smallest budget from which a curve stays at or above `score`; None where its end is below."""
-    below = [i for i, share in enumerate(shares) if share < score]
-    start = below[-1] + 1 if below else 0
-    return budgets[start] if start < len(budgets) else None
 
 
 def _paired(
@@ -212,15 +204,8 @@ def _values(grid: Solved, selector: Selector | None) -> Bools:
     return grid.all if selector is None else grid.first
 
 
-def _resample(difference: Floats, seed: int) -> Floats:
-    """Means over resampled tasks, `[resamples, K]`."""
-    tasks = len(difference)
-    draws = np.random.default_rng(seed).multinomial(tasks, np.full(tasks, 1 / tasks), size=RESAMPLES)
-    return np.asarray(draws @ difference / tasks)
-
-
 def _crossings(deltas: Floats, grid: Floats) -> Floats:
-    """Per row of `deltas` `[R, K]`, the budget of its first lead after it was last behind, infinite unless it ends
+    """Per row of `deltas` `[R, K]`, the budget of the first lead after the last deficit; infinite unless the row ends
     above 0."""
     behind = deltas < -1e-12  # means of resampled ties are not exactly zero
     ahead = deltas > 1e-12

@@ -1,13 +1,13 @@
-"""What stands between a model's text and the code in it, taken away line by line: thoughts, odd spaces, prompts.
+"""Normalizes a model's text before code is sought in it: line ends, reasoning, unusual spaces, interpreter prompts.
 
-Every function here takes time that is linear in the text.
+Every function here runs in time linear in the text.
 """
 
 from __future__ import annotations
 
 import re
 
-_THOUGHTS = ("think", "thinking", "reasoning")
+_REASONING_TAGS = ("think", "thinking", "reasoning")
 _SPACES = {
     **dict.fromkeys(map(ord, "\u00a0\u1680\u2007\u202f\u205f\u3000"), " "),
     **dict.fromkeys(range(0x2000, 0x200B), " "),
@@ -19,18 +19,18 @@ _FENCE_START = re.compile(r" {0,3}(?:```|~~~)")
 
 
 def unix_lines(text: str) -> str:
-    """The text with line ends as Python has them."""
+    """The text with every line end as one newline."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def answer_of(text: str) -> str:
-    """The text without a byte order mark and without what the model marked as its thoughts, ended or not."""
+    """The text without a byte order mark and without the part that the model marked as reasoning, closed or not."""
     text = text.removeprefix("\ufeff")
-    for tag in _THOUGHTS:
+    for tag in _REASONING_TAGS:
         opening, closing = f"<{tag}>", f"</{tag}>"
         head, ended, tail = text.rpartition(closing)
         if ended:
-            # Some chat templates open the thoughts in the prompt: then the text has the end alone.
+            # Some chat templates open the reasoning in the prompt: then the text has the closing tag alone.
             text = head.partition(opening)[0] + tail if _opens_line(head, opening) else tail
         if _opens_line(text, opening):
             text = text.partition(opening)[0]
@@ -43,12 +43,12 @@ def _opens_line(text: str, tag: str) -> bool:
 
 
 def with_plain_spaces(text: str) -> str:
-    """The text with an ordinary space for every other kind and none of no width; strings in it change too."""
+    """The text with an ordinary space for every unusual one and no zero-width ones; strings in it change too."""
     return text.translate(_SPACES | _NO_WIDTH)
 
 
 def without_interpreter_prompts(text: str) -> str:
-    """Of an interpreter's session in which a function was typed: the code and the fences; any other text unchanged."""
+    """The code and fences of an interactive session that defines a function; any other text unchanged."""
     lines = text.split("\n")
     if not any(_TYPED_FUNCTION.match(line) for line in lines):
         return text

@@ -1,0 +1,56 @@
+"""The options of the commands that decode, made from their declarations in app/runs/schemas.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from app.commands.common import Choice
+from app.errors import BadInput
+from app.runs.options import DeclaredOption, options_of
+from app.runs.schemas import DecodingSpec, parse_spec
+
+C = TypeVar("C", bound=Callable[..., Any])
+S = TypeVar("S", bound=DecodingSpec)
+
+
+def spec_options(kind: type[DecodingSpec], **defaults: Any) -> Callable[[C], C]:
+    """Decorates a command with an option for each one that `kind` declares; `defaults` replace declared defaults."""
+
+    def decorate(command: C) -> C:
+        for option in reversed(list(options_of(kind).values())):
+            command = click.option(option.flag, option.name, **_settings(option, defaults))(command)
+        return command
+
+    return decorate
+
+
+def parse_options(kind: type[S], values: dict[str, Any]) -> S:
+    """The values as a checked specification. Raises BadInput that names the option as it was typed."""
+    try:
+        return parse_spec(kind, values)
+    except BadInput as error:
+        # The sentence of a specification begins with the name of its field.
+        name, _, rest = str(error).partition(" ")
+        command = click.get_current_context().command
+        flag = next((o.opts[0] for o in command.params if isinstance(o, click.Option) and o.name == name), None)
+        raise BadInput(f"{flag} {rest}" if flag else str(error), error.field) from None
+
+
+def _settings(option: DeclaredOption, defaults: dict[str, Any]) -> dict[str, Any]:
+    required = option.required and option.name not in defaults
+    settings: dict[str, Any] = {"help": option.help, "required": required}
+    if option.type is bool:
+        settings["is_flag"] = True
+    elif option.type is tuple:
+        settings |= {"multiple": True, "metavar": "ID"}
+    else:
+        settings["type"] = Choice(option.choices) if option.choices else option.type
+    if option.in_seconds:
+        settings["metavar"] = "SECONDS"
+    if not required:
+        default = defaults.get(option.name, option.default)
+        settings |= {"default": default, "show_default": option.type in (int, float) or bool(default)}
+    return settings

@@ -1,0 +1,146 @@
+"""A job at work: one context manager keeps its lease and ends the attempt, whatever comes of it.
+
+Both steps go through it: decoding one task, decoding several in one batch, and grading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+import structlog
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.db.database import after_commit, error_summary
+from app.db.types import utcnow
+from app.errors import Unavailable
+from app.jobs import claims
+from app.jobs.claims import MAX_ATTEMPTS, Claim, LostClaim, Step
+from app.jobs.lease import Lease
+from app.jobs.work.live_updates import task_changed
+from app.runs import enqueue, transitions
+from app.states import OPEN_TASK_STATES, Failure, TaskState
+from decoding.request import RequestError
+from evaluation.prompting import PromptError
+
+log = structlog.get_logger(__name__)
+
+
+class CannotLoad(Exception):  # noqa: N818 (reads as what happened)
+    """The run's engine cannot be loaded, so none of its tasks can be decoded; the message says why."""
+
+
+class Stopped(Exception):  # noqa: N818 (reads as what happened)
+    """The run has stopped, or this process is stopping: the work is not wanted now."""
+
+
+class Job:
+    """A claimed job, to be used as a context manager around the work on it.
+
+    Inside, a heartbeat keeps the lease, and `finish` stores the results. An exception ends the attempt instead:
+
+        Stopped                    back to where the job waited; the attempt does not count
+        CannotLoad                 the same, and the run fails
+        Unavailable                the same, and the run is interrupted
+        RequestError, PromptError  the job fails: another attempt would end the same way
+        LostClaim                  another worker has the job: nothing is written
+        any other Exception        another attempt, or after MAX_ATTEMPTS the job fails
+
+    None of these leaves the block. What does (SystemExit, an error of the database while the attempt is ended) leaves
+    the job to the reaper, which finds the expired lease. The last open job closes its run.
+    """
+
+    def __init__(self, ctx: Context, claim: Claim) -> None:
+        self.claim = claim
+        self.lease = Lease(ctx, claim)
+        self._ctx = ctx
+        self._ended = False  # in a state that needs no more work
+
+    def __enter__(self) -> Self:
+        self.lease.begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        try:
+            if isinstance(error, Exception):
+                self._end_attempt(error)
+        finally:
+            self.lease.end()
+        if self._ended:
+            transitions.close_if_done(self._ctx, self.claim.run_id)
+        return isinstance(error, Exception)
+
+    def announce(self) -> None:
+        """Publishes that the work on the job has begun."""
+        self._publish(self.claim.step.working, None)
+
+    def finish(self, state: TaskState, write: Callable[[Session], None], **values: Any) -> None:
+        """Stores the results: `write` and the job's new state with `values`, in one transaction.
+
+        Tries again while the database is unreachable, as long as the lease lasts. Raises LostClaim.
+        """
+        self.lease.store(lambda: self._release(state, write, error=None, failure=None, **values))
+
+    def _end_attempt(self, error: Exception) -> None:
+        claim = self.claim
+        try:
+            match error:
+                case LostClaim():
+                    raise error
+                case Stopped():
+                    self._requeue()
+                case CannotLoad():
+                    transitions.fail_run(self._ctx, claim.run_id, Failure.MODEL, str(error))
+                    self._requeue()
+                case Unavailable():
+                    self._requeue()
+                    transitions.interrupt(self._ctx, claim.run_id, str(error))
+                case RequestError() | PromptError():
+                    self._fail(Failure.REQUEST, str(error))
+                case _:
+                    self._retry(error)
+        except LostClaim:
+            log.warning("result dropped: another worker owns the job", run_task=str(claim.run_task_id))
+
+    def _requeue(self) -> None:
+        # Without a message: when the run is resumed, it is prepared again.
+        self._release(self.claim.step.waiting, send=False, attempt=self.claim.attempt - 1, started_at=None)
+
+    def _fail(self, failure: Failure, error: str) -> None:
+        self._release(TaskState.FAILED, error=error, failure=failure, finished_at=utcnow())
+
+    def _retry(self, error: Exception) -> None:
+        """Another attempt, by any worker, or the end after the last one."""
+        failure, sentence = self.claim.step.failure, f"{self.claim.step.failure} failed: {error_summary(error)}"
+        # First the row, while the lease lasts: writing a traceback may take time.
+        if self.claim.attempt < MAX_ATTEMPTS:
+            self._release(self.claim.step.waiting, error=sentence, failure=failure)
+        else:
+            self._fail(failure, sentence)
+        log.error(f"{failure} failed", run_task=str(self.claim.run_task_id), exc_info=error)
+
+    def _release(
+        self, state: TaskState, write: Callable[[Session], None] | None = None, *, send: bool = True, **values: Any
+    ) -> None:
+        """Leaves the job in `state`. After COMMIT: the events of `write`, the job's, the message for its next step."""
+        with self._ctx.database.session() as session:
+            claims.release(session, self.claim, state, **values)
+            if write is not None:
+                write(session)
+            after_commit(session, self._publish, state, values.get("error") if state is TaskState.FAILED else None)
+            if send:
+                after_commit(session, self._enqueue, state)
+        self._ended = state not in OPEN_TASK_STATES
+
+    def _publish(self, state: TaskState, error: str | None) -> None:
+        task_changed(self._ctx, self.claim.run_id, self.claim.task_id, self.claim.position, state, error)
+
+    def _enqueue(self, state: TaskState) -> None:
+        """Sends the message for the step that the job waits for, if any."""
+        sends = {Step.DECODE.waiting: enqueue.decode, Step.GRADE.waiting: enqueue.grade}
+        if state in sends:
+            sends[state](self._ctx, [self.claim.run_task_id], self.claim.kind)

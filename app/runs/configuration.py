@@ -1,0 +1,73 @@
+"""A run's configuration, read from its row or its specification. Lists no option: see app/runs/options.py."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from typing import Any
+
+from app.runs.models import Run
+from app.runs.options import options_of
+from app.runs.schemas import DecodingSpec, EngineOptions, RunOptions, RunSpec
+from decoding.config import EngineConfig
+
+UNKNOWN = "unknown"
+_MODE_USED = "prompt_mode_used"  # what `auto` came to, decided when the model is loaded
+
+
+def engine_config(source: Run | EngineOptions) -> EngineConfig:
+    """The engine that a run or a specification asks for."""
+    return EngineConfig(**{name: getattr(source, name) for name in EngineOptions.model_fields})
+
+
+def option_columns(spec: DecodingSpec) -> dict[str, Any]:
+    """The specification's options as columns of `runs`; those that it does not have keep the column's default."""
+    return spec.model_dump(include=set(RunOptions.model_fields))
+
+
+def unknown_options() -> dict[str, Any]:
+    """The columns of a run whose configuration is not known, as for samples that another tool made."""
+    texts = {name: UNKNOWN for name, option in options_of(RunOptions).items() if option.type is str}
+    return {**texts, "temperature": 0.0, "top_p": 1.0, "seed": 0, "max_tokens": 0}
+
+
+def table(run: Run) -> list[tuple[str, str]]:
+    """Everything that was chosen, as label and value for people: the Config tab, Compare and `bassline runs show`."""
+    return [
+        *((option.label, option.text(getattr(run, name))) for name, option in options_of(RunOptions).items()),
+        ("Prompt mode used", run.prompt_mode_used or UNKNOWN),
+        ("Dataset", run.dataset.name),
+        ("Dataset sha256", run.dataset.sha256),
+        ("Tasks chosen", f"{run.n_tasks} of the dataset's {run.dataset.n_tasks}"),
+    ]
+
+
+def differences(reference: Run, other: Run) -> dict[str, tuple[Any, Any]]:
+    """The options that differ, by name: (the reference's value, the other's)."""
+    pairs = {name: (getattr(reference, name), getattr(other, name)) for name in (*RunOptions.model_fields, _MODE_USED)}
+    return {name: values for name, values in pairs.items() if values[0] != values[1]}
+
+
+def fingerprint(run: Run) -> str:
+    """Eight characters that are equal for runs of the same configuration on the same dataset and models.
+
+    The leaderboard shows it, so that repeated runs are recognised whatever their names.
+    """
+    names = [name for name, option in options_of(RunOptions).items() if option.fingerprint]
+    content: dict[str, Any] = {name: getattr(run, name) for name in (*names, _MODE_USED)}
+    content["dataset"] = run.dataset.sha256
+    content["models"] = [run.provenance.get("target_sha256"), run.provenance.get("draft_sha256")]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def shell_command(spec: RunSpec) -> str:
+    """The `bassline eval` that repeats the run."""
+    words = ["bassline", "eval"]
+    for name, value in spec.model_dump(exclude_defaults=True).items():
+        option = options_of(RunSpec)[name]
+        if option.type is bool:
+            words.append(option.flag)
+        else:
+            words += [word for one in (value if option.type is tuple else (value,)) for word in (option.flag, str(one))]
+    return shlex.join(words)

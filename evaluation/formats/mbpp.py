@@ -1,0 +1,85 @@
+"""MBPP (Austin et al., arXiv 2108.07732): task_id, text (or prompt), code, test_list, optional test_setup_code.
+
+The prompt is the InCoder paper's: a docstring with the first test. The tests become check(candidate).
+"""
+
+from __future__ import annotations
+
+import ast
+
+from evaluation.datasets import Task
+from evaluation.formats.base import Format, Record, RecordError, stops, text
+from evaluation.source import compile_error, parse
+
+
+def to_task(record: Record) -> Task:
+    """The task in a record. Raises RecordError.
+
+    The entry point is the function of `code` that the tests call. Its name in the tests becomes `candidate`, so that
+    a grader can pass any callable.
+    """
+    question = _string(record, "text" if "text" in record else "prompt").strip()
+    code = _string(record, "code").replace("\r\n", "\n")
+    tests = _strings(record, "test_list")
+    setup = record.get("test_setup_code") or "\n".join(record.get("test_imports") or [])
+    entry_point = _entry_point(code, tests)
+    checks = [line for test in tests for line in _renamed(test, entry_point).splitlines()]
+    body = "\n".join(f"    {line}" for line in checks)
+    docstring = f"{question}\n{tests[0]}".replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    number = record.get("task_id")
+    return Task(
+        task_id=f"MBPP/{number}" if isinstance(number, int) else text(record, "task_id"),
+        prompt=f'"""\n{docstring}\n"""\n',
+        entry_point=entry_point,
+        test=f"{setup}\n\ndef check(candidate):\n{body}\n".lstrip("\n"),
+        canonical_solution=code if code.endswith("\n") else code + "\n",
+        stop=stops(record),
+    )
+
+
+def _entry_point(code: str, tests: list[str]) -> str:
+    tree = parse(code)
+    if tree is None:
+        raise RecordError(f"field code: does not compile: {compile_error(code)}")
+    defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    called: set[str] = set()
+    for test in tests:
+        parsed = parse(test)
+        if parsed is None:
+            raise RecordError(f"field test_list: {test!r} does not compile: {compile_error(test)}")
+        called |= {
+            node.func.id for node in ast.walk(parsed) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+    candidates = [name for name in defined if name in called]
+    if not candidates:
+        raise RecordError("field test_list: calls no function that code defines")
+    return candidates[-1]
+
+
+def _renamed(test: str, entry_point: str) -> str:
+    """The test with every use of the entry point's name replaced by `candidate`, and nothing else changed."""
+    tree = parse(test)
+    lines = test.encode().splitlines(keepends=True)  # the syntax tree counts columns in UTF-8 bytes
+    nodes = [] if tree is None else list(ast.walk(tree))
+    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == entry_point]
+    for use in sorted(uses, key=lambda n: (n.lineno, n.col_offset), reverse=True):
+        line = lines[use.lineno - 1]
+        lines[use.lineno - 1] = line[: use.col_offset] + b"candidate" + line[use.end_col_offset :]
+    return b"".join(lines).decode()
+
+
+def _string(record: Record, field: str) -> str:
+    value = record.get(field)
+    if not isinstance(value, str) or not value.strip():
+        raise RecordError(f"field {field}: give a non-empty string")
+    return value
+
+
+def _strings(record: Record, field: str) -> list[str]:
+    value = record.get(field)
+    if not isinstance(value, list) or not value or not all(isinstance(v, str) and v.strip() for v in value):
+        raise RecordError(f"field {field}: give a list of assert statements")
+    return value
+
+
+FORMAT = Format(matches=lambda record: "test_list" in record, to_task=to_task)

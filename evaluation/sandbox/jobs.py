@@ -1,0 +1,92 @@
+"""Jobs of the sandbox and their results: a program and a test, made from a task."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Protocol
+
+from evaluation.sandbox.crossing import needs_prompt, obstacle
+from evaluation.verdicts import Trust
+
+_ENTRY, _BUILTINS = "__bassline_check__", "__bassline_builtins__"
+
+
+class Task(Protocol):
+    """What the sandbox needs of a task."""
+
+    @property
+    def prompt(self) -> str:
+        """The text that the program begins with."""
+
+    @property
+    def entry_point(self) -> str:
+        """The function under test."""
+
+    @property
+    def test(self) -> str:
+        """Source that defines check(candidate)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One program and the test to judge it by. `in_guest`: the test is part of the program and runs in the guest."""
+
+    program: str
+    entry_point: str
+    prompt: str
+    test: str
+    in_guest: bool = False
+
+    @property
+    def trust(self) -> Trust:
+        """How far a verdict on this job can be trusted."""
+        return Trust.IN_GUEST if self.in_guest else Trust.PROXY
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The outcome of a job. Times in seconds; texts may be hostile: pass them through `clean` before storing them.
+
+    `status` is a `Status`, or "obstacle" where only running the test showed that it needs the guest.
+    """
+
+    status: str
+    detail: str = ""
+    traceback: str = ""
+    failing_assert: str | None = None
+    got: str | None = None
+    expected: str | None = None
+    calls: int = 0
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    trust: Trust = Trust.PROXY
+
+
+def prepare(program: str, task: Task) -> Job:
+    """The job that judges a program by its task's test: against a proxy where the test allows it, else in the guest."""
+    if _obstacle(task.prompt, task.test, task.entry_point) is not None:
+        return in_guest(program, task)
+    prompt = task.prompt if _needs_prompt(task.prompt, task.test, task.entry_point) else ""
+    return Job(program, task.entry_point, prompt, task.test)
+
+
+def in_guest(program: str, task: Task) -> Job:
+    """The job that runs the test beside the program, in the guest."""
+    # The test is executed as a text of its own: neither text can change how the other is parsed.
+    run_test = (
+        f"{_BUILTINS}.exec({_BUILTINS}.compile({task.test!r}, '<test>', 'exec', dont_inherit=True),"
+        f" {_BUILTINS}.globals())"
+    )
+    whole = f"{program}\nimport builtins as {_BUILTINS}\n{run_test}\ndef {_ENTRY}():\n    check({task.entry_point})\n"
+    return Job(whole, _ENTRY, "", "def check(candidate):\n    candidate()\n", in_guest=True)
+
+
+def clean(text: str) -> str:
+    """Text that any database and terminal takes: no lone surrogates, no control characters but \\t and \\n."""
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return "".join(c if (c >= " " and c != "\x7f") or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
+
+
+_obstacle = functools.lru_cache(maxsize=4096)(obstacle)
+_needs_prompt = functools.lru_cache(maxsize=4096)(needs_prompt)

@@ -1,0 +1,70 @@
+"""The attention backends, each declared once with its capabilities. Plain data: importing this loads no torch.
+
+To add a backend, write a file with a function that takes the arguments of `reference.verify_attention`, and add one
+line to `BACKENDS`. The values of `EngineConfig.attention`, the registration with transformers, the check when a model
+is loaded, `bassline bench kernels` and the tests all read this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
+
+if TYPE_CHECKING:
+    import torch
+
+    from kernels.rows import RaggedRows
+
+
+class VerifyAttention(Protocol):
+    """Attention of the new tokens of ragged rows over their rows' keys and values."""
+
+    def __call__(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        rows: RaggedRows,
+        scale: float,
+        window: int | None = None,
+        *,
+        softcap: float | None = None,
+        sinks: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return [N, Hq, D] for `q` [N, Hq, D], `k` and `v` [R, Hkv, S, D], `sinks` [Hq]."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionBackend:
+    """One way to compute attention, and what it can do.
+
+    `function` is `module:name` of a `VerifyAttention`; None for backends that work on padded rows in PyTorch.
+    `needs_triton` marks Triton kernels: they need a GPU or Triton's interpreter, and are compared with their reference
+    before use. `supports_graphs` says that launches depend on shapes alone, so that a captured CUDA graph can be
+    replayed while row lengths change.
+    """
+
+    name: str
+    function: str | None = None
+    needs_triton: bool = False
+    supports_graphs: bool = False
+
+    def load(self) -> VerifyAttention:
+        """Import `function`. Raises ValueError for a backend without one."""
+        if self.function is None:
+            raise ValueError(f"attention backend {self.name} has no function of its own")
+        module, _, name = self.function.partition(":")
+        return cast("VerifyAttention", getattr(import_module(module), name))
+
+
+BACKENDS = {
+    backend.name: backend
+    for backend in (
+        AttentionBackend("sdpa"),
+        AttentionBackend("ragged", "kernels.verify_attention:ragged", needs_triton=True, supports_graphs=True),
+        AttentionBackend("pad", "kernels.verify_attention:pad", needs_triton=True),
+        AttentionBackend("split", "kernels.verify_attention:split", needs_triton=True),
+        AttentionBackend("reference", "kernels.reference:verify_attention"),
+    )
+}
