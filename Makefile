@@ -49,11 +49,14 @@ test: setup test-programs lint ## lint, types and the whole test suite
 stack-check: setup ## build and run the container stack with podman or docker (ENGINE="docker ...")
 	$(BIN)/python deploy/check/stack_check.py $(if $(ENGINE),--engine "$(ENGINE)")
 
-lint: setup ## ruff, mypy and the import contracts
+lint: setup ## ruff, mypy, the import contracts, and deno for JavaScript
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/deno lint --quiet
+	$(BIN)/deno fmt --quiet --check
+	$(BIN)/deno check --quiet app/static/js
 
 screenshots: setup test-programs ## make the pictures in docs/screenshots from the runs in the database
 	$(BIN)/python -m app.screenshots

@@ -1,7 +1,7 @@
 """Pictures of the pages for README and docs: `python -m app.screenshots [--url URL] [--out FOLDER]`.
 
-They are made from the runs in the database, never from made-up data: run `make demo` (twice, with two drafters, for a
-comparison) before. Without --url the service is started here, for reading only, over the database of the settings.
+They show the runs in the database, never invented data: run `make demo` first (twice, with two drafters, for a
+comparison). Without --url, this program serves the pages itself, read-only, over the database of the settings.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _partner(run: Run, ended: list[Run]) -> Run | None:
 
 
 def _telling(run: Run) -> tuple[int, int, float]:
-    """Many tasks, several samples, and some that pass make the most of a picture."""
+    """Runs with many tasks, several samples and some passes show the most."""
     assert run.curve is not None
     return run.curve.n_tasks, run.n, run.curve.pass_all[-1]
 

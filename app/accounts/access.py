@@ -1,4 +1,4 @@
-"""Who calls: every request is told apart by token or session, and refused where its scope does not suffice."""
+"""Authentication by token or session, and refusal of requests whose scope is too low."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.http.web import context
 
 
 def init(app: Flask) -> None:
-    """Checks every request before its view; `security.caller` then knows who sent it."""
+    """Checks every request before its view; `security.caller` then returns its sender."""
     app.permanent_session_lifetime = users.SESSION_LIFETIME
     app.before_request(_check)
 
@@ -27,9 +27,9 @@ def _check() -> Response | None:
     if settings.require_tokens:
         g.caller = _caller()
         if g.caller is None:
-            return _ask()
+            return _refuse()
     else:
-        sites.refuse_other_names(request)  # without tokens it listens on loopback alone: see app/commands/serve.py
+        sites.refuse_other_names(request)  # without tokens it listens on loopback only: app/commands/serve.py
         g.caller = LOCAL
     if request.endpoint is not None:
         needed = scope_of(current_app.view_functions[request.endpoint], request.method)
@@ -39,7 +39,7 @@ def _check() -> Response | None:
 
 
 def _caller() -> Caller | None:
-    """By token, or by a browser's session; on the API a session may only read. None for neither."""
+    """The caller by token or by browser session; a session may only read on the API. None without either."""
     if "Authorization" in request.headers:
         given = request.authorization
         if given is None or given.type != "bearer" or not given.token:
@@ -49,8 +49,8 @@ def _caller() -> Caller | None:
     return None if is_api(request.path) and request.method not in SAFE else found
 
 
-def _ask() -> Response:
-    """Sends people to the login page. Raises Unauthorized for programs."""
+def _refuse() -> Response:
+    """Redirects people to the login page. Raises Unauthorized for programs."""
     if is_api(request.path) or request.method not in SAFE:
         raise Unauthorized("this needs a token: send `Authorization: Bearer TOKEN`, made on the page Tokens")
     answer = redirect(url_for("accounts.login", next=request.full_path.rstrip("?")))

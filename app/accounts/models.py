@@ -1,4 +1,4 @@
-"""Users and API tokens. Of a token only its sha256 is stored, of a password its argon2id hash."""
+"""Users, their browser sessions, and API tokens. Only hashes are stored: sha256 of tokens, argon2id of passwords."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class User(Identified, Base):
 
 
 class BrowserSession(Identified, Base):
-    """One browser that is signed in. Its cookie holds the id; without the row the cookie is worth nothing."""
+    """One signed-in browser. Its cookie holds the id, and is valid only while this row exists."""
 
     __tablename__ = "sessions"
 
@@ -36,9 +36,9 @@ class BrowserSession(Identified, Base):
 
 
 class Token(Identified, Base):
-    """An API token: `prefix` finds the row, `sha256` proves the secret.
+    """An API token: `prefix` identifies the row, `sha256` is the hash of the secret.
 
-    `user_id` is whose it is, None for one made at the command line. A token never allows more than its user may.
+    `user_id` is the owner, None for a token made on the command line. A token never allows more than its owner may do.
     """
 
     __tablename__ = "tokens"

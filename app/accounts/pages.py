@@ -16,13 +16,13 @@ bp = Blueprint("accounts", __name__)
 
 @bp.app_context_processor
 def _who() -> dict[str, object]:
-    """`signed_in` is the name to show beside Sign out; None where nobody signs in."""
+    """`signed_in` is the name to show beside Sign out; None if the service has no login."""
     return {"signed_in": session.get("name") if web.context().settings.require_tokens else None}
 
 
 @bp.get("/login")
 def login() -> str | Response:
-    """The form to sign in with; `?next=` is where to go afterwards."""
+    """The login form; after the login, the browser goes to `?next=`."""
     if not web.context().settings.require_tokens:
         return redirect(url_for("leaderboard.index"))
     return render_template("accounts/login.html", name="", next=request.args.get("next", ""), errors={})
@@ -30,7 +30,7 @@ def login() -> str | Response:
 
 @bp.post("/login")
 def sign_in() -> Response | tuple[str, int]:
-    """Begins a session and goes to where the browser was going."""
+    """Begins a session and redirects to the requested page."""
     name, target = request.form.get("name", ""), request.form.get("next", "")
     try:
         found = users.sign_in(web.context(), session, name, request.form.get("password", ""))
@@ -52,14 +52,14 @@ def logout() -> Response:
 
 @bp.get("/tokens")
 def tokens() -> str:
-    """The caller's tokens, or everybody's for an admin."""
+    """The caller's tokens; all tokens for an admin."""
     return _tokens({}, {})
 
 
 @bp.post("/tokens")
 @needs(Scope.READ)
 def create_token() -> str | tuple[str, int]:
-    """Makes a token and shows it, this once."""
+    """Makes a token and shows it once."""
     name, scope = request.form.get("name", ""), request.form.get("scope", "")
     try:
         if scope not in set(Scope):
@@ -73,7 +73,7 @@ def create_token() -> str | tuple[str, int]:
 @bp.post("/tokens/<prefix>/revoke")
 @needs(Scope.READ)
 def revoke_token(prefix: str) -> Response:
-    """Makes a token useless from now on."""
+    """Revokes a token."""
     service.revoke_token(web.context(), prefix, caller())
     return redirect(url_for("accounts.tokens"), 303)
 

@@ -1,4 +1,4 @@
-"""API tokens: `bass_ID_SECRET`. The id finds the row; of the secret only a sha256 is stored."""
+"""API tokens of the form `bass_ID_SECRET`. The id identifies the row, which holds only a sha256 of the secret."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def list_tokens(session: Session, owner: Caller = LOCAL) -> Sequence[Token]:
 
 
 def revoke_token(ctx: Context, prefix: str, owner: Caller = LOCAL) -> None:
-    """Makes a token useless from now on. Raises NotFound, also for one that the owner may not see."""
+    """Revokes a token. Raises NotFound, also for a token that the owner may not see."""
     with ctx.database.session() as session:
         token = _find(session, prefix)
         if token is None or not (owner.scope is Scope.ADMIN or token.user_id == owner.user_id):
@@ -62,7 +62,7 @@ def revoke_token(ctx: Context, prefix: str, owner: Caller = LOCAL) -> None:
 
 
 def authenticate(ctx: Context, presented: str) -> Caller:
-    """The caller behind a token. Raises Unauthorized unless it was made here and not revoked."""
+    """The caller with this token. Raises Unauthorized for a token that is unknown or revoked."""
     prefix, _, secret = presented.removeprefix("bass_").partition("_")
     with ctx.database.read() as session:
         token = None if unfit(prefix) else _find(session, prefix)
@@ -81,7 +81,7 @@ def lower(one: Scope, other: Scope) -> Scope:
 
 
 def checked_name(name: str, remedy: str) -> str:
-    """The name without blanks around it. Raises BadInput."""
+    """The name without surrounding blanks. Raises BadInput for a name that is empty, too long or not storable."""
     name = name.strip()
     if not name:
         raise BadInput(f"name is empty: {remedy}", "name")
@@ -93,7 +93,7 @@ def checked_name(name: str, remedy: str) -> str:
 
 
 def user_caller(user: User) -> Caller:
-    """The caller that a signed-in user is."""
+    """The signed-in user as a caller."""
     return Caller(f"user:{user.id}", user.name, user.scope, user.id)
 
 

@@ -1,4 +1,4 @@
-"""People who sign in with name and password, and the sessions of their browsers."""
+"""Users with name and password, and the sessions of their browsers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _hasher = PasswordHasher()  # argon2id, 64 MiB, 3 passes: the second recommended
 
 
 def create_user(ctx: Context, name: str, password: str, scope: Scope) -> None:
-    """Stores a user. Raises BadInput for an unfit name or password, Conflict for a name that is taken."""
+    """Stores a user. Raises BadInput for an invalid name or password, Conflict for a name that is taken."""
     row = User(name=checked_name(name, "give the name to sign in with"), scope=scope, password_hash=_hashed(password))
     try:
         with ctx.database.session() as session:
@@ -60,7 +60,7 @@ def list_users(session: Session) -> Sequence[User]:
 
 
 def sign_in(ctx: Context, browser: MutableMapping[str, Any], name: str, password: str) -> Caller:
-    """Begins a session in the browser's signed cookie. Raises Unauthorized, in the same words for name and password."""
+    """Begins a session in the browser's signed cookie. Raises Unauthorized, with one sentence for both causes."""
     # An unknown name is verified against a hash too, so that it takes as long as a wrong password. The hash is made
     # before the name is looked up, so that the first sign-in takes as long for both as well.
     placeholder = _placeholder_hash()
@@ -81,7 +81,7 @@ def sign_in(ctx: Context, browser: MutableMapping[str, Any], name: str, password
 
 
 def sign_out(ctx: Context, browser: MutableMapping[str, Any]) -> None:
-    """Ends the browser's session, if it has one: a copy of its cookie is worth nothing from now on."""
+    """Ends the browser's session, if it has one; copies of its cookie become invalid too."""
     known = _id(browser)
     browser.clear()
     if known is not None:
@@ -90,7 +90,7 @@ def sign_out(ctx: Context, browser: MutableMapping[str, Any]) -> None:
 
 
 def signed_in(ctx: Context, browser: MutableMapping[str, Any]) -> Caller | None:
-    """Whose session the browser's cookie is; None for none, one that ended, or a user that is gone."""
+    """The user of the browser's session; None without a valid session."""
     known = _id(browser)
     if known is None:
         return None
@@ -100,7 +100,7 @@ def signed_in(ctx: Context, browser: MutableMapping[str, Any]) -> Caller | None:
 
 
 def _id(browser: MutableMapping[str, Any]) -> uuid.UUID | None:
-    """The session that a cookie names. One from before sessions were stored names none."""
+    """The id of the session in a cookie; None for a cookie from versions that stored no sessions."""
     return uuid.UUID(browser[COOKIE]) if COOKIE in browser else None
 
 

@@ -41,7 +41,7 @@ def leaderboard(budget: float | None, dataset: str | None, target: str | None, j
 
 
 def _table(rows: list[Row]) -> Table:
-    """Rows of one dataset and device, ranked or not: only these may be compared."""
+    """A table for one dataset and device, either ranked or not: only these runs are comparable."""
     one = rows[0].run
     title = f"{'' if one.label is None else 'Not ranked: '}{one.dataset} {one.dataset_sha256[:8]} on {one.device}"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)

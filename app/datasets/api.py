@@ -24,7 +24,7 @@ Upload = Annotated[InstanceOf[FileStorage], WithJsonSchema({"type": "string", "f
 
 
 class DatasetDocument(ResponseModel):
-    """A named list of tasks, known by its content. The newest of several with the same name is meant by the name."""
+    """A named list of tasks, identified by its content. A name refers to the newest dataset of that name."""
 
     id: uuid.UUID
     name: str
@@ -67,7 +67,7 @@ class ImportForm(RequestModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     file: Upload = Field(description="JSON lines in HumanEval's or MBPP's form, plain or gzipped")
-    name: Text | None = Field(None, min_length=1, max_length=200, description="none: the file's name")
+    name: Text | None = Field(None, min_length=1, max_length=200, description="default: the name of the file")
 
 
 @bp.get("/datasets")

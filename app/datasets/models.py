@@ -13,7 +13,7 @@ from app.states import DatasetKind
 
 
 class Dataset(Identified, Base):
-    """A named list of tasks. The same name may occur with several contents; the newest is meant by the name."""
+    """A named list of tasks. Datasets with the same name differ in content; the name refers to the newest."""
 
     __tablename__ = "datasets"
     __table_args__ = (UniqueConstraint("name", "sha256"),)
@@ -49,7 +49,7 @@ class Task(Identified, Base):
 
 
 class DatasetCheck(Identified, Base):
-    """That the canonical solutions of a dataset were run in one kind of sandbox, and which of them failed."""
+    """The result of running the canonical solutions of a dataset in one kind of sandbox: those that failed."""
 
     __tablename__ = "dataset_checks"
     __table_args__ = (UniqueConstraint("dataset_id", "sandbox"),)

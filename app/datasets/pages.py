@@ -1,4 +1,4 @@
-"""Datasets and their tasks, and the form that adds one."""
+"""The pages of datasets and tasks, and the form to import a dataset."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def index() -> str:
 
 @bp.post("/datasets")
 def upload() -> Response | tuple[str, int]:
-    """Stores an uploaded file as a dataset and shows it; a file at fault is answered with line, field and remedy."""
+    """Stores an uploaded file as a dataset and shows it; an invalid file gets line, field and remedy."""
     file, name = request.files.get("file"), request.form.get("name", "").strip()
     try:
         if file is None or not file.filename:

@@ -21,7 +21,7 @@ def list_datasets(session: Session) -> Sequence[Dataset]:
 
 
 def datasets_page(session: Session, *, limit: int, before: uuid.UUID | None = None) -> Sequence[Dataset]:
-    """The same, the latest stored first; `before` is the last id of the page before."""
+    """The same, newest first; `before` is the last id of the previous page."""
     query = select(Dataset).where(Dataset.kind != DatasetKind.PROMPT)
     if before:
         query = query.where(Dataset.id < before)
@@ -29,15 +29,15 @@ def datasets_page(session: Session, *, limit: int, before: uuid.UUID | None = No
 
 
 def get_dataset(session: Session, dataset_id: uuid.UUID) -> Dataset:
-    """The dataset without its tasks. Raises NotFound."""
+    """The dataset; its tasks load on first use. Raises NotFound."""
     found = session.get(Dataset, dataset_id)
     if found is None:
-        raise NotFound(f"there is no dataset {dataset_id}: /api/v1/datasets lists those there are")
+        raise NotFound(f"there is no dataset {dataset_id}: /datasets and /api/v1/datasets list all")
     return found
 
 
 def tasks_page(session: Session, dataset_id: uuid.UUID, *, limit: int, after: int | None = None) -> Sequence[Task]:
-    """Tasks in their order, those behind the position `after`."""
+    """Tasks in their order, from behind the position `after`."""
     query = select(Task).where(Task.dataset_id == dataset_id)
     if after is not None:
         query = query.where(Task.position > after)

@@ -1,4 +1,4 @@
-"""Datasets: brought into the database once by content, and checked against the sandbox before they judge a model."""
+"""Datasets: stored once per content, and checked in the sandbox before they judge a model."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def import_bytes(ctx: Context, data: bytes, name: str, origin: str) -> Dataset:
         raise BadInput(f"name is {name[:60]!r}: give 1 to {LONGEST_NAME} printable characters", "name")
     known = _known(ctx, name, hashlib.sha256(data).hexdigest())
     if known is not None:
-        return known  # it was checked when it came
+        return known  # it was checked when it was stored
     try:
         loaded = dataset_files.loads(data, name, origin)
     except files.DatasetError as error:
@@ -72,7 +72,7 @@ def import_bytes(ctx: Context, data: bytes, name: str, origin: str) -> Dataset:
 
 
 def store(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
-    """The database row of this content with its tasks, written if it is new."""
+    """The stored dataset with this content, with its tasks; it is written if it is new."""
     kept = _keep(ctx, dataset, kind)
     with ctx.database.read() as session:
         return repository.by_content(session, dataset.name, dataset.sha256) or kept
@@ -141,7 +141,7 @@ def failing_canonical(ctx: Context, dataset_id: object, grader: Grader) -> list[
     programs = [(t.prompt + t.canonical_solution + (t.suffix or ""), t) for t in tasks]
     verdicts = dict(grader.judge_many(programs, ctx.settings.exec_workers))
     failed = [t.task_id for i, t in enumerate(tasks) if verdicts[i].status != PASSED]
-    if not any(v.status == SANDBOX_ERROR for v in verdicts.values()):  # a fault of ours is not worth remembering
+    if not any(v.status == SANDBOX_ERROR for v in verdicts.values()):  # says nothing about the dataset
         try:
             with ctx.database.session() as session:
                 session.add(DatasetCheck(dataset_id=dataset.id, sandbox=grader.sandbox, failed=failed))
@@ -162,7 +162,7 @@ def _check_storable(task: files.Task) -> None:
 
 
 def _columns(dataset: Dataset, position: int, task: files.Task) -> dict[str, object]:
-    """A task as a row; thousands of them go in one statement, which a mapped object each would not."""
+    """A task as a row of one INSERT for all tasks; mapped objects would take one statement each."""
     return {
         "dataset_id": dataset.id,
         "position": position,

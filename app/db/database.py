@@ -19,7 +19,7 @@ from app.errors import Unavailable
 READ_ONLY = "bassline_read_only"
 AFTER_COMMIT = "bassline_after_commit"
 
-# A dead server or network is noticed within half a minute instead of the kernel's quarter of an hour.
+# Detects a dead server or network within 30 seconds; the kernel's defaults take a quarter of an hour.
 POSTGRESQL = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 30_000}
 
 

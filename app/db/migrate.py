@@ -1,4 +1,4 @@
-"""Brings the schema to the newest migration, from code and under a lock, so that two processes cannot collide."""
+"""Runs the migrations from code, under a lock, so that two processes cannot run them at the same time."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def current(database: Database) -> str | None:
 
 
 def ensure(database: Database) -> None:
-    """SQLite is upgraded on the spot.
+    """Upgrades a SQLite database to the newest revision.
 
-    Raises Unavailable for a database that cannot be opened, and for a server's that is not at the newest revision.
+    Raises Unavailable for a database that cannot be opened, and for a PostgreSQL database at another revision.
     """
     if current(database) == head():
         return

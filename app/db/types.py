@@ -49,8 +49,11 @@ class UtcDateTime(TypeDecorator[dt.datetime]):
 
 
 class OutputText(TypeDecorator[str]):
-    """What a model or its program wrote. No database here holds a lone surrogate and PostgreSQL no U+0000: a visible
-    character stands in place of each, and `as_written` tells it from the same character in the text."""
+    """Text written by a model or its program.
+
+    No database stores a lone surrogate, and PostgreSQL no U+0000. A visible character followed by a variation selector
+    replaces each; `as_written` recognizes the pair and restores the original.
+    """
 
     impl = Text
     cache_ok = True
@@ -68,10 +71,10 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def as_written(stored: str) -> str:
-    """Source as it was before an OutputText column took it, for whoever runs it.
+    """Source code as it was before an OutputText column stored it, for execution.
 
-    Python refuses a program with U+0000 or a lone surrogate anywhere, and takes the stand-in in strings and comments.
-    Which surrogate it was is not kept.
+    Python rejects a program with U+0000 or a lone surrogate, but accepts the replacement in strings and comments: the
+    verdict would change. Every surrogate becomes U+D800; which one it was is not stored.
     """
     for character, stand_in in (*_STAND_INS.items(), ("\ud800", _FOR_SURROGATES)):
         stored = stored.replace(stand_in, character)

@@ -1,1 +1,1 @@
-"""What works on this machine and what to do about the rest: the checks behind `bassline doctor`."""
+"""The checks of `bassline doctor`: what works on this machine, and how to repair the rest."""

@@ -1,4 +1,4 @@
-"""One line of the page."""
+"""The result of one check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Status = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found of one part. `fail` means that the main job, a run with its grading, cannot work here."""
+    """The state of one part. `fail` means that a run with its grading cannot work on this machine."""
 
     part: str
     status: Status
@@ -20,7 +20,7 @@ class Finding:
 
 
 def guarded(part: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
-    """The findings of a check; a check that breaks is a finding too."""
+    """The findings of a check; an exception in it is a finding too."""
     try:
         return list(check())
     except Exception as error:

@@ -27,7 +27,7 @@ TIERS = {
 
 
 def versions() -> Iterator[Finding]:
-    """Python and the packages that decoding stands on, and every package outside its supported range."""
+    """The versions of Python and of the main packages, and every package outside its supported range."""
     shown = [f"{name} {version(name) or 'not installed'}" for name in SHOWN]
     python = platform.python_version()
     supported = SpecifierSet(metadata.metadata("bassline")["Requires-Python"])
@@ -69,7 +69,7 @@ def device() -> Iterator[Finding]:
 
 
 def kernels(used: torch.device, attention: str, dtype: torch.dtype) -> Iterator[Finding]:
-    """Whether the Triton kernels compute what their reference does on a GPU, as at the load of a model."""
+    """Compares the Triton kernels with their references on a GPU, as loading a model does."""
     from kernels.availability import KernelError, require  # noqa: PLC0415
 
     try:
@@ -90,7 +90,7 @@ def kernels(used: torch.device, attention: str, dtype: torch.dtype) -> Iterator[
 
 
 def sandbox() -> Iterator[Finding]:
-    """Each tier after it was attacked; programs are judged in the first that holds."""
+    """Attacks each tier of the sandbox. Programs are judged in the first that blocks all attacks."""
     refused: dict[str, str] = {}
     held: list[str] = []
     for tier in TIERS:

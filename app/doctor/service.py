@@ -56,7 +56,7 @@ def broker(settings: Settings) -> Iterator[Finding]:
 
 
 def workers(settings: Settings) -> Iterator[Finding]:
-    """Whether somebody does what is submitted."""
+    """Whether workers process what is submitted."""
     if settings.embedded:
         yield Finding("workers", "ok", "embedded: in the process of `bassline serve` or `bassline eval`")
         return
@@ -66,7 +66,7 @@ def workers(settings: Settings) -> Iterator[Finding]:
     finally:
         found.dispose()
     if fault:
-        yield Finding("workers", "fail", fault, "Start `bassline worker`, or mend what is said above.")
+        yield Finding("workers", "fail", fault, "Start `bassline worker`, or repair the parts above.")
     else:
         yield Finding("workers", "ok", "every queue is consumed")
 
@@ -83,7 +83,7 @@ def _schema(at: str | None, head: str, *, upgraded_at_start: bool) -> Finding:
 
 
 def _try_to_write(found: Database) -> None:
-    """Writes the schema's number over itself, and takes it back. Raises DBAPIError."""
+    """Updates the schema's revision to itself and rolls back. Raises DBAPIError if the database refuses writes."""
     with found.connect() as connection:
         if found.is_sqlite:
             connection.exec_driver_sql("PRAGMA busy_timeout=2000")

@@ -1,4 +1,4 @@
-"""The model cache, and room on the disks."""
+"""The model cache, and free space on the disks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEAST_BYTES, FEW_BYTES = 50_000_000, 1_000_000_000
 
 
 def models(settings: Settings) -> Iterator[Finding]:
-    """The models in the cache: whole, damaged, or not there yet."""
+    """The models in the cache: complete, damaged, or not downloaded yet."""
     folder = cache_folder(settings.cache_dir)
     absent: list[str] = []
     for model in service.list_models():
@@ -43,7 +43,7 @@ def models(settings: Settings) -> Iterator[Finding]:
 
 
 def disks(settings: Settings) -> Iterator[Finding]:
-    """Whether cache and data can be written, and how much more they can take."""
+    """Whether the folders of cache and data can be written, and their free space."""
     cache = cache_folder(settings.cache_dir)
     demo = next(model for model in service.list_models() if model.ref == DEMO)
     needed = 0 if fetch.cached(DEMO, cache) else _bytes_to_fetch(demo)
@@ -54,7 +54,7 @@ def disks(settings: Settings) -> Iterator[Finding]:
 
 
 def _disk(part: str, folder: Path, needed: int, variable: str, *, written: bool) -> Finding:
-    """`written` says that the main job writes there."""
+    """`written` tells that a run writes there."""
     place = next(path for path in (folder, *folder.parents) if path.is_dir())
     try:
         with tempfile.TemporaryFile(dir=place):

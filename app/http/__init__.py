@@ -1,1 +1,1 @@
-"""What every endpoint shares: callers and browser security, problems, paging, limits, OpenAPI."""
+"""HTTP for all endpoints: callers, browser security, problems, paging, limits, OpenAPI, static files."""

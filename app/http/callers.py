@@ -1,4 +1,4 @@
-"""Who a request comes from."""
+"""The sender of a request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.states import Scope
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who a request comes from. `key` tells callers apart; `user_id` is None for this machine and for free tokens."""
+    """The sender of a request. `key` is unique; `user_id` is None for this machine and for tokens without a user."""
 
     key: str
     name: str

@@ -1,4 +1,4 @@
-"""Whether the client of a request has hung up: WSGI does not say, but both of our servers can be asked."""
+"""Whether the client of a request has closed the connection. WSGI has no call for it; both of our servers do."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ Left = Callable[[], bool]
 
 
 def asker(environ: Mapping[str, Any]) -> Left:
-    """A question to be asked as often as one likes while the request is answered. Under other servers it says no.
+    """A function that returns whether the client has left; callers poll it while they answer the request.
 
-    waitress watches the connection by itself if its `channel_request_lookahead` is above 0; gunicorn hands its socket
-    out, which the kernel is asked about without reading from it.
+    waitress watches the connection itself if its `channel_request_lookahead` is above 0. gunicorn passes its socket in
+    the environment, and poll(2) reports a closed connection without reading from it. Under any other server, the
+    function always returns False.
     """
     waitress: Left | None = environ.get("waitress.client_disconnected")
     if waitress is not None:

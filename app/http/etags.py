@@ -1,4 +1,4 @@
-"""ETag on what the API reads: a client that has the same content already is told so instead of sent it again."""
+"""ETags on reads of the API: a client that already has the same content gets 304 without a body."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.http.security import is_api
 
 
 def init(app: Flask) -> None:
-    """Tags successful JSON answers to GET by their content and honours If-None-Match."""
+    """Tags successful JSON answers to GET with a hash of their content, and answers If-None-Match."""
 
     app.after_request(_tag)
 
@@ -17,5 +17,5 @@ def init(app: Flask) -> None:
 def _tag(response: Response) -> Response:
     if (request.method, response.status_code, response.mimetype) == ("GET", 200, JSON) and is_api(request.path):
         response.add_etag(weak=True)
-        response.make_conditional(request)  # changes the response itself
+        response.make_conditional(request)  # changes the response in place
     return response

@@ -1,4 +1,4 @@
-"""gunicorn's own lines in the form of all others."""
+"""gunicorn's log lines in the format of all others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gunicorn.glogging import Logger  # type: ignore[import-untyped]
 
 
 class GunicornLogger(Logger):  # type: ignore[misc]
-    """Hands its lines to the root logger of app/observability.py; app/http/request_log.py logs the requests."""
+    """Passes its lines to the root logger of app/observability.py; app/http/request_log.py logs the requests."""
 
     def setup(self, cfg: Config) -> None:
         """Called by gunicorn in place of its own handlers and formats."""

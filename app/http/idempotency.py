@@ -1,6 +1,6 @@
-"""`Idempotency-Key` on POST: the first request is done, the same one again gets the first one's answer.
+"""`Idempotency-Key` on POST: the first request is carried out; a repetition gets the answer to the first.
 
-Kept is the answer of what was done (2xx) for a day. A request that failed did nothing, so its key is free again.
+An answer with a 2xx status is kept for a day. A request that failed changed nothing, so its key is free again.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from app.http.web import context
 
 HEADER = "Idempotency-Key"
 LONGEST = 200
-_FIT = re.compile(rf"[ -~]{{1,{LONGEST}}}")
+_ACCEPTED = re.compile(rf"[ -~]{{1,{LONGEST}}}")
 KEEP = dt.timedelta(days=1)
-ANSWERED_WITHIN = dt.timedelta(hours=1)  # a process that died leaves its key taken for no longer
+ANSWERED_WITHIN = dt.timedelta(hours=1)  # a key is free again this long after its process died
 
 
 def init(app: Flask) -> None:
-    """Looks at every POST of the API that carries the header, before the view and after it."""
+    """Handles every POST of the API that has the header, before and after its view."""
     app.before_request(_before)
     app.after_request(_after)
 
 
 def claim(ctx: Context, caller: str, key: str, request_sha256: str) -> IdempotencyKey | None:
-    """The answered request of that key, or None when it is now the caller's to do.
+    """The earlier request with that key and its answer; None if there is none, and the caller must carry it out.
 
-    Raises BadInput when the key was used for another request, Conflict while the first is being answered.
+    Raises BadInput if the key was used for another request, Conflict while the first one is still being answered.
     """
     now = utcnow()
     row = IdempotencyKey(caller=caller, key=key, request_sha256=request_sha256, expires_at=now + ANSWERED_WITHIN)
@@ -53,14 +53,14 @@ def claim(ctx: Context, caller: str, key: str, request_sha256: str) -> Idempoten
                 select(IdempotencyKey).where(IdempotencyKey.caller == caller, IdempotencyKey.key == key)
             )
     if known is not None and known.request_sha256 != request_sha256:
-        raise BadInput("this key came with another request before: give every request its own", HEADER)
+        raise BadInput("this key was used for another request: give every request its own", HEADER)
     if known is None or known.status is None:
         raise Conflict("the request of this key is being answered: ask again in a moment")
     return known
 
 
 def keep(ctx: Context, caller: str, key: str, answer: Response, run_id: uuid.UUID | None = None) -> None:
-    """Stores the answer of a claimed key, or frees the key if nothing was done. See `tells_of` for `run_id`."""
+    """Stores the answer for a claimed key, or frees the key if the request failed. See `tells_of` for `run_id`."""
     ours = (IdempotencyKey.caller == caller, IdempotencyKey.key == key)
     with ctx.database.session() as session:
         if not 200 <= answer.status_code < 300:
@@ -81,7 +81,7 @@ def keep(ctx: Context, caller: str, key: str, answer: Response, run_id: uuid.UUI
 
 
 def tells_of(run_id: uuid.UUID) -> None:
-    """Says which run the answer of this request tells of: when that is deleted, the stored answer goes with it."""
+    """Links the answer of this request to a run: when the run is deleted, the stored answer is deleted with it."""
     g.idempotency_run = run_id
 
 
@@ -89,7 +89,7 @@ def _before() -> Response | None:
     key = request.headers.get(HEADER)
     if key is None or request.method != "POST" or not is_api(request.path):
         return None
-    if not _FIT.fullmatch(key):
+    if not _ACCEPTED.fullmatch(key):
         raise BadInput(f"the key has {len(key)} characters: give 1 to {LONGEST}, printable ASCII only", HEADER)
     if request.accept_mimetypes.best_match([JSON, EVENTS]) == EVENTS:
         raise BadInput(f"a stream cannot be answered twice: send {HEADER} with Accept: {JSON}", HEADER)

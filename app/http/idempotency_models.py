@@ -1,4 +1,4 @@
-"""Answers kept for a while under the key their caller chose."""
+"""Stored answers, by the key that the caller chose."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.db.types import Base, Identified
 class IdempotencyKey(Identified, Base):
     """One POST of one caller. `status` is None while it is being answered; `request_sha256` covers path and body.
 
-    `run_id` is the run that the answer tells of, so that it goes when the run does.
+    `run_id` is the run that the answer is about: deleting the run deletes the answer.
     """
 
     __tablename__ = "idempotency_keys"

@@ -1,4 +1,4 @@
-"""How much and how often: sizes of request bodies, and requests per caller."""
+"""Limits: the size of request bodies, and the rate of requests per caller."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ UPLOADS = frozenset({"datasets_api.import_", "datasets.upload", "runs_api.import
 
 
 def init(app: Flask, settings: Settings) -> Callable[[], None]:
-    """Limits body sizes and the rate of API requests. Returns what to call when all views are registered."""
-    app.config["MAX_CONTENT_LENGTH"] = UPLOAD_BYTES  # for the CSRF check, which reads the form before _size is asked
+    """Limits body sizes and the rate of API requests. Returns a function to call when all views are registered."""
+    app.config["MAX_CONTENT_LENGTH"] = UPLOAD_BYTES  # the CSRF check reads the form before _size sets the limit
     app.before_request(_size)
     shared = settings.events if settings.events.startswith(("redis://", "rediss://")) else "memory://"
     limiter = Limiter(
@@ -33,7 +33,7 @@ def init(app: Flask, settings: Settings) -> Callable[[], None]:
         storage_uri=shared,
         storage_options={"socket_connect_timeout": 1, "socket_timeout": 1} if shared != "memory://" else {},
         key_prefix="bassline",
-        in_memory_fallback_enabled=True,  # a dead Redis must not take the pages with it
+        in_memory_fallback_enabled=True,  # without Redis, each process counts for itself
     )
 
     def finish() -> None:

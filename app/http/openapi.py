@@ -1,6 +1,6 @@
-"""GET /api/v1/openapi.json: the API as OpenAPI 3.1, made from the routes and what their views declare.
+"""GET /api/v1/openapi.json: the API as OpenAPI 3.1, made from the routes and the declarations of their views.
 
-pydantic writes the schemas (its JSON Schema dialect is the one of OpenAPI 3.1); what is left is to walk the routes.
+pydantic writes the schemas, in the JSON Schema dialect of OpenAPI 3.1; this module adds the routes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from app.http.security import PUBLIC, SAFE, scope_of
 PREFIX = "/api/v1"
 SCHEMAS = "#/components/schemas/"
 METHODS = ("GET", "POST", "DELETE")
-ALWAYS = (404, 405, 429, 500, 503)  # whatever is asked
+ALWAYS = (404, 405, 429, 500, 503)  # any request can get these
 bp = Blueprint("openapi", __name__, url_prefix=PREFIX)
 
 

@@ -1,8 +1,8 @@
-"""One endpoint of the API: what it takes and answers, declared once, used to check requests and to document them.
+"""Declares an endpoint of the API once: the declaration checks requests and documents the endpoint.
 
-A view names what it wants as parameters: `query` and `body` (JSON) or `form` (multipart), each annotated with a model
-of `app.http.schemas.RequestModel`; it returns a model, or a response it made itself. app/http/openapi.py reads the
-declarations.
+A view takes `query` and `body` (JSON) or `form` (multipart) as parameters, each annotated with a subclass of
+`app.http.schemas.RequestModel`. It returns a model, a model with headers, or a finished response. app/http/openapi.py
+reads the declarations.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ View = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`answers` maps a status to what may come with it; `problems` are the statuses of problem documents."""
+    """`answers` maps a status to its possible contents; `problems` lists the statuses of problem documents."""
 
     query: type[BaseModel] | None
     body: type[BaseModel] | None
@@ -42,7 +42,11 @@ class Operation:
 def operation(
     answers: Mapping[int, Content | tuple[Content, ...]], *, problems: tuple[int, ...] = ()
 ) -> Callable[[View], View]:
-    """Declares a view as an endpoint of the API: checks what comes in and turns the returned model into JSON."""
+    """Declares a view as an endpoint of the API: validates its parameters and turns the returned model into JSON.
+
+    The first status of `answers` is that of a returned model. The endpoint raises BadInput for an invalid request and
+    UnsupportedMediaType for a body of another type.
+    """
 
     def declare(view: View) -> View:
         hints = get_type_hints(view)
@@ -71,7 +75,7 @@ def _query(model: type[M]) -> M:
 
 
 def _body(model: type[M]) -> M:
-    # Asking for the type keeps forms of other sites out: they cannot send it without being asked first.
+    # Requiring the type keeps out forms of other sites: a browser sends JSON across sites only after a preflight.
     if request.mimetype != JSON:
         raise UnsupportedMediaType(f"send the body with Content-Type: {JSON}")
     return _checked(lambda: model.model_validate_json(request.get_data()))

@@ -1,4 +1,4 @@
-"""Keyset pagination: a page ends with a cursor that begins the next one, so rows added meanwhile move nothing."""
+"""Keyset pagination: a page ends with a cursor where the next one begins, so rows added in between shift nothing."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ T = TypeVar("T")
 
 
 class PageQuery(RequestModel):
-    """What every list takes."""
+    """The query of every list."""
 
-    limit: int = Field(50, ge=1, le=LARGEST_PAGE, description="rows of a page at most")
-    cursor: Text | None = Field(None, max_length=500, description="`next` of the page before; none: the first page")
+    limit: int = Field(50, ge=1, le=LARGEST_PAGE, description="at most this many rows per page")
+    cursor: Text | None = Field(None, max_length=500, description="`next` of the previous page; default: first page")
 
     def id(self) -> uuid.UUID | None:
-        """The cursor of a list in the order of ids. Raises BadInput for one that no page gave."""
+        """The cursor of a list in the order of ids. Raises BadInput for a value that is no `next` of a page."""
         try:
             return uuid.UUID(self.cursor) if self.cursor else None
         except ValueError:
             raise bad_cursor(self.cursor) from None
 
     def number(self) -> int | None:
-        """The cursor of a list in the order of positions. Raises BadInput for one that no page gave."""
+        """The cursor of a list in the order of positions. Raises BadInput for a value that is no `next` of a page."""
         if not self.cursor:
             return None
         if not (self.cursor.isascii() and self.cursor.isdecimal() and len(self.cursor) < LONGEST_NUMBER):
@@ -39,18 +39,21 @@ class PageQuery(RequestModel):
 
 
 def bad_cursor(cursor: str | None) -> BadInput:
-    """For a cursor that no page gave."""
+    """The error for a cursor that is no `next` of a page."""
     return BadInput(f"cursor is {(cursor or '')[:60]!r}: give the `next` of a page", "cursor")
 
 
 def page_from_rows(rows: Sequence[T], query: PageQuery, key: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
-    """(rows of the page, `next`) from rows read with `limit + 1`: the one too many says that there are more."""
+    """(rows of the page, `next`) from rows read with `limit + 1`: the extra row tells that another page follows."""
     page = rows[: query.limit]
     return page, key(page[-1]) if len(rows) > query.limit else None
 
 
 def page_from_list(rows: Sequence[T], query: PageQuery, key: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
-    """(rows of the page, `next`) of a whole list whose order is not that of a column. Raises BadInput."""
+    """(rows of the page, `next`) from a complete list, for an order that no database column has.
+
+    Raises BadInput for a cursor that is the key of no row.
+    """
     start = 0
     if query.cursor:
         start = next((i + 1 for i, row in enumerate(rows) if key(row) == query.cursor), -1)

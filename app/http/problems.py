@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem details under /api, and as a page elsewhere. The only place that maps errors to HTTP."""
+"""Maps errors to HTTP: RFC 9457 problem details under /api, a page elsewhere. No other module does."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from app.http.schemas import ResponseModel
 
 log = structlog.get_logger(__name__)
 CONTENT_TYPE = "application/problem+json"
-KEPT_HEADERS = ("Allow", "Retry-After")  # of HTTP's own errors
+KEPT_HEADERS = ("Allow", "Retry-After")  # of HTTP errors
 
 
 class Fault(ResponseModel):
-    """Which field of the request is wrong."""
+    """A field of the request that is wrong."""
 
     field: str
     detail: str
 
 
 class Problem(ResponseModel):
-    """RFC 9457: what went wrong, in one sentence that says what to do."""
+    """RFC 9457: the error in one sentence that says what to do."""
 
     type: str = "about:blank"
     title: str = Field(description="the status in words")
@@ -36,16 +36,16 @@ class Problem(ResponseModel):
     detail: str = Field(description="what is wrong and what to do")
     instance: str = Field(description="the path that was asked for")
     code: str = Field(description="the kind of error, for programs")
-    errors: list[Fault] = Field([], description="the fields at fault, where there are such")
+    errors: list[Fault] = Field([], description="the fields at fault, if any")
 
 
 def init(app: Flask) -> None:
-    """Registers one handler each for our errors, HTTP's, a database that is away, and the unforeseen."""
+    """Registers a handler each for our errors, HTTP errors, an unreachable database, and any other exception."""
     app.register_error_handler(BasslineError, lambda e: _answer(e.status, str(e), e.code, getattr(e, "field", None)))
     app.register_error_handler(HTTPException, _http)
     for away in (InterfaceError, OperationalError, PoolTimeout):
         app.register_error_handler(away, _database)
-    app.register_error_handler(Exception, _unforeseen)
+    app.register_error_handler(Exception, _unexpected)
 
 
 def _http(error: HTTPException) -> Response:
@@ -60,12 +60,12 @@ def _http(error: HTTPException) -> Response:
 
 
 def _database(error: Exception) -> Response:
-    # As of a worker's heartbeat: it passes with the outage, which readiness reports.
+    # A warning, as for a worker's heartbeat: the fault ends with the outage, which readiness reports.
     log.warning("the database failed", path=request.path, exc_info=error)
     return _answer(503, "the database cannot be asked now: try again in a moment", "unavailable")
 
 
-def _unforeseen(error: Exception) -> Response:
+def _unexpected(error: Exception) -> Response:
     log.error("request failed", path=request.path, exc_info=error)
     return _answer(500, "something went wrong on the server; its log says what", "error")
 

@@ -1,4 +1,4 @@
-"""One log line per request, and an id that every line of the request carries and the answer names."""
+"""One log line per request, and an id in every line of the request and in the header of its answer."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from app.db.ids import new_id
 
 HEADER = "X-Request-ID"
 QUIET = ("/static/", "/api/v1/health/")
-_FIT = re.compile(r"[\w.-]{1,64}")
+_ACCEPTED = re.compile(r"[A-Za-z0-9_.-]{1,64}")  # other characters could forge or break a line of the log
 log = structlog.get_logger(__name__)
 
 
 def init(app: Flask) -> None:
-    """Binds the id first of all and logs last of all. Register before anything else."""
+    """Binds the id before anything else happens to a request, and logs after everything else: register it first."""
     app.before_request(_begin)
     app.after_request(_end)
 
@@ -25,7 +25,7 @@ def init(app: Flask) -> None:
 def _begin() -> None:
     structlog.contextvars.clear_contextvars()
     given = request.headers.get(HEADER, "")
-    g.request_id, g.began = given if _FIT.fullmatch(given) else new_id().hex, time.monotonic()
+    g.request_id, g.began = given if _ACCEPTED.fullmatch(given) else new_id().hex, time.monotonic()
     structlog.contextvars.bind_contextvars(request=g.request_id)
 
 

@@ -1,4 +1,4 @@
-"""What every API schema starts from: requests are strict, texts hold what every database can."""
+"""The bases of the API's schemas. Requests refuse unknown fields; texts hold only what every database can store."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class RequestModel(BaseModel):
-    """What a caller sends. A field that is not known is a typing error, so it is refused."""
+    """Base of request schemas. An unknown field is probably misspelled, so it is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ResponseModel(BaseModel):
-    """What the API answers. Fields that were not set are left out."""
+    """Base of response schemas. Fields that were not set are left out of the JSON."""
 
     model_config = ConfigDict(frozen=True)
 
 
 def bad_input(error: ValidationError) -> BadInput:
-    """The first fault of a pydantic error as one sentence."""
+    """The first error of a validation as one sentence that names the field and the remedy."""
     fault = error.errors()[0]
     field = ".".join(str(part) for part in fault["loc"]) or None
     message = fault["msg"].removeprefix("Value error, ")

@@ -1,4 +1,4 @@
-"""What callers may do and what browsers may do with our pages: scopes, CSRF, headers."""
+"""Scopes of callers, CSRF protection of forms, and the security headers of every answer."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-API = ("/api/", "/v1/")  # ours, and the OpenAI-compatible one
+API = ("/api/", "/v1/")  # Bassline's own, and the OpenAI-compatible one
 PUBLIC = frozenset({"static", "health.live", "health.ready", "openapi.document", "accounts.login", "accounts.sign_in"})
 SCOPE = "scope"
 V = TypeVar("V", bound=Callable[..., Any])
 
 
 class _Sessions(SecureCookieSessionInterface):
-    """Flask's signed cookie, marked Secure whenever the browser came over https."""
+    """Flask's signed cookie, marked Secure if the request came over https."""
 
     def get_cookie_secure(self, app: Flask) -> bool:
         return request.is_secure
 
 
 def init(app: Flask, proxies: int) -> CSRFProtect:
-    """Protects forms and puts the headers on every answer. Returns the CSRF protection of forms.
+    """Protects forms and sets the headers of every answer. Returns the CSRF protection, to exempt the API from it.
 
-    `proxies` is how many reverse proxies may say where a request came from (X-Forwarded-For, -Proto, -Host).
+    `proxies` is the number of trusted reverse proxies that set X-Forwarded-For, -Proto and -Host.
     """
     if proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=proxies, x_proto=proxies, x_host=proxies)  # type: ignore[method-assign]
@@ -52,7 +52,7 @@ def init(app: Flask, proxies: int) -> CSRFProtect:
 
 
 def needs(scope: Scope) -> Callable[[V], V]:
-    """Marks a view that needs another scope than its method says."""
+    """Marks a view that needs another scope than its method implies."""
 
     def mark(view: V) -> V:
         setattr(view, SCOPE, scope)
@@ -62,7 +62,7 @@ def needs(scope: Scope) -> Callable[[V], V]:
 
 
 def scope_of(view: Callable[..., Any], method: str) -> Scope:
-    """What a view needs: as marked, else reading for a safe method, admin to delete, submit for the rest."""
+    """The scope a view needs: the marked one, else read for a safe method, admin for DELETE, submit for the rest."""
     marked = getattr(view, SCOPE, None)
     if marked is not None:
         return Scope(marked)
@@ -72,13 +72,13 @@ def scope_of(view: Callable[..., Any], method: str) -> Scope:
 
 
 def caller() -> Caller:
-    """Who this request comes from."""
+    """The caller of this request."""
     found: Caller = g.caller
     return found
 
 
 def is_api(path: str) -> bool:
-    """Whether the path belongs to programs rather than to people."""
+    """Whether the path belongs to an API rather than to a page."""
     return path.startswith(API)
 
 

@@ -1,4 +1,4 @@
-"""Whose page sent a request, which host it was sent to, and whether an address leads to another site."""
+"""Protection against other sites: the sender of a request, its host name, and addresses to redirect to."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def is_own_path(target: str) -> bool:
 
 
 def refuse_other_sites(request: Request) -> None:
-    """Raises Forbidden for a change that a page of another site asks for.
+    """Raises Forbidden for a change requested by a page of another site.
 
-    Each of the three headers is believed where it is present; programs send none of them. Browsers that know no
-    Sec-Fetch-Site send Origin, and Referer where they leave that out.
+    Checks each of three headers that is present; programs send none of them. Browsers without Sec-Fetch-Site send
+    Origin, or Referer if they omit Origin.
     """
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         raise Forbidden("this was sent by a page of another site: use the service's own pages")
@@ -37,16 +37,16 @@ def refuse_other_sites(request: Request) -> None:
 
 
 def refuse_other_names(request: Request) -> None:
-    """Raises Forbidden for a host name that is not this machine: a browser got there by a rebound DNS name."""
+    """Raises Forbidden for a host name other than this machine's, which a browser has after DNS rebinding."""
     known = _address(f"{request.scheme}://{request.host}")
     if known is None or known[0] not in LOOPBACK:
         raise Forbidden(f"the host {request.host} is not this machine: open http://127.0.0.1 instead")
 
 
 def _address(url: str) -> tuple[str, int | None] | None:
-    """(host, port) of an address, None for what is none, such as the Origin `null` of a sandboxed page.
+    """(host, port) of a URL; None if it is not one, such as the Origin `null` of a sandboxed page.
 
-    The scheme is not compared: a proxy that ends TLS may leave it unsaid.
+    The scheme is left out, because a proxy that terminates TLS may not pass it on.
     """
     try:
         parts = urlsplit(url)
@@ -55,5 +55,5 @@ def _address(url: str) -> tuple[str, int | None] | None:
         return None
     if parts.scheme not in PORTS or not parts.hostname:
         return None
-    # One of the usual ports is left out of a Host header, whichever scheme the browser spoke.
+    # A Host header omits the default port of its scheme, and the scheme is unknown here.
     return parts.hostname, None if port in PORTS.values() else port

@@ -1,7 +1,7 @@
-"""What views use: the context, and one read-only session per request that is closed at teardown.
+"""For views: the context, and one read-only session per request, closed at teardown.
 
-Pages and API read through `session()` and change things only through services, which take the context and open
-their own short units of work.
+Pages and API read through `session()`. They change data only through services, which take the context and open their
+own short transactions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def session() -> Session:
 
 
 def init(app: Flask, ctx: Context) -> None:
-    """Hangs the context on the application, closes sessions at teardown, and says when to come back after a 503."""
+    """Stores the context in the application, closes sessions at teardown, and sets Retry-After on a 503."""
     app.extensions[KEY] = ctx
 
     @app.teardown_appcontext
@@ -42,7 +42,7 @@ def init(app: Flask, ctx: Context) -> None:
 
     @app.after_request
     def _when(response: Response) -> Response:
-        # The limiter puts the end of its window on every answer, and clients obey it on answers that are not its own.
+        # The limiter sets the header on every answer. Clients would wait for its window after any other error too.
         if response.status_code == Unavailable.status:
             response.headers["Retry-After"] = str(RETRY_AFTER_S)
         elif response.status_code != TooManyRequests.code:

@@ -1,4 +1,4 @@
-"""Which models a submitted run may name: asked before anything looks for one on disk or at the hub."""
+"""Which models a submitted run may name, checked before the service looks for one on disk or on the hub."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_allowed(reference: str, patterns: tuple[str, ...]) -> bool:
 def require_allowed(reference: str, field: str, patterns: tuple[str, ...]) -> None:
     """Raises BadInput unless `is_allowed`.
 
-    The refusal is the same whether the model exists or not, so that nobody learns from it what files there are.
+    The refusal is the same for models that exist and models that do not, so that it reveals no files.
     """
     if not is_allowed(reference, patterns):
         known = ", ".join(model.ref for model in registered(patterns))
@@ -42,7 +42,7 @@ def _fits(reference: str, pattern: str) -> bool:
         return reference in service.cached_references()
     if pattern == "*":
         return True
-    # A way up would leave the folder that a pattern such as /models/* means.
+    # A reference with .. would leave the folder of a pattern such as /models/*.
     if ".." in Path(reference).parts:
         return False
     return fnmatch.fnmatchcase(_at_home(reference), _at_home(pattern))

@@ -14,9 +14,9 @@ bp = Blueprint("models_api", __name__, url_prefix="/api/v1")
 
 
 class ModelDocument(ResponseModel):
-    """A model that has a name of its own."""
+    """A model of the registry."""
 
-    ref: str = Field(description="what a run names as target")
+    ref: str = Field(description="the name of the model in a run")
     title: str
     licence: str
     n_parameters: int

@@ -1,4 +1,4 @@
-"""Which models lie ready in this machine's cache, and how much room each takes."""
+"""The models in this machine's cache, their state and size."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ State = Literal["ready", "partial", "damaged", "absent"]
 
 @dataclass(frozen=True)
 class CachedModel:
-    """A model by the reference a run would name it with; `bytes` are those on disk, `download` those to fetch.
+    """A model by its reference in a run; `bytes` is its size on disk, `download` its size to fetch.
 
-    `partial` is a download that was interrupted or is under way, `damaged` one whose files changed since.
+    `partial` is an interrupted or running download; the files of a `damaged` model changed after it was cached.
     """
 
     ref: str

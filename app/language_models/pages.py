@@ -15,7 +15,7 @@ bp = Blueprint("models", __name__)
 
 @bp.get("/models")
 def index() -> str:
-    """The models that have a name of their own or are cached: which are ready, and which a worker holds in memory."""
+    """The models of the registry and of the cache: which are ready, and which a worker holds in memory."""
     alive = [worker for worker in workers.list_workers(session()) if is_alive(worker, utcnow())]
     return render_template(
         "language_models/index.html",

@@ -16,7 +16,7 @@ def list_models() -> list[KnownModel]:
 
 
 def cached_references() -> frozenset[str]:
-    """The references under which the models in this process's cache came there."""
+    """The references of the models in this process's cache."""
     from decoding.models import manifest  # noqa: PLC0415 (slow to import)
 
     records = (cache_folder() / "models").glob(f"*/{manifest.FILENAME}")
@@ -32,5 +32,5 @@ def require_model(reference: str, field: str = "target") -> ModelEntry:
         complaint, _, remedy = str(error).partition(": ")
         known = [model.ref for model in registry.entries()]
         raise BadInput(f"{complaint}: {advice(reference, known, remedy)}", field) from None
-    except (OSError, RuntimeError) as error:  # a path no file system can have, or the home of nobody
+    except (OSError, RuntimeError) as error:  # an impossible path, or the home of an unknown user
         raise BadInput(f"{field} is {reference[:60]!r}, which names no model: {error}", field) from None

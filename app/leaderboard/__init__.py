@@ -1,1 +1,1 @@
-"""Runs side by side at a budget."""
+"""The leaderboard: all ended runs, ranked at a budget."""

@@ -186,13 +186,13 @@ COLUMNS = (
     ),
     Column(
         "accepted",
-        "Accepted length",
+        "Accepted",
         (Field("mean_acceptance_length", float | None, lambda r: r.run.mean_acceptance_length),),
         text=lambda r: decimal(r.run.mean_acceptance_length),
         sort=lambda r: r.run.mean_acceptance_length,
         printed=True,
-        about="Tokens that a sample gains per round of draft, verify and accept: the accepted draft tokens plus one "
-        "from the target. Plain decoding has 1.",
+        about="Accepted length: tokens that a sample gains per round of draft, verify and accept, that is the accepted "
+        "draft tokens plus one from the target. Plain decoding has 1.",
         formula="accepted length = 1 + accepted draft tokens / rounds, over all samples and rounds",
     ),
     Column(

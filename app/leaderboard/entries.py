@@ -1,4 +1,4 @@
-"""What the leaderboard keeps of every ended run in memory, so that a request reads only what has changed."""
+"""The ended runs as the leaderboard keeps them in memory, so that a request reads only those that changed."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from app.runs.models import Run
 from app.states import RunState
 from evaluation.metrics import BUDGET_GRID, Curve
 
-MANY = 100  # from so many changed runs on, all are read: a query can name only so many
+READ_ALL_FROM = 100  # changed runs; from here on, one query without ids is cheaper than one that lists them
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A run on the board, whatever the budget: plain values, shared between threads.
+    """A run on the leaderboard, independent of a budget: immutable values that threads share.
 
-    `label` says why a run is not ranked, None for one that is. `n_tasks` of `dataset_tasks` were graded. `budget_s` is
-    the run's own budget, up to which its curve goes. Times in seconds; `ms_per_token` is over all samples.
-    `in_guest_*` count verdicts that a program could have forged (app/runs/trust.py), None where nobody counted them.
+    `label` tells why a run is not ranked, None for one that is. `n_tasks` of `dataset_tasks` were graded. `budget_s` is
+    the run's own budget, where its curve ends. Times are in seconds; `ms_per_token` is the mean over all samples.
+    `in_guest_*` count verdicts that a program could have forged (app/runs/trust.py), None for runs from before they
+    were counted.
     """
 
     id: uuid.UUID
@@ -68,26 +69,26 @@ class Entry:
 
     @cached_property
     def first_counts(self) -> str:
-        """Pass@First along the curve in whole tasks, for the slider: shorter than the shares and exact."""
+        """Tasks with a pass at first along the curve, for the slider: shorter than shares, and exact."""
         return self._counts(self.curve.pass_first)
 
     @cached_property
     def all_counts(self) -> str:
-        """The same of Pass@All."""
+        """The same for Pass@All."""
         return self._counts(self.curve.pass_all)
 
     @cached_property
     def own_grid(self) -> str | None:
-        """The curve's budgets where they are not the usual ones up to the run's own, which the page holds once."""
-        usual = (*(b for b in BUDGET_GRID if b < self.budget_s), self.budget_s)
-        return None if self.curve.budgets == usual else " ".join(map(str, self.curve.budgets))
+        """The curve's budgets, separated by blanks; None for the standard ones, which the page holds once."""
+        standard = (*(b for b in BUDGET_GRID if b < self.budget_s), self.budget_s)
+        return None if self.curve.budgets == standard else " ".join(map(str, self.curve.budgets))
 
     def _counts(self, shares: Sequence[float]) -> str:
         return " ".join(str(round(share * self.n_tasks)) for share in shares)
 
 
 class Entries:
-    """The entries of one process, read again where a run's version has changed."""
+    """A cache of all entries. Reads a run again when its version has changed; threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -95,16 +96,16 @@ class Entries:
         self._entries: list[Entry] = []
 
     def read(self, session: Session) -> list[Entry]:
-        """Evaluation runs that have ended with something graded, newest first."""
+        """The evaluation runs that have ended with at least one graded task, newest first."""
         versions = repository.versions(session)
         with self._lock:
             if versions != self._versions:
                 known = {entry.version: entry for entry in self._entries}
                 changed = [version[0] for version in versions if version not in known]
-                runs = repository.runs_with_curves(session, changed if len(changed) < MANY else None)
+                runs = repository.runs_with_curves(session, changed if len(changed) < READ_ALL_FROM else None)
                 read = {run.id: _entry(run) for run in runs}
-                found = (read.get(version[0]) or known.get(version) for version in versions)
-                self._entries = [entry for entry in found if entry]  # one may have been deleted in between
+                entries = (read.get(version[0]) or known.get(version) for version in versions)
+                self._entries = [entry for entry in entries if entry]  # a run may have been deleted since
                 self._versions = [entry.version for entry in self._entries]
             return self._entries
 
@@ -150,6 +151,6 @@ def _label(run: Run, n_tasks: int) -> str | None:
     if run.state is not RunState.FINISHED:
         return str(run.state)
     if run.throughput:
-        return "throughput"  # its times are those of an engine that tasks share
+        return "throughput"  # tasks shared the engine, so their times do not compare
     missing = run.dataset.n_tasks - len(run.excluded) - n_tasks
     return f"{n_tasks} of {run.dataset.n_tasks} tasks" if missing > 0 else None

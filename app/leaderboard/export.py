@@ -20,5 +20,5 @@ def as_csv(rows: Sequence[Row]) -> str:
 
 
 def _cell(value: object) -> object:
-    """Text that a spreadsheet does not take for a formula."""
+    """The value, with an apostrophe before text that a spreadsheet would run as a formula."""
     return "'" + value if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

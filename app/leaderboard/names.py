@@ -1,4 +1,4 @@
-"""Names that tell the runs of one chart apart, also where several have the same or one that begins alike."""
+"""Distinct labels for the runs of one chart, also if several names are equal or begin alike."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from app.leaderboard.entries import Entry
 from app.ui.display import short_model
 
-ROOM = 23  # characters of a name that stand beside a curve
-SHORT = 10
+ROOM = 23  # characters of a label beside a curve
+SHORT = 10  # characters of a name that is kept in front of the differences
 
 
 def _drafter(run: Entry) -> str:
@@ -31,9 +31,9 @@ SETTINGS: tuple[Callable[[Entry], str], ...] = (
 
 
 def distinct(runs: Sequence[Entry]) -> dict[uuid.UUID, str]:
-    """A label for each run, by its id: its name, or where that begins like another's, drafter and what differs.
+    """A label for each run, by id: its name; if another begins alike, its drafter and the settings that differ.
 
-    Runs of one configuration are told apart by fingerprint and time.
+    Runs with the same configuration get their fingerprint or their time in the label.
     """
     labels = {run.id: run.name for run in runs}
     for alike in _alike(runs, labels):
@@ -51,8 +51,8 @@ def distinct(runs: Sequence[Entry]) -> dict[uuid.UUID, str]:
 
 
 def _alike(runs: Sequence[Entry], labels: dict[uuid.UUID, str]) -> list[list[Entry]]:
-    """The runs whose labels cannot be told apart by what is shown of them, together."""
-    found: defaultdict[str, list[Entry]] = defaultdict(list)
+    """The groups of runs whose labels are equal in the characters that are shown."""
+    groups: defaultdict[str, list[Entry]] = defaultdict(list)
     for run in runs:
-        found[labels[run.id][:ROOM]].append(run)
-    return [together for together in found.values() if len(together) > 1]
+        groups[labels[run.id][:ROOM]].append(run)
+    return [group for group in groups.values() if len(group) > 1]

@@ -20,12 +20,12 @@ from evaluation.metrics import BUDGET_GRID
 
 bp = Blueprint("leaderboard", __name__)
 
-MIN_TASKS = 50  # with fewer, the interval of a share spans over 25 points
+MIN_TASKS = 50  # with fewer, the interval of a share is wider than 25 points
 
 
 @bp.get("/")
 def index() -> str:
-    """All groups at `?budget=` seconds (default: the largest budget of any run), in the order of `?sort=`."""
+    """All groups at `?budget=` seconds (default: the largest budget of any run), ordered by `?sort=`."""
     error = None
     try:
         budget = parse_budget(request.args.get("budget"))
@@ -71,7 +71,7 @@ def index() -> str:
 
 @bp.get("/leaderboard.csv")
 def csv() -> Response:
-    """The rows at `?budget=` as comma-separated values, unranked ones with their label."""
+    """The rows at `?budget=` seconds as CSV; unranked runs have a label."""
     budget = parse_budget(request.args.get("budget"))
     dataset, target = request.args.get("dataset") or None, request.args.get("target") or None
     return Response(
@@ -82,5 +82,5 @@ def csv() -> Response:
 
 
 def _grid(rows: Sequence[Row]) -> list[float]:
-    """The stops of the slider: every budget at which a row may change."""
+    """The positions of the slider: every budget at which a row can change."""
     return sorted({budget for budgets in {row.run.curve.budgets for row in rows} for budget in budgets})

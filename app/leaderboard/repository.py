@@ -1,4 +1,4 @@
-"""What the leaderboard reads: one curve row per run."""
+"""The queries of the leaderboard: one curve row per run."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from app.runs.models import Run, RunCurve
 from app.states import LISTED_RUN_KINDS, RunState
 
 Version = tuple[uuid.UUID, RunState, dt.datetime | None]
-"""What changes whenever a run's curve or figures do: both are written when a run ends, and kept when it goes on."""
+"""Id, state and end of a run: changes with its curve and figures, which are written when a run ends."""
 
 _LISTED = (Run.kind.in_(LISTED_RUN_KINDS), RunCurve.n_tasks > 0)
 
 
 def versions(session: Session) -> list[Version]:
-    """Those of the evaluation runs that have ended with something graded, newest first; the id comes first."""
+    """The versions of the evaluation runs that have ended with at least one graded task, newest first."""
     query = select(Run.id, Run.state, Run.finished_at).join(Run.curve).where(*_LISTED).order_by(Run.id.desc())
     return [(run_id, state, finished_at) for run_id, state, finished_at in session.execute(query)]
 
 
 def runs_with_curves(session: Session, only: Collection[uuid.UUID] | None = None) -> Sequence[Run]:
-    """These runs (None: all) of those, with curve and dataset loaded."""
+    """These runs (None: all on the leaderboard), with curve and dataset loaded."""
     query = (
         select(Run)
         .join(Run.curve)

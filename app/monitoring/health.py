@@ -1,4 +1,4 @@
-"""Whether this process lives, and whether work that is submitted here gets done."""
+"""Liveness of this process, and readiness of the service to process submitted runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from app.workers import service as workers
 bp = Blueprint("health", __name__, url_prefix="/api/v1/health")
 
 DEAF_S = 120.0  # twice the time after which the reaper sends the message of an unclaimed job again
-# A job that is past a step shows that somebody does that step.
+# Jobs in these states show that a worker processes the step.
 IN_HAND = {
     None: (TaskState.GRADING,),
     Step.DECODE: (TaskState.DECODING, TaskState.DECODED, TaskState.GRADING),
@@ -41,7 +41,7 @@ class Liveness(ResponseModel):
 
 
 class Readiness(ResponseModel):
-    """`checks` has "ok" or what is wrong for each part."""
+    """`checks` holds "ok" or the fault of each part."""
 
     status: str = Field(description="ready or unready")
     checks: dict[str, str]
@@ -57,7 +57,7 @@ def live() -> Liveness:
 @bp.get("/ready")
 @operation({200: Readiness, 503: Readiness})
 def ready() -> Response:
-    """200 when schema, broker and workers can do what is submitted, else 503 saying which cannot."""
+    """200 if schema, broker and workers can process runs; else 503, with the part that cannot."""
     database = context().database
     faults = {"database": database_fault(database), "broker": context().broker.fault()}
     faults["workers"] = "not asked: the database is at fault" if faults["database"] else workers_fault(database)
@@ -69,9 +69,9 @@ def ready() -> Response:
 
 
 def waiting_s(session: Session, step: Step | None, now: dt.datetime) -> float:
-    """Seconds that the longest waiting job of a step has waited (None: run to be prepared) for any worker to come.
+    """Seconds for which the oldest waiting job of a step has waited (None: run to be prepared); 0 if none waits.
 
-    0 where nothing waits.
+    Runs pinned to one worker do not count, because other workers may not claim them.
     """
     if step is None:
         query = select(func.min(Run.created_at)).where(Run.state == RunState.QUEUED, Run.started_at.is_(None))
@@ -86,7 +86,7 @@ def waiting_s(session: Session, step: Step | None, now: dt.datetime) -> float:
 
 
 def database_fault(database: Database) -> str | None:
-    """What is wrong with the database, None for nothing."""
+    """The fault of the database, None if it works."""
     try:
         at = migrate.current(database)
     except (SQLAlchemyError, Unavailable) as error:
@@ -95,9 +95,9 @@ def database_fault(database: Database) -> str | None:
 
 
 def workers_fault(database: Database) -> str | None:
-    """What is wrong with the workers, None for nothing.
+    """The fault of the workers, None if they work.
 
-    A process that beats may still be deaf, so what counts is whether waiting work is taken up.
+    A process with a heartbeat may still receive no messages, so waiting jobs that no worker claims are a fault.
     """
     now = utcnow()
     with database.read() as session:
@@ -131,7 +131,7 @@ def workers_fault(database: Database) -> str | None:
 
 
 def _busy(session: Session, step: Step | None, now: dt.datetime) -> bool:
-    """Whether work of the step is in hand, or some was finished lately."""
+    """Whether a job of the step is at work, or one finished within the last DEAF_S seconds."""
     lately = RunTask.finished_at >= now - dt.timedelta(seconds=DEAF_S)
     in_hand = RunTask.state.in_(IN_HAND[step])
     return session.scalar(select(RunTask.id).where(or_(in_hand, lately)).limit(1)) is not None

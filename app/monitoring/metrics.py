@@ -1,7 +1,7 @@
 """GET /api/v1/metrics for Prometheus, read from the database at each scrape.
 
-Every process gives the same answer, since all of them write to the same rows; a counter in a process would not. What
-is happening is a gauge over the last WINDOW_S seconds, so a scrape reads few rows however large the history is.
+All web processes return the same figures, because they read the same rows; counters in a process would differ.
+Activity is a gauge over the last WINDOW_S seconds, so a scrape reads few rows however long the history is.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _FromDatabase(Collector):
         self._session = reading
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing beforehand: a registry would otherwise collect twice."""
+        """Empty, so that registering the collector does not read the database."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -78,7 +78,7 @@ def _backlog(session: Session, now: dt.datetime) -> Iterator[Metric]:
 
 
 def _recent(session: Session, now: dt.datetime) -> Iterator[Metric]:
-    """What was done by the tasks that ended within the window."""
+    """Figures of the tasks that ended within the window."""
     within = RunTask.finished_at >= now - dt.timedelta(seconds=WINDOW_S)
     tasks, rounds, decode_s = session.execute(
         select(

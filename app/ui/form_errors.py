@@ -1,4 +1,4 @@
-"""Faults of a form as people read them: each field by its label, with a remedy."""
+"""Errors of a form as sentences that name the label of the field and a remedy."""
 
 from __future__ import annotations
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
-import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -20,16 +17,16 @@ from app.db.migrate import upgrade
 from app.factory import create_app
 from app.settings import Settings
 from app.states import RunKind, RunState
+from tests.app.world import World
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     """A service with runs in several states; `url`, `runs` by name and its `world`."""
-    builder = _pages_conftest()
     folder = tmp_path_factory.mktemp("site")
     ctx = make_context(Settings(data_dir=folder, database_url=f"sqlite:///{folder}/bassline.db", _env_file=None))
     upgrade(ctx.database)
-    world = builder.World(ctx, create_app(ctx))
+    world = World(ctx, create_app(ctx))
     hostile = "x = '" + "<b>" * 300_000 + "'\u202e\x1b[31m</pre><script>document.title='owned'</script>"
     runs = {
         "siblings": world.add_run("siblings", limit=None, n=2, skill=0.45, pace=1.1),
@@ -68,12 +65,3 @@ def browser() -> Iterator[Browser]:
         chromium = playwright.chromium.launch(executable_path=program, args=flags)
         yield chromium
         chromium.close()
-
-
-def _pages_conftest():
-    path = Path(__file__).parents[1] / "app" / "pages" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("pages_conftest", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module

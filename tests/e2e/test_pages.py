@@ -9,6 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from app.leaderboard import board
+from app.leaderboard.columns import COLUMNS
 
 pytestmark = pytest.mark.browser
 
@@ -229,12 +230,20 @@ def test_a_dataset_is_uploaded_from_its_page(site, page, tmp_path):
     page.get_by_role("link", name="sums/0").wait_for()
 
 
-def test_a_phone_reaches_the_end_of_the_leaderboard(site, page):
+def test_on_a_phone_a_row_is_a_card_that_shows_every_selected_column_with_its_label(site, page):
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(site.url)
-    rows = page.locator("tr[data-run]")
-    height = max(row.bounding_box()["height"] for row in rows.all())
-    assert height < 420, "forty rows of it are the most a page shows"
+    selected = ["Rank", *(column.label for column in COLUMNS if column.required or column.shown)]
+    cells = page.locator("tr[data-run]").first.locator("td:visible")
+    assert [cell.get_attribute("data-label") for cell in cells.all()] == selected
+    for cell, label in zip(cells.all(), selected, strict=True):
+        assert cell.evaluate("cell => getComputedStyle(cell, '::before').content") == f'"{label}"'
+        box = cell.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+    page.get_by_text("Columns", exact=True).first.click()
+    page.get_by_label("Ranking loss").uncheck()
+    assert cells.count() == len(selected) - 1
 
 
 def test_the_theme_is_kept(site, page):

@@ -1,16 +1,17 @@
-// Python editors in the place of the textareas marked data-editor, which stay and are what the form sends.
-// Inside a shadow root CodeMirror keeps its styles in constructed sheets; style elements our policy would refuse.
+// A Python editor in place of each textarea marked data-editor. The textarea stays, hidden: the form sends its value.
+// Inside a shadow root CodeMirror keeps its styles in constructed sheets; the page's policy refuses style elements.
 
+// @ts-types="../../../deploy/editor/codemirror.d.ts"
 import {
-  EditorState,
-  EditorView,
-  HighlightStyle,
   bracketMatching,
   closeBrackets,
   closeBracketsKeymap,
   defaultKeymap,
   drawSelection,
+  EditorState,
+  EditorView,
   highlightSpecialChars,
+  HighlightStyle,
   history,
   historyKeymap,
   indentOnInput,
@@ -22,6 +23,7 @@ import {
   syntaxHighlighting,
   tags,
 } from "../vendor/codemirror-6.43.15/codemirror.js";
+import { find } from "./dom.js";
 
 const LINE_EM = 1.55;
 
@@ -35,7 +37,12 @@ const colours = HighlightStyle.define([
   { tag: tags.meta, color: "var(--code-decorator)" },
 ]);
 
-function look(rows) {
+/**
+ * The editor's styles; it is at least as high as `rows` lines.
+ *
+ * @param {number} rows
+ */
+function theme(rows) {
   return EditorView.theme({
     "&": { color: "var(--ink)", backgroundColor: "var(--surface)", fontSize: "0.8125rem" },
     "&.cm-focused": { outline: "none" },
@@ -47,12 +54,16 @@ function look(rows) {
     "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
       backgroundColor: "var(--drafted)",
     },
-    "&.cm-focused .cm-matchingBracket": { backgroundColor: "var(--accent-soft)", outline: "1px solid var(--line-strong)" },
+    "&.cm-focused .cm-matchingBracket": {
+      backgroundColor: "var(--accent-soft)",
+      outline: "1px solid var(--line-strong)",
+    },
   });
 }
 
+/** @param {HTMLTextAreaElement} area */
 function replace(area) {
-  const label = document.querySelector(`label[for="${area.id}"]`);
+  const label = find(document, `label[for="${area.id}"]`, HTMLLabelElement);
   const host = document.createElement("div");
   host.className = area.getAttribute("aria-invalid") ? "editor invalid" : "editor";
   const root = host.attachShadow({ mode: "open" });
@@ -74,18 +85,24 @@ function replace(area) {
         python(),
         syntaxHighlighting(colours),
         keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, indentWithTab]),
-        EditorView.contentAttributes.of({ "aria-label": label.textContent, spellcheck: "false", autocapitalize: "off" }),
-        EditorView.updateListener.of((update) => {
+        EditorView.contentAttributes.of({
+          "aria-label": label.textContent,
+          spellcheck: "false",
+          autocapitalize: "off",
+        }),
+        EditorView.updateListener.of((/** @type {any} */ update) => {
           if (update.docChanged) area.value = update.state.doc.toString();
         }),
-        look(area.rows),
+        theme(area.rows),
       ],
     }),
   });
   area.before(host);
   area.hidden = true;
-  label.removeAttribute("for"); // the editor carries the name now
+  label.removeAttribute("for"); // the editor has the label as its name now
   label.addEventListener("click", () => view.focus());
 }
 
-document.querySelectorAll("textarea[data-editor]").forEach(replace);
+for (const area of document.querySelectorAll("textarea[data-editor]")) {
+  if (area instanceof HTMLTextAreaElement) replace(area);
+}

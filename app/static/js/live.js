@@ -1,62 +1,66 @@
-// A run at work: its events are a doorbell, upon which the parts marked data-live are fetched anew.
+// The page of a run at work: each event of the run makes the page fetch its parts marked data-live again.
 
 import { refreshParts } from "./parts.js";
 
-const PAUSE_MS = 1000; // between two fetches, however often it rings
-const POLL_MS = 4000; // when the stream is refused or lost
+const PAUSE_MS = 1000; // between two fetches at least, however many events come
+const POLL_MS = 4000; // also without events, in case the stream is refused or lost
 const ENDED = ["finished", "interrupted", "cancelled", "failed"];
 
+/** @type {number | null} */
 let timer = null;
-let last = 0;
+let lastFetch = 0;
+/** @type {EventSource | null} */
 let source = null;
 
 async function refresh() {
   timer = null;
-  last = Date.now();
+  lastFetch = Date.now();
   await refreshParts();
   if (!document.querySelector("[data-events]")) stop();
 }
 
-function ring() {
-  if (timer === null) timer = setTimeout(refresh, Math.max(0, last + PAUSE_MS - Date.now()));
+function refreshSoon() {
+  if (timer === null) timer = setTimeout(refresh, Math.max(0, lastFetch + PAUSE_MS - Date.now()));
 }
 
-function listen() {
+function connect() {
   const part = document.querySelector("[data-events]");
-  if (!part || document.hidden || source) return;
-  source = new EventSource(part.dataset.events);
-  for (const kind of ["task", "sample", "graded"]) source.addEventListener(kind, ring);
-  source.addEventListener("state", (event) => {
-    ring();
-    if (ENDED.includes(JSON.parse(event.data).state)) source.close();
+  if (!(part instanceof HTMLElement) || !part.dataset.events || document.hidden || source) return;
+  const opened = new EventSource(part.dataset.events);
+  source = opened;
+  for (const kind of ["task", "sample", "graded"]) opened.addEventListener(kind, refreshSoon);
+  opened.addEventListener("state", (event) => {
+    refreshSoon();
+    if (ENDED.includes(JSON.parse(event.data).state)) opened.close();
   });
-  source.addEventListener("loading", (event) => {
+  opened.addEventListener("loading", (event) => {
     const line = document.getElementById("loading");
     if (line) line.textContent = JSON.parse(event.data).message;
   });
 }
 
-function hush() {
-  if (source) source.close();
+function disconnect() {
+  source?.close();
   source = null;
 }
 
 function stop() {
-  hush();
+  disconnect();
   clearInterval(poll);
-  document.removeEventListener("visibilitychange", seen);
+  document.removeEventListener("visibilitychange", followVisibility);
 }
 
-function seen() {
-  if (document.hidden) hush();
-  else {
-    listen();
-    ring();
+function followVisibility() {
+  if (document.hidden) {
+    disconnect();
+  } else {
+    connect();
+    refreshSoon();
   }
 }
 
 const poll = setInterval(() => {
-  if (!document.hidden) ring();
+  if (!document.hidden) refreshSoon();
 }, POLL_MS);
-document.addEventListener("visibilitychange", seen);
-listen();
+document.addEventListener("visibilitychange", followVisibility);
+connect();

@@ -1,12 +1,13 @@
-// A menu that opens from a summary: Esc and a click elsewhere close it, Esc gives the focus back.
+// A menu that opens from a summary: Esc and a click elsewhere close it, and Esc returns the focus to the summary.
 
 for (const menu of document.querySelectorAll("details.menu")) {
+  if (!(menu instanceof HTMLDetailsElement)) continue;
   menu.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !menu.open) return;
     menu.open = false;
-    menu.querySelector("summary").focus();
+    menu.querySelector("summary")?.focus();
   });
   document.addEventListener("pointerdown", (event) => {
-    if (menu.open && !menu.contains(event.target)) menu.open = false;
+    if (menu.open && event.target instanceof Node && !menu.contains(event.target)) menu.open = false;
   });
 }

@@ -28,7 +28,7 @@ def test_every_file_of_a_page_has_the_version_in_its_address_and_is_kept(client)
 
 
 def test_modules_and_stylesheets_reach_other_files_by_relative_addresses():
-    own = [file for kind in ("js", "css") for file in (STATIC / kind).iterdir()]
+    own = [file for kind in ("js", "css") for file in (STATIC / kind).rglob(f"*.{kind}")]
     assert own
     for file in own:
         assert "/static/" not in file.read_text(), f"{file.name} would ask for a file without its version"

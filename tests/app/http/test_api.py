@@ -12,6 +12,7 @@ from app.factory import create_app
 from app.jobs.embedded import Embedded
 from app.runs.models import Run
 from app.states import RunState
+from tests.integration.waiting import wait_for
 
 BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
 
@@ -118,8 +119,9 @@ def test_unknown_addresses_and_bodies_are_problem_documents(client):
 
 def test_health_says_whether_work_can_be_done(client, ctx):
     assert client.get("/api/v1/health/live").json == {"status": "live"}
-    with Embedded(ctx, "test"):
-        assert client.get("/api/v1/health/ready").status_code == 200
+    assert client.get("/api/v1/health/ready").status_code == 503
+    with Embedded(ctx, "test"):  # its heartbeat registers the worker in a thread
+        wait_for(lambda: client.get("/api/v1/health/ready").status_code == 200)
 
 
 @pytest.mark.usefixtures("additions")

@@ -1,0 +1,42 @@
+// The state of the leaderboard in the address, so that a link or a reload shows the same.
+
+/**
+ * Puts a parameter, given as a list of values, into the address and into every link that keeps the page's state.
+ *
+ * @param {string} name
+ * @param {string[]} values
+ */
+export function remember(name, values) {
+  /** @param {string} address */
+  const changed = (address) => {
+    const url = new URL(address);
+    url.searchParams.delete(name);
+    for (const value of values) url.searchParams.append(name, value);
+    return url.href;
+  };
+  history.replaceState(null, "", changed(location.href));
+  for (const link of document.querySelectorAll("a[data-keep]")) {
+    if (link instanceof HTMLAnchorElement) link.href = changed(link.href);
+  }
+}
+
+/**
+ * The selected columns as the address holds them: nothing for the default, else an empty value and their keys.
+ *
+ * @param {HTMLFormElement} form
+ */
+export function selectedColumns(form) {
+  const keys = columnBoxes(form).filter((box) => box.checked).map((box) => box.value);
+  return [...keys].sort().join(" ") === form.getAttribute("data-default") ? [] : ["", ...keys];
+}
+
+/**
+ * The checkbox of each optional column.
+ *
+ * @param {HTMLFormElement} form
+ */
+export function columnBoxes(form) {
+  return [...form.querySelectorAll("input[type=checkbox][name=columns]")].filter((box) =>
+    box instanceof HTMLInputElement
+  );
+}

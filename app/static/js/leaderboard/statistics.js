@@ -1,0 +1,101 @@
+// Shares, intervals, ranks and the Pareto front at a budget, as in app/leaderboard/service.py. Uses no DOM.
+
+/**
+ * A run's tasks passed as step functions of the budget: `first[i]` and `all[i]` from `grid[i]` seconds on, of `n` tasks.
+ *
+ * @typedef {{ n: number, cap: number, grid: number[], first: number[], all: number[] }} Passes
+ *
+ * Counts of passed tasks, or shares of them.
+ * @typedef {{ first: number, all: number }} Pair
+ */
+
+/**
+ * The index of the last grid point not above the budget, -1 before the first.
+ *
+ * @param {number[]} grid
+ * @param {number} budget
+ */
+export function pointAt(grid, budget) {
+  let point = -1;
+  while (point + 1 < grid.length && grid[point + 1] <= budget * (1 + 1e-9)) point += 1;
+  return point;
+}
+
+/**
+ * The tasks that a run passes within a budget; within its own budget `cap` if that is smaller.
+ *
+ * @param {Passes} passes
+ * @param {number} budget
+ * @returns {Pair}
+ */
+export function countsAt(passes, budget) {
+  const point = pointAt(passes.grid, Math.min(budget, passes.cap));
+  return point < 0 ? { first: 0, all: 0 } : { first: passes.first[point], all: passes.all[point] };
+}
+
+/**
+ * Wilson's interval at 95 % for k passes in n tasks.
+ *
+ * @param {number} k
+ * @param {number} n
+ * @returns {[number, number]}
+ */
+export function wilson(k, n) {
+  const z = 1.959963984540054;
+  const p = k / n;
+  const middle = (p + (z * z) / (2 * n)) / (1 + (z * z) / n);
+  const half = (z / (1 + (z * z) / n)) * Math.sqrt((p * (1 - p)) / n + (z * z) / (4 * n * n));
+  return [Math.max(0, middle - half), Math.min(1, middle + half)];
+}
+
+/**
+ * The budget with three significant digits, rounded up, so that a rounded grid point is not below the point itself.
+ *
+ * @param {number} budget
+ */
+export function roundedUp(budget) {
+  const unit = 10 ** (Math.floor(Math.log10(budget)) - 2);
+  return Number((Math.ceil(budget / unit - 1e-6) * unit).toPrecision(3));
+}
+
+/**
+ * The orders of rows that depend on the budget, by the key of their column.
+ *
+ * @type {Record<string, (a: Pair, b: Pair) => number>}
+ */
+export const ORDERS = {
+  first: (a, b) => b.first - a.first || b.all - a.all,
+  all: (a, b) => b.all - a.all || b.first - a.first,
+  loss: (a, b) => a.all - a.first - (b.all - b.first),
+};
+
+/**
+ * The rank of each row by its shares, best Pass@First first. Equal shares have the same rank.
+ *
+ * @param {Pair[]} shares
+ */
+export function ranks(shares) {
+  const order = shares.map((_, i) => i).sort((i, j) => ORDERS.first(shares[i], shares[j]));
+  const result = new Array(shares.length).fill(0);
+  order.forEach((row, place) => {
+    const above = order[place - 1];
+    const tied = place > 0 && ORDERS.first(shares[row], shares[above]) === 0;
+    result[row] = tied ? result[above] : place + 1;
+  });
+  return result;
+}
+
+/**
+ * The items that no other beats in both latency and share, from fast to slow.
+ *
+ * @template {{ latency: number, share: number }} T
+ * @param {T[]} items
+ */
+export function paretoFront(items) {
+  /** @type {T[]} */
+  const front = [];
+  for (const item of [...items].sort((a, b) => a.latency - b.latency || b.share - a.share)) {
+    if (item.share > (front.at(-1)?.share ?? 0)) front.push(item);
+  }
+  return front;
+}
