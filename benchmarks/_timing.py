@@ -31,10 +31,10 @@ def seconds_each(works: Sequence[Callable[[], object]], device: torch.device) ->
 
 def copy_bandwidth(device: torch.device) -> float:
     """Return the bytes per second of a large copy, read and written: the limit of work bound by memory."""
-    n_bytes = 2**30 if device.type == "cuda" else 2**29
-    source = torch.randint(0, 255, (n_bytes,), dtype=torch.uint8, device=device)
+    n = 2**27 if device.type == "cuda" else 2**26
+    source = torch.randint(2**62, (n,), device=device)
     target = source.clone()  # not torch.empty: the first write to a page costs more than the copy
-    return 2 * n_bytes / seconds_each([lambda: target.copy_(source)], device)
+    return 2 * source.nbytes / seconds_each([lambda: target.copy_(source)], device)
 
 
 def matmul_rate(device: torch.device, dtype: torch.dtype) -> float:
