@@ -20,8 +20,7 @@ class Sample(Identified, Base):
 
     `raw` is the model's text, `program` what was run, `extraction` how the one became the other. `origins` has one
     letter per token: `d` the drafter proposed it, `t` the target supplied it; `ends` says how many characters of `raw`
-    there were after each token, None where that was not kept. `verdict` is a Status of evaluation/verdicts.py, None
-    until graded.
+    there were after each token, None where that was not kept. `verdict` is None until graded.
     """
 
     __tablename__ = "samples"
