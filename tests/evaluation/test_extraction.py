@@ -246,7 +246,7 @@ fragments = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(raw=st.text() | st.lists(fragments, max_size=25).map("".join), mode=st.sampled_from(MODES))
 def test_no_text_makes_it_raise(raw: str, mode: str) -> None:
     for task in (ADD, Task("M/0", '"""Sum."""\n', "add", "", ""), Task("S/0", "def add(xs): return ", "add", "", "")):
