@@ -18,7 +18,7 @@ _START_S = 60.0
 _STOP_S = 60.0
 
 
-class NotInstalled(RuntimeError):  # noqa: N818 (reads as what is wrong)
+class NotInstalled(RuntimeError):  # noqa: N818 (the name says the condition)
     """There is no PostgreSQL on this machine."""
 
 

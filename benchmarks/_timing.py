@@ -1,7 +1,4 @@
-"""Timing of work on a device, and the two rates of a machine that no program exceeds.
-
-A GPU runs asynchronously, so work there is captured in a CUDA graph and timed between two events.
-"""
+"""Timing of device work: CUDA graphs between two events on a GPU, the clock on a CPU; inputs larger than the caches."""
 
 from __future__ import annotations
 
@@ -12,39 +9,21 @@ from collections.abc import Callable, Sequence
 import torch
 
 _REPLAYS = 7
-_CPU_REPEATS = 3
-# Inputs rotate among copies that together are several times larger than the L2 cache of any current GPU.
+_REPEATS = 3
+# Inputs rotate among copies of at least this size in all, several times the L2 cache of any current GPU.
 _COLD_BYTES = 256 * 2**20
 _MAX_COPIES = 64
 
 
 def n_copies(n_bytes: int) -> int:
-    """Return how many copies of inputs of `n_bytes` to rotate among so that the cache holds none of them."""
+    """Return how many copies of inputs of `n_bytes` to rotate among, so that none stays in the cache."""
     return max(1, min(-(-_COLD_BYTES // max(n_bytes, 1)), _MAX_COPIES))
 
 
 def seconds_each(works: Sequence[Callable[[], object]], device: torch.device) -> float:
-    """Return the median seconds of one of `works`, which run one after the other: as a CUDA graph, or plainly."""
-    measure = _seconds_on_gpu if device.type == "cuda" else _seconds_on_cpu
-    return measure(works) / len(works)
-
-
-def copy_bandwidth(device: torch.device) -> float:
-    """Return the bytes per second of a large copy, read and written: the limit of work bound by memory."""
-    n_bytes = 2**30 if device.type == "cuda" else 2**29
-    source = torch.randint(0, 255, (n_bytes,), dtype=torch.uint8, device=device)
-    target = source.clone()  # not torch.empty: the first write to a page costs more than the copy
-    return 2 * n_bytes / seconds_each([lambda: target.copy_(source)], device)
-
-
-def matmul_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Return the floating-point operations per second of a large matrix product: the limit of arithmetic."""
-    n = 8192 if device.type == "cuda" else 2048
-    a, b = torch.randn(2, n, n, device=device).to(dtype)
-    return 2 * n**3 / seconds_each([lambda: a @ b], device)
-
-
-def _seconds_on_gpu(works: Sequence[Callable[[], object]]) -> float:
+    """Return the median seconds of one of `works`, run one after the other as one CUDA graph, or plainly on a CPU."""
+    if device.type != "cuda":
+        return _median(lambda: [work() for work in works]) / len(works)
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -64,14 +43,28 @@ def _seconds_on_gpu(works: Sequence[Callable[[], object]]) -> float:
         end.record()
         end.synchronize()
         times.append(float(start.elapsed_time(end)) / 1000)
-    return statistics.median(times)
+    return statistics.median(times) / len(works)
 
 
-def _seconds_on_cpu(works: Sequence[Callable[[], object]]) -> float:
+def copy_bandwidth(device: torch.device) -> float:
+    """Return the bytes per second that a large copy reads and writes: the limit of work bound by memory bandwidth."""
+    n_bytes = 2**30 if device.type == "cuda" else 2**28
+    source = torch.randint(0, 255, (n_bytes,), dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    return 2 * n_bytes / seconds_each([lambda: target.copy_(source)], device)
+
+
+def matmul_rate(device: torch.device, dtype: torch.dtype) -> float:
+    """Return the floating-point operations per second of a large matrix product: the limit of arithmetic."""
+    n = 8192 if device.type == "cuda" else 2048
+    a, b = torch.randn(2, n, n, device=device, dtype=dtype)
+    return 2 * n**3 / seconds_each([lambda: a @ b], device)
+
+
+def _median(work: Callable[[], object]) -> float:
     times = []
-    for _ in range(_CPU_REPEATS):
-        started = time.perf_counter()
-        for work in works:
-            work()
-        times.append(time.perf_counter() - started)
+    for _ in range(_REPEATS):
+        before = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - before)
     return statistics.median(times)

@@ -344,7 +344,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(argv)
     if options.tiny:
         options.batches, options.acceptance, options.draft_lengths, options.generate = [2], [0.8], [2], [2]
-        options.context, options.new_tokens = 16, 6
+        options.context, options.new_tokens = 8, 3
     return options
 
 

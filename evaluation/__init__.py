@@ -1,1 +1,1 @@
-"""Tasks, prompts, extraction, sandbox, grading, metrics and statistics: from a task to figures that can be trusted."""
+"""Tasks, prompts, extraction, sandbox, grading, metrics and statistical inference. Knows no torch and no database."""

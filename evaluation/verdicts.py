@@ -1,4 +1,4 @@
-"""What can come of judging a program: the statuses, how far a verdict is trusted, and the verdict itself.
+"""The outcome of judging a program: its status, how far the verdict can be trusted, and the verdict.
 
 Database, pages, exports and failure classes read the statuses from here.
 """
@@ -26,7 +26,7 @@ class Status(enum.StrEnum):
 
 
 class Trust(enum.StrEnum):
-    """Where the test ran: in a process of its own, or beside the program, which could then forge the verdict."""
+    """Where the test ran: in a separate process, or beside the program, which could then forge the verdict."""
 
     PROXY = "proxy"
     IN_GUEST = "in-guest"

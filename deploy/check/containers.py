@@ -1,4 +1,4 @@
-"""docker-compose.yml run by `podman` or `docker` alone, with every option kept.
+"""Runs docker-compose.yml with `podman` or `docker` alone, with every option.
 
 Compose itself is missing where only podman is, and podman-compose drops options. An option that this file does not
 know stops the check, so that none is left out in silence.
@@ -30,7 +30,7 @@ PLAIN = {
 
 
 class CheckError(Exception):
-    """The stack does not do what it must; the text says what."""
+    """The stack fails a check; the message says which."""
 
 
 class Stack:
@@ -42,7 +42,7 @@ class Stack:
 
     @property
     def is_podman(self) -> bool:
-        """podman and docker differ in a few flags."""
+        """Whether the engine is podman, whose flags differ from docker's in places."""
         return Path(self.engine[0]).name == "podman"
 
     def call(self, *words: str, check: bool = True, quiet: bool = False) -> subprocess.CompletedProcess[str]:
@@ -79,7 +79,7 @@ class Stack:
         self.call("run", *([] if once else ["--detach"]), *words, quiet=not once)
 
     def inspect(self, service: str) -> dict[str, Any]:
-        """What the engine knows of a service's container."""
+        """The engine's description of a service's container."""
         found: dict[str, Any] = json.loads(self.call("inspect", self.name(service), quiet=True).stdout)[0]
         return found
 
@@ -90,7 +90,7 @@ class Stack:
         return self.call("exec", self.name(service), *command, check=False, quiet=True).returncode == 0
 
     def logs(self, service: str) -> list[str]:
-        """All lines that the container wrote."""
+        """The log of the container, all lines."""
         found = self.call("logs", self.name(service), check=False, quiet=True)
         return (found.stdout + found.stderr).splitlines()
 
@@ -104,7 +104,7 @@ class Stack:
             self.call("network", "rm", self.name(network), check=False, quiet=True)
 
     def arguments(self, service: str, options: dict[str, Any]) -> list[str]:
-        """The flags of `run` that say what the compose file says. Raises ValueError for an unknown option."""
+        """The flags of `run` for a service of the compose file. Raises ValueError for an unknown option."""
         words = ["--name", self.name(service), "--hostname", service]
         for key, value in options.items():
             if key in PLAIN:
@@ -117,7 +117,7 @@ class Stack:
         for port in options.get("ports", []):
             host, _, inside = port.rpartition(":")
             words += ["--publish", f"{host.rpartition(':')[0]}:{self.port}:{inside}"]
-        # The check asks by itself, when it wants to know.
+        # The check runs health checks itself.
         return [*words, "--no-healthcheck"] if "healthcheck" in options else words
 
     def _flags(self, service: str, key: str, value: Any) -> list[str]:

@@ -11,13 +11,13 @@ from containers import Stack
 
 HERE = Path(__file__).resolve().parent
 DEBIAN = "localhost/debian:bookworm"
-# The image as docker-compose.yml or the Dockerfile names it, and what stands in for it (folder images/).
+# The image as docker-compose.yml or the Dockerfile names it, and the file in images/ that replaces it.
 BASES = {"python:3.11-slim-bookworm": "python", "redis:7": "redis", "postgres:17": "postgres"}
 MIRROR = "http://deb.debian.org/debian"
 
 
 def prepare(stack: Stack) -> None:
-    """Makes every image that the stack runs, that of the project with TORCH=cpu."""
+    """Make every image that the stack runs; the project's with TORCH=cpu."""
     for image, file in BASES.items():
         full = f"docker.io/library/{image}"
         if stack.call("image", "inspect", full, check=False, quiet=True).returncode == 0:
@@ -58,14 +58,14 @@ def _debian(stack: Stack) -> None:
 
 
 def _mirror() -> str:
-    """The mirror that this machine's own packages come from."""
+    """The mirror of this machine's packages."""
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
     found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
     return next((uri for uri in found if "debian" in uri and "security" not in uri), MIRROR)
 
 
 def _pip(stack: Stack) -> list[str]:
-    """Flags that give pip in the image this machine's configuration and the folders of packages it names (podman)."""
+    """Flags that pass this machine's pip configuration, and the package folders in it, to the build (podman)."""
     shown = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
     ).stdout

@@ -1,4 +1,4 @@
-"""Builds and runs the container stack as shipped, and tries what operation brings: `make stack-check`.
+"""Builds and runs the container stack as shipped, and tests its operation: `make stack-check`.
 
 It needs podman or docker, port 8000 free, and about ten minutes the first time. Where no image registry can be reached
 it needs root and debootstrap as well. Containers and volumes are removed at the end; images stay for the next time.
@@ -30,7 +30,7 @@ PASSWORD = "correct-horse-battery"
 
 
 class Check:
-    """The steps, in order, over one stack."""
+    """The steps of the check, in order, on one stack."""
 
     def __init__(self, stack: Stack) -> None:
         self.stack, self.began = stack, time.monotonic()
@@ -44,7 +44,7 @@ class Check:
         yield
 
     def run(self) -> None:
-        """All steps. Raises CheckError at the first that fails."""
+        """Run all steps. Raises CheckError at the first that fails."""
         stack = self.stack
         with self.step("images"):
             images.prepare(stack)
@@ -77,7 +77,7 @@ class Check:
             pass
 
     def model(self) -> None:
-        """Puts the model into the volume: from this machine's cache, else fetched by the container."""
+        """Put the model into the volume: from this machine's cache, else the container downloads it."""
         cached = Path.home() / ".cache" / "bassline" / "models" / MODEL
         volume, image = self.stack.name("models"), images.image_of(self.stack)
         if cached.is_dir():
@@ -88,16 +88,16 @@ class Check:
             self.stack.call("run", "--rm", "--volume", f"{volume}:/cache", image, "models", "pull", MODEL)
 
     def disturbed_run(self) -> None:
-        """Five tasks, of which none may be lost or counted twice."""
+        """Run five tasks; none may be lost or counted twice."""
         body = {"target": MODEL, "n": 2, "budget_s": 10, "limit": 5}
         run = self.api("/runs", body)["run"]["id"]
         self.until("the run has a task done", lambda: self.counts(run)[1] >= 1, 600)
         self.stack.call("kill", "--signal=KILL", self.stack.name("cpu"), quiet=True)
         self.stack.call(
             "start", self.stack.name("cpu"), check=False, quiet=True
-        )  # podman and docker differ in who does
+        )  # podman and docker differ in which of them does
         self.stack.call("restart", self.stack.name("postgres"), quiet=True)
-        # A request in between would rightly be an error in web's log.
+        # A request in between would be an error in web's log, and rightly so.
         self.until("PostgreSQL answers again", lambda: self.stack.healthy("postgres"))
         self.until("the run ends", lambda: self.counts(run)[0] in ("finished", "failed"), 900)
         state, done = self.counts(run)
@@ -107,7 +107,7 @@ class Check:
             raise CheckError("the run is not on the leaderboard")
 
     def crash_loop(self) -> None:
-        """Without /dev/shm the worker's pool cannot start, again and again."""
+        """Without /dev/shm the worker's pool cannot start and is restarted repeatedly."""
         self.stack.call("rm", "--force", self.stack.name("exec"), quiet=True)
         self.stack.up("exec", ipc="none", shm_size=None)
         self.unready("exec", 180)
@@ -116,7 +116,7 @@ class Check:
         self.until("the stack is ready again", lambda: self.ready()[0] == 200, 180)
 
     def stop(self) -> None:
-        """Everything ends by itself when asked, and has logged JSON without an error."""
+        """Every service stops on request and has logged JSON without an error."""
         faults = []
         for service in ("beat", "web", "cpu", "exec"):
             self.stack.call("stop", self.stack.name(service), quiet=True)
@@ -129,14 +129,14 @@ class Check:
             raise CheckError("\n   ".join(faults))
 
     def inside(self, service: str, *words: str) -> str:
-        """What `bassline WORDS` prints in a service's container."""
+        """The output of `bassline WORDS` in a service's container."""
         done = self.stack.call("exec", self.stack.name(service), "bassline", *words, check=False, quiet=True)
         if done.returncode:
             raise CheckError(f"bassline {' '.join(words[:2])} in {service}: {done.stderr.strip()}")
         return done.stdout.strip()
 
     def ready(self) -> tuple[int, dict[str, str]]:
-        """Status and checks of /health/ready; (0, {}) while nobody answers."""
+        """Status and checks of /health/ready; (0, {}) while the service does not answer."""
         try:
             with urllib.request.urlopen(f"{self.url}/health/ready", timeout=20) as answer:
                 return answer.status, json.load(answer)["checks"]
@@ -161,7 +161,7 @@ class Check:
             return json.load(answer)
 
     def counts(self, run: str) -> tuple[str, int]:
-        """(state, finished tasks) of a run; ("away", 0) while the service cannot say."""
+        """(state, finished tasks) of a run; ("away", 0) while the service does not answer."""
         try:
             found = self.api(f"/runs/{run}")
         except OSError:
@@ -182,7 +182,7 @@ class Check:
 
 
 def fault_of(line: str) -> str:
-    """What is wrong with a line of a log; empty for nothing."""
+    """The fault in a line of a log; empty for none."""
     try:
         found = json.loads(line)
     except ValueError:

@@ -73,7 +73,7 @@ def prepare(program: str, task: Task) -> Job:
 
 def in_guest(program: str, task: Task) -> Job:
     """The job that runs the test beside the program, in the guest."""
-    # The test is executed as a text of its own: neither text can change how the other is parsed.
+    # The test is executed as a separate text: neither text can change how the other is parsed.
     run_test = (
         f"{_BUILTINS}.exec({_BUILTINS}.compile({task.test!r}, '<test>', 'exec', dont_inherit=True),"
         f" {_BUILTINS}.globals())"

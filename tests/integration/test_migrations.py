@@ -91,6 +91,27 @@ def test_two_processes_may_upgrade_at_once(database_url):
     assert faults == []
 
 
+def test_stored_tasks_of_the_single_line_infilling_set_get_the_stop_that_they_had_at_each_request(database_url):
+    database = Database(database_url)
+    migrate.upgrade(database)
+    ctx = Context(Settings(_env_file=None, database_url=database_url), database, MemoryBus())
+    stops = {"SingleLineInfilling/HumanEval/0/L0": ("#",), "MultiLineInfilling/HumanEval/0/L0_L1": ("#",)}
+    tasks = tuple(Task(task_id, "def f():\n", "f", "", "", "    return 1\n", stop) for task_id, stop in stops.items())
+    dataset = datasets.store(ctx, Dataset("gaps", tasks, "e" * 64), DatasetKind.IMPORTED)
+
+    def stored() -> list[list[str]]:
+        with database.read() as session:
+            return [task.stop for task in tasks_page(session, dataset.id, limit=9)]
+
+    migrate.downgrade(database, "0008")
+    assert stored() == [["#"], ["#"]]
+    migrate.upgrade(database)
+    assert stored() == [["\n", "#"], ["#"]]
+    migrate.downgrade(database, "0008")
+    assert stored() == [["#"], ["#"]]
+    database.dispose()
+
+
 def test_revisions_are_numbered_and_linear():
     config = Config()
     config.set_main_option("script_location", str(migrate.MIGRATIONS))
@@ -188,25 +209,4 @@ def test_runs_from_before_get_their_in_guest_verdicts_and_tasks_left_counted(mig
     unknown = {"pass_first_proxy": None, "pass_all_proxy": None}
     assert found[0].model_dump(include=set(COUNTED)) == counted[0] | unknown
     assert found[1].model_dump(include=set(COUNTED)) == counted[1]
-    database.dispose()
-
-
-def test_stored_tasks_of_the_single_line_infilling_set_get_the_stop_that_they_had_at_each_request(database_url):
-    database = Database(database_url)
-    migrate.upgrade(database)
-    ctx = Context(Settings(_env_file=None, database_url=database_url), database, MemoryBus())
-    stops = {"SingleLineInfilling/HumanEval/0/L0": ("#",), "MultiLineInfilling/HumanEval/0/L0_L1": ("#",)}
-    tasks = tuple(Task(task_id, "def f():\n", "f", "", "", "    return 1\n", stop) for task_id, stop in stops.items())
-    dataset = datasets.store(ctx, Dataset("gaps", tasks, "e" * 64), DatasetKind.IMPORTED)
-
-    def stored() -> list[list[str]]:
-        with database.read() as session:
-            return [task.stop for task in tasks_page(session, dataset.id, limit=9)]
-
-    migrate.downgrade(database, "0008")
-    assert stored() == [["#"], ["#"]]
-    migrate.upgrade(database)
-    assert stored() == [["\n", "#"], ["#"]]
-    migrate.downgrade(database, "0008")
-    assert stored() == [["#"], ["#"]]
     database.dispose()

@@ -111,10 +111,9 @@ def test_no_call_is_no_pass(sandbox):
 
 
 def test_cpu_limit_is_a_timeout_not_a_crash(sandbox):
-    limits = Limits(cpu_s=1, wall_s=20.0)
+    limits = Limits(cpu_s=1, wall_s=60.0)
     result = sandbox.run(job("def add(a, b):\n    while True: pass\n"), limits)
-    assert result.status == "timeout"
-    assert result.wall_s < 15
+    assert (result.status, result.detail) == ("timeout", "the program used more than 1 CPU seconds")
     result = sandbox.run(job("def add(a, b):\n    return range(10**18)\n", "assert sum(candidate(1, 2)) == 0"), limits)
     assert result.status == "timeout", "values that make the test slow are charged to the candidate"
 
