@@ -323,7 +323,7 @@ def test_a_printed_plot_is_the_wide_one_in_light_colours(site, page):
 
 def test_an_editor_takes_the_place_of_the_textarea_and_feeds_it(site, page):
     page.goto(site.url + "/complete")
-    page.get_by_label("Prompt").click()
+    page.get_by_label("Prompt", exact=True).click()
     page.keyboard.press("ControlOrMeta+a")
     page.keyboard.press("Backspace")
     page.keyboard.type("def twice(x):\nreturn 2 * x  ")
