@@ -7,7 +7,6 @@ import json
 import pytest
 from sqlalchemy import select
 
-from app.broker.celery_app import configure
 from app.factory import create_app
 from app.jobs.embedded import Embedded
 from app.runs.models import Run
@@ -75,7 +74,6 @@ def test_a_completion_streams_texts_and_ends(client, ctx):
     ],
 )
 def test_a_client_that_leaves_before_the_first_frame_cancels_its_completion(client, ctx, path, asked, headers):
-    configure(ctx.settings, in_process=True)  # and no worker
     client.post(path, json={"prompt": "def add(a, b):\n", **asked}, headers=headers).close()
     with ctx.database.read() as session:
         (run,) = session.scalars(select(Run))

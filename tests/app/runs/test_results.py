@@ -11,7 +11,7 @@ from app.runs.service import submit
 
 
 def test_figures_of_an_older_or_a_newer_version_keep_their_keys(ctx, spec):
-    run_id = submit(ctx, spec(), ring=False)
+    run_id = submit(ctx, spec(), handover=True)
     with ctx.database.session() as session:
         assert session.get(Run, run_id).measured == NO_FIGURES
         session.execute(text("""UPDATE runs SET figures = '{"pass_first": 0.5, "of_tomorrow": 1}'"""))
@@ -22,7 +22,7 @@ def test_figures_of_an_older_or_a_newer_version_keep_their_keys(ctx, spec):
 
 
 def test_figures_are_stored_without_those_that_were_never_set(ctx, spec):
-    run_id = submit(ctx, spec(), ring=False)
+    run_id = submit(ctx, spec(), handover=True)
     with ctx.database.session() as session:
         session.get(Run, run_id).figures = Figures(tasks=3, pass_first_interval=(0.25, 0.75), pass_all=None)
     with ctx.database.read() as session:
