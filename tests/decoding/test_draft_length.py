@@ -89,7 +89,7 @@ def test_goodput_drafts_as_far_as_it_may_where_drafts_are_free_and_verifies_what
     assert dear.trim(found, [1, 1]) == [0, 0]
 
 
-def test_goodput_learns_from_what_stood() -> None:
+def test_goodput_learns_from_accepted_tokens() -> None:
     policy = goodput(0.2, drafts_cost_time=False)
     found = Proposal([[1] * 6], [3])
     for _ in range(60):

@@ -40,7 +40,7 @@ def test_all_is_verified_where_verifying_is_free() -> None:
 def test_of_plans_as_good_the_shortest_is_taken() -> None:
     acceptance = AcceptanceModel()
     for _ in range(400):
-        acceptance.observe(3, 2, 1)  # the first stands, the second hardly ever
+        acceptance.observe(3, 2, 1)  # the first is accepted, the second rejected
     assert worth_verifying(proposal((2, 3)), [1], acceptance, FREE) == [1]
 
 

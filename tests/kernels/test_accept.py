@@ -78,7 +78,7 @@ def test_the_maximal_rule_is_the_engines(S: int, T: int, width: int, certain: bo
     assert torch.equal(ours[0], plain[0])
 
 
-def test_equal_distributions_leave_no_residual_and_every_draft_stands(device: torch.device) -> None:
+def test_equal_distributions_leave_no_residual_and_every_draft_is_accepted(device: torch.device) -> None:
     S, T = 3, 4
     step = Step(S, T, 20, device)
     q = tuple(t.view(S, T, -1)[:, :-1].flatten(0, 1) for t in step.p)
