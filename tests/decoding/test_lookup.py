@@ -1,6 +1,6 @@
 """Lookup drafts continue the longest known match, by majority, from the row's own text or from its siblings'."""
 
-from decoding.drafters.lookup import LookupDrafter, TextIndex
+from decoding.drafters.lookup import LookupDrafter, NgramDrafter, SiblingDrafter, TextIndex
 from decoding.request import Request
 from decoding.state.clock import Clock
 from decoding.state.request_state import RequestState
@@ -69,9 +69,9 @@ def test_the_length_of_the_match_is_its_evidence() -> None:
 
 
 def test_siblings_see_each_other_and_loners_do_not() -> None:
-    for shared, expected in ((True, "xyz"), (False, "")):
+    for kind, expected in ((SiblingDrafter, "xyz"), (NgramDrafter, "")):
         rows = [row("p:"), row("p:")]
-        drafter = started(LookupDrafter(shared=shared), rows)
+        drafter = started(kind(), rows)
         rows[0].tokens += ids("qxyz")
         rows[1].tokens += ids("q")
         drafter.observe(rows, [0, 0])
@@ -81,7 +81,7 @@ def test_siblings_see_each_other_and_loners_do_not() -> None:
 
 def test_a_fork_without_sharing_does_not_see_its_parents_future() -> None:
     rows = [row("p:")]
-    drafter = started(LookupDrafter(shared=False), rows)
+    drafter = started(NgramDrafter(), rows)
     rows.append(row("p:"))
     drafter.fork(0, rows[1])
     rows[0].tokens += ids("qxyz")
@@ -92,7 +92,7 @@ def test_a_fork_without_sharing_does_not_see_its_parents_future() -> None:
 
 def test_slots_follow_their_rows_when_one_is_dropped() -> None:
     rows = [row("p:ab"), row("p:cd"), row("p:ef")]
-    drafter = started(LookupDrafter(shared=False), rows)
+    drafter = started(NgramDrafter(), rows)
     for r in rows:
         r.tokens += ids("!") + r.tokens[2:3]
     drafter.observe(rows, [0, 0, 0])
