@@ -20,7 +20,8 @@ import torch
 import transformers
 
 from decoding.acceptance.registry import make_rule
-from decoding.attention.backends import backend_of, pick_attention
+from decoding.attention.backends import backend_of
+from decoding.attention.choice import pick_attention
 from decoding.attention.runner_pool import RunnerPool, Runners
 from decoding.checks import self_check
 from decoding.checks.compatibility import fit

@@ -49,7 +49,7 @@ def versions() -> Iterator[Finding]:
 
 def device() -> Iterator[Finding]:
     """The device that `auto` means, whether its kernels are right, and the attention in use."""
-    from decoding.attention.backends import pick_attention  # noqa: PLC0415
+    from decoding.attention.choice import pick_attention  # noqa: PLC0415
     from decoding.models.device import device_name, pick_device, pick_dtype  # noqa: PLC0415
 
     used = pick_device("auto")

@@ -1,4 +1,4 @@
-"""The attention backends of `kernels/registry.py`, registered with transformers and chosen for a model.
+"""The attention backends of `kernels/registry.py`, registered with transformers.
 
 A backend is used for verifying, where a row has at most a draft and one more token. Prompts are prefilled by PyTorch's
 scaled dot product attention (ragged.py) whatever the choice: it is the faster kernel for many queries of one row.
@@ -20,8 +20,6 @@ from decoding.attention.ragged import (
     ragged_cache_attention,
 )
 from decoding.limits import MAX_DRAFT_LENGTH
-from decoding.models.errors import ModelError
-from kernels.availability import KernelError, require
 from kernels.registry import BACKENDS, AttentionBackend, VerifyAttention
 from kernels.rows import RaggedRows
 
@@ -29,21 +27,6 @@ NAMES = {name: f"{ATTENTION_NAME}_{name}" if backend.function else ATTENTION_NAM
 """The name under which each backend is registered with transformers."""
 OWN = AttentionBackend("own, row by row")
 """The attention of a model that does not let it be exchanged (row_by_row.py)."""
-
-
-def pick_attention(attention: str, device: torch.device) -> str:
-    """Return the backend to use; `auto` is `ragged` on a GPU where Triton is installed, else `sdpa`.
-
-    Raises `ModelError` for a backend that does not run on `device`.
-    """
-    if attention == "auto":
-        return "ragged" if device.type == "cuda" and _runs_triton(device) else "sdpa"
-    if BACKENDS[attention].needs_triton:
-        try:
-            require(device)
-        except KernelError as error:
-            raise ModelError(f"attention {attention!r} does not run here. {error}") from error
-    return attention
 
 
 def backend_of(model: Any) -> AttentionBackend:
@@ -55,14 +38,6 @@ def backend_of(model: Any) -> AttentionBackend:
 def rows_of(layout: Layout) -> RaggedRows:
     """Return the description of a forward's rows that the kernels take."""
     return RaggedRows.of(layout.lens, layout.counts, layout.position.device)
-
-
-def _runs_triton(device: torch.device) -> bool:
-    try:
-        require(device)
-    except KernelError:
-        return False
-    return True
 
 
 def _register(name: str, verify: VerifyAttention) -> None:

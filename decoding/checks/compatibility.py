@@ -19,7 +19,8 @@ from typing import Any
 import torch
 import transformers
 
-from decoding.attention.backends import NAMES, OWN, pick_attention
+from decoding.attention.backends import NAMES, OWN
+from decoding.attention.choice import pick_attention
 from decoding.attention.row_by_row import RowByRowRunner
 from decoding.attention.runner import ModelRunner
 from decoding.models.errors import IncompatibleModelError, first_line

@@ -59,6 +59,10 @@ class Zygote:
     _control: socket.socket = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        try:
+            policy = filters.build(self.tier.open_files)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ZygoteError(str(error)) from error
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
         with theirs:
@@ -76,7 +80,6 @@ class Zygote:
             # Programs can read their limit; rounding hides how many other threads run here.
             self.other_threads = -(-_threads_of_uid() // _ROUND) * _ROUND + _SHARED_SLACK
         try:
-            policy = filters.build(self.tier.open_files)
             self._boot(policy)
         except (OSError, ValueError, RuntimeError) as error:
             reason = self._stderr_line() or str(error) or type(error).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import pytest
 
 from app.context import Context
 from app.datasets.service import import_file
-from app.db import migrate
 from app.db.database import Database
 from app.events.bus import MemoryBus
 from app.runs.schemas import RunSpec
@@ -25,10 +25,11 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture
-def ctx(tmp_path: Path, engine: FakeEngine) -> Iterator[Context]:
+def ctx(tmp_path: Path, engine: FakeEngine, migrated: Path) -> Iterator[Context]:  # noqa: F811
     settings = Settings(_env_file=None, data_dir=tmp_path / "data", reap_interval_s=0.2)
+    settings.data_dir.mkdir()
+    shutil.copy(migrated, settings.data_dir / "bassline.db")
     database = Database(settings.database)
-    migrate.upgrade(database)
     yield Context(
         settings, database, MemoryBus(), load_engine=lambda config, on_progress: engine, make_grader=FakeGrader
     )

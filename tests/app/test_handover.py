@@ -178,7 +178,7 @@ def test_a_folder_is_named_so_that_the_server_finds_it_and_a_remote_endpoint_nee
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "config.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
-    spec = for_server(other, RunSpec(target="./mine", drafter="sibling+mine"))
+    spec = for_server(other, RunSpec(target="./mine", drafter="sibling+./mine"))
     assert (spec.target, spec.drafter) == (str(tmp_path / "mine"), f"sibling+{tmp_path / 'mine'}")
     assert for_server(other, RunSpec(target="smollm2-135m")).target == "smollm2-135m"
     remote = RunSpec(target="openai:m@http://localhost:1/v1")

@@ -17,7 +17,8 @@ from transformers import (
     PreTrainedModel,
 )
 
-from decoding.attention.backends import NAMES, backend_of, pick_attention
+from decoding.attention.backends import NAMES, backend_of
+from decoding.attention.choice import pick_attention
 from decoding.checks import compatibility
 from decoding.checks.compatibility import fit
 from decoding.config import EngineConfig

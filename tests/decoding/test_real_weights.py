@@ -37,7 +37,7 @@ def texts(target: LoadedModel, draft: LoadedModel, drafter: str, length: str, n:
     return [sample.text for sample in completion.samples]
 
 
-@pytest.mark.parametrize("temperature", [0.2, 1.0])
+@pytest.mark.parametrize("temperature", [1.0])
 def test_a_sample_is_the_same_text_for_every_drafter_length_and_batch(
     target: LoadedModel, draft: LoadedModel, temperature: float
 ) -> None:

@@ -172,6 +172,6 @@ def test_a_client_that_leaves_before_the_first_byte_cancels_its_completion(tmp_p
     answer = create_app(ctx).wsgi_app(environ, lambda status, headers, fault=None: lambda data: None)
     answer.close()  # what a server does that cannot write, without having asked for any byte
     with ctx.database.read() as session:
-        (run,) = list_runs(session, kinds=(RunKind.COMPLETE,))
+        (run,) = list_runs(session, kinds=(RunKind.COMPLETION,))
     assert run.state is RunState.CANCELLED
     ctx.database.dispose()

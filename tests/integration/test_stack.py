@@ -277,5 +277,5 @@ def test_the_messages_that_wait_in_a_queue_are_counted(stack):
     enqueue.decode(ctx, [uuid.uuid4(), uuid.uuid4()], RunKind.EVAL)
     assert ctx.broker.queue_length(queues.GPU_BATCH) == 2
     assert ctx.broker.queue_length(queues.GPU_INTERACTIVE) == 0
-    enqueue.decode(ctx, [uuid.uuid4()], RunKind.COMPLETE)
+    enqueue.decode(ctx, [uuid.uuid4()], RunKind.COMPLETION)
     assert ctx.broker.queue_length(queues.GPU_INTERACTIVE) == 1
