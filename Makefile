@@ -44,7 +44,7 @@ serve: setup ## start the service on http://127.0.0.1:8000
 	@$(BIN)/bassline serve
 
 test: setup test-programs lint ## lint, types and the whole test suite
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 stack-check: setup ## build and run the container stack with podman or docker (ENGINE="docker ...")
 	$(BIN)/python deploy/check/stack_check.py $(if $(ENGINE),--engine "$(ENGINE)")

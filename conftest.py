@@ -1,8 +1,15 @@
-"""Where there is no GPU, Triton's kernels run in its interpreter; Triton reads this when a kernel is defined."""
+"""What holds for all tests: kernels run in Triton's interpreter where there is no GPU, and slow files come first."""
 
 import os
 
+import pytest
 import torch
 
-if not torch.cuda.is_available():
+if not torch.cuda.is_available():  # Triton reads this when a kernel is defined
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first: a long file that begins last would leave one of two workers idle."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)

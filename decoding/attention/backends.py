@@ -35,11 +35,6 @@ def backend_of(model: Any) -> AttentionBackend:
     return next((BACKENDS[name] for name, registered in NAMES.items() if registered == implementation), OWN)
 
 
-def rows_of(layout: Layout) -> RaggedRows:
-    """Return the description of a forward's rows that the kernels take."""
-    return RaggedRows.of(layout.lens, layout.counts, layout.position.device)
-
-
 def _register(name: str, verify: VerifyAttention) -> None:
     def attend(
         module: torch.nn.Module,

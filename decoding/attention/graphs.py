@@ -145,9 +145,10 @@ class Graphs:
         assert cache.max_rows >= R
         packed = torch.arange(R * T, device=device)
         position = (length[:, None] + torch.arange(T, device=device)).flatten()
-        layout = Layout(0, (0,) * R, (T,) * R, packed // T, position, packed.view(R, T), packed)
-        cache.use(layout)
         each = torch.full((R,), T, dtype=torch.int32, device=device)
+        rows = RaggedRows(packed[::T].int(), each, length.int(), position, T)
+        layout = Layout(rows, first_slot=0, slot=packed // T, gather=packed.view(R, T), scatter=packed)
+        cache.use(layout)
         logits: torch.Tensor = self.runner.model(
             input_ids=ids.view(1, -1),
             position_ids=position[None],
@@ -156,7 +157,7 @@ class Graphs:
             logits_to_keep=0 if keep is None else keep,
             layout=layout,
             masks=MaskStore(),
-            rows=RaggedRows(packed[::T].int(), each, length.int(), position, T),
+            rows=rows,
         ).logits[0]
         return logits[:, : self.runner.vocab_size]
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import torch
 
+from kernels.rows import RaggedRows
+
 # Attention reads key slots in multiples of this: the size of the blocks in which PyTorch's attention on a CPU sums over
 # keys. Masked slots behind a row's last token add exact zeros, and with every block of one size the order of summation
 # no longer depends on how long the rows of a batch are (docs/decoding.md, "Texts and timing").
@@ -26,18 +28,16 @@ def padded_slots(n: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """N packed tokens of R rows; row r brings `counts[r]` tokens after its `lens[r]` committed ones.
+    """A forward over N packed tokens of R rows: `rows` says which token is whose, the rest where it is in the cache.
 
-    The rows lie in the cache's slots from `first_slot` on. Tensors: `slot` and `position` [N] are each token's place;
-    `gather` [R, T] lists the packed index of each row's t-th token (T the longest count, short rows repeat their last
-    token); `scatter` [N] is the index of each packed token in the flattened [R * T] rectangle.
+    The rows lie in the cache's slots from `first_slot` on; `slot` [N] is that of each token. `gather` [R, T] lists the
+    packed index of each row's t-th token (T the longest count, short rows repeat their last token); `scatter` [N] is
+    the index of each packed token in the flattened [R * T] rectangle.
     """
 
+    rows: RaggedRows
     first_slot: int
-    lens: tuple[int, ...]
-    counts: tuple[int, ...]
     slot: torch.Tensor
-    position: torch.Tensor
     gather: torch.Tensor
     scatter: torch.Tensor
 
@@ -46,36 +46,47 @@ class Layout:
         """Pack `counts[r]` new tokens per row behind `lens[r]` committed ones; a row may sit out with none."""
         T, N = max(counts), sum(counts)
         slot: list[int] = []
-        position: list[int] = []
         gather: list[list[int]] = []
         scatter: list[int] = []
         packed = 0
-        for r, (length, count) in enumerate(zip(lens, counts, strict=True)):
+        for r, count in enumerate(counts):
             slot += [first_slot + r] * count
-            position += range(length, length + count)
             gather.append([min(packed + min(t, max(count - 1, 0)), N - 1) for t in range(T)])
             scatter += range(r * T, r * T + count)
             packed += count
         make = torch.tensor
         return cls(
+            rows=RaggedRows.of(lens, counts, device),
             first_slot=first_slot,
-            lens=tuple(lens),
-            counts=tuple(counts),
             slot=make(slot, device=device),
-            position=make(position, device=device),
             gather=make(gather, device=device),
             scatter=make(scatter, device=device),
         )
 
     @property
+    def lens(self) -> tuple[int, ...]:
+        """The committed tokens of each row."""
+        return tuple(length for length, _ in self._host)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The new tokens of each row."""
+        return tuple(count for _, count in self._host)
+
+    @property
+    def position(self) -> torch.Tensor:
+        """Each token's place in the text of its row, [N]."""
+        return self.rows.position
+
+    @property
     def n_rows(self) -> int:
         """R, the rows of this forward."""
-        return len(self.counts)
+        return self.rows.count.shape[0]
 
     @property
     def longest(self) -> int:
         """Cache slots in use after this forward by the longest row."""
-        return max(a + b for a, b in zip(self.lens, self.counts, strict=True))
+        return max(length + count for length, count in self._host)
 
     @property
     def attended(self) -> int:
@@ -86,3 +97,8 @@ class Layout:
     def is_rectangular(self) -> bool:
         """Whether every row brings the same number of tokens, so that packing is a mere view."""
         return len(set(self.counts)) == 1
+
+    @property
+    def _host(self) -> tuple[tuple[int, int], ...]:
+        assert self.rows.host is not None  # only in CUDA graphs are lengths on the device alone
+        return self.rows.host

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from transformers import PreTrainedModel
 
-from decoding.attention.backends import backend_of, rows_of
+from decoding.attention.backends import backend_of
 from decoding.attention.cache import RaggedCache
 from decoding.attention.ragged import MaskStore
 from decoding.state.clock import CostTimer
@@ -114,7 +114,7 @@ class ModelRunner:
             logits_to_keep=keep,
             layout=layout,
             masks=MaskStore(),
-            rows=rows_of(layout) if self.backend.function else None,
+            rows=layout.rows if self.backend.function else None,
         ).logits[0]
         # Ids past the tokenizer's are padding of the embedding matrix and never to be sampled.
         return logits[:, : self.vocab_size]

@@ -31,6 +31,8 @@ from decoding.request import Request, SamplingParams
 from kernels import accept
 from tests.decoding.conftest import disturbed
 
+pytestmark = pytest.mark.slow
+
 V = 4
 CHI2_LIMIT = 103.44  # 63 degrees of freedom, 0.001
 N_SAMPLES = {"coupled": 2000, "maximal": 4000}

@@ -22,6 +22,8 @@ from decoding.request import Request, SamplingParams
 from kernels import accept, check, kv_scatter, reference, verify_attention
 from kernels.registry import BACKENDS
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("triton")
 HEADS = check.Heads(n_kv=2, group=2, dim=16, dtype=torch.float32)
 CPU = torch.device("cpu")

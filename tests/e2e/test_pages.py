@@ -11,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from app.leaderboard import board
 from app.leaderboard.columns import COLUMNS
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 LAYOUT_RULES = ["target-size", "scrollable-region-focusable", "meta-viewport", "region", "color-contrast"]
 PAGES = {

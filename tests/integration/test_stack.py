@@ -36,6 +36,8 @@ from evaluation.sandbox import Sandbox, SandboxUnavailable
 from tests.fakes import RIGHT, FakeEngine
 from tests.integration.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=["memory", "redis"])
 def bus(request):

@@ -20,6 +20,8 @@ from app.doctor.finding import Finding, guarded
 from decoding.models import fetch, manifest
 from tests.integration.servers import Postgres, Redis, free_port
 
+pytestmark = pytest.mark.slow
+
 KEPT = ("PATH", "HOME", "LANG")
 
 
