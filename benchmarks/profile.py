@@ -14,7 +14,7 @@ import sys
 from dataclasses import asdict
 
 from benchmarks._report import Report, print_table
-from decoding.config import EngineConfig
+from decoding.config import ACCEPTANCES, EngineConfig
 from decoding.draft_length.profiles import Measured, Profile
 from decoding.engine import Engine
 from decoding.request import Request, SamplingParams
@@ -97,7 +97,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--tasks", type=int, default=2, help="HumanEval prompts")
     parser.add_argument("--max-tokens", type=int, default=96)
     parser.add_argument("--temperature", type=float, default=0.2)
-    parser.add_argument("--acceptance", default="coupled", choices=["coupled", "maximal"])
+    parser.add_argument("--acceptance", default="coupled", choices=list(ACCEPTANCES))
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")

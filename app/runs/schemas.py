@@ -16,6 +16,7 @@ from app.remote.target import is_remote
 from app.runs.options import Fieldset, Option
 from app.settings import MAX_BUDGET_S
 from decoding.config import ACCEPTANCES, DEVICES, DTYPES, NAMED_LENGTHS, EngineConfig
+from decoding.drafters import registry as drafters
 from decoding.request import RequestError, SamplingParams
 
 MAX_N = 256
@@ -46,7 +47,7 @@ class EngineOptions(RequestModel):
         _DEFAULTS.drafter,
         max_length=500,
         validate_default=True,
-        description="source of proposed tokens: none, ngram, sibling, a model, or sibling+MODEL",
+        description=f"source of proposed tokens: {', '.join(drafters.forms())}; MODEL is a model reference",
         examples=["ngram"],
     )
     draft_length: Annotated[Text, Option("Draft length", Fieldset.DECODING)] = Field(
