@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -14,13 +13,7 @@ from app.jobs.embedded import Embedded
 from app.runs import service, transitions
 from app.runs.repository import get_run, tasks_with_samples
 from app.states import RunState, TaskState
-
-
-def wait_until(condition, timeout_s=20.0):
-    limit = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < limit, "condition did not come true in time"
-        time.sleep(0.02)
+from tests.integration.waiting import wait_for
 
 
 def state_of(ctx, run_id):
@@ -35,7 +28,7 @@ def ended(ctx, run_id):
 def test_a_run_is_decoded_graded_and_closed_with_figures(ctx, spec):
     with Embedded(ctx, "test"):
         run_id = service.submit(ctx, spec())
-        wait_until(ended(ctx, run_id))
+        wait_for(ended(ctx, run_id))
     with ctx.database.read() as session:
         run = get_run(session, run_id)
         tasks = tasks_with_samples(session, run_id)
@@ -73,7 +66,7 @@ def test_cancel_stops_an_engine_at_work_and_keeps_its_samples(ctx, spec, engine)
         run_id = service.submit(ctx, spec())
         assert engine.started.wait(10)
         service.cancel(ctx, run_id)
-        wait_until(ended(ctx, run_id))
+        wait_for(ended(ctx, run_id))
     with ctx.database.read() as session:
         assert get_run(session, run_id).state is RunState.CANCELLED
         first, *rest = tasks_with_samples(session, run_id)
@@ -92,7 +85,7 @@ def test_an_interrupted_run_keeps_what_it_has_and_is_finished_by_resume(ctx, spe
     ctx.stopping.clear()
     with Embedded(ctx, "resume", foreground=True):
         service.resume(ctx, run_id, ctx.worker_name)
-        wait_until(ended(ctx, run_id))
+        wait_for(ended(ctx, run_id))
     assert state_of(ctx, run_id) is RunState.FINISHED
     with ctx.database.read() as session:
         assert all(len(t.samples) == 2 for t in tasks_with_samples(session, run_id))
@@ -104,23 +97,23 @@ def test_completions_go_before_the_batch_that_waits(ctx, spec, engine):
         batch = service.submit(ctx, spec())
         assert engine.started.wait(10)
         asked = [completions.submit(ctx, CompletionSpec(target="smollm2-135m", prompt=f"# {i}\n")) for i in range(3)]
-        wait_until(lambda: all(state_of(ctx, run_id) is RunState.RUNNING for run_id in asked))
+        wait_for(lambda: all(state_of(ctx, run_id) is RunState.RUNNING for run_id in asked))
         engine.hold.set()
-        wait_until(ended(ctx, batch))
+        wait_for(ended(ctx, batch))
     assert [r.prompt for r in engine.requests[1:4]] == ["# 0\n", "# 1\n", "# 2\n"]
 
 
 def test_work_left_by_a_killed_process_is_done_at_the_next_start(ctx, spec):
     run_id = service.submit(ctx, spec())  # no worker gets the message
     with Embedded(ctx, "test"):
-        wait_until(ended(ctx, run_id))
+        wait_for(ended(ctx, run_id))
     assert state_of(ctx, run_id) is RunState.FINISHED
 
 
 def test_no_further_task_is_started_after_the_time_limit(ctx, spec):
     with Embedded(ctx, "test"):
         run_id = service.submit(ctx, spec(time_limit_s=1e-6))  # over once the first task has started
-        wait_until(ended(ctx, run_id))
+        wait_for(ended(ctx, run_id))
     with ctx.database.read() as session:
         run = get_run(session, run_id)
         assert run.state is RunState.FINISHED
@@ -134,7 +127,7 @@ def test_a_run_without_a_sandbox_fails_before_anything_is_decoded(ctx, spec, eng
     ctx.make_grader = no_sandbox
     with Embedded(ctx, "test"):
         run_id = service.submit(ctx, spec())
-        wait_until(ended(ctx, run_id))
+        wait_for(ended(ctx, run_id))
     with ctx.database.read() as session:
         run = get_run(session, run_id)
         assert (run.state, run.error) == (RunState.FAILED, "no sandbox on this machine")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 
 import openai
 import pytest
@@ -18,6 +17,7 @@ from app.states import RunKind, RunState
 from decoding.request import RequestError
 from tests.app.openai_service import MODEL, client_of, served_service
 from tests.fakes import RIGHT, WRONG, FakeEngine
+from tests.integration.waiting import wait_for
 
 PROMPT = "def add(a, b):\n"
 
@@ -97,10 +97,7 @@ def test_a_client_that_leaves_its_stream_cancels_the_work(served, client, engine
     stream = client.completions.create(model=MODEL, prompt=PROMPT, stream=True)
     assert engine.started.wait(10)
     stream.close()
-    limit = time.monotonic() + 10
-    while newest(served[0]).state is not RunState.CANCELLED:
-        assert time.monotonic() < limit
-        time.sleep(0.02)
+    wait_for(lambda: newest(served[0]).state is RunState.CANCELLED)
 
 
 def test_a_prompt_that_nobody_takes_up_is_refused_and_forgotten(ctx, monkeypatch):

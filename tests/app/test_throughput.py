@@ -22,7 +22,8 @@ from app.runs.models import RunTask
 from app.runs.repository import get_run, progress, tasks_with_samples
 from app.runs.schemas import RunSpec, parse_spec
 from app.states import RunState, TaskState
-from tests.app.test_embedded import ended, state_of, wait_until
+from tests.app.test_embedded import ended, state_of
+from tests.integration.waiting import wait_for
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def states(ctx, run_id):
 def test_one_message_decodes_all_tasks_and_the_run_is_finished_but_not_ranked(ctx, spec, engine):
     with Embedded(ctx, "test"):
         run_id = service.submit(ctx, spec(throughput=True))
-        wait_until(ended(ctx, run_id))
+        wait_for(ended(ctx, run_id))
     assert engine.most_together == 2
     assert len(engine.requests) == 3
     with ctx.database.read() as session:
@@ -120,7 +121,7 @@ def test_cancel_ends_every_task_of_the_batch_and_keeps_their_samples(ctx, spec, 
         run_id = service.submit(ctx, spec(throughput=True))
         assert engine.started.wait(10)
         service.cancel(ctx, run_id)
-        wait_until(ended(ctx, run_id))
+        wait_for(ended(ctx, run_id))
     assert states(ctx, run_id) == [TaskState.CANCELLED] * 3
     assert [[s.finish_reason for s in row.samples] for row in rows(ctx, run_id)] == [["cancelled"] * 2] * 2 + [[]]
 
@@ -136,7 +137,7 @@ def test_an_interrupted_batch_goes_back_and_is_finished_by_resume(ctx, spec, eng
     ctx.stopping.clear()
     with Embedded(ctx, "resume", foreground=True):
         service.resume(ctx, run_id, ctx.worker_name)
-        wait_until(ended(ctx, run_id))
+        wait_for(ended(ctx, run_id))
     assert state_of(ctx, run_id) is RunState.FINISHED
 
 
