@@ -25,6 +25,7 @@ COPY evaluation evaluation
 COPY app app
 COPY migrations migrations
 COPY benchmarks benchmarks
+COPY docs/results docs/results
 RUN pip install --no-cache-dir --no-deps .
 USER bassline
 # Homes are read-only in the stack: what libraries keep there by default goes to the model cache or to /tmp.

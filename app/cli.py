@@ -1,4 +1,7 @@
-"""The command line `bassline`. Exit codes: 0 done, 1 failed, 2 usage. Progress on stderr, results on stdout."""
+"""The command line `bassline`. Progress on stderr, results on stdout.
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 worse (`runs compare --fail-if-worse`).
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ COMMANDS = {
     "worker": "app.commands.serve:worker",
     "beat": "app.commands.serve:beat",
     "runs": "app.commands.runs:runs",
+    "study": "app.commands.study:study",
     "leaderboard": "app.commands.leaderboard:leaderboard",
     "datasets": "app.commands.datasets:datasets",
     "models": "app.commands.models:models",

@@ -29,7 +29,8 @@ class Context:
 
     `stopping` is set when the process shuts down: jobs are returned within a second and stay claimable. `streams`
     limits how many web threads wait at a time, so that the pages stay reachable. `engines` are those its worker threads
-    hold; `turns` is which runs this worker served last, by step.
+    hold; `turns` is which runs this worker served last, by step. `cpu` is held by whoever decodes against the clock on
+    a CPU, or grades (app/jobs/work/cpu_turns.py).
     """
 
     settings: Settings
@@ -40,12 +41,14 @@ class Context:
     stopping: threading.Event = field(default_factory=threading.Event)
     worker_name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
     broker: Broker = field(init=False)
-    engines: HeldEngines = field(init=False, default_factory=HeldEngines)
+    engines: HeldEngines = field(init=False)
     streams: threading.BoundedSemaphore = field(init=False)
     turns: dict[str, Turns] = field(default_factory=dict)
+    cpu: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.broker = broker.connect(self.settings)
+        self.engines = HeldEngines(ports.EngineMemory(self.settings.engine_memory))
         self.streams = threading.BoundedSemaphore(self.settings.max_streams)
 
 

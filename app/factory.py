@@ -25,6 +25,7 @@ DOMAINS = (
     "completions",
     "openai",
     "runs",
+    "studies",
     "datasets",
     "language_models",
     "workers",

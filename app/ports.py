@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Protocol
 
 from app.errors import Unavailable
 from app.remote import target
+from decoding.models.errors import ModelError
 
 if TYPE_CHECKING:
     from decoding.config import EngineConfig
-    from decoding.request import Completion, OnUpdate, OnUpdateOf, Request, RequestError, ShouldCancel
+    from decoding.models.loaded import ModelSpec
+    from decoding.request import Calibration, Completion, OnUpdate, OnUpdateOf, Request, RequestError, ShouldCancel
     from evaluation.datasets import Task
     from evaluation.verdicts import Verdict
 
 OnProgress = Callable[[str], None]
+EngineParts = Mapping["ModelSpec | EngineConfig", int]
+"""Bytes in memory: of a model, by its `ModelSpec`, and of what an engine keeps beside models, by its configuration."""
+MEMORY_SHARE = 0.6  # of what a device has, for engines; the rest is for the batches being decoded, and for grading
 
 
 class Engine(Protocol):
@@ -41,11 +46,17 @@ class Engine(Protocol):
     ) -> Iterator[tuple[int, Completion | RequestError]]:
         """(position, outcome) of requests decoded in one batch, each taken from `requests` when there is room."""
 
+    def calibrate(self) -> Calibration | None:
+        """How fast the machine is now; None where it is not this one. To be called between requests."""
+
     def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
         """The messages in the target's chat template with the reply opened by `reply_prefix`."""
 
     def provenance(self) -> Mapping[str, str | int | float | None]:
         """What the figures were measured with: hashes, versions, device."""
+
+    def memory(self) -> EngineParts:
+        """What it keeps in memory. Models that engines share have equal keys."""
 
 
 class Grader(Protocol):
@@ -72,6 +83,40 @@ def load_engine(config: EngineConfig, on_progress: OnProgress | None = None) -> 
     from decoding.engine import Engine as DecodingEngine  # noqa: PLC0415
 
     return DecodingEngine.load(config, on_progress)
+
+
+class EngineMemory:
+    """The memory for engines: `limit_bytes`, or a share of what this process has or could have on the device."""
+
+    def __init__(self, limit_bytes: int | None) -> None:
+        self._limit_bytes = limit_bytes
+
+    def limit(self, config: EngineConfig) -> int:
+        """See app/engines.py. Raises ModelError for a device that is not here."""
+        if self._limit_bytes is not None:
+            return self._limit_bytes
+        from decoding.models.memory import available_bytes  # noqa: PLC0415
+
+        return int(MEMORY_SHARE * available_bytes(config.device))
+
+    def expected(self, config: EngineConfig) -> EngineParts | None:
+        """The weights of its models; None for one that is not in the cache, or that loading will refuse."""
+        if target.is_remote(config.target):
+            return {}
+        from decoding.models.memory import expected_bytes  # noqa: PLC0415
+
+        try:
+            sizes = {spec: expected_bytes(spec) for spec in config.models}
+        except ModelError:
+            return None
+        known: EngineParts = {spec: n_bytes for spec, n_bytes in sizes.items() if n_bytes is not None}
+        return known if len(known) == len(sizes) else None
+
+    def release(self) -> None:
+        """Gives the memory of dropped engines back to the system."""
+        from decoding.models.memory import release_unused  # noqa: PLC0415
+
+        release_unused()
 
 
 class SandboxGrader:

@@ -26,6 +26,11 @@ def of_this_process() -> dict[str, str | int | None]:
     }
 
 
+def this_machine() -> dict[str, str | int | None]:
+    """What tells this machine from others, as far as timings go. Containers change their host names."""
+    return {key: of_this_process()[key] for key in ("cpu", "cpu_count")}
+
+
 def _version(name: str) -> str | None:
     try:
         return metadata.version(name)

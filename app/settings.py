@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Literal, Self
 
 from limits import parse as parse_rate
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import ByteSize, Field, ValidationError, ValidatorFunctionWrapHandler, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
@@ -16,6 +17,7 @@ from app.errors import BadInput
 
 MAX_BUDGET_S = 600.0  # per task
 SWEEP_INTERVAL_S = 3600.0  # between two deletions of expired data
+BYTES = re.compile(r"[\d.]+ ?\w*")
 MEMORY_BROKER = "memory://"
 REGISTERED, CACHED = "registered", "cached"  # words of BASSLINE_ALLOWED_MODELS
 
@@ -59,6 +61,11 @@ class Settings(BaseSettings):
     )
     rate_limit: str = Field("1200/minute", description="API requests of one caller; empty: no limit")
     proxies: int = Field(0, ge=0, le=5, description="reverse proxies in front whose X-Forwarded headers are believed")
+    engine_memory: ByteSize | None = Field(
+        None,
+        description="bytes that the engines of a worker process may take together, such as 8GiB; 0: one engine at a "
+        "time; auto: 60 % of the memory that the process has or could have on its device",
+    )
     exec_workers: int = Field(2, ge=1, le=64, description="sandboxed programs graded at the same time")
     reap_interval_s: float = Field(15.0, gt=0, description="seconds between looks for lost jobs")
     lease_s: float = Field(30.0, gt=0, description="seconds a worker owns a job without a heartbeat")
@@ -85,6 +92,19 @@ class Settings(BaseSettings):
         if value and not value.startswith((MEMORY_BROKER, "redis://", "rediss://", "unix://", "redis+socket://")):
             raise ValueError("use memory:// or redis://HOST:6379/0")
         return value
+
+    @field_validator("engine_memory", mode="wrap")
+    @classmethod
+    def _auto_or_bytes(cls, value: object, parse: ValidatorFunctionWrapHandler) -> ByteSize | None:
+        if value in (None, "", "auto"):
+            return None
+        try:
+            if isinstance(value, str) and not BYTES.fullmatch(value):
+                raise ValueError(value)  # pydantic reads "50%" as 50 bytes
+            size: ByteSize = parse(value)
+        except ValueError:
+            raise ValueError("use auto, or a number of bytes such as 8GiB") from None
+        return size
 
     @field_validator("rate_limit")
     @classmethod

@@ -4,14 +4,16 @@ from app.accounts.models import BrowserSession, Token, User
 from app.datasets.models import Dataset, DatasetCheck, Task
 from app.db.types import Base
 from app.http.idempotency_models import IdempotencyKey
-from app.runs.models import Run, RunCurve, RunTask
+from app.runs.models import Calibration, Run, RunCurve, RunTask
 from app.samples.models import Sample
+from app.studies.models import Study, StudyArm
 from app.workers.models import Worker
 
 metadata = Base.metadata
 
 __all__ = [
     "BrowserSession",
+    "Calibration",
     "Dataset",
     "DatasetCheck",
     "IdempotencyKey",
@@ -19,6 +21,8 @@ __all__ = [
     "RunCurve",
     "RunTask",
     "Sample",
+    "Study",
+    "StudyArm",
     "Task",
     "Token",
     "User",

@@ -12,7 +12,7 @@ from decoding.config import EngineConfig
 from decoding.drafters.registry import parse_drafter
 from decoding.engine import Engine, load_model
 from decoding.models import loading
-from decoding.models.loaded import LoadedModel
+from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.request import Completion, Request, SamplingParams
 from evaluation import dataset_files, prompting
 
@@ -123,4 +123,4 @@ class Arms:
 
 def _load(ref: str, dtype: str, device: str) -> LoadedModel:
     # With sdpa a GPU runs no CUDA graphs, whose capture would fall into the measured time; benchmarks.gpu has them.
-    return load_model(EngineConfig(ref, dtype=dtype, device=device, attention="sdpa"), ref)
+    return load_model(ModelSpec(ref, dtype, device, attention="sdpa"))

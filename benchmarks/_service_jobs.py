@@ -26,6 +26,7 @@ from evaluation.verdicts import Status, Trust, Verdict
 if TYPE_CHECKING:
     from app.ports import OnProgress
     from decoding.config import EngineConfig
+    from decoding.models.loaded import ModelSpec
     from evaluation.datasets import Task
 
 N_TOKENS = 100
@@ -43,6 +44,9 @@ class _Engine:
 
     def provenance(self) -> dict[str, str | int | float | None]:
         return {"device": "none"}
+
+    def memory(self) -> dict[ModelSpec | EngineConfig, int]:
+        return {}
 
     def generate(self, request: Request, on_update: Any = None, should_cancel: Any = None) -> Completion:
         samples = [
@@ -64,6 +68,9 @@ class _Engine:
             for index in range(request.n)
         ]
         return Completion(samples, len(request.prompt) // 4, [], 0.01, 0.1 * request.n)
+
+    def calibrate(self) -> None:
+        pass
 
     def generate_many(
         self, requests: Iterable[Request], on_update: Any = None, should_cancel: Any = None

@@ -128,6 +128,9 @@ class _Decoded:
     queue_s: float | None
     wall_s: float | None
     samples: list[_Sample]
+    capacity_s: float | None = None  # what others took of the machine was not recorded
+    others_cpu_s: float | None = None
+    steal_s: float | None = None
 
 
 def fill(ctx: Context, runs: int, tell: Callable[[str], None]) -> None:
@@ -239,7 +242,8 @@ def _write(session: Session, run: Run, rng: random.Random) -> None:
     looked_at = cast("list[RunTask]", decoded)
     run.figures = figures.figures(run, looked_at)
     budgets, first, every = figures.curve(run, looked_at)
-    run.curve = RunCurve(n_tasks=done, budgets=budgets, pass_first=first, pass_all=every)
+    tasks = figures.name_of_tasks(task.task_id for task in run.dataset.tasks[:done])
+    run.curve = RunCurve(n_tasks=done, tasks=tasks, budgets=budgets, pass_first=first, pass_all=every)
     session.add(run)
     session.flush()
     connection = session.connection()

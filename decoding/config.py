@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decoding.acceptance.registry import RULES
 from decoding.drafters.registry import parse_drafter
 from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.models.loaded import ModelSpec
 from decoding.request import RequestError
 from decoding.suggest import advice, one_of
 from kernels.registry import BACKENDS
@@ -46,6 +47,12 @@ class EngineConfig:
             raise RequestError(f"max_batch is {self.max_batch}: it must be at least 1")
         parse_drafter(self.drafter)
         parse_draft_length(self.draft_length)
+
+    @property
+    def models(self) -> tuple[ModelSpec, ...]:
+        """The models that the engine runs: the target, then the draft model if there is one."""
+        refs = [self.target, parse_drafter(self.drafter).model]
+        return tuple(ModelSpec(ref, self.dtype, self.device, self.attention) for ref in refs if ref is not None)
 
 
 def parse_draft_length(text: str) -> int | None:

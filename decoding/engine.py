@@ -13,8 +13,9 @@ The loop is `loop/scheduler.py` and `loop/step.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
 
 import torch
 import transformers
@@ -23,7 +24,7 @@ from decoding.acceptance.registry import make_rule
 from decoding.attention.backends import backend_of
 from decoding.attention.choice import pick_attention
 from decoding.attention.runner_pool import RunnerPool, Runners
-from decoding.checks import self_check
+from decoding.checks import calibration, self_check
 from decoding.checks.compatibility import fit
 from decoding.checks.invariance import MIN_ROWS, is_batch_invariant
 from decoding.config import EngineConfig, parse_draft_length
@@ -38,15 +39,23 @@ from decoding.loop.batch import Batch
 from decoding.loop.scheduler import Scheduler
 from decoding.loop.step import Decoder
 from decoding.models.device import device_name, pick_device
-from decoding.models.loaded import LoadedModel
+from decoding.models.errors import NoMemoryError
+from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import check_same_tokenizer, load
+from decoding.models.memory import is_out_of_memory, release_unused, weight_bytes
 from decoding.models.packing import prepack
-from decoding.request import Completion, OnUpdate, OnUpdateOf, Request, RequestError, ShouldCancel, Update
+from decoding.models.pool import ModelPool
+from decoding.request import Calibration, Completion, OnUpdate, OnUpdateOf, Request, RequestError, ShouldCancel, Update
 from decoding.state.clock import CostTimer
+
+_models = ModelPool()
 
 
 class Engine:
-    """A target, a drafter and the rules between them; decodes one request at a time, or many in one batch."""
+    """A target, a drafter and the rules between them; decodes one request at a time, or many in one batch.
+
+    Engines share the models that they have in common. What one learns of its own rounds stays its own.
+    """
 
     def __init__(
         self,
@@ -55,12 +64,10 @@ class Engine:
         draft: LoadedModel | None,
         *,
         graphs: bool | None = None,
-        disabled: Mapping[str, str] | None = None,
     ) -> None:
         """`graphs` runs rounds as CUDA graphs; by default on a GPU with attention backends that support them.
 
-        On a CPU, where tests ask for it, a graph is replayed by running its work again. `disabled` maps the names of
-        kernels that must not be used to the reasons.
+        On a CPU, where tests ask for it, a graph is replayed by running its work again.
         """
         self.config = config
         self.target = target
@@ -71,28 +78,40 @@ class Engine:
         self._acceptance = AcceptanceModel()
         self._round_timer = CostTimer()
         if graphs is None:
-            models = [target.model] if draft is None else [target.model, draft.model]
-            graphs = target.device.type == "cuda" and all(backend_of(model).supports_graphs for model in models)
-        self._disabled = dict(disabled or {})
+            graphs = target.device.type == "cuda" and all(
+                backend_of(each.model).supports_graphs for each in self._loaded
+            )
+        self._disabled = {name: why for each in self._loaded for name, why in each.disabled.items()}
         self._pool = RunnerPool(target, draft, self._rule, config.max_batch, graphs=graphs, disabled=self._disabled)
 
     @classmethod
     def load(cls, config: EngineConfig, on_progress: Callable[[str], None] | None = None) -> Engine:
-        """Return an engine with its models in memory and warmed up. Raises ModelError or RequestError."""
-        target = load_model(config, config.target, on_progress)
-        ref = parse_drafter(config.drafter).model
-        draft = None
-        if ref is not None:
-            draft = load_model(config, ref, on_progress)
-            check_same_tokenizer(target, draft)
-        on_gpu = target.device.type == "cuda"
-        disabled = self_check.check_kernels([target] if draft is None else [target, draft]) if on_gpu else {}
-        engine = cls(config, target, draft, disabled=disabled)
-        engine.warm_up()
-        if on_gpu:
-            engine.check_graphs()
-            self_check.warn(engine._disabled, device_name(target.device))
+        """Return an engine that is warmed up, with its models in memory, shared with the engines that have them.
+
+        Raises ModelError (NoMemoryError if memory runs out) or RequestError.
+        """
+        try:
+            target, *others = (_models.get(spec, partial(load_model, spec, on_progress)) for spec in config.models)
+            draft = others[0] if others else None
+            if draft is not None:
+                check_same_tokenizer(target, draft)
+            engine = cls(config, target, draft)
+            engine.warm_up()
+            if target.device.type == "cuda":
+                engine.check_graphs()
+                self_check.warn(engine._disabled, device_name(target.device))
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            names = " and ".join(spec.ref for spec in config.models)
+            raise NoMemoryError(
+                f"{names} cannot be loaded, because memory has run out: end other programs, or choose a smaller model."
+            ) from error
         return engine
+
+    @property
+    def _loaded(self) -> list[LoadedModel]:
+        return [self.target] if self.draft is None else [self.target, self.draft]
 
     # Facts for callers that write prompts or report figures -------------------------------------------------------
 
@@ -135,10 +154,21 @@ class Engine:
         """The kernels and graphs that were switched off because they do not work on this device."""
         return sorted({*self._disabled, *(["graphs"] if self._pool.has_failed else [])})
 
-    @cached_property
+    @property
     def batch_invariant(self) -> bool:
         """Whether a token's logits do not depend on its batch here, so that a repeat gives the same texts."""
-        return is_batch_invariant(self._pool.new_runner(self.target, MIN_ROWS))
+        return self.target.measured_once(
+            "batch_invariant", lambda: is_batch_invariant(self._pool.new_runner(self.target, MIN_ROWS))
+        )
+
+    def memory(self) -> dict[ModelSpec | EngineConfig, int]:
+        """Return the bytes that the engine keeps: of each model, and, under its configuration, of caches and graphs.
+
+        So a model that several engines share can be counted once.
+        """
+        own: dict[ModelSpec | EngineConfig, int] = {self.config: self._pool.n_bytes}
+        models = zip(self.config.models, self._loaded, strict=True)
+        return own | {spec: weight_bytes(each.model) for spec, each in models}
 
     # Decoding -----------------------------------------------------------------------------------------------------
 
@@ -194,6 +224,15 @@ class Engine:
         shares_rows = runners.shares_rows and (self._rule.allows_shared_drafts or not drafter.draws_tokens)
         return Batch(self.target, runners.target, drafter, max_samples=max_samples, shares_rows=shares_rows)
 
+    @torch.inference_mode()
+    def calibrate(self) -> Calibration:
+        """Return how fast the machine is now. Takes less than a second on a CPU, and leaves later texts as they are.
+
+        Not to be called while requests are decoded: it would take their time.
+        """
+        with self._pool.lend(1) as runners:
+            return calibration.calibrate(runners.target.verify_blank, self.target.device, self.target.dtype)
+
     # Draft lengths and their costs --------------------------------------------------------------------------------
 
     def _make_policy(self) -> DraftLength:
@@ -230,9 +269,14 @@ class Engine:
         }
 
     @cached_property
-    @torch.inference_mode()
     def verify_cost(self) -> VerifyCost:
         """The cost of a verify here by its number of tokens; measured once, when loaded or first asked."""
+        if self._pool.has_graphs:  # which are this engine's own
+            return self._measure_verify_cost()
+        return self.target.measured_once("verify_cost", self._measure_verify_cost)
+
+    @torch.inference_mode()
+    def _measure_verify_cost(self) -> VerifyCost:
         longest = min(SIZES[-1], self.target.context_length - 1)
         with self._pool.lend(1) as runners:
             return measure(lambda n_tokens: runners.target.verify_blank(min(n_tokens, longest)))
@@ -245,10 +289,14 @@ class Engine:
     # Loading ------------------------------------------------------------------------------------------------------
 
     def warm_up(self) -> None:
-        """Capture graphs and decode a few tokens, so that the costs of a prefill and a round are known in time."""
+        """Capture graphs and decode a few tokens, so that the costs of a prefill and a round are known in time.
+
+        Also learns what `provenance` tells, which must cost nothing later: a heartbeat asks for it.
+        """
         fixed = parse_draft_length(self.config.draft_length)
         self._pool.capture(0 if self.config.drafter == "none" else MAX_DRAFT_LENGTH if fixed is None else fixed)
         self.generate(Request(prompt="def add(a, b):\n    return a + b\n" * 4, n=2, max_new_tokens=8))
+        self.provenance()
 
     def check_graphs(self) -> None:
         """Compare what graphs compute with forwards without; switch off what differs or fails."""
@@ -269,10 +317,14 @@ class Engine:
                 pool.drop_draft_graphs()
 
 
-def load_model(config: EngineConfig, ref: str, on_progress: Callable[[str], None] | None = None) -> LoadedModel:
-    """Load a model with an attention backend that suits it and, on a CPU, prepacked weights. Raises ModelError."""
-    pick_attention(config.attention, pick_device(config.device))  # one that does not run here is refused at once
-    loaded = load(ref, config.dtype, config.device, on_progress)
-    fit(loaded, config.attention, on_progress)
+def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None) -> LoadedModel:
+    """Load a model, ready for any number of engines: with an attention backend that suits it and kernels that work.
+
+    On a CPU its weights are prepacked. Raises ModelError.
+    """
+    pick_attention(spec.attention, pick_device(spec.device))  # one that does not run here is refused at once
+    loaded = load(spec.ref, spec.dtype, spec.device, on_progress)
+    fit(loaded, spec.attention, on_progress)
     prepack(loaded.model)
-    return loaded
+    release_unused()
+    return replace(loaded, disabled=self_check.check_kernels(loaded)) if loaded.device.type == "cuda" else loaded

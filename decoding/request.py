@@ -148,6 +148,16 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
+class Calibration:
+    """How fast the machine was at one moment: seconds of a fixed verify, bytes per second read from memory, and
+    floating-point operations per second of a matrix product in the target's number format."""
+
+    verify_s: float
+    read_bytes_per_s: float
+    flops_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Update:
     """What one round added to one sample; a sequence of these is what a live view needs.
 

@@ -34,9 +34,10 @@ Record = dict[str, Any]
 FIELDS = (
     "run_id", "task_id", "index", "seed", "prompt_sha256", "raw", "program", "extraction", "extraction_version",
     "finish_reason", "n_tokens", "mean_logprob", "queue_s", "first_token_s", "finished_s", "sandbox_s", "budget_s",
-    "n_rounds", "n_drafted", "n_accepted", "verdict", "failure", "detail", "trust",
+    "lost_to_others", "n_rounds", "n_drafted", "n_accepted", "verdict", "failure", "detail", "trust",
 )  # fmt: skip
-"""Fields of a record. Times are seconds since the engine started on the task; queue_s is the wait before that."""
+"""Fields of a record. Times are seconds since the engine started on the task; queue_s is the wait before that.
+`lost_to_others` is the share of the machine that others took while the task was decoded."""
 
 LONG_TEXTS = ("raw", "program")
 _KINDS: dict[str, tuple[type, ...]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,9 +86,23 @@ def detectable(n_tasks: int, discordant: float, power: float = 0.8, alpha: float
     """
     if n_tasks < 1 or not 0.0 <= discordant <= 1.0:
         raise MetricError("detectable difference: give at least one task and a discordant share between 0 and 1")
-    quantiles = stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(power)
     # Even if no task differs in these runs, one in n may: a share of 0 would claim infinite power.
-    return min(1.0, float(quantiles * math.sqrt(max(discordant, 1 / n_tasks) / n_tasks)))
+    return min(1.0, _standard_errors(power, alpha) * math.sqrt(max(discordant, 1 / n_tasks) / n_tasks))
+
+
+def tasks_to_detect(delta: float, discordant: float, power: float = 0.8, alpha: float = 0.05) -> int:
+    """Number of tasks at which `detectable` is `delta`: how many would show a true difference of this size.
+
+    Raises MetricError unless 0 < |delta| <= discordant <= 1, because a difference comes from tasks that differ.
+    """
+    if not 0.0 < abs(delta) <= discordant <= 1.0:
+        raise MetricError("tasks to detect a difference: give a difference other than 0, at most the discordant share")
+    return math.ceil(discordant * (_standard_errors(power, alpha) / delta) ** 2)
+
+
+def _standard_errors(power: float, alpha: float) -> float:
+    """How many standard errors a difference needs to be found with this power by a two-sided test at alpha."""
+    return float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(power))
 
 
 def compare(
@@ -97,11 +111,18 @@ def compare(
     budget_s: float,
     selector: Selector | None = "mean_logprob",
     truncate: bool = False,
+    stretch: float = 1.0,
 ) -> Comparison:
     """A against B at one budget, on Pass@First with `selector` or, with None, on Pass@All.
 
-    Only tasks that both runs have count. Raises MetricError where there are none.
+    `stretch` multiplies A's finish times: with 1.2 it asks whether the difference stands had A's machine been 20 %
+    slower. Only tasks that both runs have count. Raises MetricError where there are none, and for a stretch that is
+    not above 0.
     """
+    if not 0.0 < stretch < math.inf:
+        raise MetricError(f"stretch is {stretch}: it multiplies times, so it must be a number above 0")
+    if stretch != 1.0:
+        a = [replace(o, finished_s=None if o.finished_s is None else o.finished_s * stretch) for o in a]
     task_ids, of_a, of_b = _paired(a, b, (budget_s,), selector, truncate)
     first, second = of_a[:, 0], of_b[:, 0]
     n = len(task_ids)
@@ -147,10 +168,8 @@ def difference_band(
     truncate: bool = False,
     seed: int = 0,
 ) -> Band:
-    """A - B over the budgets with a paired bootstrap band: each resample draws the same tasks for both runs."""
-    _, of_a, of_b = _paired(a, b, budgets, selector, truncate)
-    difference = of_a.astype(np.float64) - of_b
-    resampled = bootstrap_means(difference, seed)
+    """A - B over the budgets with a paired bootstrap band."""
+    difference, resampled = _differences(a, b, budgets, selector, truncate, seed)
     low, high = np.percentile(resampled, [2.5, 97.5], axis=0)
     for column in np.flatnonzero((difference == 0).all(axis=0)):
         low[column], high[column] = paired_interval(len(difference), 0, 0)
@@ -169,14 +188,27 @@ def crossover(
 
     A tie is not a lead: while both runs have solved nothing there is no crossover.
     """
-    _, of_a, of_b = _paired(a, b, budgets, selector, truncate)
-    difference = of_a.astype(np.float64) - of_b
+    difference, resampled = _differences(a, b, budgets, selector, truncate, seed)
     grid = np.asarray(budgets, dtype=np.float64)
     crossing = _crossings(difference.mean(axis=0)[None, :], grid)[0]
-    resampled = np.sort(_crossings(bootstrap_means(difference, seed), grid))
-    low, high = np.percentile(resampled, [2.5, 97.5], method="inverted_cdf")  # no interpolation: values may be infinite
+    crossings = np.sort(_crossings(resampled, grid))
+    low, high = np.percentile(crossings, [2.5, 97.5], method="inverted_cdf")  # no interpolation: values may be infinite
     return Crossover(float(crossing) if math.isfinite(crossing) else None, float(low), float(high),
-                     float(np.isfinite(resampled).mean()))  # fmt: skip
+                     float(np.isfinite(crossings).mean()))  # fmt: skip
+
+
+def _differences(
+    a: Sequence[SampleOutcome],
+    b: Sequence[SampleOutcome],
+    budgets: Sequence[float],
+    selector: Selector | None,
+    truncate: bool,
+    seed: int,
+) -> tuple[Floats, Floats]:
+    """A - B per task `[T, K]`, and its means over resampled tasks `[R, K]`: each draws the same tasks for both runs."""
+    _, of_a, of_b = _paired(a, b, budgets, selector, truncate)
+    difference = of_a.astype(np.float64) - of_b
+    return difference, bootstrap_means(difference, seed)
 
 
 def _paired(

@@ -11,6 +11,7 @@ finished sample, so every task of the run needs at least one row in `outcomes`.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -74,6 +75,11 @@ class Curve:
     budgets: tuple[float, ...]
     pass_first: tuple[float, ...]
     pass_all: tuple[float, ...]
+
+    def at(self, budget_s: float) -> tuple[float, float]:
+        """(Pass@First, Pass@All) at the last budget not above `budget_s`; 0 before the first."""
+        point = bisect_right(self.budgets, budget_s) - 1
+        return (self.pass_first[point], self.pass_all[point]) if point >= 0 else (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 from app.broker import queues
 from app.broker.broker import MemoryBroker, Message
-from decoding.request import Completion, Request, RequestError, Sample, Update
+from decoding.request import Calibration, Completion, Request, RequestError, Sample, Update
 from evaluation.verdicts import Status, Trust, Verdict
 
 RIGHT = "    return a + b\n"
@@ -20,7 +20,7 @@ FENCE = "\n```"
 
 
 class FakeEngine:
-    """Answers `RIGHT` on even sample indices and `WRONG` on odd ones; sample i finishes 0.1 * (i + 1) s in.
+    """Answers `RIGHT` on even sample indices and `WRONG` on odd ones; sample i finishes `pace` * 0.1 * (i + 1) s in.
 
     `hold` makes generate() wait until it is set (or the caller cancels), as a slow model would.
     `places` requests find room in one batch; `most_together` is how many did at most.
@@ -30,18 +30,27 @@ class FakeEngine:
     fim_tokens = None
     context_length = 4096
 
-    def __init__(self, hold: threading.Event | None = None) -> None:
+    def __init__(self, hold: threading.Event | None = None, pace: float = 1.0) -> None:
         self.hold = hold
+        self.pace = pace
         self.started = threading.Event()
         self.requests: list[Request] = []
         self.places = 2
         self.most_together = 0
+        self.calibrations = 0
 
     def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
         return "\n".join(m["content"] for m in messages) + reply_prefix
 
     def provenance(self) -> dict[str, str | int | float | None]:
         return {"target_sha256": "0" * 64, "device": "fake"}
+
+    def calibrate(self) -> Calibration:
+        self.calibrations += 1
+        return Calibration(0.02, 1e10, 1e12)
+
+    def memory(self) -> dict[object, int]:
+        return {}
 
     def generate(self, request: Request, on_update=None, should_cancel=None) -> Completion:
         if len(request.prompt) > self.context_length:
@@ -70,8 +79,9 @@ class FakeEngine:
                     for s in samples
                 ]
             )
-        rounds: list = [SimpleNamespace(draft_s=0.01, verify_s=0.02, other_s=0.001)]  # all that app/ reads of a round
-        return Completion(samples, len(request.prompt), rounds, 0.05, 0.1 * request.n)
+        # All that app/ reads of a round.
+        rounds: list = [SimpleNamespace(draft_s=0.01, verify_s=0.02, other_s=0.001, n_verified=8)]
+        return Completion(samples, len(request.prompt), rounds, 0.05, self.pace * 0.1 * request.n)
 
     def generate_many(self, requests, on_update=None, should_cancel=None):
         """Up to `places` requests at a time, each answered by generate(), the longest waiting first."""
@@ -89,8 +99,7 @@ class FakeEngine:
             except RequestError as error:
                 yield position, error
 
-    @staticmethod
-    def _sample(request: Request, i: int, cancelled: bool) -> Sample:
+    def _sample(self, request: Request, i: int, cancelled: bool) -> Sample:
         return Sample(
             index=i,
             seed=request.seed,
@@ -102,11 +111,31 @@ class FakeEngine:
             finish_reason="cancelled" if cancelled else "stop",
             stop_string=FENCE if FENCE in request.stop else "",
             first_token_s=0.05,
-            finished_s=0.1 * (i + 1),
+            finished_s=self.pace * 0.1 * (i + 1),
             n_rounds=2,
             n_drafted=6,
             n_accepted=2,
         )
+
+
+class StreamingEngine(FakeEngine):
+    """Tells of each sample as it grows: every sample gains a token per step, a step taking some milliseconds."""
+
+    step_s = 0.15
+
+    def generate(self, request, on_update=None, should_cancel=None):
+        completion = super().generate(request, None, should_cancel)
+        for step in range(1, 9):
+            time.sleep(self.step_s)
+            if on_update:
+                on_update([self._at(sample, step) for sample in completion.samples])
+        return completion
+
+    def _at(self, sample, step: int) -> Update:
+        done = step >= 4 + sample.index
+        text = sample.text[: len(sample.text) * step // (4 + sample.index)]
+        return Update(sample.index, text, step, ("draft",), sample.mean_logprob, step * self.step_s,
+                      "stop" if done else None, (len(text),))  # fmt: skip
 
 
 class RecordingBroker(MemoryBroker):

@@ -19,15 +19,18 @@ from app.ui.terminal import echo_data, stderr, stdout
 from decoding.suggest import one_of
 
 
-def _writable(_ctx: click.Context, _option: click.Parameter, target: str | None) -> str | None:
-    """Refuses a file that cannot be written before the command starts its work."""
+def writable(_ctx: click.Context, option: click.Parameter, target: str | None) -> str | None:
+    """The callback of an option for a file to write: refuses one that cannot be written before any work is done."""
+    flag = option.opts[0]
     if target in (None, "-"):
         return target
     folder = Path(target).parent
     if not folder.is_dir():
-        raise BadInput(f"--json {target} cannot be written: there is no folder {folder}", "json")
+        raise BadInput(f"{flag} {target} cannot be written: there is no folder {folder}", flag.lstrip("-"))
     if Path(target).is_dir() or not os.access(target if Path(target).exists() else folder, os.W_OK):
-        raise BadInput(f"--json {target} cannot be written: give a file that may be written, or - for stdout", "json")
+        raise BadInput(
+            f"{flag} {target} cannot be written: give a file that may be written, or - for stdout", flag.lstrip("-")
+        )
     return target
 
 
@@ -40,7 +43,7 @@ class Choice(click.Choice[str]):
 
 
 json_option = click.option(
-    "--json", "json_file", metavar="FILE", callback=_writable, help="also write the result as JSON; - for stdout"
+    "--json", "json_file", metavar="FILE", callback=writable, help="also write the result as JSON; - for stdout"
 )
 
 
@@ -54,14 +57,31 @@ def opened_context() -> Context:
 
 def write_json(target: str | None, document: Any) -> None:
     """Writes to FILE or, for `-`, to stdout; nothing for None. Raises Unavailable if the file cannot be written."""
-    if target is None:
-        return
-    text = json.dumps(document, indent=2, default=str) + "\n"
+    if target is not None:
+        write_text(target, json.dumps(document, indent=2, default=str) + "\n")
+
+
+def write_text(target: str, text: str) -> None:
+    """Writes to FILE, whole or not at all, or for `-` to stdout. Raises Unavailable if the file cannot be written."""
     if target == "-":
         echo_data(text)
-        return
+    else:
+        write_bytes(target, text.encode())
+
+
+def write_bytes(target: str, content: bytes) -> None:
+    """Writes to FILE, whole or not at all. Raises Unavailable if the file cannot be written."""
+    path = Path(target).resolve()
     try:
-        Path(target).write_text(text, encoding="utf-8")
+        if path.exists() and not path.is_file():  # a pipe or a device is not replaced
+            path.write_bytes(content)
+            return
+        new = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            new.write_bytes(content)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
     except OSError as error:
         raise Unavailable(f"{target} cannot be written: {error.strerror}") from None
 

@@ -1,4 +1,4 @@
-"""Two runs side by side, as `runs compare` prints them."""
+"""Two runs side by side, as `runs compare` prints them, and its exit code for continuous integration."""
 
 from __future__ import annotations
 
@@ -6,22 +6,40 @@ from rich.console import Console
 
 from app.commands.common import number, pairs
 from app.comparison.comparing import RunComparison
+from app.comparison.decision import Decision
+from app.errors import BasslineError
 from app.ui.units import percent
 from evaluation.inference import Comparison
 
 
-def comparison_tables(console: Console, found: RunComparison) -> None:
-    """Prints the differences with their intervals, then the options that differ."""
+class Worse(BasslineError):  # noqa: N818 (reads as what happened)
+    """`--fail-if-worse`, and the paired test says so."""
+
+    exit_code = 3
+
+
+def comparison_tables(console: Console, found: RunComparison, decision: Decision) -> None:
+    """Prints the differences with their intervals, the options that differ, and the conclusion."""
     title = f"{found.other.name} against {found.reference.name} (reference), at {found.budget_s:g} s"
     rows = [("Pass@First", _difference(found.first)), ("Pass@All", _difference(found.every))]
     if found.speed is not None:
         rows.append(("tokens per second", number(found.speed, " x the reference's", 2)))
     else:
         rows.append(("tokens per second", "not compared: the runs were made on different devices"))
+    if not found.in_turn:
+        factor = number(found.machine_factor, " x could be the machine alone", 2) if found.machine_factor else "unknown"
+        rows.append(("not measured in turn", f"times that differ by up to: {factor}"))
+    rows += [
+        (f"{name}: undecided", reason)
+        for name, reason in (("Pass@First", found.withheld_first), ("Pass@All", found.withheld_every))
+        if reason
+    ]
     console.print(pairs(title, rows))
     changed = [(name, f"{before} -> {after}") for name, (before, after) in found.changed.items()]
     console.print()
     console.print(pairs("Set differently", changed) if changed else "The settings are the same.")
+    console.print()
+    console.print(f"{decision.title}. {decision.sentence}", highlight=False)
 
 
 def _difference(found: Comparison) -> str:

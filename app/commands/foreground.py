@@ -1,4 +1,4 @@
-"""Works runs to their end with live progress on stderr, in this process or in the server that owns the database."""
+"""Works runs and studies to their end with live progress, in this process or in the server that owns the database."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import signal
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import click
 
-from app.commands import handover
+from app.commands import handover, study_progress
 from app.commands.common import failed, result_console, write_json
 from app.commands.progress import show
 from app.commands.report import run_tables
@@ -27,6 +28,7 @@ from app.runs.models import Run
 from app.runs.render import run_document
 from app.runs.repository import get_run, progress
 from app.states import RunState
+from app.studies import service as studies
 from app.ui.terminal import stderr
 
 BEAT_S = 0.5
@@ -36,10 +38,24 @@ class Interrupted(BasslineError):  # noqa: N818 (reads as what happened)
     """Ctrl-C; what was finished is kept."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a command waits for: a run or a study, and the group of commands that is about it."""
+
+    noun: str
+    group: str
+    interrupt: Callable[[Context, uuid.UUID, str], bool]
+    cancel: Callable[[Context, uuid.UUID], None]
+
+
+_RUN = _Work("run", "runs", transitions.interrupt, transitions.cancel)
+_STUDY = _Work("study", "study", studies.interrupt, studies.cancel)
+
+
 class Place:
     """Where the runs of this command are worked: in this process, or (`server`) in the one that owns the database.
 
-    `options` are the arguments with which a run must be submitted to be worked there.
+    `options` are the arguments with which a run or study must be submitted to be worked there.
     """
 
     def __init__(self, ctx: Context, *, server: bool) -> None:
@@ -53,17 +69,26 @@ class Place:
         Raises Interrupted after Ctrl-C, and Unavailable once the server is gone.
         """
         ctx = self._ctx
-        try:
+        with self._interruptible(_RUN, run_id):
             show(ctx, run_id, handover.events(ctx, run_id) if self.server else follow(ctx, run_id, beat_s=BEAT_S))
-        except KeyboardInterrupt:
-            if self.server:
-                raise Interrupted(_leave_or_cancel(ctx, run_id)) from None
-            if transitions.interrupt(ctx, run_id, "interrupted from the keyboard"):
-                raise Interrupted(
-                    f"interrupted: finished samples are kept; `bassline runs resume {run_id}` does the rest"
-                ) from None
         with ctx.database.read() as session:
             return get_run(session, run_id)
+
+    def work_study(self, study_id: uuid.UUID) -> None:
+        """The same for a study. Raises as `work` does."""
+        watch = handover.Watch(self._ctx, "study", f"bassline study cancel {study_id}") if self.server else None
+        with self._interruptible(_STUDY, study_id):
+            study_progress.show(self._ctx, study_id, watch)
+
+    @contextlib.contextmanager
+    def _interruptible(self, work: _Work, row_id: uuid.UUID) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self.server:
+                raise Interrupted(_leave_or_cancel(self._ctx, work, row_id)) from None
+            if work.interrupt(self._ctx, row_id, "interrupted from the keyboard"):
+                raise Interrupted(f"interrupted: {_kept(work, row_id)}") from None
 
 
 @contextlib.contextmanager
@@ -101,15 +126,20 @@ def asks() -> bool:
     return sys.stdin.isatty()
 
 
-def _leave_or_cancel(ctx: Context, run_id: uuid.UUID) -> str:
-    """Asks, if a user can answer, whether to cancel the server's run. Returns a sentence with the result."""
+def _leave_or_cancel(ctx: Context, work: _Work, row_id: uuid.UUID) -> str:
+    """Asks, if a user can answer, whether to cancel what the server works. Returns a sentence with the result."""
     if asks():
         with contextlib.suppress(KeyboardInterrupt, click.Abort):
-            if click.confirm("The server works this run. Cancel it?", default=False, err=True):
+            if click.confirm(f"The server works this {work.noun}. Cancel it?", default=False, err=True):
                 with contextlib.suppress(Conflict):  # it has just ended
-                    transitions.cancel(ctx, run_id)
-                return f"cancelled: finished samples are kept; `bassline runs resume {run_id}` does the rest"
-    return f"the server goes on with the run: `bassline runs show {run_id}` shows it, `bassline runs cancel` ends it"
+                    work.cancel(ctx, row_id)
+                return f"cancelled: {_kept(work, row_id)}"
+    of = f"bassline {work.group}"
+    return f"the server goes on with the {work.noun}: `{of} show {row_id}` shows it, `{of} cancel` ends it"
+
+
+def _kept(work: _Work, row_id: uuid.UUID) -> str:
+    return f"finished samples are kept; `bassline {work.group} resume {row_id}` does the rest"
 
 
 @contextlib.contextmanager

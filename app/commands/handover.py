@@ -1,11 +1,13 @@
-"""A run that the server works for a command. The two processes share nothing but the database."""
+"""A run or a study that the server works for a command. The two processes share nothing but the database."""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
+
+from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.types import utcnow
@@ -16,15 +18,17 @@ from app.jobs.database_lock import DatabaseLock
 from app.language_models.service import require_model
 from app.remote import target as remote
 from app.runs.repository import get_run
-from app.runs.schemas import DecodingSpec
+from app.runs.schemas import EngineOptions
 from app.runs.task_repository import task_statuses
 from app.states import OPEN_RUN_STATES, RunState, TaskState
+from app.studies.schemas import StudySpec, of_arm
 from app.workers import service as workers
+from app.workers.models import Worker
 from decoding.drafters.registry import parse_drafter
 from decoding.models.registry import LocalFolder, LocalGguf
 
 BEAT_S = 0.5
-S = TypeVar("S", bound=DecodingSpec)
+S = TypeVar("S", bound=EngineOptions)
 
 
 def for_server(ctx: Context, spec: S) -> S:
@@ -49,6 +53,36 @@ def for_server(ctx: Context, spec: S) -> S:
     return spec.model_copy(update=changes)
 
 
+def study_for_server(ctx: Context, spec: StudySpec) -> StudySpec:
+    """The same for every arm of a study. Raises BadInput that names the arm."""
+    arms = []
+    for number, (arm, name) in enumerate(zip(spec.arms, spec.names(), strict=True), start=1):
+        try:
+            arms.append(for_server(ctx, arm))
+        except BadInput as error:
+            raise of_arm(number, name, error) from None
+    return spec.model_copy(update={"arms": tuple(arms)})
+
+
+class Watch:
+    """Notices that the server is gone: `noun` is what it worked, `ends` the command that ends that."""
+
+    def __init__(self, ctx: Context, noun: str, ends: str) -> None:
+        self._lock = DatabaseLock(ctx.database.file, "")
+        self._noun, self._ends = noun, ends
+        self._last_alive = time.monotonic()
+
+    def check(self, alive: Sequence[Worker]) -> None:
+        """Call it again and again with the workers that are alive. Raises Unavailable once the server is gone."""
+        if alive:
+            self._last_alive = time.monotonic()
+        if time.monotonic() - self._last_alive > workers.ALIVE_S or not self._lock.owner():
+            raise Unavailable(
+                f"`bassline serve` has stopped: the {self._noun} goes on when it starts again, or `{self._ends}` "
+                "ends it"
+            )
+
+
 def events(ctx: Context, run_id: uuid.UUID) -> Iterator[Event | None]:
     """The run's events to its end, made from what its rows say: tasks, loading and the run's state.
 
@@ -57,13 +91,13 @@ def events(ctx: Context, run_id: uuid.UUID) -> Iterator[Event | None]:
     state: RunState | None = None
     loading: str | None = None
     tasks: dict[str, TaskState] = {}
-    last_alive = time.monotonic()
+    watch = Watch(ctx, "run", f"bassline runs cancel {run_id}")
     while True:
         new: list[Event] = []
         with ctx.database.read() as session:
             run = get_run(session, run_id)
             statuses = task_statuses(session, run_id)
-            alive = [w for w in workers.list_workers(session) if workers.is_alive(w, utcnow())]
+            alive = alive_workers(session)
         if run.state is not state and run.state in OPEN_RUN_STATES:
             new.append(Event("", event_types.STATE, {"state": run.state, "error": run.error}))
         now_loading = next((w.loading for w in alive if w.loading == run.target), None)
@@ -79,15 +113,15 @@ def events(ctx: Context, run_id: uuid.UUID) -> Iterator[Event | None]:
         if state not in OPEN_RUN_STATES:
             yield Event("", event_types.STATE, {"state": state, "error": run.error})
             return
-        last_alive = time.monotonic() if alive else last_alive
-        if time.monotonic() - last_alive > workers.ALIVE_S or not DatabaseLock(ctx.database.file, "").owner():
-            raise Unavailable(
-                "`bassline serve` has stopped: the run goes on when it starts again, or "
-                f"`bassline runs cancel {run_id}` ends it"
-            )
+        watch.check(alive)
         if not new:
             yield None
         ctx.stopping.wait(BEAT_S)
+
+
+def alive_workers(session: Session) -> list[Worker]:
+    """The workers that have reported themselves lately."""
+    return [worker for worker in workers.list_workers(session) if workers.is_alive(worker, utcnow())]
 
 
 def _absolute(reference: str) -> str:

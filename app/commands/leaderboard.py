@@ -32,16 +32,18 @@ def leaderboard(budget: float | None, dataset: str | None, target: str | None, j
     console = common.result_console(json_file)
     if not rows:
         console.print("No graded runs yet: make one with `bassline eval`.")
-    groups: dict[tuple[str, str, bool], list[Row]] = {}
+    groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault((*row.run.group, row.run.label is None), []).append(row)
+        # What is not ranked stays in one table: its first column says over how many tasks each run is.
+        unranked = (row.run.dataset_sha256, row.run.device)
+        groups.setdefault(row.run.group if row.run.label is None else unranked, []).append(row)
     for members in groups.values():
         console.print(_table(members))
         console.print()
 
 
 def _table(rows: list[Row]) -> Table:
-    """A table for one dataset and device, either ranked or not: only these runs are comparable."""
+    """A table for one dataset and device, either ranked or not: only runs over the same tasks are comparable."""
     one = rows[0].run
     title = f"{'' if one.label is None else 'Not ranked: '}{one.dataset} {one.dataset_sha256[:8]} on {one.device}"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
@@ -53,7 +55,7 @@ def _table(rows: list[Row]) -> Table:
     for row in rows:
         table.add_row(
             str(row.rank or row.run.label),
-            row.run.name,
+            row.run.name + (" (clock disturbed)" if row.run.clock_marks else ""),
             row.run.target,
             f"{row.budget_s:g} s",
             *(_cell(column, row) for column in columns),

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
 
 from app.commands.common import Choice
 from app.errors import BadInput
+from app.http.schemas import RequestModel
 from app.runs.options import DeclaredOption, options_of
-from app.runs.schemas import DecodingSpec, parse_spec
+from app.runs.schemas import ArmOptions, DecodingSpec, parse_spec
 
 C = TypeVar("C", bound=Callable[..., Any])
-S = TypeVar("S", bound=DecodingSpec)
+S = TypeVar("S", bound=RequestModel)
+
+
+class Several(click.ParamType[tuple[Any, ...]]):
+    """Values of one type, separated by commas, as a tuple."""
+
+    name = "list"
+
+    def __init__(self, of: click.ParamType[Any]) -> None:
+        self._of = of
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
+        """The values, each once."""
+        parts = dict.fromkeys(part.strip() for part in value.split(","))
+        if "" in parts:
+            self.fail(f"{value!r} has an empty place: write the values as A,B", param, ctx)
+        return tuple(self._of.convert(part, param, ctx) for part in parts)
 
 
 def spec_options(kind: type[DecodingSpec], **defaults: Any) -> Callable[[C], C]:
@@ -27,10 +45,32 @@ def spec_options(kind: type[DecodingSpec], **defaults: Any) -> Callable[[C], C]:
     return decorate
 
 
+def lists_of(kind: type[ArmOptions]) -> Callable[[C], C]:
+    """Decorates a command with an option for each one that `kind` declares, which takes several values."""
+
+    def decorate(command: C) -> C:
+        for option in reversed(list(options_of(kind).values())):
+            one = Choice(option.choices) if option.choices else click.types.convert_type(option.type)
+            default = f" [default: {option.text(option.default)}]" if option.default not in (None, "") else ""
+            help_ = option.help + default
+            made = click.option(option.flag, option.name, type=Several(one), metavar="A,B,...", help=help_)
+            command = made(command)
+        return command
+
+    return decorate
+
+
 def parse_options(kind: type[S], values: dict[str, Any]) -> S:
     """The values as a checked specification. Raises BadInput that names the option as it was typed."""
-    try:
+    with as_typed():
         return parse_spec(kind, values)
+
+
+@contextmanager
+def as_typed() -> Iterator[None]:
+    """Raises the BadInput of the block with the option of the command in place of the field's name."""
+    try:
+        yield
     except BadInput as error:
         # The sentence of a specification begins with the name of its field.
         name, _, rest = str(error).partition(" ")

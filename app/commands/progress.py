@@ -53,7 +53,9 @@ def _update(bar: Progress, shown: TaskID, run: Run, counts: Counts, event: Event
     rate = counts.tokens_per_s
     if event.type == event_types.TOKENS and event.data["elapsed_s"]:
         rate = event.data["tokens"] / event.data["elapsed_s"]
-    facts = f"{counts.samples} samples, {counts.passed} passed, {number(rate)} tokens/s, {_left(counts)}"
+    facts = (
+        f"{counts.samples} samples, {counts.passed} passed, {number(rate)} tokens/s, {time_left(counts.remaining_s)}"
+    )
     bar.update(
         shown, description=f"task {k} of {run.n_tasks}", total=run.n_tasks, completed=counts.decoded, facts=facts
     )
@@ -72,14 +74,15 @@ def _line(ctx: Context, run: Run, event: Event) -> str | None:
         return f"task {done} of {run.n_tasks}  {event.data['task_id']}  failed: {event.data['error']}"
     return (
         f"task {done} of {run.n_tasks}  {event.data['task_id']}  {counts.samples} samples, {counts.passed} passed, "
-        f"{number(counts.tokens_per_s)} tokens/s, {_left(counts)}"
+        f"{number(counts.tokens_per_s)} tokens/s, {time_left(counts.remaining_s)}"
     )
 
 
-def _left(counts: Counts) -> str:
-    if counts.remaining_s is None:
+def time_left(remaining_s: float | None) -> str:
+    """The estimate in words."""
+    if remaining_s is None:
         return "time left not known yet"
-    minutes, seconds = divmod(round(counts.remaining_s), 60)
+    minutes, seconds = divmod(round(remaining_s), 60)
     return f"{minutes}:{seconds:02d} left"
 
 

@@ -65,6 +65,7 @@ def figures(run: Run) -> list[tuple[str, str]]:
         ),
         ("budget overrun, largest", number(f.budget_overrun_max_s, " s", 3)),
     ]
+    rows += [("clock disturbed", mark) for mark in f.clock_marks or ()]
     if f.speedup_over_plain is not None:
         rows.append(
             (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,20 @@ import click
 from rich.table import Table
 
 from app.commands import common, foreground
-from app.commands.comparison import comparison_tables
+from app.commands.comparison import Worse, comparison_tables
 from app.commands.report import run_tables
-from app.comparison import comparing
+from app.comparison import comparing, run_file
+from app.comparison.decision import decide
+from app.comparison.junit import junit as as_junit
+from app.comparison.markdown import markdown as as_markdown
 from app.errors import BadInput
 from app.runs import import_samples, repository, service
 from app.runs.export_samples import FORMATS, lines
 from app.runs.render import run_document
 from app.runs.schemas import ImportSpec, parse_spec
 from app.states import RunState
-from app.ui.terminal import echo, echo_data
+from app.studies.repository import in_one_study
+from app.ui.terminal import echo
 from app.ui.units import percent
 
 DAY = click.DateTime(["%Y-%m-%d"])
@@ -107,25 +112,21 @@ def show(run: str, json_file: str | None) -> None:
 
 @runs.command()
 @click.argument("run", metavar="ID")
-@click.option("--format", "form", type=common.Choice(FORMATS), default="samples", show_default=True)
-@click.option("--output", metavar="FILE", default="-", show_default=True, help="- for stdout")
+@click.option("--format", "form", type=common.Choice((*FORMATS, run_file.FORMAT)), default="samples", show_default=True)
+@click.option("--output", metavar="FILE", default="-", show_default=True, callback=common.writable, help="- for stdout")
 def export(run: str, form: str, output: str) -> None:
-    """The samples of a run, one line each.
+    """The samples of a run, one line each; as `run`, what `runs compare` needs of it, without texts.
 
     \b
     Example:
         bassline runs export demo --format human-eval --output samples.jsonl
+        bassline runs export demo --format run --output base.json
     """
     ctx = common.opened_context()
     with ctx.database.read() as session:
-        text = "".join(lines(session, repository.find_run(session, run), form))
-    if output == "-":
-        echo_data(text)
-        return
-    try:
-        Path(output).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise common.failed(f"{output} cannot be written: {error.strerror}") from None
+        found = repository.find_run(session, run)
+        text = run_file.write(session, found) if form == run_file.FORMAT else "".join(lines(session, found, form))
+    common.write_text(output, text)
 
 
 @runs.command("import")
@@ -204,22 +205,49 @@ def delete(run: str) -> None:
 
 
 @runs.command()
-@click.argument("reference", metavar="A")
-@click.argument("other", metavar="B")
+@click.argument("reference", metavar="BASE")
+@click.argument("other", metavar="NEW")
 @click.option("--budget", type=float, help="seconds; default: the shorter of the two runs' budgets")
+@click.option("--fail-if-worse", is_flag=True, help="exit with 3 if the paired test says that NEW is worse than BASE")
+@click.option(
+    "--markdown", metavar="FILE", callback=common.writable, help="also write a report for a pull request; - for stdout"
+)
+@click.option("--junit", metavar="FILE", callback=common.writable, help="also write a JUnit report; - for stdout")
 @common.json_option
-def compare(reference: str, other: str, budget: float | None, json_file: str | None) -> None:
-    """B against A at one budget, over the tasks that both have.
+def compare(
+    reference: str,
+    other: str,
+    budget: float | None,
+    fail_if_worse: bool,
+    markdown: str | None,
+    junit: str | None,
+    json_file: str | None,
+) -> None:
+    """NEW against BASE at one budget, over the tasks that both have.
+
+    Each is a run (id, beginning of an id, or name) or a file FILE.json that `bassline runs export ID --format run`
+    wrote. The conclusion is about Pass@First: McNemar's exact two-sided test at 5 %.
 
     \b
     Example:
         bassline runs compare plain demo --budget 5
+        bassline runs compare base.json candidate --budget 3 --fail-if-worse --markdown report.md --junit report.xml
     """
     if budget is not None and not budget > 0:
         raise BadInput(f"budget is {budget:g}: it must be above 0 seconds", "budget")
+    if (markdown, junit, json_file).count("-") > 1:
+        raise BadInput("only one of markdown, junit and json can be -: give a file for the others", "json")
     ctx = common.opened_context()
     with ctx.database.read() as session:
-        a, b = repository.find_run(session, reference), repository.find_run(session, other)
-        found = comparing.compare_runs(session, a, b, budget)
-    common.write_json(json_file, found.document())
-    comparison_tables(common.result_console(json_file), found)
+        base, new = (run_file.measured(ctx, session, given) for given in (reference, other))
+        in_turn = in_one_study(session, base[0].id, new[0].id)
+        found = comparing.compare_tasks(*base, *new, budget, in_turn=in_turn)
+        decision = decide(found)
+        reports = [(markdown, as_markdown(found, decision)), (junit, as_junit(found, decision))]
+    common.write_json(json_file, {**found.document(), "conclusion": asdict(decision)})
+    for target, text in reports:
+        if target is not None:
+            common.write_text(target, text)
+    comparison_tables(common.result_console("-" if "-" in (markdown, junit) else json_file), found, decision)
+    if fail_if_worse and decision.worse:
+        raise Worse(f"{found.other.name} is worse than {found.reference.name}")

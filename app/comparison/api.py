@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import asdict
 
 from flask import Blueprint
 from pydantic import Field
 
 from app.comparison import comparing
+from app.comparison.decision import decide
 from app.comparison.documents import ComparisonDocument
 from app.http.operations import operation
 from app.http.schemas import RequestModel
@@ -34,4 +36,4 @@ def compare(query: CompareQuery) -> ComparisonDocument:
     reference = repository.get_run(session(), query.reference)
     other = repository.get_run(session(), query.other)
     found = comparing.compare_runs(session(), reference, other, query.budget)
-    return ComparisonDocument.model_validate(found.document())
+    return ComparisonDocument.model_validate({**found.document(), "conclusion": asdict(decide(found))})

@@ -32,7 +32,16 @@ class PairedDifference(ResponseModel):
     low: float
     high: float
     p: float
+    withheld: str | None = Field(description="why nobody may be called better although p is below 0.05")
     detectable: float = Field(description="the smallest true difference that a test over n_tasks finds in 80 %")
+
+
+class Conclusion(ResponseModel):
+    """What `bassline runs compare --fail-if-worse` decides by."""
+
+    worse: bool = Field(description="`other` solves fewer tasks in Pass@First, and chance does not explain it")
+    title: str
+    sentence: str = Field(description="what was tested and how it came out")
 
 
 class ComparisonDocument(ResponseModel):
@@ -44,4 +53,11 @@ class ComparisonDocument(ResponseModel):
     pass_first: PairedDifference
     pass_all: PairedDifference
     speed: float | None = Field(description="tokens per second of other over reference; null where devices differ")
+    measured_in_turn: bool = Field(description="the runs are arms of one study, so that drift met both alike")
+    time_bound: bool = Field(description="a sample of the common tasks ended after budget_s or was cut by the deadline")
+    withheld: str | None = Field(description="that of pass_first, else of pass_all")
+    machine_factor: float | None = Field(
+        description="by how much times could differ because of the machine alone; null: not known"
+    )
     changed: dict[str, tuple[Any, Any]] = Field(description="settings that differ: [reference's, other's]")
+    conclusion: Conclusion

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from app.comparison.caution import ALPHA
 from app.comparison.comparing import RunComparison, same_device
 from app.runs import presentation as shown
 from app.runs.models import Run, RunTask
@@ -16,7 +17,6 @@ from app.ui.units import count, decimal, milliseconds, points, seconds
 from evaluation.inference import Comparison, Crossover, crossover, difference_band
 from evaluation.metrics import BUDGET_GRID
 
-ALPHA = 0.05
 LOST, WON, SAME = "lost", "won", "alike"
 
 
@@ -27,6 +27,7 @@ class Share:
     label: str
     result: Comparison
     crossing: Crossover
+    withheld: str | None
 
     @property
     def p(self) -> str:
@@ -37,6 +38,8 @@ class Share:
     def sentence(self) -> str:
         """The conclusion that the test supports."""
         r = self.result
+        if self.withheld:
+            return f"Undecided: McNemar {self.p} over {r.n_tasks} tasks, but {self.withheld}"
         if r.p < ALPHA:
             better = "B" if r.delta > 0 else "A"
             return f"{better} is better, and chance does not explain it: McNemar {self.p} over {r.n_tasks} tasks."
@@ -73,8 +76,8 @@ def shares(found: RunComparison, grid: Sequence[float]) -> list[Share]:
     """Pass@First and Pass@All, each with the budget from which B is ahead."""
     b, a = found.outcomes
     return [
-        Share("Pass@First", found.first, crossover(b, a, grid)),
-        Share("Pass@All", found.every, crossover(b, a, grid, None)),
+        Share("Pass@First", found.first, crossover(b, a, grid), found.withheld_first),
+        Share("Pass@All", found.every, crossover(b, a, grid, None), found.withheld_every),
     ]
 
 
@@ -104,7 +107,10 @@ def notes(a: Run, b: Run, found: RunComparison) -> list[str]:
         out.append(f"A has {a.n} samples per task, B has {b.n}: more samples raise Pass@All by chance alone.")
     if (left := max(a.n_tasks, b.n_tasks) - found.first.n_tasks) > 0:
         out.append(f"{left} {'task is' if left == 1 else 'tasks are'} left out: only one of the runs has graded them.")
+    if not found.in_turn and same_device(a, b):
+        out.append(_not_in_turn(found))
     for name, run in (("A", a), ("B", b)):
+        out += [f"{name}: {mark}" for mark in run.measured.clock_marks or ()]
         if guests := run.measured.in_guest_samples:
             passed = run.measured.in_guest_passed or 0
             out.append(
@@ -112,6 +118,18 @@ def notes(a: Run, b: Run, found: RunComparison) -> list[str]:
                 f"{passed} of them passed."
             )
     return out
+
+
+def _not_in_turn(found: RunComparison) -> str:
+    if found.machine_factor is None:
+        return (
+            "The runs were not measured in turn, and how busy the machine was is not known of both: times may differ "
+            "because of the machine alone."
+        )
+    return (
+        "The runs were not measured in turn: the machine alone could explain times that differ by a factor of up to "
+        f"{decimal(found.machine_factor)}."
+    )
 
 
 def usual_budget(a: Run, b: Run) -> float:

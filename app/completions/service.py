@@ -17,7 +17,7 @@ from app.datasets.models import Task
 from app.errors import BadInput
 from app.jobs.work.prepare import prepare_run
 from app.runs.schemas import DecodingSpec
-from app.runs.service import is_local, require_allowed, require_models, submit_tasks
+from app.runs.service import is_local, new_run, require_allowed, require_models, store
 from app.states import DatasetKind, RunKind
 from evaluation import datasets as files
 
@@ -28,9 +28,17 @@ _DEF = re.compile(r"^(?:async\s+)?def\s+([A-Za-z_]\w*)", re.MULTILINE)
 
 
 def submit(
-    ctx: Context, spec: CompletionSpec, *, pinned_worker: str | None = None, handover: bool = False
+    ctx: Context,
+    spec: CompletionSpec,
+    *,
+    pinned_worker: str | None = None,
+    handover: bool = False,
+    after_id: uuid.UUID | None = None,
 ) -> uuid.UUID:
-    """Stores the completion and enqueues it; `handover` as for runs. Returns the id of its run. Raises BadInput."""
+    """Stores the completion and enqueues it; `handover` and `after_id` as for runs. Returns its run's id.
+
+    Raises BadInput.
+    """
     graded = bool(spec.test.strip())
     return submit_prompts(
         ctx,
@@ -40,6 +48,7 @@ def submit(
         graded=graded,
         pinned_worker=pinned_worker,
         handover=handover,
+        after_id=after_id,
     )
 
 
@@ -52,6 +61,7 @@ def submit_prompts(
     graded: bool = False,
     pinned_worker: str | None = None,
     handover: bool = False,
+    after_id: uuid.UUID | None = None,
 ) -> uuid.UUID:
     """Stores a completion of several prompts, one after the other, each with the whole budget.
 
@@ -67,8 +77,7 @@ def submit_prompts(
         with ctx.database.read() as session:
             stored = list(session.merge(dataset, load=True).tasks)
         try:
-            run_id = submit_tasks(
-                ctx,
+            run = new_run(
                 spec,
                 dataset.id,
                 stored,
@@ -78,10 +87,12 @@ def submit_prompts(
                 pinned_worker=pinned_worker,
                 graded=graded,
                 handover=handover,
+                after_id=after_id,
             )
+            store(ctx, run)
             if not graded and not handover:
-                prepare_run(ctx, run_id)
-            return run_id
+                prepare_run(ctx, run.id)
+            return run.id
         except IntegrityError:  # the dataset of the same prompt was deleted between the two transactions
             if last_try:
                 raise

@@ -8,7 +8,7 @@ import re
 import uuid
 from typing import Any
 
-from sqlalchemy import JSON, DateTime, Dialect, Enum, MetaData, Text, Uuid
+from sqlalchemy import JSON, DateTime, Dialect, Enum, MetaData, String, Text, Uuid
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
@@ -100,6 +100,12 @@ class Identified:
     """Mixin: a UUIDv7 primary key."""
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=new_id)
+
+
+class Named(Identified):
+    """Mixin: a name besides, by which people find the newest row (app/db/references.py)."""
+
+    name: Mapped[str] = mapped_column(String(200), index=True)
 
 
 def utcnow() -> dt.datetime:

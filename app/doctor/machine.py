@@ -1,8 +1,9 @@
-"""Versions, device, kernels, attention, sandbox."""
+"""Versions, device, kernels, attention, clock, sandbox."""
 
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -12,11 +13,15 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from app.doctor.finding import Finding
+from app.jobs.work import machine_use
+from app.runs.clock import LOST_TO_OTHERS
+from app.ui.units import percent
 from evaluation.sandbox import Sandbox, SandboxUnavailable
 
 if TYPE_CHECKING:
     import torch
 
+LOOK_S = 0.5
 SHOWN = ("torch", "transformers", "triton")
 SHAPE = (2, 7, 64)  # KV heads, query heads of each, width: the attention of qwen2.5-coder-0.5b
 NVIDIA = Path("/proc/driver/nvidia/version")
@@ -87,6 +92,25 @@ def kernels(used: torch.device, attention: str, dtype: torch.dtype) -> Iterator[
         yield Finding("kernels", "warn", f"{name} is wrong on this GPU: {why}", remedy)
     if not found:
         yield Finding("kernels", "ok", "equal to their reference")
+
+
+def clock() -> Iterator[Finding]:
+    """How much of the machine others take while this process does nothing for a moment."""
+    before = machine_use.read()
+    time.sleep(LOOK_S)
+    use = machine_use.since(before)
+    if use is None:
+        yield Finding(
+            "clock", "warn", "how busy the machine is cannot be read here", "Measure when nothing else runs on it."
+        )
+        return
+    share = min((use.others_cpu_s + use.steal_s) / use.capacity_s, 1.0)
+    what = f"others take {percent(share, 0)} of the machine now, load {use.load_average:.1f}"
+    if share > LOST_TO_OTHERS:
+        remedy = f"Stop other programs before you measure: from {percent(LOST_TO_OTHERS, 0)} on, runs carry a mark."
+        yield Finding("clock", "warn", what, remedy)
+    else:
+        yield Finding("clock", "ok", what)
 
 
 def sandbox() -> Iterator[Finding]:

@@ -42,6 +42,10 @@ def bad_input(error: ValidationError) -> BadInput:
         return BadInput(f"{field} is not a known field: remove it", field)
     if fault["type"] == "missing":
         return BadInput(f"{field} is missing: give one", field)
+    if fault["type"] in ("too_long", "too_short"):
+        bounds = fault["ctx"]
+        limit = f"at most {bounds['max_length']}" if "max_length" in bounds else f"at least {bounds['min_length']}"
+        return BadInput(f"{field} has {bounds['actual_length']} entries: give {limit}", field)
     if fault["type"] in ("literal_error", "enum") and isinstance(fault["input"], str):
         known = re.findall(r"'([^']*)'", str(fault["ctx"]["expected"]))
         message = one_of(fault["input"], known)

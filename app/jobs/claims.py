@@ -24,6 +24,7 @@ from app.db.ids import new_id
 from app.db.types import utcnow
 from app.runs.models import Run, RunTask
 from app.states import Failure, RunKind, RunState, TaskState
+from app.studies.models import StudyArm
 
 MAX_ATTEMPTS = 3
 SERIALIZATION_FAILURES = ("40001", "40P01")  # PostgreSQL: could not serialize, deadlock
@@ -45,7 +46,9 @@ class LostClaim(Exception):  # noqa: N818 (reads as what happened)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to write to a job until the lease runs out. `position` is the task's place in its run, from 0."""
+    """The right to write to a job until the lease runs out. `position` is the task's place in its run, from 0.
+
+    `study_id` is the study that the run is an arm of."""
 
     run_task_id: uuid.UUID
     run_id: uuid.UUID
@@ -55,6 +58,7 @@ class Claim:
     step: Step
     attempt: int
     kind: RunKind
+    study_id: uuid.UUID | None
 
 
 def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
@@ -87,14 +91,15 @@ def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
             ).one_or_none()
             if won is None:
                 return None
-            kind, task_id, position = session.execute(
-                select(Run.kind, Task.task_id, RunTask.position)
+            kind, task_id, position, study_id = session.execute(
+                select(Run.kind, Task.task_id, RunTask.position, StudyArm.study_id)
                 .select_from(RunTask)
                 .join(RunTask.run)
                 .join(RunTask.task)
+                .outerjoin(StudyArm, StudyArm.run_id == Run.id)
                 .where(RunTask.id == run_task_id)
             ).one()
-            return Claim(run_task_id, won.run_id, task_id, position, token, step, won.attempt, kind)
+            return Claim(run_task_id, won.run_id, task_id, position, token, step, won.attempt, kind, study_id)
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) in SERIALIZATION_FAILURES:
             return None  # another worker won the race

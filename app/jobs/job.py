@@ -22,6 +22,7 @@ from app.jobs.lease import Lease
 from app.jobs.work.live_updates import task_changed
 from app.runs import enqueue, transitions
 from app.states import OPEN_TASK_STATES, Failure, TaskState
+from app.studies import race, schedule
 from decoding.request import RequestError
 from evaluation.prompting import PromptError
 
@@ -49,7 +50,8 @@ class Job:
         any other Exception        another attempt, or after MAX_ATTEMPTS the job fails
 
     None of these leaves the block. What does (SystemExit, an error of the database while the attempt is ended) leaves
-    the job to the reaper, which finds the expired lease. The last open job closes its run.
+    the job to the reaper, which finds the expired lease. The last open job closes its run. A job of a study is followed
+    by the study's next one.
     """
 
     def __init__(self, ctx: Context, claim: Claim) -> None:
@@ -72,6 +74,9 @@ class Job:
             self.lease.end()
         if self._ended:
             transitions.close_if_done(self._ctx, self.claim.run_id)
+        if self.claim.study_id is not None:
+            race.drop_losers(self._ctx, self.claim.study_id)
+            schedule.send_next(self._ctx, self.claim.study_id)
         return isinstance(error, Exception)
 
     def announce(self) -> None:
@@ -142,5 +147,5 @@ class Job:
     def _enqueue(self, state: TaskState) -> None:
         """Sends the message for the step that the job waits for, if any."""
         sends = {Step.DECODE.waiting: enqueue.decode, Step.GRADE.waiting: enqueue.grade}
-        if state in sends:
+        if state in sends and not (self.claim.study_id is not None and state is Step.DECODE.waiting):
             sends[state](self._ctx, [self.claim.run_task_id], self.claim.kind)

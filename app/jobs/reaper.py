@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Sequence
 
 import structlog
-from sqlalchemy import ColumnElement, or_, select, true, update
+from sqlalchemy import ColumnElement, and_, or_, select, true, update
 from sqlalchemy.orm import Session
 
 from app.broker import queues
@@ -21,6 +21,8 @@ from app.jobs.work.live_updates import task_changed
 from app.runs import enqueue, transitions
 from app.runs.models import Run, RunTask
 from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, TaskState
+from app.studies import schedule
+from app.studies.models import StudyArm
 from app.workers.models import Worker
 
 SILENT_LEASES = 2  # after this many leases of silence a worker or a message is lost
@@ -35,6 +37,11 @@ GONE = "the process that worked this run has gone"
 WORKING = tuple(step.working for step in Step)
 log = structlog.get_logger(__name__)
 
+# A study has at most one message, for the job whose turn it is.
+_decodes_in_a_study = and_(
+    RunTask.state == Step.DECODE.waiting, select(StudyArm.id).where(StudyArm.run_id == RunTask.run_id).exists()
+)
+
 
 def reap(ctx: Context, *, pinned_only: bool = False) -> None:
     """One sweep. `pinned_only` is for `bassline eval`, which touches no runs but those pinned to its process."""
@@ -46,6 +53,7 @@ def reap(ctx: Context, *, pinned_only: bool = False) -> None:
     # Their worker died before it closed them.
     _each(_without_open_tasks(ctx, ours), lambda run_id: transitions.close_if_done(ctx, run_id))
     _send_again(ctx, ours)
+    _each(_silent_studies(ctx, ours), lambda study_id: schedule.send_next(ctx, study_id))
 
 
 def enqueue_handed_over(ctx: Context) -> None:
@@ -78,13 +86,13 @@ def reset_orphans(ctx: Context) -> None:
     _return_expired(ctx, true())
 
 
-def _each(run_ids: Sequence[uuid.UUID], end: Callable[[uuid.UUID], object]) -> None:
-    """Ends every run it can: an error with one must not keep the others open."""
-    for run_id in run_ids:
+def _each(ids: Sequence[uuid.UUID], action: Callable[[uuid.UUID], object]) -> None:
+    """Does it for every run or study it can: an error with one must not keep it from the others."""
+    for row_id in ids:
         try:
-            end(run_id)
+            action(row_id)
         except Exception:
-            log.exception("a run could not be ended", run=str(run_id))
+            log.exception("a run or study could not be recovered", id=str(row_id))
 
 
 def _abandoned(ctx: Context) -> Sequence[uuid.UUID]:
@@ -180,6 +188,25 @@ def _send_again(ctx: Context, ours: ColumnElement[bool]) -> None:
             after_commit(session, ctx.broker.send, messages, queue)
 
 
+def _silent_studies(ctx: Context, ours: ColumnElement[bool]) -> Sequence[uuid.UUID]:
+    """Studies whose next job waits, and was last sent a message so long ago that it may be lost."""
+    before = utcnow() - _silence(ctx)
+    with ctx.database.read() as session:
+        studies = session.scalars(
+            select(StudyArm.study_id)
+            .join(Run, Run.id == StudyArm.run_id)
+            .where(Run.state == RunState.RUNNING, ours)
+            .distinct()
+        ).all()
+        waiting = {study_id: schedule.next_job(session, study_id) for study_id in studies}
+        sent = {
+            study_id: session.scalar(select(RunTask.enqueued_at).where(RunTask.id == job.run_task_id))
+            for study_id, job in waiting.items()
+            if job is not None
+        }
+    return [study_id for study_id, at in sent.items() if at is None or at < before]
+
+
 def _unsent(
     ctx: Context, ours: ColumnElement[bool], before: dt.datetime, queue: str, limit: int
 ) -> tuple[Sequence[uuid.UUID], Sequence[uuid.UUID]]:
@@ -196,6 +223,7 @@ def _unsent(
                 Run.state == RunState.RUNNING,
                 ours,
                 enqueue.waits_in(queue),
+                ~_decodes_in_a_study,
                 or_(RunTask.enqueued_at.is_(None), RunTask.enqueued_at < before),
             )
             .order_by(RunTask.run_id, RunTask.position)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,11 +15,13 @@ from app.context import Context
 from app.jobs.claims import Step
 from app.runs.models import Run, RunTask
 from app.states import RunKind, RunState
+from app.studies import schedule
+from app.studies.models import StudyArm
 
 if TYPE_CHECKING:
     from decoding.config import EngineConfig
 
-TURN_S = 60.0  # a loaded engine and a batch are kept this long: changing them costs seconds
+TURN_S = 60.0  # engines in memory and a batch are served this long before another is loaded, which costs seconds
 TRIES = 20  # other workers may claim the chosen job first, a few times in a row
 REMEMBERED = 1000
 _LONG = (Run.provenance, Run.figures, Run.excluded, Run.command)  # columns that this decision does not need
@@ -29,36 +31,43 @@ ConfigOf = Callable[[Run], "EngineConfig"]
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A run with a job that waits for a step, and how many of its jobs are being worked."""
+    """A run with a job that waits for a step, and how many of its jobs are being worked.
 
+    A study waits as one: `key` is its id, `run` the arm whose turn it is, and `job` that arm's job. Of an ordinary run
+    any waiting job will do.
+    """
+
+    key: uuid.UUID
     run: Run
     at_work: int
+    job: uuid.UUID | None = None
 
 
 class Turns:
     """When one worker last served which run, for one step.
 
     Next is the run with the fewest jobs at work anywhere; among those, the one that this worker has not served for the
-    longest time. Runs whose engine is loaded are preferred for TURN_S.
+    longest time. For TURN_S after an engine was loaded, runs whose engines are in memory are preferred.
     """
 
     def __init__(self) -> None:
         self._served: dict[uuid.UUID, float] = {}
-        self._engine: EngineConfig | None = None
-        self._since = 0.0
+        self._loaded_at = 0.0
 
-    def choose(self, waiting: Sequence[_Waiting], config_of: ConfigOf | None, held: EngineConfig | None) -> Run:
-        """The next run of `waiting`. With `config_of`, a change of the `held` engine waits for the end of its turn."""
+    def choose(
+        self, waiting: Sequence[_Waiting], config_of: ConfigOf | None, held: Collection[EngineConfig]
+    ) -> _Waiting:
+        """The next of `waiting`. With `config_of`, loading another than the `held` engines waits for TURN_S."""
         now = time.monotonic()
-        if config_of is not None and held is not None and held == self._engine and now - self._since < TURN_S:
-            waiting = [w for w in waiting if config_of(w.run) == held] or waiting
-        run = min(waiting, key=lambda w: (w.at_work, self._served.get(w.run.id, 0.0), w.run.id)).run
+        if config_of is not None and now - self._loaded_at < TURN_S:
+            waiting = [w for w in waiting if config_of(w.run) in held] or waiting
+        chosen = min(waiting, key=lambda w: (w.at_work, self._served.get(w.key, 0.0), w.key))
         if len(self._served) >= REMEMBERED:
-            self._served = {w.run.id: self._served[w.run.id] for w in waiting if w.run.id in self._served}
-        self._served[run.id] = now
-        if config_of is not None and config_of(run) != self._engine:
-            self._engine, self._since = config_of(run), now
-        return run
+            self._served = {w.key: self._served[w.key] for w in waiting if w.key in self._served}
+        self._served[chosen.key] = now
+        if config_of is not None and config_of(chosen.run) not in held:
+            self._loaded_at = now
+        return chosen
 
 
 def claim_next(
@@ -91,19 +100,25 @@ def _chosen(
 ) -> tuple[uuid.UUID | None, bool]:
     """(job to claim, whether no other would do); the job is None if none waits."""
     named = session.execute(
-        select(RunTask.run_id, RunTask.state, Run.pinned_worker, Run.kind)
+        select(RunTask.run_id, RunTask.state, Run.pinned_worker, Run.kind, StudyArm.study_id)
         .join(RunTask.run)
+        .outerjoin(StudyArm, StudyArm.run_id == Run.id)
         .where(RunTask.id == run_task_id)
     ).one_or_none()
     if named is not None and (named.pinned_worker is not None or named.kind is RunKind.COMPLETION):
+        if named.study_id is not None and step is Step.DECODE:
+            of_study = schedule.next_job(session, named.study_id)
+            return (of_study.run_task_id if of_study else None), False
         return run_task_id, True
     waiting = _waiting(session, step)
     if not waiting:
         return None, True
-    run = turns.choose(waiting, config_of, ctx.engines.config())
-    if named is not None and named.run_id == run.id and named.state == step.waiting:
+    chosen = turns.choose(waiting, config_of, ctx.engines.held())
+    if chosen.job is not None:
+        return chosen.job, False
+    if named is not None and named.run_id == chosen.run.id and named.state == step.waiting:
         return run_task_id, False
-    of_the_run = select(RunTask.id).where(RunTask.run_id == run.id, RunTask.state == step.waiting)
+    of_the_run = select(RunTask.id).where(RunTask.run_id == chosen.run.id, RunTask.state == step.waiting)
     return session.scalar(of_the_run.order_by(RunTask.position).limit(1)) or run_task_id, False
 
 
@@ -113,8 +128,20 @@ def _waiting(session: Session, step: Step) -> list[_Waiting]:
             select(RunTask.run_id, func.count()).where(RunTask.state == step.working).group_by(RunTask.run_id)
         ).all()
     )
-    runs = session.scalars(select(Run).where(_takes_turns(step)).options(*map(defer, _LONG)))
-    return [_Waiting(run, at_work.get(run.id, 0)) for run in runs]
+    rows = session.execute(
+        select(Run, StudyArm.study_id)
+        .outerjoin(StudyArm, StudyArm.run_id == Run.id)
+        .where(_takes_turns(step))
+        .options(*map(defer, _LONG))
+    ).all()
+    if step is not Step.DECODE:
+        return [_Waiting(run.id, run, at_work.get(run.id, 0)) for run, _ in rows]
+    ids = {study_id for _, study_id in rows if study_id is not None}
+    studies = {study_id: schedule.next_job(session, study_id, here_only=True) for study_id in ids}
+    return [
+        *(_Waiting(run.id, run, at_work.get(run.id, 0)) for run, study_id in rows if study_id is None),
+        *(_Waiting(study_id, job.run, 0, job.run_task_id) for study_id, job in studies.items() if job is not None),
+    ]
 
 
 def _takes_turns(step: Step) -> ColumnElement[bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,6 +20,7 @@ CURVES_SHOWN = 8  # readers cannot tell more lines apart
 ROWS_SHOWN = 20  # of a group, unless the reader asks for all rows
 ROWS_IN_ALL = 40  # in all groups together, so that the page has an end on a phone too
 ROWS_AT_LEAST = 5  # of a group
+GROUPS_SHOWN = 5  # or all over whole datasets, if they are more; unless the reader asks for all rows
 
 
 SORTS = {column.key: column for column in COLUMNS if column.sort}
@@ -30,18 +32,28 @@ SHOWN_BY_DEFAULT = frozenset(key for key, column in OPTIONAL.items() if column.s
 
 @dataclass
 class Group:
-    """Runs over the same dataset content on the same device, all ranked or all unranked.
+    """Runs in one table: all ranked, or all unranked.
 
+    In a group that `compares` all runs are over the same tasks on the same device, with times measured alike. Only such
+    a group has a chart and an order by shares. The others hold runs that compare with none, newest first.
     `rows` holds those that are shown, of `total`. `series` gives the run ids of the drawn curves their colours.
     """
 
-    dataset: str
-    device: str
-    ranked: bool
     rows: list[Row]
+    compares: bool
     total: int = 0
     series: dict[Any, int] = field(default_factory=dict)
     chart: Chart | None = None
+
+    @property
+    def run(self) -> Entry:
+        """One of its runs; in a group that compares all have its dataset, device and number of tasks."""
+        return self.rows[0].run
+
+    @property
+    def ranked(self) -> bool:
+        """Whether its runs finished over a whole dataset."""
+        return self.run.label is None
 
 
 def selected(keys: Sequence[str]) -> frozenset[str]:
@@ -49,26 +61,43 @@ def selected(keys: Sequence[str]) -> frozenset[str]:
     return frozenset(keys) & OPTIONAL.keys() if keys else SHOWN_BY_DEFAULT
 
 
-def groups(rows: Sequence[Row], budget: float, sort: str, view: str, *, whole: bool) -> list[Group]:
-    """The rows by dataset, device and whether they are ranked; ranked groups first, then large ones.
+def groups(rows: Sequence[Row], budget: float, sort: str, view: str, *, whole: bool) -> tuple[list[Group], int]:
+    """(the groups to show, how many others there are), those over whole datasets first, then large ones.
 
-    Unless `whole`, each group shows only its first rows in the order of `sort`, and later groups show fewer.
+    Unless `whole`, each group shows only its first rows in the order of `sort`, later groups show fewer, and the last
+    are left out.
     """
-    by_key: dict[tuple[bool, str, str], Group] = {}
-    for row in rows:
-        run, ranked = row.run, row.run.label is None
-        by_key.setdefault((not ranked, *run.group), Group(run.dataset, run.device, ranked, [])).rows.append(row)
-    ordered = [by_key[key] for key in sorted(by_key, key=lambda k: (k[0], -len(by_key[k].rows)))]
+    found = sorted(_grouped(rows), key=lambda g: (not g.ranked, not g.compares, -len(g.rows)))
+    shown = [group for place, group in enumerate(found) if whole or group.ranked or place < GROUPS_SHOWN]
     left = ROWS_IN_ALL
-    for group in ordered:
-        best = sorted(group.rows, key=lambda row: _final_shares(row.run), reverse=True)[:CURVES_SHOWN]
-        group.series = {row.run.id: i for i, row in enumerate(best)}
+    for group in shown:
         group.total = len(group.rows)
         room = None if whole else max(min(ROWS_SHOWN, left), ROWS_AT_LEAST)
-        group.rows = _sorted(group.rows, sort)[:room]
+        if group.compares:
+            best = sorted(group.rows, key=lambda row: _final_shares(row.run), reverse=True)[:CURVES_SHOWN]
+            group.series = {row.run.id: i for i, row in enumerate(best)}
+            group.chart = _chart(group, best, budget, view)
+            group.rows = _sorted(group.rows, sort)[:room]
+        else:
+            group.rows = sorted(group.rows, key=lambda row: row.run.created_at, reverse=True)[:room]
         left -= len(group.rows)
-        group.chart = _chart(group, best, budget, view)
-    return ordered
+    return shown, len(found) - len(shown)
+
+
+def _grouped(rows: Sequence[Row]) -> list[Group]:
+    """The rows by what compares; unranked runs that compare with none together, by dataset and device."""
+    by_key: defaultdict[object, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_key[row.run.label is None, row.run.group].append(row)
+    found, alone = [], defaultdict(list)
+    for members in by_key.values():
+        run = members[0].run
+        if run.label is not None and len(members) == 1:
+            alone[run.dataset_sha256, run.device].append(members[0])
+        else:
+            found.append(Group(members, compares=True))
+    only_one = not found and len(rows) == 1  # the chart of a user's first run, which nothing could be mixed with
+    return [*found, *(Group(members, compares=only_one) for members in alone.values())]
 
 
 def _final_shares(run: Entry) -> tuple[float, float]:
@@ -85,7 +114,9 @@ def _sorted(rows: list[Row], sort: str) -> list[Row]:
 
 
 def _chart(group: Group, rows: list[Row], budget: float, view: str) -> Chart:
-    where = f"{group.dataset} on {group.device}"
+    run = group.run
+    part = "" if group.ranked else f", {run.n_tasks} of {run.dataset_tasks} tasks,"
+    where = f"{run.dataset}{part} on {run.device}"
     names = distinct([r.run for r in rows])
     if view != "scatter":
         curves = (

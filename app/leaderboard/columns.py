@@ -71,7 +71,7 @@ RUN_FIELDS = (
     Field("name", str, lambda r: r.run.name, csv=("run",)),
     Field("run", uuid.UUID, lambda r: r.run.id, "the id of the run", csv=("id",)),
     Field("label", str | None, lambda r: r.run.label, "why the run is not ranked; null for one that is"),
-    Field("rank", int | None, lambda r: r.rank, "among the ranked runs of the same dataset and device"),
+    Field("rank", int | None, lambda r: r.rank, "among the ranked runs over the same tasks on the same device"),
     Field("state", RunState, lambda r: r.run.state),
     Field("dataset", str, lambda r: r.run.dataset),
     Field("device", str, lambda r: r.run.device),
@@ -90,6 +90,12 @@ RUN_FIELDS = (
         "samples with such a verdict; null: not counted",
     ),
     Field("in_guest_passed", int | None, lambda r: r.run.in_guest_passed, "of those, passed"),
+    Field(
+        "clock",
+        str | None,
+        lambda r: None if r.run.clock_marks is None else " ".join(r.run.clock_marks),
+        "why the times of the run are not to be trusted; empty: nothing disturbed them; null: not known",
+    ),
 )
 """What identifies a row: on the page, the columns Rank and Run."""
 

@@ -18,6 +18,7 @@ from app.runs.models import Run
 from app.states import RunState
 from evaluation.metrics import BUDGET_GRID, Curve
 
+ELSEWHERE = "measured elsewhere"  # also in the name of the device, so that no chart mixes these runs with others
 READ_ALL_FROM = 100  # changed runs; from here on, one query without ids is cheaper than one that lists them
 
 
@@ -25,10 +26,11 @@ READ_ALL_FROM = 100  # changed runs; from here on, one query without ids is chea
 class Entry:
     """A run on the leaderboard, independent of a budget: immutable values that threads share.
 
-    `label` tells why a run is not ranked, None for one that is. `n_tasks` of `dataset_tasks` were graded. `budget_s` is
-    the run's own budget, where its curve ends. Times are in seconds; `ms_per_token` is the mean over all samples.
-    `in_guest_*` count verdicts that a program could have forged (app/runs/trust.py), None for runs from before they
-    were counted.
+    `label` tells why a run is not ranked, None for one that is. `n_tasks` of `dataset_tasks` were graded, and `tasks`
+    is the same for runs over the same ones. `budget_s` is the run's own budget, where its curve ends. Times are in
+    seconds; `ms_per_token` is the mean over all samples. `in_guest_*` count verdicts that a program could have forged
+    (app/runs/trust.py), None for runs from before they were counted. `clock_marks` say why its times are not to be
+    trusted, None where that is not known.
     """
 
     id: uuid.UUID
@@ -51,6 +53,7 @@ class Entry:
     device: str
     created_at: dt.datetime
     n_tasks: int
+    tasks: str
     curve: Curve
     first_finished_p50_s: float | None
     first_finished_p95_s: float | None
@@ -61,11 +64,12 @@ class Entry:
     in_guest_tasks: int | None
     in_guest_samples: int | None
     in_guest_passed: int | None
+    clock_marks: tuple[str, ...] | None
 
     @property
-    def group(self) -> tuple[str, str]:
-        """Only runs of the same dataset content and device may be ranked against each other."""
-        return self.dataset_sha256, self.device
+    def group(self) -> tuple[str, str, bool, str]:
+        """Runs with equal groups compare: same dataset content, same tasks, same device, times measured alike."""
+        return self.dataset_sha256, self.device, self.throughput, self.tasks
 
     @cached_property
     def first_counts(self) -> str:
@@ -131,9 +135,10 @@ def _entry(run: Run) -> Entry:
         dataset=run.dataset.name,
         dataset_sha256=run.dataset.sha256,
         dataset_tasks=run.dataset.n_tasks,
-        device=run.device_label,
+        device=f"{run.device_label}, {ELSEWHERE}" if run.measured_elsewhere else run.device_label,
         created_at=run.created_at,
         n_tasks=stored.n_tasks,
+        tasks=stored.tasks,
         curve=Curve(tuple(stored.budgets), tuple(stored.pass_first), tuple(stored.pass_all)),
         first_finished_p50_s=figures.first_finished_p50_s,
         first_finished_p95_s=figures.first_finished_p95_s,
@@ -144,10 +149,13 @@ def _entry(run: Run) -> Entry:
         in_guest_tasks=figures.in_guest_tasks,
         in_guest_samples=figures.in_guest_samples,
         in_guest_passed=figures.in_guest_passed,
+        clock_marks=figures.clock_marks,
     )
 
 
 def _label(run: Run, n_tasks: int) -> str | None:
+    if run.measured_elsewhere:
+        return ELSEWHERE  # its seconds are those of another machine
     if run.state is not RunState.FINISHED:
         return str(run.state)
     if run.throughput:

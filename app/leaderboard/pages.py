@@ -9,14 +9,16 @@ from flask import Blueprint, Response, render_template, request
 from app.errors import BadInput
 from app.http.web import session
 from app.leaderboard import board
+from app.leaderboard.answer import Card
 from app.leaderboard.columns import COLUMNS
 from app.leaderboard.export import as_csv
 from app.leaderboard.service import Row, ranked
-from app.leaderboard.web import entries
+from app.leaderboard.web import card, entries
 from app.runs.forms import parse_budget
 from app.runs.repository import list_runs
 from app.states import OPEN_RUN_STATES
 from evaluation.metrics import BUDGET_GRID
+from evaluation.studies.analysis import study_budgets
 
 bp = Blueprint("leaderboard", __name__)
 
@@ -25,7 +27,7 @@ MIN_TASKS = 50  # with fewer, the interval of a share is wider than 25 points
 
 @bp.get("/")
 def index() -> str:
-    """All groups at `?budget=` seconds (default: the largest budget of any run), ordered by `?sort=`."""
+    """The answer and all groups at `?budget=` seconds (default: where the runs differ most), ordered by `?sort=`."""
     error = None
     try:
         budget = parse_budget(request.args.get("budget"))
@@ -33,20 +35,23 @@ def index() -> str:
         error, budget = str(problem), None
     dataset, target = request.args.get("dataset", ""), request.args.get("target", "")
     everything = entries()
-    ceiling = max((run.budget_s for run in everything), default=10.0)
-    budget = budget or ceiling
+    answer = card(everything, dataset)
+    budget = budget or (answer.opening_s if answer else max((run.budget_s for run in everything), default=10.0))
     sort = request.args.get("sort", "first")
     sort = sort if sort in board.SORTS else "first"
     view = "scatter" if request.args.get("view") == "scatter" else "curves"
     rows = ranked(everything, budget, dataset=dataset or None, target=target or None)
     whole = request.args.get("rows") == "all"
     shown = board.selected(request.args.getlist("columns"))
+    groups, left_out = board.groups(rows, budget, sort, view, whole=whole)
     return render_template(
         "leaderboard/index.html",
-        groups=board.groups(rows, budget, sort, view, whole=whole),
+        answer=answer,
+        everything=bool(everything),
+        groups=groups,
+        left_out=left_out,
         budget=budget,
-        grid=_grid(rows),
-        ceiling=ceiling,
+        grid=_grid(rows, answer),
         sort=sort,
         sort_label=board.SORTS[sort].label,
         view=view,
@@ -64,8 +69,8 @@ def index() -> str:
         error=error,
         min_tasks=MIN_TASKS,
         standard=" ".join(map(str, BUDGET_GRID)),
-        nothing_at_all=not everything,
-        working=0 if everything else len(list_runs(session(), states=OPEN_RUN_STATES)),
+        nothing_at_all=not everything and answer is None,
+        working=0 if everything or answer else len(list_runs(session(), states=OPEN_RUN_STATES)),
     )
 
 
@@ -81,6 +86,7 @@ def csv() -> Response:
     )
 
 
-def _grid(rows: Sequence[Row]) -> list[float]:
-    """The positions of the slider: every budget at which a row can change."""
-    return sorted({budget for budgets in {row.run.curve.budgets for row in rows} for budget in budgets})
+def _grid(rows: Sequence[Row], answer: Card | None) -> list[float]:
+    """The positions of the slider: every budget at which a row or the answer can change."""
+    of_rows = {budget for budgets in {row.run.curve.budgets for row in rows} for budget in budgets}
+    return sorted(of_rows | (set(study_budgets(answer.budget_s)) if answer else set()))

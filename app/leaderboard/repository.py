@@ -1,16 +1,23 @@
-"""The queries of the leaderboard: one curve row per run."""
+"""The queries of the first page: one curve row per run, one row per arm of the newest studies."""
 
 from __future__ import annotations
 
 import datetime as dt
 import uuid
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session, contains_eager, joinedload
 
-from app.runs.models import Run, RunCurve
-from app.states import LISTED_RUN_KINDS, RunState
+from app.datasets.models import Dataset
+from app.runs.models import Run, RunCurve, RunTask
+from app.states import LISTED_RUN_KINDS, OPEN_RUN_STATES, RunState, TaskState
+from app.studies.models import Study, StudyArm
+
+STUDIES_READ = 20  # the newest
 
 Version = tuple[uuid.UUID, RunState, dt.datetime | None]
 """Id, state and end of a run: changes with its curve and figures, which are written when a run ends."""
@@ -33,3 +40,70 @@ def runs_with_curves(session: Session, only: Collection[uuid.UUID] | None = None
         .options(contains_eager(Run.curve), joinedload(Run.dataset, innerjoin=True))
     )
     return session.scalars(query if only is None else query.where(Run.id.in_(only))).all()
+
+
+@dataclass(frozen=True, slots=True)
+class StudyVersion:
+    """A study that may give the answer of the first page.
+
+    `arms` changes when an arm ends, goes on or is dropped. `n_tasks` is how many tasks all arms that compare have
+    finished. `elsewhere` tells that another service measured it.
+    """
+
+    id: uuid.UUID
+    elsewhere: bool
+    at_work: bool
+    n_tasks: int
+    arms: tuple[object, ...]
+
+
+def studies(session: Session, dataset: str = "") -> list[StudyVersion]:
+    """The newest studies over this dataset ("": over any), newest first."""
+    newest = select(Study.id).order_by(Study.id.desc()).limit(STUDIES_READ)
+    if dataset:
+        newest = newest.join(Study.dataset).where(Dataset.name == dataset)
+    query = (
+        select(
+            Study.id,
+            Study.measured_elsewhere,
+            StudyArm.run_id,
+            StudyArm.dropped_at,
+            Run.state,
+            Run.finished_at,
+            RunCurve.n_tasks,
+        )
+        .join(Study.arms)
+        .join(StudyArm.run)
+        .outerjoin(Run.curve)
+        .where(Study.id.in_(newest.scalar_subquery()))
+        .order_by(Study.id.desc(), StudyArm.position)
+    )
+    by_study = groupby(session.execute(query).all(), key=lambda row: row.id)
+    return [_study_version(session, study_id, list(rows)) for study_id, rows in by_study]
+
+
+def _study_version(session: Session, study_id: uuid.UUID, rows: Sequence[Any]) -> StudyVersion:
+    compared = [row for row in rows if row.dropped_at is None and row.state is not RunState.FAILED]
+    at_work = any(row.state in OPEN_RUN_STATES for row in compared)
+    if at_work:
+        finished = _finished(session, [row.run_id for row in compared])
+        n_tasks = min(finished.get(row.run_id, 0) for row in compared)
+    else:
+        n_tasks = min((row.n_tasks or 0 for row in compared), default=0)
+    return StudyVersion(
+        id=study_id,
+        elsewhere=rows[0].measured_elsewhere is not None,
+        at_work=at_work,
+        n_tasks=n_tasks,
+        arms=tuple((row.run_id, row.state, row.finished_at, row.dropped_at) for row in rows),
+    )
+
+
+def _finished(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
+    """How many tasks of these runs are finished, by run id; without those that have none."""
+    query = (
+        select(RunTask.run_id, func.count().label("n_tasks"))
+        .where(RunTask.run_id.in_(run_ids), RunTask.state == TaskState.FINISHED)
+        .group_by(RunTask.run_id)
+    )
+    return {row.run_id: row.n_tasks for row in session.execute(query)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -47,8 +46,8 @@ def ranked(
 ) -> list[Row]:
     """The runs of a dataset and model at `budget_s` seconds (None: each at its own budget), best Pass@First first.
 
-    A finished run over a whole dataset gets a rank among those of the same dataset content and device; ties share a
-    rank. The other runs follow, ordered by their shares, with a label. Raises BadInput for a budget not above 0.
+    A finished run over a whole dataset gets a rank among those of its group (`Entry.group`); ties share a rank. The
+    other runs follow, ordered by their shares, with a label. Raises BadInput for a budget not above 0.
     """
     if budget_s is not None and not budget_s > 0:
         raise BadInput(f"budget is {budget_s:g}: it must be above 0 seconds", "budget")
@@ -58,7 +57,7 @@ def ranked(
         if (not dataset or run.dataset == dataset) and (not target or run.target == target)
     ]
     rows.sort(key=lambda row: (row.run.label is not None, -row.pass_first, -row.pass_all))
-    last: dict[tuple[str, str], tuple[int, Row]] = {}
+    last: dict[tuple[object, ...], tuple[int, Row]] = {}
     for row in rows:
         if row.run.label is None:
             place, above = last.get(row.run.group, (0, None))
@@ -70,6 +69,4 @@ def ranked(
 
 def _row(run: Entry, budget_s: float | None) -> Row:
     budget = min(budget_s or run.budget_s, run.budget_s)
-    point = bisect_right(run.curve.budgets, budget) - 1  # the shares are a step function of the budget
-    first, every = (run.curve.pass_first[point], run.curve.pass_all[point]) if point >= 0 else (0.0, 0.0)
-    return Row(run, budget, budget_s is not None and budget < budget_s, first, every)
+    return Row(run, budget, budget_s is not None and budget < budget_s, *run.curve.at(budget))

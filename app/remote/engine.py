@@ -30,6 +30,9 @@ from decoding.request import (
 if TYPE_CHECKING:
     from openai.types import Completion as Chunk
 
+    from decoding.config import EngineConfig
+    from decoding.models.loaded import ModelSpec
+
 CONNECT_S = 10.0
 WATCH_S = 0.2
 LONGEST_S = 600.0
@@ -96,6 +99,10 @@ class RemoteEngine:
             "openai_client": metadata.version("openai"),
         }
 
+    def memory(self) -> dict[ModelSpec | EngineConfig, int]:
+        """Nothing: its model is the server's."""
+        return {}
+
     def generate(
         self, request: Request, on_update: OnUpdate | None = None, should_cancel: ShouldCancel | None = None
     ) -> Completion:
@@ -133,6 +140,9 @@ class RemoteEngine:
     ) -> Iterator[tuple[int, Completion | RequestError]]:
         """Raises RequestError: how requests share a batch is the server's to decide."""
         raise RequestError("throughput is true: a remote target decodes one task at a time, leave it out")
+
+    def calibrate(self) -> None:
+        """None: how fast the other machine is cannot be known from here."""
 
     def _listen(
         self,

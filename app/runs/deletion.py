@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import uuid
 
-from sqlalchemy import delete as remove
+import sqlalchemy as sa
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.datasets.models import Dataset
@@ -20,19 +21,28 @@ from app.states import OPEN_RUN_STATES, DatasetKind, RunKind
 def delete(ctx: Context, run_id: uuid.UUID) -> None:
     """Removes an ended run with its tasks, its samples and the baseline made for it; of a completion the prompt too.
 
-    Answers kept for an Idempotency-Key go by a cascade. Raises NotFound, or Conflict while the run is open.
+    Answers kept for an Idempotency-Key go by a cascade. Raises NotFound, or Conflict while the run is open or an arm of
+    a study.
     """
-    with ctx.database.session() as session:
-        run = get_run(session, run_id)
-        if run.state in OPEN_RUN_STATES:
-            raise Conflict(f"the run is {run.state}: cancel it before you delete it")
-        baseline = run.measured.plain_run
-        for row in (run, session.get(Run, uuid.UUID(baseline)) if baseline else None):
-            if row is not None:
-                session.delete(row)
-        after_commit(session, ctx.bus.forget, run_id)
+    try:
+        with ctx.database.session() as session:
+            run = get_run(session, run_id)
+            if run.state in OPEN_RUN_STATES:
+                raise Conflict(f"the run is {run.state}: cancel it before you delete it")
+            remove(ctx, session, run)
+    except IntegrityError:
+        raise Conflict("the run is an arm of a study: delete the study") from None
     if run.kind is RunKind.COMPLETION:
         _forget_prompt(ctx, run.dataset_id)
+
+
+def remove(ctx: Context, session: Session, run: Run) -> None:
+    """Deletes the rows of an ended run and of its baseline in this session, and its live events after COMMIT."""
+    baseline = run.measured.plain_run
+    for row in (run, session.get(Run, uuid.UUID(baseline)) if baseline else None):
+        if row is not None:
+            session.delete(row)
+    after_commit(session, ctx.bus.forget, run.id)
 
 
 def _forget_prompt(ctx: Context, dataset_id: uuid.UUID) -> None:
@@ -40,6 +50,8 @@ def _forget_prompt(ctx: Context, dataset_id: uuid.UUID) -> None:
     used = select(Run.id).where(Run.dataset_id == Dataset.id).exists()
     try:
         with ctx.database.session() as session:
-            session.execute(remove(Dataset).where(Dataset.id == dataset_id, Dataset.kind == DatasetKind.PROMPT, ~used))
+            session.execute(
+                sa.delete(Dataset).where(Dataset.id == dataset_id, Dataset.kind == DatasetKind.PROMPT, ~used)
+            )
     except IntegrityError:
         pass  # a new completion with this prompt was just stored

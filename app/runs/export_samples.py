@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from sqlalchemy.orm import Session
 
 from app.datasets.service import as_plain
+from app.runs.clock import lost_share
 from app.runs.models import Run
 from app.runs.render import sample_document
 from app.runs.repository import tasks_with_samples
@@ -28,6 +29,7 @@ def lines(session: Session, run: Run, form: str) -> Iterator[str]:
             "budget_s": run.budget_s,
             "queue_s": t.queue_s,
             "sandbox_s": s.sandbox_wall_s,
+            "lost_to_others": lost_share(t),
         }
         for t in tasks_with_samples(session, run.id)
         for s in t.samples

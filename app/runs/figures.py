@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlalchemy.orm import Session
 
 from app.runs import trust
+from app.runs.clock import clock
 from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunCurve, RunTask
 from app.runs.repository import tasks_without_texts
@@ -26,9 +28,15 @@ def record(session: Session, run: Run) -> None:
     run.figures = figures(run, tasks)
     budgets, first, every = curve(run, tasks)
     existing = session.get(RunCurve, run.id) or RunCurve(run_id=run.id)
-    existing.n_tasks = len(_graded(tasks)) if run.graded else 0
+    graded = _graded(tasks) if run.graded else []
+    existing.n_tasks, existing.tasks = len(graded), name_of_tasks(task.task.task_id for task in graded)
     existing.budgets, existing.pass_first, existing.pass_all = budgets, first, every
     session.add(existing)
+
+
+def name_of_tasks(task_ids: Iterable[str]) -> str:
+    """A sha256 that is equal for equal sets of tasks."""
+    return hashlib.sha256("\n".join(sorted(task_ids)).encode()).hexdigest()
 
 
 def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
@@ -38,7 +46,8 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     intervals. ms_per_token_first, _last and _all are means over tasks, over the finished samples (metrics.Latency).
     tokens_per_s is all tokens over all decoding time (engine_time.busy_s). mean_acceptance_length counts the token
     that every round adds besides the accepted ones. first_finished_* are quantiles over tasks of the time to the first
-    finished sample. Tasks with a sandbox fault are left out and counted in tasks_sandbox_error.
+    finished sample. Tasks with a sandbox fault are left out and counted in tasks_sandbox_error. The clock is that of
+    all finished tasks (clock.py).
     """
     decoded = [t for t in tasks if t.state == TaskState.FINISHED]
     graded = _graded(tasks) if run.graded else decoded
@@ -49,6 +58,7 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     samples = [s for t in decoded for s in t.samples]
     latency = metrics.latency(_outcomes(decoded)) if samples else metrics.Latency(None, None, None)
     rounds = sum(s.n_rounds for s in samples)
+    known = clock(decoded, run.calibrations)
     firsts = sorted(f for t in decoded if (f := min(_finish_times(t), default=None)) is not None)
     return Figures(
         tasks=len(graded),
@@ -84,6 +94,10 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         budget_overrun_max_s=max((max(0.0, (t.wall_s or 0.0) - run.budget_s) for t in decoded), default=None),
         first_finished_p50_s=_quantile(firsts, 0.5),
         first_finished_p95_s=_quantile(firsts, 0.95),
+        clock_drift=known.drift,
+        tasks_disturbed=known.disturbed if known.tasks else None,
+        lost_to_others_max=known.lost_max,
+        clock_marks=tuple(known.marks) if known.is_known or known.marks else None,
     )
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, T
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.datasets.models import Dataset, Task
-from app.db.types import Base, Identified, text_enum, utcnow
+from app.db.types import Base, Identified, Named, text_enum, utcnow
 from app.runs.results import NO_FIGURES, Figures, FiguresColumn
 from app.states import Failure, RunKind, RunState, TaskState
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from app.samples.models import Sample
 
 
-class Run(Identified, Base):
+class Run(Named, Base):
     """One configuration over the tasks of a dataset, with everything needed to repeat it.
 
     `n_tasks` counts the requested tasks after exclusion; `excluded` lists `{"task_id", "reason"}` of those whose
@@ -27,6 +27,7 @@ class Run(Identified, Base):
     once. `provenance` is the engine's report when the first task was decoded, plus versions and the git commit. `error`
     says why the run failed, was interrupted or lacks tasks; `failure` is set only when it failed. `enqueued_at` is when
     the message that prepares the run was last sent; None hands the run over to the server that owns the database.
+    `after_id` names a run that must have ended before this one is prepared.
     """
 
     __tablename__ = "runs"
@@ -37,7 +38,6 @@ class Run(Identified, Base):
         Index("ix_runs_state", "state"),
     )
 
-    name: Mapped[str] = mapped_column(String(200), index=True)
     kind: Mapped[RunKind] = mapped_column(text_enum(RunKind, "kind"))
     state: Mapped[RunState] = mapped_column(text_enum(RunState, "state"), default=RunState.QUEUED)
     dataset_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("datasets.id"), index=True)
@@ -70,6 +70,7 @@ class Run(Identified, Base):
     figures: Mapped[Figures | None] = mapped_column(FiguresColumn)
 
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)
+    after_id: Mapped[uuid.UUID | None] = mapped_column(index=True)
     enqueued_at: Mapped[dt.datetime | None]
     started_at: Mapped[dt.datetime | None]
     finished_at: Mapped[dt.datetime | None]
@@ -82,6 +83,9 @@ class Run(Identified, Base):
     curve: Mapped[RunCurve | None] = relationship(
         back_populates="run", cascade="all, delete-orphan", passive_deletes=True
     )
+    calibrations: Mapped[list[Calibration]] = relationship(
+        order_by="Calibration.at", cascade="all, delete-orphan", passive_deletes=True
+    )
 
     @property
     def measured(self) -> Figures:
@@ -93,13 +97,19 @@ class Run(Identified, Base):
         """The device the run was measured on, or the one it asks for before its first task was decoded."""
         return str(self.provenance.get("device_name") or self.provenance.get("device") or self.device)
 
+    @property
+    def measured_elsewhere(self) -> str | None:
+        """Where the run of a loaded study was measured, None for one of this service."""
+        return self.provenance.get("measured_elsewhere")
+
 
 class RunTask(Identified, Base):
     """The job row: one task of one run. Times in seconds; `queue_s` is the wait before the engine started it.
 
     `attempt_token` fences writes: a worker that holds another token has lost the job. `enqueued_at` is when a broker
     message was last sent for it. `error` and `failure` describe the last failed attempt. `prompt_sent` is the text
-    exactly as the model saw it.
+    exactly as the model saw it. While the task was decoded, others took `others_cpu_s` and the hypervisor `steal_s` of
+    the `capacity_s` CPU seconds there were, None where that could not be read (app/jobs/work/machine_use.py).
     """
 
     __tablename__ = "run_tasks"
@@ -136,7 +146,12 @@ class RunTask(Identified, Base):
     wall_s: Mapped[float | None]
     sandbox_s: Mapped[float | None]
     n_rounds: Mapped[int | None]
+    n_verified: Mapped[int | None]
     peak_memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    capacity_s: Mapped[float | None]
+    others_cpu_s: Mapped[float | None]
+    steal_s: Mapped[float | None]
+    load_average: Mapped[float | None]
 
     run: Mapped[Run] = relationship(back_populates="tasks")
     task: Mapped[Task] = relationship(lazy="joined", innerjoin=True)
@@ -149,15 +164,31 @@ class RunCurve(Base):
     """Pass@First and Pass@All of a run on a fixed grid of budgets (seconds), written when the run ends.
 
     `pass_first[i]` and `pass_all[i]` are shares at `budgets[i]`, over `n_tasks` graded tasks, selector
-    `mean_logprob`. The leaderboard reads this one row per run.
+    `mean_logprob`. `tasks` names the set of these tasks (`figures.name_of_tasks`): only runs with equal sets compare.
+    The leaderboard reads this one row per run.
     """
 
     __tablename__ = "run_curves"
 
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
     n_tasks: Mapped[int]
+    tasks: Mapped[str] = mapped_column(String(64), default="", server_default="")
     budgets: Mapped[list[float]]
     pass_first: Mapped[list[float]]
     pass_all: Mapped[list[float]]
 
     run: Mapped[Run] = relationship(back_populates="curve")
+
+
+class Calibration(Identified, Base):
+    """How fast `worker` was at one moment of a run: see decoding.request.Calibration."""
+
+    __tablename__ = "calibrations"
+    __table_args__ = (Index("ix_calibrations_run_id_at", "run_id", "at"),)
+
+    run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
+    worker: Mapped[str] = mapped_column(String(200))
+    at: Mapped[dt.datetime] = mapped_column(default=utcnow)
+    verify_s: Mapped[float]
+    read_bytes_per_s: Mapped[float]
+    flops_per_s: Mapped[float | None]

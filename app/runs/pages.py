@@ -15,10 +15,11 @@ from app.datasets.service import BUILTIN
 from app.errors import BadInput
 from app.http.web import context, session
 from app.language_models import service as models
-from app.runs import configuration, repository, service
+from app.runs import clock_charts, configuration, repository, service
 from app.runs import figures as measured
 from app.runs import presentation as shown
-from app.runs.forms import as_form, field_error, form_fields, labels_of, parse_form
+from app.runs.clock import lost_share
+from app.runs.forms import as_form, field_error, form_fields, labels_of, parse_budget, parse_form
 from app.runs.models import Run, RunTask
 from app.runs.options import Fieldset
 from app.runs.results import Figures
@@ -78,7 +79,7 @@ def index() -> str:
 
 @bp.get("/runs/<uuid:run_id>")
 def show(run_id: uuid.UUID) -> str:
-    """One tab (`?tab=`) of a run."""
+    """One tab (`?tab=`) of a run; `?budget=` seconds mark a budget on its curve."""
     run = repository.get_run(session(), run_id)
     tab = request.args.get("tab", "curve")
     tab = tab if tab in TABS else "curve"
@@ -188,7 +189,8 @@ def _tab(
     if tab == "failures":
         return {"groups": groups}
     if tab == "timing":
-        return {"timing": shown.timing(run, tasks, figures)}
+        clock = clock_charts.charts(tasks, run.calibrations)
+        return {"timing": shown.timing(run, tasks, figures), "clock": clock, "lost_share": lost_share}
     return {"configuration": configuration.table(run), "downloads": _downloads(run)}
 
 
@@ -198,11 +200,13 @@ def _curve(run: Run, tasks: Sequence[RunTask], figures: Figures) -> dict[str, An
         (stored.budgets, stored.pass_first, stored.pass_all) if stored else measured.curve(run, tasks)
     )
     n_tasks = figures.tasks
-    chart = shown.curve_chart(run, budgets, first, every, n_tasks) if budgets else None
+    asked = parse_budget(request.args.get("budget"))
+    budget = min(asked or run.budget_s, run.budget_s)
+    note = f"Over {n_tasks} judged tasks; the band is Wilson's 95 % interval of Pass@First."
     return {
         "scores": shown.scores(run, figures, n_tasks),
-        "chart": chart,
-        "chart_note": f"Over {n_tasks} judged tasks; the band is Wilson's 95 % interval of Pass@First.",
+        "chart": shown.curve_chart(budgets, first, every, n_tasks, budget) if budgets else None,
+        "chart_note": f"{shown.at_budget(budgets, first, every, budget)} {note}" if asked else note,
     }
 
 

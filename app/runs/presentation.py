@@ -18,7 +18,7 @@ from app.ui.charts.parts import Chart
 from app.ui.charts.timeline import Life, Segment, Timeline, timeline
 from app.ui.charts.timeline import ledger as lay_out
 from app.ui.display import UNFINISHED, VerdictSign, verdict_sign
-from app.ui.units import count, decimal, milliseconds, seconds
+from app.ui.units import count, decimal, milliseconds, percent, seconds
 from evaluation.metrics import wilson
 
 SLOWEST = 10
@@ -270,9 +270,9 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | Non
 
 
 def curve_chart(
-    run: Run, budgets: Sequence[float], first: Sequence[float], every: Sequence[float], n_tasks: int
+    budgets: Sequence[float], first: Sequence[float], every: Sequence[float], n_tasks: int, budget: float
 ) -> Chart:
-    """Pass@First with its interval, and Pass@All, up to the run's own budget."""
+    """Pass@First with its interval, and Pass@All, with a cursor at `budget` seconds."""
     bounds = [wilson(round(share * n_tasks), n_tasks) for share in first]
     return pass_curves(
         [
@@ -280,8 +280,14 @@ def curve_chart(
             Curve("Pass@First", budgets, first, 0, low=[b[0] for b in bounds], high=[b[1] for b in bounds]),
         ],
         "Pass@First and Pass@All against the budget",
-        budget=run.budget_s,
+        budget=budget,
     )
+
+
+def at_budget(budgets: Sequence[float], first: Sequence[float], every: Sequence[float], budget: float) -> str:
+    """Both shares at `budget` seconds, in words."""
+    one, both = (Curve("", budgets, values).at(budget) for values in (first, every))
+    return f"At {seconds(budget)}: Pass@First {percent(one)}, Pass@All {percent(both)}."
 
 
 def ledger(row: RunTask) -> list[Segment]:

@@ -12,6 +12,7 @@ from sqlalchemy import Select, case, func, select, tuple_
 from sqlalchemy.orm import Session, contains_eager, defer, joinedload, selectinload, undefer
 
 from app.datasets.models import Dataset, Task
+from app.db.references import find_id
 from app.db.types import utcnow
 from app.errors import BadInput, NotFound
 from app.runs.engine_time import busy_s
@@ -27,7 +28,6 @@ from app.states import (
     RunState,
     TaskState,
 )
-from decoding.suggest import advice
 
 _MEASURED = (
     Sample.run_task_id,
@@ -43,8 +43,6 @@ _MEASURED = (
 )
 Sort = Literal["newest", "oldest", "name", "target"]
 SORTS: tuple[Sort, ...] = get_args(Sort)
-SHORTEST_PREFIX = 4  # of an id, in hexadecimal digits
-SUGGESTED_FROM = 2000  # names of the newest runs that a mistyped one is compared with
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,31 +161,7 @@ def get_run(session: Session, run_id: uuid.UUID) -> Run:
 
 def find_run(session: Session, reference: str) -> Run:
     """The run with this id, this name (the newest), or this beginning of an id. Raises NotFound or BadInput."""
-    try:
-        return get_run(session, uuid.UUID(reference))
-    except ValueError:
-        pass
-    newest = select(Run.id).where(Run.name == reference).order_by(Run.id.desc()).limit(1)
-    ids = session.scalars(newest).all() or _ids_beginning_with(session, reference)
-    if not ids:
-        names = session.scalars(select(Run.name).order_by(Run.id.desc()).limit(SUGGESTED_FROM))
-        use = "`bassline runs list` shows those there are"
-        raise NotFound(f"there is no run {reference!r}: {advice(reference, names, use)}")
-    if len(ids) > 1:
-        raise BadInput(f"{reference!r} is the beginning of {len(ids)} ids: give more of it", "run")
-    return get_run(session, ids[0])
-
-
-def _ids_beginning_with(session: Session, prefix: str) -> Sequence[uuid.UUID]:
-    """The ids that begin with `prefix`, as an index range; [] for one that is too short or begins no id."""
-    digits = prefix.lower().replace("-", "")
-    try:
-        first, last = uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f"))
-    except ValueError:
-        return ()
-    if len(digits) < SHORTEST_PREFIX or not str(first).startswith(prefix.lower()):
-        return ()
-    return session.scalars(select(Run.id).where(Run.id.between(first, last))).all()
+    return get_run(session, find_id(session, Run, reference, "run", "bassline runs list"))
 
 
 def tasks_with_samples(session: Session, run_id: uuid.UUID, *, origins: bool = False) -> Sequence[RunTask]:

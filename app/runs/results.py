@@ -55,6 +55,14 @@ class Figures(ResponseModel):
     budget_overrun_max_s: float | None = None
     first_finished_p50_s: float | None = Field(None, description="median over tasks of the first finished sample")
     first_finished_p95_s: float | None = None
+    clock_drift: float | None = Field(
+        None, description="how much longer the slowest of the run's fixed verifies took than the fastest, as a share"
+    )
+    tasks_disturbed: int | None = Field(None, description="tasks that lost too much of the machine to others")
+    lost_to_others_max: float | None = Field(None, description="the largest share of the machine a task lost to others")
+    clock_marks: tuple[str, ...] | None = Field(
+        None, description="why the times of the run are not to be trusted; null: not known"
+    )
     plain_run: str | None = Field(None, description="the run without drafting that --compare-plain made")
     speedup_over_plain: float | None = Field(None, description="tokens per second over those of plain_run")
     speedup_tasks: int | None = Field(None, description="tasks that both runs decoded")

@@ -87,12 +87,13 @@ class EngineOptions(RequestModel):
         return value
 
 
-class DecodingSpec(EngineOptions):
-    """How n samples of a prompt are decoded: what runs and single completions have in common."""
-
+class _Samples(RequestModel):
     n: Annotated[int, Option("Samples per task", Fieldset.SAMPLES)] = Field(
         8, ge=1, le=MAX_N, description="samples per task, decoded side by side", examples=[3]
     )
+
+
+class _Clock(RequestModel):
     budget_s: Annotated[float, Option("Budget per task", Fieldset.SAMPLES)] = Field(
         10.0,
         gt=0,
@@ -100,6 +101,12 @@ class DecodingSpec(EngineOptions):
         description="seconds of wall clock per task; the figures cover every smaller budget too",
         examples=[4.5],
     )
+    seed: Annotated[int, Option("Seed", Fieldset.SAMPLES)] = Field(
+        0, ge=0, le=2**63 - 1, description="seed of the random numbers", examples=[7]
+    )
+
+
+class _Sampling(RequestModel):
     max_tokens: Annotated[int, Option("Max tokens per sample", Fieldset.SAMPLES)] = Field(
         512, ge=1, le=MAX_TOKENS, description="a sample ends after this many tokens", examples=[64]
     )
@@ -113,9 +120,6 @@ class DecodingSpec(EngineOptions):
         description="samples from the likeliest tokens that hold this share of the probability",
         examples=[0.5],
     )
-    seed: Annotated[int, Option("Seed", Fieldset.SAMPLES)] = Field(
-        0, ge=0, le=2**63 - 1, description="seed of the random numbers", examples=[7]
-    )
     prompt_mode: PromptModeOption = "auto"
 
     @model_validator(mode="after")
@@ -125,6 +129,14 @@ class DecodingSpec(EngineOptions):
         except RequestError as error:
             raise ValueError(str(error)) from None
         return self
+
+
+class ArmOptions(_Sampling, _Samples, EngineOptions):
+    """The options in which the arms of a study may differ; its clock and its tasks are the study's."""
+
+
+class DecodingSpec(_Sampling, _Clock, _Samples, EngineOptions):
+    """How n samples of a prompt are decoded: what runs and single completions have in common."""
 
 
 class RunOptions(DecodingSpec):

@@ -41,8 +41,7 @@ def submit(
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
     dataset, tasks = check(ctx, spec)
-    return submit_tasks(
-        ctx,
+    run = new_run(
         spec,
         dataset.id,
         tasks,
@@ -52,6 +51,7 @@ def submit(
         pinned_worker=pinned_worker,
         handover=handover,
     )
+    return store(ctx, run)
 
 
 def check(ctx: Context, spec: RunSpec) -> tuple[Dataset, list[Task]]:
@@ -61,8 +61,19 @@ def check(ctx: Context, spec: RunSpec) -> tuple[Dataset, list[Task]]:
     return dataset, datasets.select_tasks(dataset, spec.task_ids, spec.limit)
 
 
-def submit_tasks(
-    ctx: Context,
+def store(ctx: Context, run: Run) -> uuid.UUID:
+    """Stores a run made by `new_run` and enqueues it. Returns its id. The caller has called `require_allowed`.
+
+    A run that is not graded needs no sandbox worker to prepare it: its caller does that.
+    """
+    with ctx.database.session() as session:
+        session.add(run)
+        if run.graded and run.enqueued_at is not None:
+            after_commit(session, enqueue.prepare, ctx, run.id)
+    return run.id
+
+
+def new_run(
     spec: DecodingSpec,
     dataset_id: uuid.UUID,
     tasks: list[Task],
@@ -73,13 +84,15 @@ def submit_tasks(
     pinned_worker: str | None = None,
     graded: bool = True,
     handover: bool = False,
-) -> uuid.UUID:
-    """Stores a run over exactly these tasks and enqueues it. The caller has called `require_allowed`.
+    after_id: uuid.UUID | None = None,
+) -> Run:
+    """A run over exactly these tasks, with its id, to be stored by the caller.
 
-    A run that is not graded needs no sandbox worker to prepare it: its caller does that.
+    `after_id` names a run that must have ended before this one begins. With `handover` it has no time of its message,
+    see submit.
     """
     now = utcnow()
-    run = Run(
+    return Run(
         id=new_id(),
         **option_columns(spec),
         name=name,
@@ -90,13 +103,9 @@ def submit_tasks(
         pinned_worker=pinned_worker,
         command=command,
         enqueued_at=None if handover else now,
+        after_id=after_id,
         tasks=[RunTask(task_pk=t.id, position=i, queued_at=now) for i, t in enumerate(tasks)],
     )
-    with ctx.database.session() as session:
-        session.add(run)
-        if graded and not handover:
-            after_commit(session, enqueue.prepare, ctx, run.id)
-    return run.id
 
 
 def is_local(pinned_worker: str | None, handover: bool) -> bool:

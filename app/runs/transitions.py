@@ -40,6 +40,7 @@ def close_if_done(ctx: Context, run_id: uuid.UUID) -> None:
         run.state, run.error, run.failure = _outcome(session, run)
         figures.record(session, run)
         _publish_after_commit(ctx, session, run)
+        _prepare_waiting(ctx, session, run)
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:
@@ -99,6 +100,8 @@ def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *,
         run = get_run(session, run_id)
         if run.state in OPEN_RUN_STATES:
             raise Conflict(f"the run is {run.state}: only one that has ended can be resumed")
+        if run.measured_elsewhere:
+            raise Conflict("the run was measured elsewhere: make one of your own with the same options")
         _grade_again(session, run, undone)
         again = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state.in_(undone))
         session.execute(delete(Sample).where(Sample.run_task_id.in_(again)))
@@ -145,7 +148,14 @@ def _stop(ctx: Context, run_id: uuid.UUID, state: RunState, error: str | None, f
         run = get_run(session, run_id)
         figures.record(session, run)
         _publish_after_commit(ctx, session, run)
+        _prepare_waiting(ctx, session, run)
     return True
+
+
+def _prepare_waiting(ctx: Context, session: Session, ended: Run) -> None:
+    """Asks for the runs to be prepared that waited for this one. The reaper asks again if that is lost."""
+    for run_id in session.scalars(select(Run.id).where(Run.after_id == ended.id, Run.state == RunState.QUEUED)):
+        after_commit(session, enqueue.prepare, ctx, run_id)
 
 
 def _publish_after_commit(ctx: Context, session: Session, run: Run) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from flask import Blueprint, render_template, request
 
 from app.leaderboard.columns import COLUMNS
+from app.runs.clock import DRIFT, LOST_TO_OTHERS
 from app.ui import display
 
 bp = Blueprint("site", __name__)
@@ -22,4 +23,4 @@ def _theme() -> dict[str, Any]:
 @bp.get("/about")
 def about() -> str:
     """Defines every figure the pages show."""
-    return render_template("site/about.html", columns=COLUMNS)
+    return render_template("site/about.html", columns=COLUMNS, DRIFT=DRIFT, LOST_TO_OTHERS=LOST_TO_OTHERS)

@@ -26,7 +26,7 @@ class WorkerDocument(ResponseModel):
     pid: int
     alive: bool = Field(description="heard of within a minute, and not stopped")
     device: str | None
-    model: str | None = Field(description="the target it holds in memory")
+    model: str | None = Field(description="the targets it holds in memory, the last used first")
     loading: str | None = Field(description="the target it is loading")
     node: str | None = Field(description="the name it keeps over restarts")
     queues: list[str] | None = Field(description="what it consumes; null: every queue")

@@ -9,9 +9,12 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.types import Base, utcnow
 
+MODEL_LENGTH = 500
+
 
 class Worker(Base):
-    """One worker process. `model` is the target it holds in memory, `loading` the one it is loading; None for none.
+    """One worker process. `model` lists the targets it holds in memory, the last used first; `loading` is the one it is
+    loading; None for none.
 
     `node` is the name that it keeps over restarts, `queues` what it consumes (None: every queue), `crashes` how many
     processes of its node in a row died shortly after their start before this one came.
@@ -23,7 +26,7 @@ class Worker(Base):
     host: Mapped[str] = mapped_column(String(200))
     pid: Mapped[int]
     device: Mapped[str | None] = mapped_column(String(200))
-    model: Mapped[str | None] = mapped_column(String(500))
+    model: Mapped[str | None] = mapped_column(String(MODEL_LENGTH))
     loading: Mapped[str | None] = mapped_column(String(500))
     node: Mapped[str | None] = mapped_column(String(300), index=True)
     queues: Mapped[list[str] | None]

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.db.database import error_summary
 from app.db.types import utcnow
-from app.workers.models import Worker
+from app.workers.models import MODEL_LENGTH, Worker
 
 HEARTBEATS = 2  # of a job between two reports of its worker
 ALIVE_S = 60.0  # a worker reports itself several times within this
@@ -81,7 +81,8 @@ def report(ctx: Context) -> None:
             name=ctx.worker_name, host=socket.gethostname(), pid=os.getpid()
         )
         row.last_seen_at, row.loading = utcnow(), ctx.engines.loading()
-        row.model, row.device = ctx.engines.loaded() or (None, None)
+        targets, row.device = ctx.engines.loaded() or ([], None)
+        row.model = ", ".join(targets)[:MODEL_LENGTH] or None
         session.add(row)
 
 

@@ -86,6 +86,11 @@ class RaggedCache(Cache):
         super().__init__(layers=[RaggedLayer(self) for _ in range(n_layers)])
 
     @property
+    def n_bytes(self) -> int:
+        """The bytes of the buffers that are allocated."""
+        return sum(layer.keys.nbytes + layer.values.nbytes for layer in self.layers if layer.is_initialized)
+
+    @property
     def layout(self) -> Layout:
         """The layout of the current forward. Raises RuntimeError outside of one."""
         if self._layout is None:

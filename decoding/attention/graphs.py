@@ -26,6 +26,7 @@ from decoding.attention.layout import Layout
 from decoding.attention.ragged import MaskStore
 from decoding.attention.runner import ModelRunner
 from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.models.errors import first_line
 from kernels.rows import RaggedRows
 
 _log = logging.getLogger(__name__)
@@ -60,13 +61,14 @@ class Work:
 class Graphs:
     """The captured graphs of one model over its cache, by shape; `ready` is False once a capture has failed.
 
-    `captured_s` are the seconds that captures have taken.
+    `captured_s` are the seconds that captures have taken, `n_bytes` the memory of the graphs on a GPU.
     """
 
     def __init__(self, runner: ModelRunner) -> None:
         self.runner = runner
         self.ready = True
         self.captured_s = 0.0
+        self.n_bytes = 0
         self._slowest_s = 0.0
         self._works: dict[Hashable, Work] = {}
         self._capacity = 0
@@ -93,6 +95,7 @@ class Graphs:
         if self._has_moved:
             # The cache has moved; a captured graph would write to its old place.
             self._works.clear()
+            self.n_bytes = 0
             self._capacity = self.runner.cache.capacity
         work = self._works.get(key)
         if work is None:
@@ -104,7 +107,8 @@ class Graphs:
             except RuntimeError as error:
                 self.ready = False
                 self._works.clear()
-                why = (str(error).strip() or type(error).__name__).splitlines()[0]
+                self.n_bytes = 0
+                why = first_line(error)
                 _log.warning("no CUDA graph of %s (%s): its rounds run without, more slowly", self.runner.name, why)
                 return None
             seconds = time.perf_counter() - started
@@ -118,6 +122,8 @@ class Graphs:
         """Record the work as a graph; on a CPU, which has none, a replay runs the work again."""
         if self._pool is None:
             return work
+        torch.cuda.empty_cache()  # as a capture does: what is reserved beyond this belongs to the graph
+        reserved = torch.cuda.memory_reserved()
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -127,6 +133,7 @@ class Graphs:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
             outputs = work.run()
+        self.n_bytes += max(torch.cuda.memory_reserved() - reserved, 0)
 
         def replay() -> tuple[torch.Tensor, ...]:
             graph.replay()

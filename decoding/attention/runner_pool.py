@@ -136,6 +136,12 @@ class RunnerPool:
         """The graphs of the draft model, if there are any."""
         return self._draft
 
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of the caches and graphs that stay between batches."""
+        graphs = [each for each in (self._verify, self._draft) if each is not None]
+        return sum(runner.cache.n_bytes for runner in self._kept) + sum(each.n_bytes for each in graphs)
+
     @torch.inference_mode()
     def capture(self, longest_draft: int) -> None:
         """Capture all graphs, if there are any, so that no request's clock pays for it."""

@@ -20,7 +20,6 @@ from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, Request, RequestError, SamplingParams
 from decoding.state.request_state import encode
 from kernels import check
-from kernels.registry import BACKENDS
 
 Decode = Callable[[Sequence[Request]], Iterator[tuple[int, Completion | RequestError]]]
 
@@ -39,18 +38,15 @@ _N_TOKENS = MAX_DRAFT_LENGTH + 8
 _N_DRAFTED = 4
 
 
-def check_kernels(models: Sequence[LoadedModel]) -> dict[str, str]:
-    """Return why kernels that the models rely on must not be used, by name; replace a wrong attention by PyTorch's."""
-    failures: dict[str, str] = {}
-    for loaded in models:
-        backend = backend_of(loaded.model)
-        if backend.needs_triton:
-            failures |= check.failures(heads_of(loaded), backend.name, loaded.device)
-    if any(name in BACKENDS for name in failures):
-        for loaded in models:
-            # A model that keeps its own attention stays as it is: it may be wrong with any other.
-            if backend_of(loaded.model).needs_triton:
-                loaded.model.set_attn_implementation(NAMES["sdpa"])
+def check_kernels(loaded: LoadedModel) -> dict[str, str]:
+    """Return why kernels that the model relies on must not be used, by name; replace a wrong attention by PyTorch's."""
+    backend = backend_of(loaded.model)
+    # A model that keeps its own attention stays as it is: it may be wrong with any other.
+    if not backend.needs_triton:
+        return {}
+    failures = check.failures(heads_of(loaded), backend.name, loaded.device)
+    if backend.name in failures:
+        loaded.model.set_attn_implementation(NAMES["sdpa"])
     return failures
 
 

@@ -51,6 +51,10 @@ class IncompatibleModelError(ModelError):
     """A model whose logits in the engine differ from those of its own forward."""
 
 
+class NoMemoryError(ModelError):
+    """A model that does not fit into the memory that is left on its device."""
+
+
 class TokenizerMismatchError(ModelError):
     """Target and draft model use one id for different tokens."""
 

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import torch
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """What decides which weights are loaded and how they run. Engines that name equal ones share a `LoadedModel`.
+
+    `ref` is a model reference; the others are those of `EngineConfig`.
+    """
+
+    ref: str
+    dtype: str = "auto"
+    device: str = "auto"
+    attention: str = "auto"
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class LoadedModel:
     """A model in evaluation mode on its device, its tokenizer, and the facts that the engine and figures need.
 
@@ -18,7 +34,9 @@ class LoadedModel:
     once; `n_weight_bytes` is their size in `dtype`. `context_length` is in tokens. Valid token ids run from 0 to
     `vocab_size - 1`: the tokenizer and the output layer both know these, and rows beyond them are padding. A sample
     ends at any of `eos_token_ids`. `fim_tokens` are the prefix, suffix and middle markers of infilling, None if the
-    tokenizer has none.
+    tokenizer has none. `disabled` maps the kernels that must not be used for this model here to the reasons.
+
+    Several engines may use a model at the same time, so nothing about it changes once it is loaded.
     """
 
     model: Any
@@ -37,3 +55,12 @@ class LoadedModel:
     eos_token_ids: tuple[int, ...]
     fim_tokens: tuple[str, str, str] | None
     has_chat_template: bool
+    disabled: Mapping[str, str] = field(default_factory=dict)
+    _measured: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def measured_once(self, name: str, measure: Callable[[], T]) -> T:
+        """Return what `measure` returned to the first engine that asked for the fact `name` of this model."""
+        if name not in self._measured:
+            self._measured[name] = measure()
+        result: T = self._measured[name]
+        return result

@@ -18,6 +18,7 @@ from decoding.models import fetch, registry
 from decoding.models.device import pick_device, pick_dtype
 from decoding.models.errors import EncoderDecoderError, ModelError, NotCausalError, TokenizerMismatchError, first_line
 from decoding.models.loaded import LoadedModel
+from decoding.models.memory import is_out_of_memory
 from decoding.models.trusted_code import VARIABLE, check_code, is_trusted
 
 # Tokens that end an answer. Instruct checkpoints often declare one of them as EOS and generate another.
@@ -169,6 +170,8 @@ def _weights(
                 output_loading_info=True,
             )
         except (OSError, ValueError, RuntimeError, ImportError) as error:
+            if is_out_of_memory(error):
+                raise
             raise ModelError(f"{name} cannot be loaded ({first_line(error)}).") from error
     missing = sorted(loading["missing_keys"]) + sorted(str(key) for key in loading["mismatched_keys"])
     if missing:

@@ -23,6 +23,12 @@ class PackedLinear(nn.Module):
         self._weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), None)
         self._bias = None if linear.bias is None else linear.bias.detach()
 
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of weight and bias."""
+        own = [self._weight] if self._bias is None else [self._weight, self._bias]
+        return sum(tensor.numel() * tensor.element_size() for tensor in own)
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return x @ weight.T + bias, [..., N, out], for x [..., N, in]. A token's result does not depend on N."""
         # For N = 1 oneDNN sums in another order than for N >= 2, so a single token is computed twice.

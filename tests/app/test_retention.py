@@ -74,7 +74,7 @@ def test_a_prompt_that_two_completions_share_goes_with_the_second(ctx, client):
 
 def test_a_prompt_deleted_while_it_is_asked_again_is_stored_again(ctx, client, monkeypatch):
     spec = CompletionSpec(**OURS[1])
-    done = completions.submit_tasks
+    done = completions.store
     tried = []
 
     def late(*given, **named):
@@ -83,7 +83,7 @@ def test_a_prompt_deleted_while_it_is_asked_again_is_stored_again(ctx, client, m
             raise IntegrityError("", {}, Exception("its dataset has just been deleted"))
         return done(*given, **named)
 
-    monkeypatch.setattr(completions, "submit_tasks", late)
+    monkeypatch.setattr(completions, "store", late)
     assert completions.submit(ctx, spec) in stored_completions(ctx)
 
 

@@ -6,9 +6,10 @@ import datetime as dt
 import random
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -20,11 +21,13 @@ from app.db.database import Database
 from app.db.migrate import upgrade
 from app.db.types import utcnow
 from app.factory import create_app
+from app.provenance import this_machine
 from app.runs import figures
-from app.runs.models import Run, RunTask
+from app.runs.models import Calibration, Run, RunTask
 from app.samples.models import Sample
 from app.settings import Settings
 from app.states import RunKind, RunState, TaskState
+from app.studies.models import Study, StudyArm
 from app.workers.models import Worker
 
 FAILS = (
@@ -80,8 +83,14 @@ class World:
         prompt: str | None = None,
         graded: bool = True,
         kind: RunKind = RunKind.EVAL,
+        lost: float | None = 0.01,
+        verifies: Sequence[float] = (0.0200, 0.0202),
     ) -> uuid.UUID:
-        """A run of which `done` tasks (None: all) have been decoded and judged. `skill` and `pace` shape the dice."""
+        """A run of which `done` tasks (None: all) have been decoded and judged. `skill` and `pace` shape the dice.
+
+        Others took the share `lost` of the machine from each task (None: not known), and the fixed verifies of the
+        calibrations took `verifies` seconds.
+        """
         dice = random.Random(f"{name}{seed}")
         dataset = require(self.context, "humaneval")
         tasks = dataset.tasks[:limit]
@@ -123,10 +132,19 @@ class World:
                 row = RunTask(run_id=run.id, task_pk=task.id, position=position, state=TaskState.QUEUED)
                 if position < done:
                     self._decode(run, row, task.prompt, dice, skill, pace, raw, prompt)
+                    row.started_at = now - dt.timedelta(minutes=7) + position * dt.timedelta(seconds=budget_s)
+                    if lost is not None:
+                        row.capacity_s = 2 * row.wall_s
+                        row.others_cpu_s, row.steal_s, row.load_average = lost * row.capacity_s, 0.0, 1.0
                     row.state = TaskState.FINISHED
                 elif state == RunState.RUNNING and position == done:
                     row.state = TaskState.DECODING
                 session.add(row)
+            for i, seconds in enumerate(verifies if done else ()):
+                at = now - dt.timedelta(minutes=7 - i)
+                session.add(
+                    Calibration(run_id=run.id, worker="gpu-1", at=at, verify_s=seconds, read_bytes_per_s=2e8 / seconds)
+                )
             session.flush()
             if state in ENDED:
                 figures.record(session, run)
@@ -202,6 +220,27 @@ class World:
         row.draft_s, row.other_s = row.wall_s * 0.14, row.wall_s * 0.06
         row.verify_s = row.wall_s - row.draft_s - row.other_s - row.prefill_s
         row.n_rounds, row.peak_memory_bytes = tokens // 3, 3 * 2**30
+
+    def add_study(self, *arms: dict[str, Any], name: str = "Which n?", budget_s: float = 10.0) -> uuid.UUID:
+        """A study of which each arm is `add_run(**arm)`; the arm's name is that of its run."""
+        run_ids = [self.add_run(budget_s=budget_s, **arm) for arm in arms]
+        with self.context.database.session() as session:
+            study = Study(
+                name=name,
+                dataset_id=require(self.context, "humaneval").id,
+                budget_s=budget_s,
+                seed=0,
+                command="bassline study run --preset samples",
+                checked_at=utcnow(),
+                machine=this_machine(),
+                arms=[
+                    StudyArm(position=position, name=arm["name"], run_id=run_id)
+                    for position, (arm, run_id) in enumerate(zip(arms, run_ids, strict=True))
+                ],
+            )
+            session.add(study)
+            session.flush()
+            return study.id
 
     def add_worker(self, name: str = "gpu-1:4242", *, seen_s_ago: float = 3.0) -> None:
         """A worker last heard of so many seconds ago."""

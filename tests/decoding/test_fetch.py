@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
-import threading
-import zipfile
 from collections import namedtuple
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from gguf import GGUFWriter, TokenType
 from safetensors.numpy import save_file
-from tokenizers import pre_tokenizers
 
 from decoding.models import conversion, fetch, progress, registry, sources
 from decoding.models.errors import (
-    ConversionError,
     DamagedModelError,
     ModelError,
     NoSourceError,
@@ -37,32 +26,10 @@ from decoding.models.errors import (
 )
 from decoding.models.progress import Meter, Progress, format_bytes
 from decoding.models.registry import HubSource, KnownModel, WheelPart, WheelSource
+from tests.decoding.model_files import put_model, put_wheel, sha256
 
 PARTS = [bytes([65 + i]) * 1000 for i in range(3)]
 WHOLE = b"".join(PARTS)
-
-
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def put_wheel(folder: Path, number: int, content: bytes) -> None:
-    """A data wheel that pip accepts, carrying one part."""
-    name, info = f"tinyparts{number}", f"tinyparts{number}-1.0.dist-info"
-    with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr(f"{name}/part.bin", content)
-        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        wheel.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr(f"{info}/RECORD", "")
-
-
-def put_model(folder: Path, **changes: object) -> None:
-    """The files of a model in transformers format; only their names and the weights' header matter here."""
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file({"weight": np.arange(6, dtype=np.float32).reshape(2, 3)}, folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps({"model_type": "llama", **changes}))
 
 
 @pytest.fixture
@@ -302,180 +269,7 @@ def test_weights_that_are_not_safetensors_are_refused(cache: Path, tmp_path: Pat
         fetch.ensure(str(mine))
 
 
-# GGUF
-
-
-def put_gguf(path: Path, pre: str = "smollm") -> None:
-    """A one-layer Llama with a byte tokenizer in GGUF, as small as can be."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *alphabet, "ĠĠ"]
-    kinds = [TokenType.CONTROL] * 3 + [TokenType.NORMAL] * (len(tokens) - 3)
-    writer = GGUFWriter(path, "llama")
-    writer.add_block_count(1)
-    writer.add_context_length(128)
-    writer.add_embedding_length(32)
-    writer.add_feed_forward_length(64)
-    writer.add_head_count(4)
-    writer.add_head_count_kv(2)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_freq_base(10000.0)
-    writer.add_vocab_size(len(tokens))
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre)
-    writer.add_token_list(tokens)
-    writer.add_token_types(kinds)
-    writer.add_token_merges(["Ġ Ġ"])
-    writer.add_eos_token_id(2)
-    writer.add_pad_token_id(2)
-    rng = np.random.default_rng(0)
-    shapes = {
-        "token_embd.weight": (len(tokens), 32),
-        "output_norm.weight": (32,),
-        "blk.0.attn_norm.weight": (32,),
-        "blk.0.attn_q.weight": (32, 32),
-        "blk.0.attn_k.weight": (16, 32),
-        "blk.0.attn_v.weight": (16, 32),
-        "blk.0.attn_output.weight": (32, 32),
-        "blk.0.ffn_norm.weight": (32,),
-        "blk.0.ffn_gate.weight": (64, 32),
-        "blk.0.ffn_up.weight": (64, 32),
-        "blk.0.ffn_down.weight": (32, 64),
-    }
-    for name, shape in shapes.items():
-        writer.add_tensor(name, rng.standard_normal(shape).astype(np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
-ENSURE = """
-import sys
-from decoding.models import fetch
-print(fetch.ensure(sys.argv[1], on_progress=lambda news: print(news.stage, news, flush=True)).folder)
-"""
-
-
-def test_two_processes_at_once_convert_a_gguf_file_once(cache: Path, tmp_path: Path) -> None:
-    mine = tmp_path / "mine.gguf"
-    put_gguf(mine)
-    content = mine.read_bytes()
-    run = partial(subprocess.Popen, [sys.executable, "-c", ENSURE, str(mine)], stdout=subprocess.PIPE, text=True)
-    outputs = [process.communicate(timeout=120)[0] for process in (run(), run())]
-    assert len({output.splitlines()[-1] for output in outputs}) == 1
-    assert sorted("convert " in output for output in outputs) == [False, True]
-
-    assert mine.read_bytes() == content  # the user's file is left alone
-    info = fetch.cached(str(mine))
-    assert info is not None
-    assert (info.sha256, info.dtype) == (sha256(content), "bfloat16")
-    assert set(info.versions) == {"bassline", "transformers", "torch", "gguf"}
-    config = json.loads((info.folder / "config.json").read_text())
-    assert "quantization_config" not in config
-    assert config["eos_token_id"] == 2
-    tokenizer = json.loads((info.folder / "tokenizer.json").read_text())
-    special = {token["content"] for token in tokenizer["added_tokens"] if token["special"]}
-    assert special == {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}
-    assert tokenizer["pre_tokenizer"]["pretokenizers"][0] == {"type": "Digits", "individual_digits": True}
-
-    put_gguf(mine, pre="qwen2")
-    os.utime(mine, ns=(1, 1))
-    assert fetch.cached(str(mine)) is None  # another file under the same name is another model
-
-
-def test_a_file_that_is_no_gguf_is_refused_in_a_sentence(cache: Path, tmp_path: Path) -> None:
-    mine = tmp_path / "broken.gguf"
-    mine.write_bytes(b"not a GGUF file")
-    with pytest.raises(ConversionError, match=r"broken.gguf cannot be converted \(.+\)"):
-        fetch.ensure(str(mine))
-    assert not list((cache / "models").glob("*"))
-
-
-# The hub, played by a server on this machine
-
-
-class Hub(BaseHTTPRequestHandler):
-    """As much of the hub as its client asks for; `files` are those of owner/tiny."""
-
-    files: dict[str, bytes]
-
-    def do_HEAD(self) -> None:
-        self._answer(with_body=False)
-
-    def do_GET(self) -> None:
-        self._answer(with_body=True)
-
-    def _answer(self, *, with_body: bool) -> None:
-        path = self.path.partition("?")[0]
-        name = path.rpartition("/")[2]
-        if path.startswith("/api/models/owner/tiny/tree/"):
-            body = json.dumps(
-                [
-                    {"type": "file", "path": name, "size": len(content), "oid": sha256(content)[:40]}
-                    for name, content in self.files.items()
-                ]
-            ).encode()
-        elif path.startswith("/api/models/owner/tiny"):
-            siblings = [{"rfilename": name, "size": len(content)} for name, content in self.files.items()]
-            body = json.dumps({"id": "owner/tiny", "sha": "c" * 40, "siblings": siblings}).encode()
-        elif path.startswith("/owner/tiny/resolve/") and name in self.files:
-            body = self.files[name]
-        else:
-            self.send_response(200 if path == "/" else 404)
-            self.send_header("X-Error-Code", "RepoNotFound")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        self.send_response(200)
-        self.send_header("ETag", f'"{sha256(body)}"')
-        self.send_header("X-Repo-Commit", "c" * 40)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if with_body:
-            self.wfile.write(body)
-
-    def log_message(self, *arguments: object) -> None:
-        pass
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
-    """The files that owner/tiny offers, on a server that child processes take for the hub."""
-    put_model(tmp_path / "offer")
-    files = {path.name: path.read_bytes() for path in (tmp_path / "offer").iterdir()}
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("TinyHub", (Hub,), {"files": files}))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    yield files
-    server.shutdown()
-    server.server_close()
-
-
-def ensure_elsewhere(ref: str) -> str:
-    """Output of a fresh process, which reads the hub's address from the environment."""
-    done = subprocess.run([sys.executable, "-c", ENSURE, ref], capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr
-
-
-def test_a_repository_comes_from_the_hub_with_its_commit(hub: dict[str, bytes], cache: Path) -> None:
-    hub["pytorch_model.bin"] = b"\x80pickle"
-    output = ensure_elsewhere("hf:owner/tiny")
-    info = fetch.cached("hf:owner/tiny")
-    assert info is not None, output
-    assert info.source == f"Hugging Face hub, owner/tiny@{'c' * 40}"
-    assert info.sha256 == sha256(hub["model.safetensors"])
-    assert sorted(path.name for path in info.folder.iterdir()) == ["bassline.json", "config.json", "model.safetensors"]
-
-
-def test_a_repository_without_safetensors_is_refused(hub: dict[str, bytes], cache: Path) -> None:
-    del hub["model.safetensors"]
-    assert "owner/tiny has no config.json with safetensors weights" in ensure_elsewhere("hf:owner/tiny")
-
-
-def test_a_repository_that_does_not_exist_is_named(hub: dict[str, bytes], cache: Path) -> None:
-    assert "owner/none does not exist on the hub or is private" in ensure_elsewhere("hf:owner/none")
+# The hub
 
 
 @pytest.mark.parametrize("answers", ["refused", "silent"])

@@ -264,3 +264,12 @@ def test_a_cache_that_grows_is_captured_anew_and_that_is_counted(target, draft, 
         assert 0 < runners.capture_ahead_s < captures[2]
     plain = Engine(config, target, draft, graphs=False)
     assert found == [[s.token_ids for s in plain.generate(request).samples] for request in requests]
+
+
+def test_a_calibration_leaves_the_graphs_and_their_texts_as_they_are(target, draft) -> None:
+    engine = Engine(EngineConfig("tiny", "sibling", "fixed:2", max_batch=3), target, None, graphs=True)
+    request = Request(PROMPT, n=3, sampling=SamplingParams(0.8), max_new_tokens=12)
+    before = [s.token_ids for s in engine.generate(request).samples]
+    engine.calibrate()
+    assert engine.disabled == []
+    assert [s.token_ids for s in engine.generate(request).samples] == before

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,11 +16,23 @@ from playwright.sync_api import Browser, sync_playwright
 from waitress import create_server
 
 from app.context import make_context
+from app.datasets.service import import_file
 from app.db.migrate import upgrade
 from app.factory import create_app
+from app.jobs.embedded import Embedded
 from app.settings import Settings
 from app.states import RunKind, RunState
 from tests.app.world import World
+from tests.fakes import RIGHT, FakeGrader, StreamingEngine
+
+
+@contextmanager
+def served(world: World) -> Iterator[str]:
+    """The address of a server over `world`."""
+    server = create_server(world.app, host="127.0.0.1", port=0, threads=8)
+    threading.Thread(target=server.run, daemon=True).start()
+    yield f"http://127.0.0.1:{server.effective_port}"
+    server.close()
 
 
 @pytest.fixture(scope="session")
@@ -39,17 +54,43 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
         "at work": world.add_run("at work", state=RunState.RUNNING, done=5),
         "broken": world.add_run("broken", state=RunState.FAILED, done=0),
         "completion": world.add_run("completion", limit=1, kind=RunKind.COMPLETION),
+        "second completion": world.add_run(
+            "second completion", limit=1, kind=RunKind.COMPLETION, drafter="none", pace=1.4
+        ),
         "hostile completion": world.add_run("hostile completion", limit=1, n=2, kind=RunKind.COMPLETION, raw=hostile),
         "unjudged": world.add_run("unjudged", limit=3, graded=False),
         "hostile": world.add_run("<b>hostile</b>", n=2, limit=2, raw=hostile),
     }
     world.add_worker()
-    server = create_server(world.app, host="127.0.0.1", port=0, threads=8)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    yield SimpleNamespace(url=f"http://127.0.0.1:{server.effective_port}", runs=runs, world=world)
-    server.close()
+    with served(world) as url:
+        yield SimpleNamespace(url=url, runs=runs, world=world)
     ctx.database.dispose()
+
+
+@pytest.fixture
+def live_service(tmp_path: Path) -> Iterator[SimpleNamespace]:
+    """A service at work with its own queue and stream: `url`, and the `ctx` whose engine a test may replace."""
+    ctx = make_context(Settings(_env_file=None, data_dir=tmp_path / "data", reap_interval_s=0.2))
+    engine = StreamingEngine()
+    ctx.load_engine, ctx.make_grader = (lambda config, on_progress: engine), FakeGrader
+    with Embedded(ctx, "test"):
+        rows = [{"task_id": f"add/{i}", "prompt": f'def add(a, b):\n    """Sum {i}."""\n', "entry_point": "add",
+                 "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n", "canonical_solution": RIGHT}
+                for i in range(3)]  # fmt: skip
+        file = tmp_path / "additions.jsonl"
+        file.write_text("\n".join(map(json.dumps, rows)))
+        import_file(ctx, file)
+        server = create_server(create_app(ctx), host="127.0.0.1", port=0, threads=8)
+        threading.Thread(target=server.run, daemon=True).start()
+        yield SimpleNamespace(url=f"http://127.0.0.1:{server.effective_port}", ctx=ctx)
+        server.close()
+    ctx.database.dispose()
+
+
+@pytest.fixture
+def live(live_service: SimpleNamespace) -> str:
+    """The address of `live_service`."""
+    return str(live_service.url)
 
 
 @pytest.fixture(scope="session")

@@ -2,62 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-import threading
-import time
 
 import pytest
-from waitress import create_server
-
-from app.context import make_context
-from app.datasets.service import import_file
-from app.factory import create_app
-from app.jobs.embedded import Embedded
-from app.settings import Settings
-from decoding.request import Update
-from tests.fakes import RIGHT, FakeEngine, FakeGrader
 
 pytestmark = pytest.mark.browser
-
-
-class StreamingEngine(FakeEngine):
-    """Tells of each sample as it grows: every sample gains a token per step, a step taking some milliseconds."""
-
-    step_s = 0.15
-
-    def generate(self, request, on_update=None, should_cancel=None):
-        completion = super().generate(request, None, should_cancel)
-        for step in range(1, 9):
-            time.sleep(self.step_s)
-            if on_update:
-                on_update([self._at(sample, step) for sample in completion.samples])
-        return completion
-
-    def _at(self, sample, step: int) -> Update:
-        done = step >= 4 + sample.index
-        text = sample.text[: len(sample.text) * step // (4 + sample.index)]
-        return Update(sample.index, text, step, ("draft",), sample.mean_logprob, step * self.step_s,
-                      "stop" if done else None, (len(text),))  # fmt: skip
-
-
-@pytest.fixture
-def live(tmp_path):
-    ctx = make_context(Settings(_env_file=None, data_dir=tmp_path / "data", reap_interval_s=0.2))
-    engine = StreamingEngine()
-    ctx.load_engine, ctx.make_grader = (lambda config, on_progress: engine), FakeGrader
-    with Embedded(ctx, "test"):
-        rows = [{"task_id": f"add/{i}", "prompt": f'def add(a, b):\n    """Sum {i}."""\n', "entry_point": "add",
-                 "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n", "canonical_solution": RIGHT}
-                for i in range(3)]  # fmt: skip
-        file = tmp_path / "additions.jsonl"
-        file.write_text("\n".join(map(json.dumps, rows)))
-        import_file(ctx, file)
-        server = create_server(create_app(ctx), host="127.0.0.1", port=0, threads=8)
-        threading.Thread(target=server.run, daemon=True).start()
-        yield f"http://127.0.0.1:{server.effective_port}"
-        server.close()
-    ctx.database.dispose()
 
 
 @pytest.fixture

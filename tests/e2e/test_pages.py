@@ -95,6 +95,45 @@ def test_the_slider_recomputes_every_row_without_a_request(site, page):
     assert firsts == sorted(firsts, reverse=True)
 
 
+def test_the_slider_moves_the_answer_without_a_request_or_a_jump(site, page):
+    page.goto(site.url)
+    slider, heading = page.get_by_label("Budget per task on a logarithmic scale"), page.locator("h1")
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    slider.focus()
+    said, places = {heading.inner_text()}, {round(slider.bounding_box()["y"])}
+    for key in ("Home", *["PageUp"] * 10, "End"):
+        page.keyboard.press(key)
+        said.add(heading.inner_text())
+        places.add(round(slider.bounding_box()["y"]))
+    assert "Nothing is finished correctly by 0.1 s" in said
+    assert {line.split(" use ")[1] for line in said if " use " in line} >= {
+        "siblings",
+        "a larger model with a name that is long",
+    }
+    assert len(places) == 1, "the slider stays under the pointer"
+    assert [url for url in requests if "favicon" not in url] == []
+    page.get_by_role("status").get_by_text("use a larger model").wait_for()
+    page.wait_for_url("**/?budget=20")
+    last = heading.inner_text()
+    page.reload()
+    assert heading.inner_text() == last
+    heading.get_by_role("link").click()
+    page.wait_for_url("**/runs/*")
+
+
+def test_a_heading_explains_its_figure_by_keyboard(site, page):
+    page.goto(site.url)
+    button = page.get_by_role("button", name="What Pass@First means").first
+    button.focus()
+    page.keyboard.press("Enter")
+    about = page.locator("#about-first")
+    assert "share of tasks whose chosen sample passes" in about.inner_text()
+    assert Axe().run(page).violations_count == 0
+    page.keyboard.press("Escape")
+    assert not about.is_visible()
+
+
 def test_the_slider_claims_no_rank_where_only_some_rows_are_shown(site, page, monkeypatch):
     monkeypatch.setattr(board, "ROWS_SHOWN", 1)
     monkeypatch.setattr(board, "ROWS_AT_LEAST", 1)
@@ -307,6 +346,9 @@ def test_pages_say_the_same_without_javascript(site, bare_page, name):
         bare_page.locator("table a.name").first.click()
         assert bare_page.get_by_role("heading", name="Prompt as sent").is_visible()
     if name == "leaderboard":
+        bare_page.get_by_label("Budget per task", exact=True).fill("0.1")
+        bare_page.get_by_role("button", name="Show").click()
+        assert bare_page.locator("h1").inner_text() == "Nothing is finished correctly by 0.1 s"
         bare_page.get_by_label("Budget per task", exact=True).fill("2")
         bare_page.get_by_role("button", name="Show").click()
         assert "budget=2" in bare_page.url

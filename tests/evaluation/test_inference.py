@@ -163,3 +163,35 @@ def test_an_uncertain_crossover_says_so() -> None:
 def test_equal_runs_never_cross() -> None:
     a, b = pair(0, 0, 10, 10)
     assert inference.crossover(a, b, BUDGETS).budget_s is None
+
+
+def test_stretching_the_clock_of_a_moves_its_samples_past_the_budget() -> None:
+    a, b = run([True] * 10, finished_s=1.8), run([False] * 10, finished_s=1.8)
+    assert inference.compare(a, b, 2.0, stretch=1.1).delta == 1.0
+    assert inference.compare(a, b, 2.0, stretch=1.2).delta == 0.0  # 2.16 s is past the budget
+    assert inference.compare(b, a, 2.0, stretch=1.2).delta == -1.0  # B's clock stays
+    for stretch in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(MetricError, match="above 0"):
+            inference.compare(a, b, 2.0, stretch=stretch)
+
+
+def test_stretching_keeps_samples_that_never_finished_unfinished() -> None:
+    a = [SampleOutcome("T/0", 0, None, None, False, 5), SampleOutcome("T/0", 1, 1.0, -0.1, True, 5)]
+    assert inference.compare(a, run([False]), 2.0, stretch=1.5).a == 1.0
+
+
+@given(st.floats(0.01, 0.9), st.floats(0.0, 1.0))
+def test_the_tasks_to_detect_a_difference_are_the_fewest_that_show_it(delta: float, rest: float) -> None:
+    discordant = delta + rest * (1 - delta)
+    n = inference.tasks_to_detect(delta, discordant)
+    # detectable() counts at least one task in n as different, and never exceeds 1
+    if n > 1 and discordant > 1 / (n - 1):
+        assert inference.detectable(n, discordant) <= delta * (1 + 1e-9)
+        assert inference.detectable(n - 1, discordant) >= delta * (1 - 1e-9)
+    assert inference.tasks_to_detect(-delta, discordant) == n
+
+
+@pytest.mark.parametrize(("delta", "discordant"), [(0.0, 0.1), (0.2, 0.1), (0.1, 1.1)])
+def test_no_number_of_tasks_settles_a_difference_that_cannot_be(delta: float, discordant: float) -> None:
+    with pytest.raises(MetricError):
+        inference.tasks_to_detect(delta, discordant)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import make_url
 
 from app.context import Context
 from app.db import migrate
@@ -42,14 +46,63 @@ def database_url(request, tmp_path) -> str:
     return url
 
 
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory) -> Path:
+    """A database file at the newest migration, made once and copied."""
+    file = tmp_path_factory.mktemp("migrated") / "bassline.db"
+    migrate_once(f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_url) -> str:
+    """The name of a database at the newest migration, made once and copied."""
+    execute(postgres_url, "CREATE DATABASE migrated")
+    migrate_once(on_server(postgres_url, "migrated"))
+    return "migrated"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def migrated_url(request, tmp_path) -> Iterator[str]:
+    """A database of each kind at the newest migration, without rows."""
+    if request.param == "sqlite":
+        shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "bassline.db")
+        yield f"sqlite:///{tmp_path / 'bassline.db'}"
+        return
+    server, template = request.getfixturevalue("postgres_url"), request.getfixturevalue("postgres_template")
+    name = f"test_{uuid.uuid4().hex}"
+    execute(server, f"CREATE DATABASE {name} TEMPLATE {template}")
+    yield on_server(server, name)
+    execute(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
 @pytest.fixture
-def ctx(database_url, tmp_path) -> Iterator[Context]:
+def ctx(migrated_url, tmp_path) -> Iterator[Context]:
     """A context over each kind of database, with the fakes behind the ports."""
-    settings = Settings(_env_file=None, data_dir=tmp_path, database_url=database_url, lease_s=1.0, heartbeat_s=0.1)
+    settings = Settings(_env_file=None, data_dir=tmp_path, database_url=migrated_url, lease_s=1.0, heartbeat_s=0.1)
     database = Database(settings.database)
-    migrate.upgrade(database)
     engine = FakeEngine()
     yield Context(
         settings, database, MemoryBus(), load_engine=lambda config, on_progress: engine, make_grader=FakeGrader
     )
+    database.dispose()
+
+
+def on_server(url: str, database: str) -> str:
+    """The address of another database of the same server."""
+    return make_url(url).set(database=database).render_as_string(hide_password=False)
+
+
+def execute(url: str, statement: str) -> None:
+    """Executes a statement that no transaction may hold."""
+    database = Database(url)
+    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql(statement)
+    database.dispose()
+
+
+def migrate_once(url: str) -> None:
+    """Brings a database to the newest migration and leaves no connection to it, so that it can be copied."""
+    database = Database(url)
+    migrate.upgrade(database)
     database.dispose()

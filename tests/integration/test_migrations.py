@@ -24,7 +24,7 @@ from app.db.types import utcnow
 from app.events.bus import MemoryBus
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
-from app.runs import service, transitions
+from app.runs import figures, service, transitions
 from app.runs.models import RunTask
 from app.runs.repository import get_run
 from app.runs.results import Figures
@@ -210,3 +210,27 @@ def test_runs_from_before_get_their_in_guest_verdicts_and_tasks_left_counted(mig
     assert found[0].model_dump(include=set(COUNTED)) == counted[0] | unknown
     assert found[1].model_dump(include=set(COUNTED)) == counted[1]
     database.dispose()
+
+
+def test_runs_from_before_get_the_name_of_the_tasks_that_they_have_graded(migrated):
+    """What the migration names is what figures.record names."""
+    ctx, database = migrated, migrated.database
+    run_ids = []
+    for graded in (2, 0):
+        run_id = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2))
+        prepare.prepare_run(ctx, run_id)
+        with database.read() as session:
+            jobs = session.scalars(select(RunTask.id).where(RunTask.run_id == run_id).order_by(RunTask.position)).all()
+        for job in jobs:
+            decode_task(ctx, job)
+        for job in jobs[:graded]:
+            grade.grade_task(ctx, job)
+        transitions.interrupt(ctx, run_id)
+        run_ids.append(run_id)
+    with database.read() as session:
+        recorded = [get_run(session, run_id).curve.tasks for run_id in run_ids]
+    assert recorded[0] == figures.name_of_tasks(["add/1", "add/0"]) != recorded[1]
+    migrate.downgrade(database, "0010")
+    migrate.upgrade(database)
+    with database.read() as session:
+        assert get_run(session, run_ids[0]).curve.tasks == recorded[0]

@@ -14,6 +14,7 @@ from app.jobs import turns
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import service
+from app.runs.configuration import engine_config
 from app.runs.models import RunTask
 from app.runs.repository import get_run
 from app.runs.schemas import RunSpec
@@ -127,6 +128,18 @@ def test_a_run_that_needs_another_engine_gets_its_turn_when_that_of_the_loaded_o
     for job in sent_for(broker, DECODE_TASK):
         decode_task(ctx, job)
     assert served(engine) == expected
+
+
+def test_runs_whose_engines_are_in_memory_change_from_task_to_task(ctx, engine, submitted, broker, monkeypatch):
+    monkeypatch.setattr(turns, "TURN_S", 1e9)
+    runs = [submitted(1, LONG), submitted(2, SHORT, drafter="none")]
+    with ctx.database.read() as session:
+        for run in runs:
+            ctx.engines.get(engine_config(get_run(session, run)), lambda: engine)
+    submitted(3, SHORT, drafter="ngram")  # not in memory: after the others
+    for job in sent_for(broker, DECODE_TASK):
+        decode_task(ctx, job)
+    assert served(engine) == "12" * SHORT + "1" * (LONG - SHORT) + "3" * SHORT
 
 
 @pytest.mark.parametrize(("turn_s", "expected"), [(1e9, "1" * LONG), (-1.0, "1")])

@@ -7,8 +7,10 @@ import uuid
 from app.context import Context
 from app.jobs import turns
 from app.jobs.claims import Step
+from app.jobs.work import calibrate, cpu_turns, study
 from app.jobs.work.decode_batch import decode_together
 from app.jobs.work.decode_job import DecodeJob, claim_job, ready_engine
+from app.runs import enqueue
 from app.runs.configuration import engine_config
 
 
@@ -28,8 +30,21 @@ def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
 
 
 def _decode(ctx: Context, job: DecodeJob) -> None:
+    gave_way = False
     with job:
         # Under the lease, so that a model that kills its worker costs an attempt, but before the budget's clock starts.
+        study.begin(ctx, job)
         engine = ready_engine(ctx, job.run)
-        completion = engine.generate(job.start(engine), job.live_updates, lambda: job.lease.stop is not None)
+        study.keep_to_device(ctx, job, engine)
+        try:
+            with cpu_turns.decoding(ctx, job, engine):
+                calibrate.before_task(ctx, job, engine)
+                completion = engine.generate(job.start(engine), job.live_updates, lambda: job.lease.stop is not None)
+                job.end_clock()
+                calibrate.after_task(ctx, job, engine)
+        except cpu_turns.GaveWay:
+            gave_way = True
+            raise
         job.store(completion, job.lease.stop)
+    if gave_way and job.claim.study_id is None:  # a study sends its next message itself
+        enqueue.decode(ctx, [job.claim.run_task_id], job.claim.kind)

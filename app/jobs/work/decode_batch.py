@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from app.broker import queues
 from app.context import Context
 from app.jobs import turns
 from app.jobs.claims import Step
 from app.jobs.lease import Stop
-from app.jobs.work.decode_job import DecodeJob, claim_job, ready_engine
-from app.runs import enqueue
-from app.runs.models import Run, RunTask
+from app.jobs.work import calibrate
+from app.jobs.work.decode_job import DecodeJob, claim_job, completion_waits, ready_engine
+from app.runs.models import RunTask
 from app.settings import MAX_BUDGET_S
-from app.states import RunState, TaskState
+from app.states import TaskState
 from decoding.request import Completion, Request, Update
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ def decode_together(ctx: Context, first: DecodeJob) -> None:
     batch = _Batch(ctx, first)
     try:
         engine = ready_engine(ctx, first.run)
+        calibrate.before_task(ctx, first, engine)
         for position, outcome in engine.generate_many(batch.requests(engine), batch.update, batch.should_cancel):
             batch.end(position, outcome)
     except Exception as error:
@@ -104,6 +104,7 @@ class _Batch:
         with self._open.pop(job):
             if isinstance(outcome, Exception):
                 raise outcome
+            job.end_clock()
             job.store(outcome, self._stop or job.lease.stop)
 
     def _jobs(self) -> Iterator[DecodeJob]:
@@ -111,7 +112,9 @@ class _Batch:
         until = time.monotonic() + max(MAX_BUDGET_S - self._run.budget_s, MIN_FILL_S)
         yield self._first
         for run_task_id in self._waiting():
-            if self._stop or self._ctx.stopping.is_set() or time.monotonic() >= until or self._completion_waits():
+            if self._stop or self._ctx.stopping.is_set() or time.monotonic() >= until:
+                return
+            if completion_waits(self._ctx, self._run):
                 return
             if time.monotonic() >= turn_ends and self._another_run_waits():
                 return
@@ -131,18 +134,3 @@ class _Batch:
 
     def _another_run_waits(self) -> bool:
         return self._run.pinned_worker is None and turns.another_waits(self._ctx, self._run, Step.DECODE)
-
-    def _completion_waits(self) -> bool:
-        """Whether a completion waits that this worker could do; one that works a run pinned to it does no others."""
-        if self._run.pinned_worker is not None:
-            return False
-        with self._ctx.database.read() as session:
-            return (
-                session.scalar(
-                    select(RunTask.id)
-                    .join(RunTask.run)
-                    .where(Run.state == RunState.RUNNING, enqueue.waits_in(queues.GPU_INTERACTIVE))
-                    .limit(1)
-                )
-                is not None
-            )

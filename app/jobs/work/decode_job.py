@@ -8,9 +8,10 @@ import uuid
 from typing import TYPE_CHECKING
 
 import structlog
-from sqlalchemy import delete, insert, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session, joinedload
 
+from app.broker import queues
 from app.context import Context
 from app.datasets.service import as_plain
 from app.db.database import after_commit
@@ -20,9 +21,11 @@ from app.jobs import claims
 from app.jobs.claims import Claim, Step
 from app.jobs.job import CannotLoad, Job, Stopped
 from app.jobs.lease import Stop
+from app.jobs.work import machine_use
 from app.jobs.work.live_updates import LiveUpdates, letters
 from app.provenance import of_this_process
-from app.runs import transitions
+from app.remote import target as remote
+from app.runs import enqueue, transitions
 from app.runs.configuration import engine_config
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
@@ -44,6 +47,8 @@ class DecodeJob(Job):
     _text: str
     _prompt: prompting.Prompt
     _started_at: dt.datetime
+    _before: machine_use.Reading | None
+    _use: machine_use.MachineUse | None = None
 
     def __init__(self, ctx: Context, claim: Claim, run: Run, task: PlainTask, queued_at: dt.datetime) -> None:
         super().__init__(ctx, claim)
@@ -68,7 +73,13 @@ class DecodeJob(Job):
         self.lease.store(lambda: _mark_started(self._ctx, engine, run, prompt.mode))
         self.announce()
         self._started_at = utcnow()
+        # What others take of this machine says nothing about another one's times.
+        self._before = None if remote.is_remote(run.target) else machine_use.read()
         return request
+
+    def end_clock(self) -> None:
+        """Ends the reading of what others take from the task; call it as soon as the engine is done."""
+        self._use = machine_use.since(self._before)
 
     def store(self, completion: Completion, stop: Stop | None) -> None:
         """Stores the samples; those of a cancelled run too. Raises Stopped for an interrupted run, and LostClaim."""
@@ -78,7 +89,7 @@ class DecodeJob(Job):
         state = TaskState.DECODED if self.run.graded else TaskState.FINISHED
         if stop is Stop.CANCELLED:
             state = TaskState.CANCELLED
-        rounds = completion.rounds
+        rounds, use = completion.rounds, self._use
         self.finish(
             state,
             lambda session: self._write(session, completion),
@@ -93,10 +104,15 @@ class DecodeJob(Job):
             prefill_s=completion.prefill_s,
             wall_s=completion.wall_s,
             n_rounds=len(rounds),
+            n_verified=sum(r.n_verified for r in rounds),
             draft_s=math.fsum(r.draft_s for r in rounds),
             verify_s=math.fsum(r.verify_s for r in rounds),
             other_s=math.fsum(r.other_s for r in rounds),
             peak_memory_bytes=completion.peak_memory_bytes,
+            capacity_s=use and use.capacity_s,
+            others_cpu_s=use and use.others_cpu_s,
+            steal_s=use and use.steal_s,
+            load_average=use and use.load_average,
         )
 
     def _write(self, session: Session, completion: Completion) -> None:
@@ -156,11 +172,20 @@ def claim_job(ctx: Context, run_task_id: uuid.UUID) -> DecodeJob | None:
         if row is None or row.state != TaskState.QUEUED or row.run.state != RunState.RUNNING:
             return None
         run, task = row.run, as_plain(row.task)
-    if _out_of_time(run):
+    if out_of_time(run):
         transitions.skip_rest(ctx, run.id)
         return None
     claim = claims.claim(ctx, run_task_id, Step.DECODE)
     return DecodeJob(ctx, claim, run, task, row.queued_at) if claim else None
+
+
+def completion_waits(ctx: Context, run: Run) -> bool:
+    """Whether a completion waits that this worker could do; one that works a run pinned to it does no others."""
+    if run.pinned_worker is not None:
+        return False
+    waits = (Run.state == RunState.RUNNING, enqueue.waits_in(queues.GPU_INTERACTIVE))
+    with ctx.database.read() as session:
+        return session.scalar(select(RunTask.id).join(RunTask.run).where(*waits).limit(1)) is not None
 
 
 def prompt_for(engine: Engine, run: Run, task: PlainTask) -> tuple[prompting.Prompt, str]:
@@ -205,7 +230,8 @@ def _mark_started(ctx: Context, engine: Engine, run: Run, mode: str) -> None:
         )
 
 
-def _out_of_time(run: Run) -> bool:
+def out_of_time(run: Run) -> bool:
+    """Whether the run's time limit is over, so that what waits will be skipped."""
     return (
         run.time_limit_s is not None
         and run.started_at is not None

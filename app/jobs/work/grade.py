@@ -19,6 +19,7 @@ from app.events import event_types
 from app.jobs import claims, turns
 from app.jobs.claims import Step
 from app.jobs.job import Job
+from app.jobs.work import cpu_turns
 from app.runs.models import RunTask
 from app.samples.models import Sample
 from app.states import TaskState
@@ -46,10 +47,12 @@ def _grade(ctx: Context, job: Job) -> None:
         row = session.get_one(RunTask, job.claim.run_task_id, options=[joinedload(RunTask.run, innerjoin=True)])
         task, mode = as_plain(row.task), row.run.prompt_mode_used or "completion"
         samples = session.scalars(select(Sample).where(Sample.run_task_id == row.id).order_by(Sample.index)).all()
-    job.announce()
-    started = time.monotonic()
-    extractions = [_extracted(task, s, mode) for s in samples]
-    verdicts = judge(ctx.make_grader(), [e.program for e in extractions], task, ctx.settings.exec_workers)
+    with cpu_turns.grading(ctx, job):
+        job.announce()
+        started = time.monotonic()
+        extractions = [_extracted(task, s, mode) for s in samples]
+        verdicts = judge(ctx.make_grader(), [e.program for e in extractions], task, ctx.settings.exec_workers)
+        sandbox_s = time.monotonic() - started
     now = utcnow()
 
     def write(session: Session) -> None:
@@ -58,7 +61,7 @@ def _grade(ctx: Context, job: Job) -> None:
             event = {"task_id": task.task_id, "index": sample.index, "verdict": verdict.status, "trust": verdict.trust}
             after_commit(session, ctx.bus.publish, job.claim.run_id, event_types.GRADED, event)
 
-    job.finish(TaskState.FINISHED, write, finished_at=now, sandbox_s=time.monotonic() - started)
+    job.finish(TaskState.FINISHED, write, finished_at=now, sandbox_s=sandbox_s)
 
 
 def _extracted(task: PlainTask, sample: Sample, mode: str) -> Extraction:

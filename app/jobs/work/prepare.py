@@ -18,17 +18,32 @@ from app.errors import BasslineError
 from app.events import event_types
 from app.runs import enqueue, transitions
 from app.runs.models import Run, RunTask
-from app.states import Failure, RunState, TaskState
+from app.states import OPEN_RUN_STATES, Failure, RunState, TaskState
+from app.studies import schedule
+from app.studies.models import Study
+from app.studies.repository import study_of
+from app.studies.service import ELSEWHERE
 
 CANONICAL_FAILS = "its canonical solution fails in this sandbox"
 log = structlog.get_logger(__name__)
 
 
 def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
-    """Makes a queued run running and enqueues its tasks. Safe to call twice; a run that cannot be graded fails."""
+    """Makes a queued run running and enqueues its tasks. Safe to call twice; a run that cannot be graded fails.
+
+    Leaves a run alone while the one that it waits for (`after_id`) is open: the end of that one asks again.
+    """
     with ctx.database.read() as session:
         run = session.get(Run, run_id)
+        before = session.get(Run, run.after_id) if run and run.after_id else None
+        study_id = study_of(session, run_id)
+        study = session.get(Study, study_id) if study_id else None
     if run is None or run.state != RunState.QUEUED or run.pinned_worker not in (None, ctx.worker_name):
+        return
+    if before is not None and before.state in OPEN_RUN_STATES:
+        return
+    if study is not None and ctx.database.is_sqlite and not schedule.is_here(study):
+        transitions.interrupt(ctx, run_id, ELSEWHERE.format(**study.machine))
         return
     try:
         failing = failing_canonical(ctx, run.dataset_id, ctx.make_grader()) if run.graded else []
@@ -51,8 +66,11 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
         _exclude(session.get_one(Run, run_id), failing, session)
         after_commit(session, ctx.bus.publish, run_id, event_types.STATE, {"state": RunState.RUNNING, "error": None})
         waiting = _mark_enqueued(session, run_id)
-        after_commit(session, enqueue.decode, ctx, waiting[TaskState.QUEUED], run.kind)
+        if study_id is None:
+            after_commit(session, enqueue.decode, ctx, waiting[TaskState.QUEUED], run.kind)
         after_commit(session, enqueue.grade, ctx, waiting[TaskState.DECODED], run.kind)
+        if study_id is not None:
+            after_commit(session, schedule.send_next, ctx, study_id)
     transitions.close_if_done(ctx, run_id)
 
 

@@ -1,10 +1,18 @@
-// Fetches this page again and replaces the parts marked data-live. The server's escaping is the only escaping.
+// Replaces the parts of this page marked data-live by those of a fresh page. The server's escaping is the only escaping.
 
-/** Replaces every part that does not hold the focus. Does nothing when the server cannot be reached. */
+/** Fetches this page again and replaces its parts. Does nothing when the server cannot be reached. */
 export async function refreshParts() {
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
-  if (!answer || !answer.ok) return;
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (answer && answer.ok) replaceParts(await answer.text());
+}
+
+/**
+ * Replaces every part that does not hold the focus.
+ *
+ * @param {string} html the fresh page
+ */
+export function replaceParts(html) {
+  const page = new DOMParser().parseFromString(html, "text/html");
   for (const part of document.querySelectorAll("[data-live]")) {
     if (!(part instanceof HTMLElement)) continue;
     const fresh = page.querySelector(`[data-live="${part.dataset.live}"]`);

@@ -65,7 +65,7 @@ def pass_curves(
 
     `span` is the range of seconds to draw (None: from just below where the curves rise, up to their ends).
     """
-    low, high = time_range(span or [b for c in curves for b in _from_first_rise(c)])
+    low, high = time_range(span or [b for c in curves for b in from_first_rise(c)])
     curves = [c.between(low, high) for c in curves if c.budgets]
     top = nice_top(max((max(c.high or c.values, default=0.0) for c in curves), default=0.0))
     drawings = []
@@ -158,7 +158,7 @@ def difference(
     )
 
 
-def _from_first_rise(curve: Curve) -> Sequence[float]:
-    """The curve's budgets from just below where it leaves 0: nothing is to be seen earlier."""
+def from_first_rise(curve: Curve) -> Sequence[float]:
+    """The curve's budgets in seconds from just below where it leaves 0: nothing is to be seen earlier."""
     rise = next((i for i, value in enumerate(curve.values) if value > 0), 0)
     return curve.budgets[max(rise - 3, 0) :]

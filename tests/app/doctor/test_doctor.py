@@ -11,8 +11,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 from sqlalchemy import text
 
+from app.cli import cli
 from app.db import migrate
 from app.db.database import Database
 from app.doctor import machine, storage
@@ -26,25 +28,45 @@ KEPT = ("PATH", "HOME", "LANG")
 
 
 @pytest.fixture
-def doctor(tmp_path):
-    """Runs the command as a process with settings; returns (exit code, part -> (status, what, remedy), stderr)."""
+def typed(tmp_path):
+    """Runs the command as a process of its own, behind other words; see _read."""
 
     def run(*before: str, **settings: str):
         environment = {name: os.environ[name] for name in KEPT if name in os.environ}
         environment |= {"BASSLINE_DATA_DIR": str(tmp_path / "data"), **settings}
         command = [*before, sys.executable, "-m", "app.cli", "doctor", "--json", "-"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
-        assert "Traceback" not in done.stderr
-        document = json.loads(done.stdout)
-        found: dict[str, tuple[str, str, str]] = {}
-        for line in document["findings"]:
-            known = found.get(line["part"])
-            if known is None or known[0] == "ok":
-                found[line["part"]] = (line["status"], line["what"], line["remedy"])
-        assert document["ok"] == (done.returncode == 0)
-        return done.returncode, found, done.stderr
+        return _read(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+@pytest.fixture
+def doctor(tmp_path, monkeypatch):
+    """Runs the command in this process, which has imported what it needs; see _read."""
+
+    def run(**settings: str):
+        for name in os.environ:
+            if name.startswith("BASSLINE_"):
+                monkeypatch.delenv(name)
+        environment = {"BASSLINE_DATA_DIR": str(tmp_path / "data"), **settings}
+        done = CliRunner().invoke(cli, ["doctor", "--json", "-"], env=environment)
+        return _read(done.exit_code, done.stdout, done.stderr)
+
+    return run
+
+
+def _read(code: int, stdout: str, stderr: str) -> tuple[int, dict[str, tuple[str, str, str]], str]:
+    """(exit code, part -> (status, what, remedy) of its worst finding, stderr)."""
+    assert "Traceback" not in stderr
+    document = json.loads(stdout)
+    found: dict[str, tuple[str, str, str]] = {}
+    for line in document["findings"]:
+        known = found.get(line["part"])
+        if known is None or known[0] == "ok":
+            found[line["part"]] = (line["status"], line["what"], line["remedy"])
+    assert document["ok"] == (code == 0)
+    return code, found, stderr
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +95,8 @@ def cached_demo(tmp_path_factory) -> Path:
     return folder
 
 
-def test_a_machine_on_which_all_works_gets_exit_code_0_and_one_line_per_part(doctor, cached_demo):
-    code, found, _ = doctor(BASSLINE_CACHE_DIR=str(cached_demo))
+def test_a_machine_on_which_all_works_gets_exit_code_0_and_one_line_per_part(typed, cached_demo):
+    code, found, _ = typed(BASSLINE_CACHE_DIR=str(cached_demo))
     if any(part.startswith("sandbox") and status == "fail" for part, (status, _, _) in found.items()):
         pytest.skip("no sandbox here")
     assert code == 0
@@ -102,7 +124,7 @@ def test_a_cache_that_cannot_be_written_fails_before_the_model_is_there(doctor):
     assert "/proc/bassline cannot be written" in what
 
 
-def test_a_disk_without_room_for_the_model_fails(doctor, tmp_path):
+def test_a_disk_without_room_for_the_model_fails(typed, tmp_path):
     place = tmp_path / "small"
     place.mkdir()
     mounted = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
@@ -112,7 +134,7 @@ def test_a_disk_without_room_for_the_model_fails(doctor, tmp_path):
         or subprocess.run([*mounted, f"mount -t tmpfs none {place}"], check=False).returncode
     ):
         pytest.skip("no user namespaces here")
-    code, found, _ = doctor(*mounted, script, "sh", BASSLINE_CACHE_DIR=str(place), BASSLINE_DATA_DIR=str(place))
+    code, found, _ = typed(*mounted, script, "sh", BASSLINE_CACHE_DIR=str(place), BASSLINE_DATA_DIR=str(place))
     assert code == 1
     for part in ("cache", "data"):
         assert found[part][0] == "fail"
@@ -131,10 +153,10 @@ def test_a_damaged_model_is_named_with_the_folder_to_delete(doctor, cached_demo,
     assert f"bassline models pull {storage.DEMO}" in remedy
 
 
-def test_without_a_sandbox_no_run_can_work(doctor, cached_demo, tmp_path):
+def test_without_a_sandbox_no_run_can_work(typed, cached_demo, tmp_path):
     # A Python of its own without libseccomp's module and without bubblewrap on PATH: neither tier can be made.
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['pyseccomp'] = None\n")
-    code, found, _ = doctor(BASSLINE_CACHE_DIR=str(cached_demo), PYTHONPATH=str(tmp_path), PATH="/nowhere")
+    code, found, _ = typed(BASSLINE_CACHE_DIR=str(cached_demo), PYTHONPATH=str(tmp_path), PATH="/nowhere")
     assert code == 1
     assert {found["sandbox bwrap"][0], found["sandbox landlock"][0]} == {"fail"}
     assert "apt-get install bubblewrap" in found["sandbox bwrap"][2]

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode, checks
 from schemathesis.specs.openapi import checks as openapi
+from sqlalchemy import select
 
 from app.accounts.service import create_token
 from app.factory import create_app
@@ -18,6 +19,8 @@ from app.http.openapi import describe
 from app.runs import figures, service
 from app.runs.models import Run
 from app.states import RunState, Scope
+from app.studies import service as studies
+from app.studies.schemas import StudySpec
 from app.workers import service as workers
 
 EXAMPLES = 12  # of each operation, valid and invalid; more by hand: docs/api.md
@@ -41,14 +44,16 @@ def app(ctx):
 
 
 @pytest.fixture
-def ended(app, ctx, spec) -> uuid.UUID:
-    """A run that has ended, so that every address of a run has something to show."""
+def there(app, ctx, spec) -> dict[str, uuid.UUID]:
+    """A run and a study that have ended, so that every address of one has something to show."""
+    arms = [{"target": spec().target, "n": n} for n in (1, 2)]
+    study_id = studies.submit(ctx, StudySpec.model_validate({"dataset": spec().dataset, "arms": arms}))
     run_id = service.submit(ctx, spec())
     with ctx.database.session() as session:
-        run = session.get_one(Run, run_id)
-        run.state = RunState.FINISHED
-        figures.record(session, run)
-    return run_id
+        for run in session.scalars(select(Run)):
+            run.state = RunState.FINISHED
+            figures.record(session, run)
+    return {"run_id": run_id, "study_id": study_id}
 
 
 @pytest.fixture
@@ -73,7 +78,7 @@ def test_every_operation_has_a_name_of_its_own_and_says_what_it_does(app):
 
 
 @pytest.mark.parametrize("mode", GenerationMode)
-def test_no_request_makes_an_answer_that_is_not_described(ctx, api, ended, mode):
+def test_no_request_makes_an_answer_that_is_not_described(ctx, api, there, mode):
     """Valid and invalid requests to every operation, made up from the document itself."""
     token = {"Authorization": f"Bearer {create_token(ctx, 'all', Scope.ADMIN)}"}
     for found in api.get_all_operations():
@@ -83,9 +88,10 @@ def test_no_request_makes_an_answer_that_is_not_described(ctx, api, ended, mode)
         @given(case=operation.as_strategy(generation_mode=mode))
         def sends(case):
             case.call_and_validate(headers=token, checks=CHECKS)
-            if case.method == "GET" and "run_id" in case.path_parameters and not case.path.endswith("/events"):
-                case.path_parameters["run_id"] = str(ended)
-                case.call_and_validate(headers=token, checks=CHECKS)
+            for name, found_id in there.items():
+                if case.method == "GET" and name in case.path_parameters and not case.path.endswith("/events"):
+                    case.path_parameters[name] = str(found_id)
+                    case.call_and_validate(headers=token, checks=CHECKS)
 
         try:
             sends()

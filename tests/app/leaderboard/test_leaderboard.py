@@ -77,14 +77,14 @@ def test_figures_of_a_run_that_ended_again_are_the_new_ones(world, entries):
 def test_a_request_reads_only_the_runs_that_changed(world):
     for name in "abc":
         world.add_run(name, limit=1, n=1)
-    world.client.get("/")
+    world.client.get("/api/v1/leaderboard")
     with selects(world) as again:
-        world.client.get("/")
+        world.client.get("/api/v1/leaderboard")
     assert len(again) == 1
     assert "curves.budgets" not in again[0]
     world.add_run("d", limit=1, n=1)
     with selects(world) as changed:
-        world.client.get("/")
+        world.client.get("/api/v1/leaderboard")
     assert len(changed) == 2
     assert "runs.id IN (?)" in changed[1]
 
@@ -162,9 +162,10 @@ def test_runs_that_begin_alike_are_told_apart_beside_their_curves(world, entries
     assert sorted(keys) == sorted(labels)
 
 
-def test_an_empty_board_offers_a_new_run_and_says_what_is_at_work(world):
+def test_an_empty_board_offers_a_new_study_and_says_what_is_at_work(world):
     page = world.client.get("/").get_data(as_text=True)
-    assert 'class="button primary" href="/runs/new">New run</a></p>' in page
+    assert 'class="button primary" href="/studies/new">New study</a></p>' in page
+    assert 'href="/runs/new">New run</a>' in page.split("<main")[1]
     assert "bassline eval" not in page, "a server that runs owns the database"
     world.add_run("waiting", state=RunState.QUEUED, done=0, limit=1, n=1)
     assert "1 run is waiting or at work" in world.client.get("/").get_data(as_text=True)

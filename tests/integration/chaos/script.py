@@ -25,7 +25,7 @@ def expected_text(prompt: str, seed: int, index: int) -> str:
 
 def note(what: str, **facts: object) -> None:
     with Path(os.environ[LOG]).open("a") as log:
-        log.write(json.dumps({"what": what, "pid": os.getpid(), **facts}) + "\n")
+        log.write(json.dumps({"what": what, "pid": os.getpid(), "at": time.time(), **facts}) + "\n")
 
 
 class ScriptedEngine(FakeEngine):
@@ -42,6 +42,7 @@ class ScriptedEngine(FakeEngine):
         if cancelled:
             note("put down", prompt=request.prompt)
         done = super().generate(request, on_update, should_cancel)
+        note("generated", prompt=request.prompt)
         for sample in done.samples:
             sample.text = expected_text(request.prompt, request.seed, sample.index)
             sample.finish_reason = "cancelled" if cancelled else "stop"
@@ -49,7 +50,7 @@ class ScriptedEngine(FakeEngine):
 
 
 def load(config, on_progress) -> ScriptedEngine:
-    note("load", target=config.target)
+    note("load", target=config.target, drafter=config.drafter)
     if config.target == DEADLY_MODEL:
         os.kill(os.getpid(), signal.SIGKILL)
     return ScriptedEngine()

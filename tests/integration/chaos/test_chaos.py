@@ -26,6 +26,9 @@ from app.runs.models import Run
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.states import OPEN_RUN_STATES, RunState, TaskState
+from app.studies import service as studies
+from app.studies.repository import get_study
+from app.studies.schemas import StudySpec
 from app.workers.service import list_workers
 from tests.integration.chaos.script import DEADLY_MODEL
 from tests.integration.chaos.stack import N, Stack
@@ -131,6 +134,42 @@ def test_runs_that_a_killed_web_process_accepted_are_worked(stack: Stack):
 
 
 @pytest.mark.slow
+def test_a_study_survives_all_of_these_and_its_arms_never_decode_at_the_same_time(stack: Stack):
+    dataset = stack.additions(*["takes 0.4"] * 6)
+    arms = tuple({"target": MODEL, "drafter": drafter, "n": N} for drafter in ("none", "ngram", "sibling"))
+    study_id = studies.submit(stack.ctx, StudySpec(dataset=dataset, arms=arms))
+    with stack.ctx.database.read() as session:
+        run_ids = [run.id for run in get_study(session, study_id).runs]
+
+    def at_work() -> str | None:
+        return next((name for run_id in run_ids if (name := stack.working(run_id))), None)
+
+    def tasks_done() -> int:
+        return sum(stack.decoded(run_id) for run_id in run_ids)
+
+    wait_for(at_work)
+    os.kill(stack.child(at_work()), signal.SIGKILL)
+    wait_for(lambda: tasks_done() >= 4 and at_work(), 60)
+    stack.kill(at_work())
+    stack.kill("web")
+    wait_for(lambda: tasks_done() >= 8, 60)
+    stack.redis.kill()
+    stack.redis.start()
+    wait_for(lambda: tasks_done() >= 12, 60)
+    stack.postgres.kill()
+    stack.postgres.start()
+    stack.wait_for_end(*run_ids, timeout_s=120)
+    for run_id in run_ids:
+        stack.assert_whole(run_id)
+    with stack.ctx.database.read() as session:
+        prompts = {task.task.prompt for task in tasks_with_samples(session, run_ids[0])}
+    began = [e for e in stack.events("generate") if e["prompt"] in prompts]
+    for ended in (e for e in stack.events("generated") if e["prompt"] in prompts):
+        mine = max((e for e in began if e["pid"] == ended["pid"] and e["at"] < ended["at"]), key=lambda e: e["at"])
+        assert not [e for e in began if mine["at"] < e["at"] < ended["at"]]
+
+
+@pytest.mark.slow
 def test_a_task_or_a_model_that_kills_every_worker_is_given_up_and_the_run_says_so(stack: Stack):
     with_deadly_task = stack.submit(SHORT, "kills", SHORT)
     with_deadly_model = stack.submit(*[SHORT] * 5, target=DEADLY_MODEL)
@@ -187,8 +226,8 @@ def test_a_completion_goes_before_the_batch_that_waits_and_no_worker_loads_twice
     assert stack.decoded(batch) < 10
     stack.wait_for_end(batch)
     stack.assert_whole(batch)
-    pids = [event["pid"] for event in stack.events("load") if event["target"] == MODEL]
-    assert len(pids) == len(set(pids))
+    loads = [(event["pid"], event["drafter"]) for event in stack.events("load") if event["target"] == MODEL]
+    assert len(loads) == len(set(loads))
 
 
 def test_samples_are_kept_until_postgresql_has_room_again(stack: Stack):

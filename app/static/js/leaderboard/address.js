@@ -36,7 +36,7 @@ export function selectedColumns(form) {
  * @param {HTMLFormElement} form
  */
 export function columnBoxes(form) {
-  return [...form.querySelectorAll("input[type=checkbox][name=columns]")].filter((box) =>
-    box instanceof HTMLInputElement
+  return [...form.elements].filter((box) => box instanceof HTMLInputElement).filter((box) =>
+    box.type === "checkbox" && box.name === "columns"
   );
 }

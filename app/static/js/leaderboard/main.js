@@ -1,8 +1,9 @@
-// The controls of the leaderboard: the budget slider shows every table and chart at another budget without a request,
-// and a box shows or hides its column.
+// The controls of the leaderboard: the budget slider shows the answer and every table and chart at another budget without
+// a request, and a box shows or hides its column.
 
 import { find, numbers } from "../dom.js";
 import { columnBoxes, remember, selectedColumns } from "./address.js";
+import { readSteps, showSteps, spoken } from "./answer.js";
 import { moveCursors, showScatter } from "./charts.js";
 import { pointAt, roundedUp } from "./statistics.js";
 import { readTable, showTable } from "./table.js";
@@ -17,6 +18,7 @@ function followBudget(form) {
   const loaded = Number(form.getAttribute("data-budget"));
   const slider = find(form, "#slider", HTMLInputElement);
   const field = find(form, "#budget", HTMLInputElement);
+  const steps = readSteps();
   const status = find(document, "#board-status", HTMLElement);
   const tables = [...document.querySelectorAll("table.board")].map((table) =>
     readTable(/** @type {HTMLTableElement} */ (table), standard)
@@ -27,9 +29,10 @@ function followBudget(form) {
     const text = `${roundedUp(budget)} s`;
     for (const table of tables) {
       showTable(table, budget, grid, loaded);
-      showScatter(table.figure, table.rows, text);
+      if (table.figure) showScatter(table.figure, table.rows, text);
     }
     moveCursors(budget);
+    showSteps(steps, budget);
     slider.setAttribute("aria-valuetext", `${roundedUp(budget)} seconds`);
     for (const element of document.querySelectorAll("[data-budget-text]")) element.textContent = text;
   }
@@ -37,7 +40,7 @@ function followBudget(form) {
   /** @param {number} budget */
   function keep(budget) {
     remember("budget", [String(roundedUp(budget))]);
-    status.textContent = `Shown at ${roundedUp(budget)} seconds.`;
+    status.textContent = `Shown at ${roundedUp(budget)} seconds. ${spoken(steps)}`;
   }
 
   slider.value = String(Math.max(0, pointAt(grid, Number(field.value) * 1.005)));

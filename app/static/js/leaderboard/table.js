@@ -16,8 +16,10 @@ import { countsAt, ORDERS, pointAt, ranks, wilson } from "./statistics.js";
  *   first: Measure, all: Measure, loss: Element, rank: Element | null, loadedRank: string | null,
  *   capped: HTMLElement }} Row
  *
- * `isPart` tells that the group has more rows than the table; `figure` is the chart above the table.
- * @typedef {{ body: HTMLTableSectionElement, rows: Row[], sort: string, isPart: boolean, figure: HTMLElement }} Table
+ * `isPart` tells that the group has more rows than the table; `figure` is the chart above the table, null where
+ * its runs do not compare.
+ * @typedef {{ body: HTMLTableSectionElement, rows: Row[], sort: string, isPart: boolean,
+ *   figure: HTMLElement | null }} Table
  */
 
 /**
@@ -34,7 +36,7 @@ export function readTable(element, standard) {
     rows: [...body.rows].map((row) => readRow(row, standard)),
     sort: element.dataset.sort ?? "",
     isPart: "part" in element.dataset,
-    figure: find(/** @type {Element} */ (element.closest("section")), "[data-chart]", HTMLElement),
+    figure: /** @type {HTMLElement | null} */ (element.closest("section")?.querySelector("[data-chart]") ?? null),
   };
 }
 

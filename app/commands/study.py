@@ -1,0 +1,280 @@
+"""`bassline study`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.table import Table
+
+from app.commands import common, foreground, handover, study_report
+from app.commands.options import as_typed, lists_of, parse_options
+from app.context import Context
+from app.errors import BadInput
+from app.runs.options import options_of
+from app.runs.render import plain
+from app.runs.schemas import ArmOptions, RunSpec, parse_spec
+from app.studies import export, files, loading, presets, progress, render, repository, service
+from app.studies.analysis import analysis
+from app.studies.grid import grid
+from app.studies.models import Study
+from app.studies.presets import PRESETS
+from app.studies.schemas import StudySpec
+from app.ui.terminal import echo, echo_data
+from evaluation.jsonlines import MAX_BYTES
+
+C = TypeVar("C", bound=Callable[..., Any])
+SHARED = ("dataset", "limit", "task_ids", "budget_s", "seed", "name")
+
+
+@click.group()
+def study() -> None:
+    """Which configuration wins at my budget? Configurations, the arms, that take turns over the same tasks.
+
+    \b
+    Example:
+        bassline study run --preset bass --target qwen2.5-coder-0.5b --limit 20
+    """
+
+
+def _shared_options(command: C) -> C:
+    """Decorates a command with the options that all arms of a study share; None where one is not given."""
+    for option in (options_of(RunSpec)[name] for name in reversed(SHARED)):
+        default = "" if option.default in (None, "", ()) else f" [default: {option.text(option.default)}]"
+        how: dict[str, Any] = {"multiple": True, "metavar": "ID"} if option.type is tuple else {"type": option.type}
+        how |= {"metavar": "SECONDS"} if option.in_seconds else {}
+        help_ = f"{StudySpec.model_fields[option.name].description}{default}"
+        command = click.option(option.flag, option.name, help=help_, **how)(command)
+    return command
+
+
+@study.command()
+@click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--preset",
+    type=common.Choice(list(PRESETS)),
+    help=" ".join(f"{name}: {preset.question}" for name, preset in PRESETS.items()),
+)
+@lists_of(ArmOptions)
+@_shared_options
+@click.option("--race", is_flag=True, default=None, help=StudySpec.model_fields["race"].description)
+@common.json_option
+def run(file: Path | None, preset: str | None, json_file: str | None, **options: Any) -> None:
+    """Create a study and work it to its end in this process, or in `bassline serve` while that has the database.
+
+    The arms come from FILE (TOML), from a preset, or from every combination of the options that take several values.
+
+    \b
+    Example:
+        bassline study run --preset bass --target qwen2.5-coder-0.5b --limit 20
+        bassline study run --target qwen2.5-coder-0.5b --drafter none,sibling --n 1,4,8 --budget 5 --race
+        bassline study run arms.toml --json -
+    \b
+    FILE:
+        [study]
+        budget_s = 5
+        limit = 40
+        [[arms]]
+        target = "qwen2.5-coder-0.5b"
+        drafter = "none"
+        n = 1
+        [[arms]]
+        target = "qwen2.5-coder-0.5b"
+        n = 8
+    """
+    spec = _spec(file, preset, {name: value for name, value in options.items() if value not in (None, ())})
+    ctx = common.opened_context()
+    service.check(ctx, spec)
+    ctx.make_grader()  # without a sandbox, fail before decoding
+    with foreground.workers(ctx, "study run") as place:
+        spec = handover.study_for_server(ctx, spec) if place.server else spec
+        study_id = service.submit(ctx, spec, command=shlex.join(["bassline", *sys.argv[1:]]), **place.options)
+        place.work_study(study_id)
+    found = study_report.read(ctx, study_id)
+    study_report.write(found, json_file)
+    study_report.ended(found)
+
+
+@study.command("list")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@common.json_option
+def list_(limit: int, json_file: str | None) -> None:
+    """Studies, newest first.
+
+    \b
+    Example:
+        bassline study list
+    """
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        studies = repository.list_studies(session, limit=limit)
+        done = progress.of_runs(session, [arm.run_id for one in studies for arm in one.arms])
+    found = [render.overview(one, done) for one in studies]
+    common.write_json(json_file, [plain(one) for one in found])
+    table = Table(box=None, pad_edge=False)
+    for column in ("id", "name", "state", "arms", "tasks", "measured on", "created"):
+        table.add_column(column, no_wrap=column == "id", overflow="fold")
+    for one in found:
+        head = one.study
+        table.add_row(
+            str(head.id),
+            head.name,
+            head.state,
+            str(len(one.arms)),
+            f"{sum(arm.tasks for arm in one.arms)}/{sum(arm.n_tasks for arm in one.arms)}",
+            f"{head.measured_elsewhere} (elsewhere)" if head.measured_elsewhere else head.device,
+            f"{head.created_at:%Y-%m-%d %H:%M}",
+        )
+    none = "No studies yet: make one with `bassline study run --preset bass --target MODEL`."
+    common.result_console(json_file).print(table if found else none)
+
+
+@study.command()
+@click.argument("reference", metavar="ID")
+@click.option("--budget", type=float, metavar="SECONDS", help="also answer for this budget")
+@common.json_option
+def show(reference: str, budget: float | None, json_file: str | None) -> None:
+    """What a study says (id, beginning of an id, or name).
+
+    \b
+    Example:
+        bassline study show nightly --budget 3
+    """
+    if budget is not None and not budget > 0:
+        raise BadInput(f"budget is {budget:g}: it must be above 0 seconds", "budget")
+    ctx = common.opened_context()
+    study_report.write(study_report.read(ctx, _find(ctx, reference).id, budget), json_file)
+
+
+@study.command()
+@click.argument("reference", metavar="ID")
+@common.json_option
+def resume(reference: str, json_file: str | None) -> None:
+    """Finish what an ended study has left: in this process, or in `bassline serve` while that has the database.
+
+    \b
+    Example:
+        bassline study resume 01a1fde0
+    """
+    ctx = common.opened_context()
+    study_id = _find(ctx, reference).id
+    with foreground.workers(ctx, "study resume") as place:
+        service.resume(ctx, study_id, **place.options)
+        place.work_study(study_id)
+    found = study_report.read(ctx, study_id)
+    study_report.write(found, json_file)
+    study_report.ended(found)
+
+
+@study.command()
+@click.argument("reference", metavar="ID")
+def cancel(reference: str) -> None:
+    """Stop a study that another process works on; finished samples are kept.
+
+    \b
+    Example:
+        bassline study cancel nightly
+    """
+    ctx = common.opened_context()
+    found = _find(ctx, reference)
+    service.cancel(ctx, found.id)
+    echo(f"cancelled {found.name}")
+
+
+@study.command()
+@click.argument("reference", metavar="ID")
+def delete(reference: str) -> None:
+    """Remove an ended study with the runs of its arms.
+
+    \b
+    Example:
+        bassline study delete 01a1fde0
+    """
+    ctx = common.opened_context()
+    found = _find(ctx, reference)
+    service.delete(ctx, found.id)
+    echo(f"deleted {found.name}")
+
+
+@study.command("export")
+@click.argument("reference", metavar="ID")
+@click.option("--format", "form", type=common.Choice(export.FORMATS), default="json", show_default=True)
+@click.option(
+    "-o", "--output", metavar="FILE", default="-", show_default=True, callback=common.writable, help="- for stdout"
+)
+def export_(reference: str, form: str, output: str) -> None:
+    """A study as JSON, CSV (every arm at every budget), Markdown (a report), or archive (all samples, for `load`).
+
+    \b
+    Example:
+        bassline study export nightly --format markdown
+        bassline study export nightly --format archive -o nightly.json.gz
+    """
+    ctx = common.opened_context()
+    if form == "archive" and output == "-":
+        raise BadInput("an archive is no text: say where it shall go with --output FILE", "output")
+    with ctx.database.read() as session:
+        found = repository.find_study(session, reference)
+        content = export.content(session, found, analysis(session, found), form)
+    if output == "-":
+        echo_data(content.decode())
+        return
+    common.write_bytes(output, content)
+
+
+@study.command()
+@click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
+def load(file: Path | None) -> None:
+    """Store a study that was measured elsewhere, from its archive; without FILE the reference study of Bassline.
+
+    \b
+    Example:
+        bassline study load
+        bassline study load nightly.json.gz
+    """
+    ctx = common.opened_context()
+    ids = loading.load_reference(ctx) if file is None else [loading.load(ctx, _bytes(file, MAX_BYTES), file.name)]
+    for study_id in ids:
+        echo(f"loaded {study_id}: `bassline study show {study_id}` shows it")
+
+
+def _spec(file: Path | None, preset: str | None, given: dict[str, Any]) -> StudySpec:
+    """The study that the options ask for. Says on stderr which combinations were left out."""
+    values = {name: given.pop(name) for name in ArmOptions.model_fields if name in given}
+    if file is not None:
+        if preset or values:
+            other = "preset" if preset else next(iter(values))
+            raise BadInput(f"{file} says what the arms are: leave --{other.replace('_', '-')} out", other)
+        asked = files.read(_bytes(file, files.LARGEST), file.name)
+        try:
+            return parse_spec(StudySpec, {**asked, **given})
+        except BadInput as error:
+            raise BadInput(f"{file.name}: {error}", error.field) from None
+    with as_typed():
+        if preset is not None:
+            made = presets.arms(preset, values.pop("target", ()), values)
+        elif "target" in values:
+            made = grid(values)
+        else:
+            raise BadInput("target is missing: give --target, or FILE, or --preset", "target")
+    for sentence in made.left_out:
+        echo(sentence, err=True)
+    return parse_options(StudySpec, {**given, "arms": made.arms})
+
+
+def _find(ctx: Context, reference: str) -> Study:
+    with ctx.database.read() as session:
+        return repository.find_study(session, reference)
+
+
+def _bytes(file: Path, most: int) -> bytes:
+    """The content of a file, of which no more than `most` bytes and one are read."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(most + 1)
+    except OSError as error:
+        raise BadInput(f"{file} cannot be read: {error.strerror}", "file") from None

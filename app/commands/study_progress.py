@@ -1,0 +1,113 @@
+"""Live progress of a study on stderr: a bar for each arm on a terminal, a line per finished task elsewhere."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from app.commands.handover import Watch, alive_workers
+from app.commands.progress import time_left
+from app.context import Context
+from app.states import OPEN_RUN_STATES, RunState
+from app.studies import progress
+from app.studies.models import Study, StudyArm
+from app.studies.progress import ArmProgress
+from app.studies.repository import get_study
+from app.ui.terminal import stderr
+
+BEAT_S = 1.0  # between two looks at the database, so that watching costs the arms nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The study at one moment; `loading` is the model that a worker loads."""
+
+    study: Study
+    arms: dict[uuid.UUID, ArmProgress]
+    loading: str | None
+
+    def done(self, arm: StudyArm) -> int:
+        """Finished tasks of the arm."""
+        return self.arms[arm.run_id].finished
+
+    @property
+    def left(self) -> str:
+        """The time left, in words."""
+        return time_left(progress.remaining_s(self.study.arms, self.arms))
+
+
+def show(ctx: Context, study_id: uuid.UUID, watch: Watch | None) -> None:
+    """Follows the study to its end. KeyboardInterrupt passes through; `watch` raises once the server is gone."""
+    looks = _looks(ctx, study_id, watch)
+    if stderr().is_terminal:
+        _bars(looks)
+        return
+    before: Look | None = None
+    console = stderr()
+    console.print(f"study {study_id}", soft_wrap=True)
+    for look in looks:
+        for line in _lines(before, look):
+            console.print(line, soft_wrap=True)
+        before = look
+
+
+def _looks(ctx: Context, study_id: uuid.UUID, watch: Watch | None) -> Iterator[Look]:
+    while True:
+        with ctx.database.read() as session:
+            study = get_study(session, study_id)
+            alive = alive_workers(session)
+            targets = {run.target for run in study.runs}
+            loading = next((worker.loading for worker in alive if worker.loading in targets), None)
+            look = Look(study, progress.of_study(session, study), loading)
+        yield look
+        if study.state not in OPEN_RUN_STATES:
+            return
+        if watch is not None:
+            watch.check(alive)
+        ctx.stopping.wait(BEAT_S)
+
+
+def _lines(before: Look | None, look: Look) -> Iterator[str]:
+    """What has happened since the last look."""
+    if look.loading and (before is None or before.loading != look.loading):
+        yield f"loading {look.loading}"
+    for place, arm in enumerate(look.study.arms):
+        earlier = before.study.arms[place] if before else None
+        done = look.done(arm)
+        if done != (before.done(earlier) if before and earlier else 0):
+            yield f"{arm.name}: task {done} of {arm.run.n_tasks}, {look.left}"
+        if arm.dropped_at is not None and (earlier is None or earlier.dropped_at is None):
+            yield f"{arm.name}: {_state(look.study, arm)}"
+        elif arm.run.state is RunState.FAILED and (earlier is None or earlier.run.state is not RunState.FAILED):
+            yield f"{arm.name}: failed: {arm.run.error}"
+
+
+def _bars(looks: Iterator[Look]) -> None:
+    with Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.completed:.0f} of {task.total:.0f}"),
+        TextColumn("{task.fields[facts]}", markup=False),
+        console=stderr(),
+        transient=True,
+    ) as bars:
+        together = bars.add_task("all arms", facts="")
+        of_arm: dict[uuid.UUID, TaskID] = {}
+        for look in looks:
+            for arm in look.study.arms:
+                if arm.id not in of_arm:
+                    of_arm[arm.id] = bars.add_task(arm.name, facts="")
+                facts = _state(look.study, arm)
+                bars.update(of_arm[arm.id], completed=look.done(arm), total=arm.run.n_tasks, facts=facts)
+            done, total = sum(map(look.done, look.study.arms)), sum(arm.run.n_tasks for arm in look.study.arms)
+            facts = f"loading {look.loading}" if look.loading else look.left
+            bars.update(together, completed=done, total=total, facts=facts)
+
+
+def _state(study: Study, arm: StudyArm) -> str:
+    if arm.dropped_by is not None:
+        return f"dropped after {arm.dropped_after} tasks: {study.arms[arm.dropped_by].name} is better"
+    return str(arm.run.state)

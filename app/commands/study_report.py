@@ -1,0 +1,85 @@
+"""What a study says, as `study run`, `resume` and `show` print it."""
+
+from __future__ import annotations
+
+import uuid
+
+from rich.console import Console
+from rich.table import Table
+
+from app.commands import common
+from app.context import Context
+from app.runs.render import plain
+from app.states import OPEN_RUN_STATES, RunState
+from app.studies import progress, render, report
+from app.studies.analysis import analysis, arm_of
+from app.studies.documents import StudyDocument
+from app.studies.repository import get_study
+from app.ui.units import percent, points, seconds
+from evaluation.studies.answer import answers
+from evaluation.studies.arms import score
+
+
+def read(ctx: Context, study_id: uuid.UUID, budget_s: float | None = None) -> StudyDocument:
+    """The study and what it says, with the answer at one budget if asked for. Raises NotFound."""
+    with ctx.database.read() as session:
+        study = get_study(session, study_id)
+        said = analysis(session, study)
+        document = render.document(study, said, progress.of_study(session, study))
+        if budget_s is None or said.found is None:
+            return document
+        arms = [arm_of(session, arm.name, arm.run) for arm in study.arms if arm.name in said.compared]
+    budgets = sorted({min(budget_s, study.budget_s), study.budget_s})
+    return document.model_copy(update={"at_budget": answers(score(arms, budgets))[0]})
+
+
+def write(document: StudyDocument, json_file: str | None) -> None:
+    """Writes the JSON and prints the tables."""
+    common.write_json(json_file, plain(document))
+    console = common.result_console(json_file)
+    console.print(common.pairs(report.heading(document), report.facts(document)))
+    console.print()
+    console.print(document.sentence, soft_wrap=True)
+    if document.at_budget is not None:
+        console.print(_at_budget(document), soft_wrap=True)
+    if document.study.state in OPEN_RUN_STATES:
+        console.print(f"The study is {document.study.state}: this is what it says so far.")
+    for section in report.sections(document):
+        _print(console, section)
+
+
+def ended(document: StudyDocument) -> None:
+    """Raises BasslineError unless the study has finished."""
+    study = document.study
+    if study.state is not RunState.FINISHED:
+        errors = "; ".join(dict.fromkeys(arm.error for arm in document.arms if arm.error))
+        raise common.failed(f"the study ended as {study.state}: {errors or 'see `bassline study show`'}")
+
+
+def _at_budget(document: StudyDocument) -> str:
+    answer = document.at_budget
+    assert answer is not None
+    if answer.arm is None:
+        return f"At {seconds(answer.budget_s)}: no chosen sample passes."
+    low, high = answer.interval
+    text = (
+        f"At {seconds(answer.budget_s)}: {answer.arm}: Pass@First {percent(answer.pass_first)} "
+        f"({100 * low:.0f} to {100 * high:.0f}), Pass@All {percent(answer.pass_all)}."
+    )
+    if answer.one_second_more is not None:
+        text += f" One more second: {points(answer.one_second_more)} points."
+    if answer.equally_good:
+        text += f" Too close to call: {'; '.join(answer.equally_good)}."
+    return text
+
+
+def _print(console: Console, section: report.Section) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in section.headings:
+        table.add_column(heading, overflow="fold")
+    for row in section.rows:
+        table.add_row(*row)
+    console.print()
+    console.print(section.title, style="bold")  # as the title of the table it would be no wider than that
+    console.print(section.note, style="dim")
+    console.print(table)

@@ -1,0 +1,134 @@
+"""A run as one JSON file, for a comparison in another database: settings, device, times and verdicts, without texts."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.datasets import service as datasets
+from app.datasets.repository import by_content
+from app.errors import BadInput
+from app.http.schemas import RequestModel, bad_input
+from app.runs.documents import RunInfo
+from app.runs.models import Calibration, Run, RunTask
+from app.runs.render import run_of
+from app.runs.repository import find_run, tasks_without_texts
+from app.runs.results import Figures
+from app.samples.models import Sample
+from app.states import TaskState
+
+FORMAT = "run"
+SUFFIX = ".json"
+Measured = tuple[Run, Sequence[RunTask]]
+"""A run with its tasks and their samples."""
+
+
+class _Sample(RequestModel):
+    index: int
+    n_tokens: int
+    mean_logprob: float | None
+    finish_reason: str
+    finished_s: float | None
+    n_rounds: int
+    n_accepted: int
+    verdict: str | None
+    trust: str | None
+
+
+class _Task(RequestModel):
+    task_id: str
+    state: TaskState
+    queued_at: dt.datetime
+    queue_s: float | None
+    wall_s: float | None
+    capacity_s: float | None = None
+    others_cpu_s: float | None = None
+    steal_s: float | None = None
+    samples: list[_Sample]
+
+
+class _Calibration(RequestModel):
+    worker: str
+    at: dt.datetime
+    verify_s: float = Field(gt=0)
+    read_bytes_per_s: float = Field(gt=0)
+
+
+class _RunFile(RequestModel):
+    bassline: Literal["run-1"] = Field(description="what this file is, and its version")
+    run: RunInfo
+    figures: Figures
+    tasks: list[_Task]
+    calibrations: tuple[_Calibration, ...] = ()
+
+
+def write(session: Session, run: Run) -> str:
+    """The text of the file."""
+    document = run_of(run)
+    tasks = [
+        _Task(
+            task_id=row.task.task_id,
+            samples=[_Sample(**{name: getattr(s, name) for name in _Sample.model_fields}) for s in row.samples],
+            **{name: getattr(row, name) for name in _Task.model_fields if name not in ("task_id", "samples")},
+        )
+        for row in tasks_without_texts(session, run.id)
+    ]
+    calibrations = tuple(
+        _Calibration(**{name: getattr(c, name) for name in _Calibration.model_fields}) for c in run.calibrations
+    )
+    file = _RunFile(
+        bassline="run-1", run=document.run, figures=document.figures, tasks=tasks, calibrations=calibrations
+    )
+    return file.model_dump_json(indent=1) + "\n"
+
+
+def measured(ctx: Context, session: Session, reference: str) -> Measured:
+    """The run in a file, if `reference` ends in .json; else one of the database, as find_run finds it.
+
+    Raises BadInput or NotFound.
+    """
+    if reference.endswith(SUFFIX):
+        return _read(ctx, session, Path(reference))
+    run = find_run(session, reference)
+    return run, tasks_without_texts(session, run.id)
+
+
+def _read(ctx: Context, session: Session, path: Path) -> Measured:
+    """The run in a file, as rows that no database has. Raises BadInput."""
+    try:
+        file = _RunFile.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}", "run") from None
+    except ValidationError as error:
+        why = "it is not JSON" if error.errors()[0]["type"] == "json_invalid" else str(bad_input(error))
+        raise BadInput(
+            f"{path} is no run: {why}; write one with `bassline runs export ID --format {FORMAT} --output {path}`",
+            "run",
+        ) from None
+    name, sha256 = file.run.dataset, file.run.dataset_sha256
+    dataset = by_content(session, name, sha256) or datasets.require(ctx, name)
+    if dataset.sha256 != sha256:
+        raise BadInput(
+            f"{path} is over another {name} (sha256 {sha256[:12]}, here {dataset.sha256[:12]}): import the dataset it "
+            "was made with",
+            "run",
+        )
+    known = {task.task_id: task for task in dataset.tasks}
+    if unknown := next((task.task_id for task in file.tasks if task.task_id not in known), None):
+        raise BadInput(f"{path} has the task {unknown[:100]!r}, which {dataset.name} has not: export it again", "run")
+    columns = set(Run.__table__.columns.keys()) & set(RunInfo.model_fields)
+    run = Run(**{name: getattr(file.run, name) for name in columns}, graded=True, figures=file.figures)
+    run.dataset, run.dataset_id = dataset, dataset.id
+    run.calibrations = [Calibration(**calibration.model_dump()) for calibration in file.calibrations]
+    tasks = []
+    for row in file.tasks:
+        values = {name: getattr(row, name) for name in _Task.model_fields if name not in ("task_id", "samples")}
+        samples = [Sample(**sample.model_dump()) for sample in row.samples]
+        tasks.append(RunTask(task=known[row.task_id], task_pk=known[row.task_id].id, samples=samples, **values))
+    return run, tasks

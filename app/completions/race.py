@@ -1,0 +1,120 @@
+"""A race: two completions of one prompt, decoded one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from app.completions import service
+from app.completions.schemas import CompletionSpec
+from app.context import Context
+from app.errors import BadInput, Conflict, NotFound
+from app.runs import presentation as shown
+from app.runs import repository, transitions
+from app.runs.figures import in_budget_s
+from app.runs.models import Run, RunTask
+from app.samples.models import Sample
+from app.states import OPEN_RUN_STATES, PASSED, RunKind
+
+
+@dataclass(frozen=True)
+class Side:
+    """One completion of a race, called A or B; without `run` and `row` it has been deleted."""
+
+    name: str
+    run: Run | None
+    row: RunTask | None
+
+    @property
+    def open(self) -> bool:
+        """Whether it is still to be decoded or judged."""
+        return self.run is not None and self.run.state in OPEN_RUN_STATES
+
+    @property
+    def samples(self) -> Sequence[Sample]:
+        """Its samples; none before the engine has returned."""
+        return self.row.samples if self.row else ()
+
+    @property
+    def first_token_s(self) -> float | None:
+        """Seconds to the first token of any sample. These and the others are on the engine's clock of this side."""
+        return min((s.first_token_s for s in self.samples if s.first_token_s is not None), default=None)
+
+    @property
+    def first_finished_s(self) -> float | None:
+        """Seconds to the first sample that finished within the budget."""
+        return min(self._finish_times(), default=None)
+
+    @property
+    def first_right_s(self) -> float | None:
+        """Seconds to the first sample that finished within the budget and passes the test."""
+        return min(self._finish_times(only_right=True), default=None)
+
+    @property
+    def ended_s(self) -> float | None:
+        """Seconds until no sample was decoded any more."""
+        return self.row.wall_s if self.row else None
+
+    @property
+    def finished(self) -> int:
+        """How many samples finished within the budget."""
+        return len(self._finish_times())
+
+    @property
+    def right(self) -> int:
+        """How many of those pass the test."""
+        return len(self._finish_times(only_right=True))
+
+    @property
+    def chosen_s(self) -> float | None:
+        """When the sample that Pass@First counts finished, if it is right."""
+        best = shown.chosen(self.samples)
+        return in_budget_s(best) if best is not None and best.verdict == PASSED else None
+
+    def _finish_times(self, *, only_right: bool = False) -> list[float]:
+        right = (s for s in self.samples if s.verdict == PASSED or not only_right)
+        return [t for s in right if (t := in_budget_s(s)) is not None]
+
+
+def submit(ctx: Context, a: CompletionSpec, b: CompletionSpec) -> tuple[uuid.UUID, uuid.UUID]:
+    """Stores both completions; B begins when A has ended, so neither slows the other down. Returns their ids.
+
+    Raises BadInput, with nothing stored.
+    """
+    service.check(ctx, a)
+    service.check(ctx, b)
+    first = service.submit(ctx, a)
+    return first, service.submit(ctx, b, after_id=first)
+
+
+def cancel(ctx: Context, a: uuid.UUID, b: uuid.UUID) -> None:
+    """Ends what is left of a race; samples that are there are kept."""
+    for run_id in (b, a):  # B first: the end of A would begin it
+        with contextlib.suppress(Conflict, NotFound):
+            transitions.cancel(ctx, run_id)
+
+
+def load(session: Session, a: uuid.UUID, b: uuid.UUID) -> tuple[Side, Side]:
+    """Both sides. Raises NotFound if neither is there, and BadInput unless both complete one prompt."""
+    first, second = side(session, "A", a), side(session, "B", b)
+    if first.run is None and second.run is None:
+        raise NotFound("both completions of this race have been deleted: a service keeps completions for some days")
+    if first.run and second.run and first.run.dataset_id != second.run.dataset_id:
+        raise BadInput("the two completions have different prompts or tests: race two configurations on one prompt")
+    return first, second
+
+
+def side(session: Session, name: str, run_id: uuid.UUID) -> Side:
+    """One side of a race. Raises NotFound for a run that is no completion."""
+    try:
+        run = repository.get_run(session, run_id)
+    except NotFound:
+        return Side(name, None, None)
+    rows = repository.tasks_with_samples(session, run_id, origins=True)
+    if run.kind is not RunKind.COMPLETION or not rows:
+        raise NotFound(f"run {run_id} is no completion: open it under Runs")
+    return Side(name, run, rows[0])

@@ -1,0 +1,76 @@
+"""When a worker measures how fast its machine is: before its first task of a run, during the run, after the last task.
+
+Never within a task's budget, and not for a completion, for which a user waits.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+import structlog
+from sqlalchemy import func, select
+
+from app.context import Context
+from app.db.types import utcnow
+from app.jobs.work.decode_job import DecodeJob, out_of_time
+from app.runs.models import Calibration, RunTask
+from app.states import RunKind, TaskState
+
+if TYPE_CHECKING:
+    from app.ports import Engine
+
+EVERY = dt.timedelta(seconds=60)
+log = structlog.get_logger(__name__)
+
+
+def before_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
+    """Measures if this process has not done so for the run within the last minute. Raises LostClaim."""
+    if job.run.kind is RunKind.COMPLETION:
+        return
+    with ctx.database.read() as session:
+        last = session.scalar(
+            select(func.max(Calibration.at)).where(
+                Calibration.run_id == job.run.id, Calibration.worker == ctx.worker_name
+            )
+        )
+    if last is None or utcnow() - last >= EVERY:
+        _measure(ctx, job, engine)
+
+
+def after_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
+    """Measures if no other task of the run will be decoded. Raises LostClaim.
+
+    To be called before the task's samples are stored, so that the figures of the run include it.
+    """
+    if job.run.kind is RunKind.COMPLETION or job.lease.stop is not None:
+        return
+    others = select(RunTask.id).where(RunTask.run_id == job.run.id, RunTask.state == TaskState.QUEUED)
+    with ctx.database.read() as session:
+        is_last = session.scalar(others.limit(1)) is None
+    if is_last or out_of_time(job.run):
+        _measure(ctx, job, engine)
+
+
+def _measure(ctx: Context, job: DecodeJob, engine: Engine) -> None:
+    try:
+        found = engine.calibrate()
+    except RuntimeError as error:  # such as no memory left on the device: the task itself may still fit
+        log.warning("calibration failed", run=str(job.run.id), error=str(error))
+        return
+    if found is None:
+        return
+
+    def store() -> None:
+        with ctx.database.session() as session:
+            session.add(
+                Calibration(
+                    run_id=job.run.id,
+                    worker=ctx.worker_name,
+                    verify_s=found.verify_s,
+                    read_bytes_per_s=found.read_bytes_per_s,
+                    flops_per_s=found.flops_per_s,
+                )
+            )
+
+    job.lease.store(store)

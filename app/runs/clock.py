@@ -1,0 +1,85 @@
+"""Whether the times of a run can be trusted: how much its machine changed, and what others took of it.
+
+The thresholds stand here alone; docs/metrics.md explains them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.runs.models import Calibration, RunTask
+from app.ui.units import percent
+
+DRIFT = 0.10
+"""How much slower a fixed verify may be at its slowest than at its fastest during a run."""
+LOST_TO_OTHERS = 0.05
+"""The share of the machine that others may take while a task is decoded."""
+LOST_AT_LEAST_S = 0.05
+"""CPU seconds. The system counts in ticks of 0.01 s for each CPU, so that less is not told from nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What is known of a run's times; None is unknown, as for runs from before it was recorded.
+
+    `drift` is by how much the slowest fixed verify of the run took longer than the fastest. Of `tasks` with a reading,
+    `disturbed` lost more than LOST_TO_OTHERS of the machine. `lost_max` is the largest share that a task lost, and
+    `stolen` whether most of what the disturbed tasks lost was withheld by the hypervisor.
+    """
+
+    drift: float | None
+    tasks: int
+    disturbed: int
+    lost_max: float | None
+    stolen: bool
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the run was calibrated more than once, and what others took was read."""
+        return self.drift is not None and self.lost_max is not None
+
+    @property
+    def marks(self) -> list[str]:
+        """Why the times of the run are not to be trusted, in sentences; none where nothing is wrong or known."""
+        found = []
+        if self.disturbed:
+            who = "the hypervisor withheld" if self.stolen else "others took"
+            found.append(
+                f"In {self.disturbed} of {self.tasks} tasks {who} more than {percent(LOST_TO_OTHERS, 0)} "
+                f"of the machine, at most {percent(self.lost_max, 0)}."
+            )
+        if self.drift is not None and self.drift > DRIFT:
+            found.append(
+                f"The machine changed its speed by {percent(self.drift, 0)} during the run; {percent(DRIFT, 0)} is the "
+                "limit."
+            )
+        return found
+
+
+def clock(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> Clock:
+    """The clock of a run with these decoded tasks and calibrations."""
+    shares = [share for task in tasks if (share := lost_share(task)) is not None]
+    disturbed = [task for task in tasks if is_disturbed(task)]
+    verifies = [c.verify_s for c in calibrations]
+    return Clock(
+        drift=max(verifies) / min(verifies) - 1 if len(verifies) > 1 else None,
+        tasks=len(shares),
+        disturbed=len(disturbed),
+        lost_max=max(shares, default=None),
+        stolen=sum(t.steal_s or 0.0 for t in disturbed) > sum(t.others_cpu_s or 0.0 for t in disturbed),
+    )
+
+
+def lost_share(task: RunTask) -> float | None:
+    """The share of the machine that others took while the task was decoded, at most 1; None where it is unknown."""
+    if not task.capacity_s or task.others_cpu_s is None or task.steal_s is None:
+        return None
+    return min((task.others_cpu_s + task.steal_s) / task.capacity_s, 1.0)
+
+
+def is_disturbed(task: RunTask) -> bool:
+    """Whether the task lost more to others than the limits allow."""
+    share = lost_share(task)
+    lost_s = (task.others_cpu_s or 0.0) + (task.steal_s or 0.0)
+    return share is not None and share > LOST_TO_OTHERS and lost_s > LOST_AT_LEAST_S

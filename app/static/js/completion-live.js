@@ -1,0 +1,215 @@
+// Follows a completion at work: one lane per sample, filled from the event stream of its run. Model output is only ever
+// textContent.
+
+import { find } from "./dom.js";
+import { refreshParts } from "./parts.js";
+
+const SHOWN_CHARACTERS = 20000;
+const POLL_MS = 3000;
+const ENDED = ["finished", "interrupted", "cancelled", "failed"];
+const SUFFIXES = /** @type {Record<Intl.LDMLPluralRule, string>} */ ({ one: "st", two: "nd", few: "rd", other: "th" });
+const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
+
+/**
+ * One sample on the page. `passed` is null until it is judged.
+ *
+ * @typedef {{ item: Element, place: Element, bar: Element, facts: Element, text: Element, verdict: HTMLElement,
+ *   finish: string | null, logprob: number | null, passed: boolean | null }} Lane
+ *
+ * A piece of text and the letter of its origin.
+ * @typedef {[string, string]} Piece
+ *
+ * A sample as the event `text` tells of it.
+ * @typedef {{ index: number, origins: string, pieces: Piece[], n_tokens: number, mean_logprob: number | null,
+ *   elapsed_s: number, finish_reason: string | null }} SampleText
+ */
+
+/**
+ * @param {Element} item
+ * @returns {Lane}
+ */
+function readLane(item) {
+  return {
+    item,
+    place: find(item, "[data-place]", Element),
+    bar: find(item, "[data-bar]", Element),
+    facts: find(item, "[data-facts]", Element),
+    text: find(item, "[data-text]", Element),
+    verdict: find(item, "[data-verdict]", HTMLElement),
+    finish: null,
+    logprob: null,
+    passed: null,
+  };
+}
+
+/**
+ * The text as spans by origin, at most SHOWN_CHARACTERS of it.
+ *
+ * @param {Piece[]} pieces
+ */
+export function spansByOrigin(pieces) {
+  const spans = [];
+  let room = SHOWN_CHARACTERS;
+  for (const [letter, text] of pieces) {
+    if (room <= 0) break;
+    const span = document.createElement("span");
+    if (letter) span.className = `from-${letter}`;
+    span.textContent = text.slice(0, room);
+    room -= text.length;
+    spans.push(span);
+  }
+  return spans;
+}
+
+/**
+ * What the page says of a sample.
+ *
+ * @param {SampleText} sample
+ */
+function factsOf(sample) {
+  const drafted = sample.origins.split("d").length - 1;
+  const share = sample.n_tokens ? Math.round((100 * drafted) / sample.n_tokens) : 0;
+  const logprob = sample.mean_logprob === null ? "–" : sample.mean_logprob.toFixed(3).replace("-", "−");
+  const seconds = sample.elapsed_s.toFixed(2);
+  return `${seconds} s · ${sample.n_tokens} tokens, ${share} % drafted · logprob ${logprob}`;
+}
+
+/**
+ * Ranks the lanes that finished by their mean log-probability; the first is the chosen one.
+ *
+ * @param {Lane[]} lanes
+ */
+function showRanks(lanes) {
+  const done = lanes.filter((lane) => ["stop", "length"].includes(lane.finish ?? "") && lane.logprob !== null);
+  done.sort((a, b) => Number(b.logprob) - Number(a.logprob));
+  done.forEach((lane, i) => {
+    lane.place.textContent = `ranked ${i + 1}${SUFFIXES[ORDINALS.select(i + 1)]}`;
+    lane.item.classList.toggle("chosen", i === 0);
+  });
+}
+
+/**
+ * Fills the lanes below `completion` until its run has ended and the page shows it as ended.
+ *
+ * @param {HTMLElement} completion
+ * @returns {Promise<void>}
+ */
+export function follow(completion) {
+  const budget = Number(completion.dataset.budget);
+  const graded = "graded" in completion.dataset;
+  /** @type {Record<string, [letter: string, family: string, name: string]>} */
+  const verdicts = JSON.parse(completion.dataset.verdicts ?? "{}");
+  const lanes = [...completion.querySelectorAll("[data-lane]")].map(readLane);
+  const clock = find(completion, "[data-clock]", HTMLOutputElement);
+  const status = find(completion, "[data-status]", HTMLElement);
+  /** @type {() => void} */
+  let hasEnded;
+  /** @type {Promise<void>} */
+  const ended = new Promise((resolve) => (hasEnded = resolve));
+  /**
+   * Seconds on the engine's clock, and when the page received them.
+   *
+   * @type {{ seconds: number, receivedAt: number } | null}
+   */
+  let engineTime = null;
+  let isOver = false;
+
+  /** @param {number} seconds */
+  function showClock(seconds) {
+    clock.value = `${Math.min(budget, seconds).toFixed(1)} s`;
+  }
+
+  function tick() {
+    if (isOver) return;
+    if (engineTime) showClock(engineTime.seconds + (performance.now() - engineTime.receivedAt) / 1000);
+    requestAnimationFrame(tick);
+  }
+
+  function stopClock() {
+    if (isOver) return;
+    isOver = true;
+    if (engineTime) showClock(engineTime.seconds);
+    status.textContent = graded ? "All samples have ended. The sandbox judges them." : "All samples have ended.";
+  }
+
+  /**
+   * @param {Lane} lane
+   * @param {string} reason
+   */
+  function finish(lane, reason) {
+    if (lane.finish) return;
+    lane.finish = reason;
+    lane.item.classList.add(reason);
+    showRanks(lanes);
+    if (lanes.every((one) => one.finish)) stopClock();
+  }
+
+  /** @param {SampleText} sample */
+  function showText(sample) {
+    const lane = lanes[sample.index];
+    if (!lane) return;
+    lane.logprob = sample.mean_logprob;
+    lane.bar.setAttribute("width", Math.min(100, (100 * sample.elapsed_s) / budget).toFixed(2));
+    lane.text.replaceChildren(...spansByOrigin(sample.pieces));
+    lane.text.scrollTop = lane.text.scrollHeight;
+    lane.facts.textContent = factsOf(sample);
+    if (sample.finish_reason) finish(lane, sample.finish_reason);
+  }
+
+  /** @param {{ index: number, verdict: string }} event */
+  function showVerdict(event) {
+    const lane = lanes[event.index];
+    const sign = verdicts[event.verdict];
+    if (!lane || !sign) return;
+    const [letter, family, name] = sign;
+    lane.verdict.textContent = letter;
+    lane.verdict.className = `sq ${family}`;
+    lane.verdict.setAttribute("aria-label", name);
+    lane.verdict.hidden = false;
+    lane.item.classList.add("judged", family);
+    lane.passed = event.verdict === "passed";
+    const judged = lanes.filter((one) => one.passed !== null).length;
+    const passed = lanes.filter((one) => one.passed).length;
+    status.textContent = `${passed} of ${lanes.length} passed, ${judged} judged.`;
+  }
+
+  async function end() {
+    isOver = true;
+    source.close();
+    clearInterval(poll);
+    await refreshParts();
+    status.textContent = "The completion has ended.";
+    hasEnded();
+  }
+
+  const source = new EventSource(completion.dataset.events ?? "");
+  /**
+   * @param {string} kind
+   * @param {(event: any) => void} act
+   */
+  const on = (kind, act) => source.addEventListener(kind, (event) => act(JSON.parse(event.data)));
+  on("loading", (event) => (status.textContent = event.message));
+  on("text", (event) => {
+    const newest = Math.max(...event.samples.map((/** @type {SampleText} */ sample) => sample.elapsed_s));
+    if (!engineTime) status.textContent = "The clock is running.";
+    if (!engineTime || newest > engineTime.seconds) engineTime = { seconds: newest, receivedAt: performance.now() };
+    event.samples.forEach(showText);
+  });
+  on("sample", (event) => {
+    const lane = lanes[event.index];
+    if (!lane) return;
+    lane.logprob = event.mean_logprob;
+    finish(lane, event.finish_reason);
+  });
+  on("graded", showVerdict);
+  on("state", (event) => {
+    if (ENDED.includes(event.state)) end();
+  });
+  const poll = setInterval(async () => {
+    if (source.readyState === EventSource.OPEN) return;
+    await refreshParts();
+    if (!completion.isConnected) end();
+  }, POLL_MS);
+  tick();
+  return ended;
+}

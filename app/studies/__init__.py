@@ -1,0 +1,1 @@
+"""Studies: several configurations, the arms, that take turns over the same tasks."""

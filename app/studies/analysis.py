@@ -1,0 +1,144 @@
+"""What studies say, from the stored samples of their arms."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from sqlalchemy.orm import Session
+
+from app.runs import figures
+from app.runs.engine_time import busy_s
+from app.runs.models import Run, RunTask
+from app.runs.repository import tasks_without_texts
+from app.runs.schemas import ArmOptions
+from app.states import RunState, TaskState
+from app.studies.models import Study
+from app.studies.repository import finished_tasks
+from evaluation.metrics import MetricError
+from evaluation.studies.analysis import Analysis, analyse
+from evaluation.studies.arms import Arm, ArmTiming
+
+KEPT = 20  # analyses in memory
+REST = 20  # times as long as an analysis took it is shown while its study works: at most 5 % of one core
+# The options of the drafter: arms of a pair may differ in them.
+HOW_THEY_DRAFT = ("drafter", "draft_length", "acceptance")
+
+
+@dataclass(frozen=True, slots=True)
+class StudyAnalysis:
+    """`found` covers the arms in `compared`; None while they have no graded task in common.
+
+    Arms that a race has dropped, and arms that failed, are left out, so that the others compare over more tasks.
+    """
+
+    found: Analysis | None
+    compared: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An analysis, of which rows it is, and until when (time.monotonic) it may be shown while the study works."""
+
+    version: object
+    found: StudyAnalysis
+    rest_until: float
+
+
+class Analyses:
+    """The analyses of the studies looked at last, each computed again when an arm has finished a task since."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[uuid.UUID, _Kept] = {}
+
+    def get(self, session: Session, study: Study, *, rested: bool = False) -> StudyAnalysis:
+        """The analysis of the study as it is now.
+
+        With `rested`, one that is older while the last computation is not long ago: a page that follows a study at work
+        must not take the processor from what the study measures.
+        """
+        version = (
+            tuple(finished_tasks(session, study).items()),
+            tuple((arm.run.state, arm.dropped_at) for arm in study.arms),
+        )
+        with self._lock:
+            kept = self._kept.get(study.id)
+            started = time.monotonic()
+            if kept is None or (kept.version != version and not (rested and started < kept.rest_until)):
+                self._kept.pop(study.id, None)
+                found = analysis(session, study)
+                ended = time.monotonic()
+                kept = _Kept(version, found, ended + REST * (ended - started))
+                self._kept[study.id] = kept
+                while len(self._kept) > KEPT:
+                    del self._kept[next(iter(self._kept))]
+        return kept.found
+
+    def known(self, study: Study) -> StudyAnalysis | None:
+        """The analysis that is in memory, however old; None if there is none."""
+        with self._lock:
+            kept = self._kept.get(study.id)
+        return kept.found if kept else None
+
+
+def analysis(session: Session, study: Study) -> StudyAnalysis:
+    """The study over the tasks that all arms have graded, without those that were dropped or have failed."""
+    arms = compared_arms(session, study)
+    names = tuple(arm.name for arm in arms)
+    try:
+        found = analyse(arms, study.budget_s)
+    except MetricError:
+        found = None
+    return StudyAnalysis(found, names, tuple(arm.name for arm in study.arms if arm.name not in names))
+
+
+def compared_arms(session: Session, study: Study) -> list[Arm]:
+    """The arms that were neither dropped nor have failed."""
+    kept = [arm for arm in study.arms if arm.dropped_at is None and arm.run.state is not RunState.FAILED]
+    return [arm_of(session, arm.name, arm.run) for arm in kept]
+
+
+def arm_of(session: Session, name: str, run: Run) -> Arm:
+    """A run as the statistics of a study see it."""
+    tasks = tasks_without_texts(session, run.id)
+    decoded = [task for task in tasks if task.state == TaskState.FINISHED]
+    busy = busy_s(((task.queued_at, task.queue_s, task.wall_s) for task in decoded), together=run.throughput)
+    measured = run.measured if run.figures is not None else figures.figures(run, tasks)
+    options = {option: getattr(run, option) for option in ArmOptions.model_fields}
+    return Arm(
+        name=name,
+        target=run.target,
+        drafter=run.drafter,
+        n=run.n,
+        family=_without(options, ("n",)),
+        pair=_without(options, HOW_THEY_DRAFT),
+        speculative=run.drafter != "none",
+        cost_s=busy / len(decoded) if decoded else 0.0,
+        outcomes=tuple(figures.graded_outcomes(tasks)),
+        timing=ArmTiming(measured.tokens_per_s, measured.mean_acceptance_length, _utilization(run, decoded, busy)),
+    )
+
+
+def _utilization(run: Run, decoded: Sequence[RunTask], busy: float) -> float | None:
+    """The target's arithmetic as a share of what the device can do; None where a part of it was not recorded.
+
+    Two operations for each parameter and token, over the tokens that went through the target, accepted or not. Neither
+    attention nor the draft model is counted.
+    """
+    n_parameters: int | None = run.provenance.get("target_parameters")
+    rates = [calibration.flops_per_s for calibration in run.calibrations if calibration.flops_per_s]
+    tokens = [(task.n_verified, task.n_prompt_tokens) for task in decoded]
+    if not n_parameters or not rates or not busy or any(None in pair for pair in tokens):
+        return None
+    return 2 * n_parameters * sum(sum(filter(None, pair)) for pair in tokens) / (busy * median(rates))
+
+
+def _without(options: dict[str, object], names: Sequence[str]) -> str:
+    return json.dumps({key: value for key, value in options.items() if key not in names}, sort_keys=True)

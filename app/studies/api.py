@@ -1,0 +1,101 @@
+"""REST of studies: the declared models check requests, services do the work, errors become problem documents."""
+
+from __future__ import annotations
+
+import uuid
+
+from flask import Blueprint, Response, url_for
+from pydantic import Field
+
+from app.http import idempotency
+from app.http.operations import operation
+from app.http.paging import PageQuery, page_from_rows
+from app.http.schemas import RequestModel
+from app.http.web import context, session
+from app.studies import export, progress, render, repository, service
+from app.studies.documents import StudyDocument, StudyOverview, StudyPage
+from app.studies.export import KINDS, Format
+from app.studies.schemas import StudySpec
+from app.studies.web import analyses
+
+bp = Blueprint("studies_api", __name__, url_prefix="/api/v1")
+
+
+class ExportQuery(RequestModel):
+    """The format of an exported study."""
+
+    format: Format = Field(
+        "json", description="json: the document; csv: every arm at every budget; markdown: a report; archive: all "
+        "samples, for `bassline study load`"
+    )  # fmt: skip
+
+
+@bp.post("/studies")
+@operation({201: StudyOverview})
+def create(body: StudySpec) -> tuple[StudyOverview, dict[str, str]]:
+    """Submits a study: a run for each arm. Its address is in the header Location."""
+    study_id = service.submit(context(), body)
+    found = _overview(study_id)
+    idempotency.tells_of(found.arms[0].run_id)  # deleted with the study
+    return found, {"Location": url_for("studies_api.show", study_id=study_id)}
+
+
+@bp.get("/studies")
+@operation({200: StudyPage})
+def index(query: PageQuery) -> StudyPage:
+    """Studies, newest first, without what they say."""
+    studies = repository.list_studies(session(), limit=query.limit + 1, before=query.id())
+    page, following = page_from_rows(studies, query, lambda study: str(study.id))
+    done = progress.of_runs(session(), [arm.run_id for study in page for arm in study.arms])
+    return StudyPage(studies=[render.overview(study, done) for study in page], next=following)
+
+
+@bp.get("/studies/<uuid:study_id>")
+@operation({200: StudyDocument})
+def show(study_id: uuid.UUID) -> StudyDocument:
+    """A study with its arms and what it says, over the tasks that all compared arms have graded."""
+    study = repository.get_study(session(), study_id)
+    return render.document(study, analyses().get(session(), study), progress.of_study(session(), study))
+
+
+@bp.get("/studies/<uuid:study_id>/export")
+@operation({200: tuple(kind for kind, _ in KINDS.values())}, problems=(409,))
+def export_(study_id: uuid.UUID, query: ExportQuery) -> Response:
+    """A study as a file."""
+    study = repository.get_study(session(), study_id)
+    kind, ending = KINDS[query.format]
+    # The file is complete before the first byte is sent, so that an error becomes a problem document.
+    content = export.content(session(), study, analyses().get(session(), study), query.format)
+    answer = Response(content, content_type=f"{kind}; charset=utf-8" if kind.startswith("text/") else kind)
+    answer.headers["Content-Disposition"] = f'attachment; filename="{study_id}.{ending}"'
+    return answer
+
+
+@bp.post("/studies/<uuid:study_id>/cancel")
+@operation({202: StudyOverview})
+def cancel(study_id: uuid.UUID) -> StudyOverview:
+    """Cancels a study; its arms end within a second and keep their finished samples."""
+    service.cancel(context(), study_id)
+    return _overview(study_id)
+
+
+@bp.post("/studies/<uuid:study_id>/resume")
+@operation({202: StudyOverview})
+def resume(study_id: uuid.UUID) -> StudyOverview:
+    """Queues the tasks that the arms of an ended study have not finished."""
+    service.resume(context(), study_id)
+    return _overview(study_id)
+
+
+@bp.delete("/studies/<uuid:study_id>")
+@operation({204: None}, problems=(409,))
+def delete(study_id: uuid.UUID) -> None:
+    """Deletes an ended study with the runs of its arms."""
+    service.delete(context(), study_id)
+
+
+def _overview(study_id: uuid.UUID) -> StudyOverview:
+    # A new session: that of the request may have begun before the change.
+    with context().database.read() as fresh:
+        study = repository.get_study(fresh, study_id)
+        return render.overview(study, progress.of_study(fresh, study))

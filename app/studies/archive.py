@@ -1,0 +1,228 @@
+"""A study in one file with all its samples, so that another installation can load it: gzipped JSON of an `Archive`.
+
+It has what figures, pages and statistics need. What only this installation needs stays behind: token ids, the prompts
+(the dataset has the tasks), and tasks that were not finished.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import math
+import uuid
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, Field, JsonValue, ValidationError, field_validator
+from sqlalchemy.orm import Session
+
+from app.db.storable import unfit
+from app.errors import BadInput, Conflict
+from app.http.schemas import RequestModel, Text, bad_input
+from app.runs.models import RunTask
+from app.runs.repository import tasks_with_samples
+from app.samples.models import Sample
+from app.settings import MAX_BUDGET_S
+from app.states import OPEN_RUN_STATES, TaskState
+from app.studies.models import Study, StudyArm
+from app.studies.render import configuration, device
+from app.studies.schemas import MAX_ARMS, MIN_ARMS, ArmSpec
+from evaluation.jsonlines import text_of
+from evaluation.verdicts import Status, Trust
+
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Name = Annotated[Text, Field(min_length=1, max_length=200)]
+# Far from the limits of the databases, whatever the time zone.
+Time = Annotated[
+    AwareDatetime, Field(ge=dt.datetime(2000, 1, 1, tzinfo=dt.UTC), lt=dt.datetime(3000, 1, 1, tzinfo=dt.UTC))
+]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+def _storable(value: dict[str, Any]) -> dict[str, Any]:
+    """The object, if databases can store every text and number in it."""
+    left: list[Any] = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            left += [*one.keys(), *one.values()]
+        elif isinstance(one, list):
+            left += one
+        elif isinstance(one, str) and (fault := unfit(one)):
+            raise ValueError(f"holds {fault}: remove it")
+        elif isinstance(one, float) and not math.isfinite(one):
+            raise ValueError(f"holds {one}: give a number or null")
+    return value
+
+
+class ArchivedSample(RequestModel):
+    """One sample with its verdict; the fields are those of app/samples/models.py."""
+
+    index: Count
+    seed: int = Field(ge=0, le=2**63 - 1)
+    raw: str
+    program: str | None
+    extraction: Text | None = Field(max_length=20)
+    extraction_version: Text | None = Field(max_length=40)
+    finish_reason: Literal["stop", "length", "deadline", "cancelled", "error"]
+    n_tokens: Count
+    mean_logprob: float | None = Field(allow_inf_nan=False)
+    first_token_s: Seconds | None
+    finished_s: Seconds | None
+    n_rounds: Count
+    n_drafted: Count
+    n_accepted: Count
+    verdict: Status
+    verdict_detail: str | None
+    trust: Trust | None
+    isolation: Text | None = Field(max_length=40)
+
+
+class ArchivedTask(RequestModel):
+    """A finished task with its samples; the fields are those of RunTask in app/runs/models.py."""
+
+    task_id: Text
+    n_prompt_tokens: Count | None
+    queue_s: Seconds | None
+    prefill_s: Seconds | None
+    draft_s: Seconds | None
+    verify_s: Seconds | None
+    other_s: Seconds | None
+    wall_s: Seconds | None
+    sandbox_s: Seconds | None
+    n_rounds: Count | None
+    n_verified: Count | None
+    capacity_s: Seconds | None
+    others_cpu_s: Seconds | None
+    steal_s: Seconds | None
+    load_average: Seconds | None
+    samples: tuple[ArchivedSample, ...] = Field(min_length=1)
+
+
+class ArchivedCalibration(RequestModel):
+    """How fast the machine was at one moment; the fields are those of Calibration in app/runs/models.py."""
+
+    worker: Name
+    at: Time
+    verify_s: float = Field(gt=0, allow_inf_nan=False)
+    read_bytes_per_s: float = Field(gt=0, allow_inf_nan=False)
+    flops_per_s: float | None = Field(gt=0, allow_inf_nan=False)
+
+
+class Excluded(RequestModel):
+    """A task that was left out because its own solution fails."""
+
+    task_id: Text
+    reason: Text
+
+
+class ArchivedArm(RequestModel):
+    """An arm with its run."""
+
+    name: Name
+    configuration: ArmSpec
+    run_name: Name
+    state: Literal["finished", "interrupted", "cancelled", "failed"]
+    error: Text | None
+    n_tasks: Count
+    excluded: tuple[Excluded, ...]
+    prompt_mode_used: Text | None = Field(max_length=20)
+    command: Text
+    provenance: dict[str, JsonValue]
+    started_at: Time | None
+    finished_at: Time | None
+    dropped_at: Time | None
+    dropped_by: Count | None
+    dropped_after: Count | None
+    calibrations: tuple[ArchivedCalibration, ...]
+    tasks: tuple[ArchivedTask, ...]
+
+    _provenance = field_validator("provenance")(_storable)
+
+
+class Archive(RequestModel):
+    """A study. `bassline_study` is the version of this format."""
+
+    bassline_study: Literal[1]
+    id: uuid.UUID
+    name: Name
+    measured_on: Name
+    created_at: Time
+    dataset: Name
+    dataset_sha256: Sha256
+    budget_s: float = Field(gt=0, le=MAX_BUDGET_S)
+    seed: int = Field(ge=0, le=2**63 - 1)
+    race: bool
+    block_tasks: int = Field(ge=1, le=2**31 - 1)
+    machine: dict[str, JsonValue]
+    command: Text
+    arms: tuple[ArchivedArm, ...] = Field(min_length=MIN_ARMS, max_length=MAX_ARMS)
+
+    _machine = field_validator("machine")(_storable)
+
+
+def write(session: Session, study: Study) -> bytes:
+    """The ended study as a file. Raises Conflict for one that is open."""
+    if study.state in OPEN_RUN_STATES:
+        raise Conflict(f"the study is {study.state}: only one that has ended can be archived")
+    archive = Archive(
+        bassline_study=1,
+        **{name: getattr(study, name) for name in Archive.model_fields if hasattr(study, name) and name not in _OWN},
+        dataset=study.dataset.name,
+        dataset_sha256=study.dataset.sha256,
+        measured_on=study.measured_elsewhere or _measured_on(study),
+        arms=tuple(_arm(session, arm) for arm in study.arms),
+    )
+    return gzip.compress(archive.model_dump_json().encode(), mtime=0)
+
+
+def read(data: bytes, origin: str) -> Archive:
+    """The archive in a file's bytes, gzipped or not. Raises BadInput that names `origin`, the field and the fault."""
+    try:
+        return Archive.model_validate_json(text_of(data, origin, ValueError))
+    except ValidationError as error:
+        if error.errors()[0]["type"] == "json_invalid":
+            sentence = f"it is not JSON ({error.errors()[0]['ctx']['error']}): give a file of `study export`"
+        else:
+            sentence = str(bad_input(error))
+        raise BadInput(f"{origin}: {sentence}", "file") from None
+    except ValueError as error:
+        raise BadInput(str(error), "file") from None
+
+
+_OWN = ("dataset", "arms")
+
+
+def _measured_on(study: Study) -> str:
+    where = device(study)
+    cpu = study.machine.get("cpu") or next((run.provenance["cpu"] for run in study.runs if "cpu" in run.provenance), "")
+    return (where if not cpu or cpu in where else f"{where}, {cpu}")[:200]
+
+
+def _arm(session: Session, arm: StudyArm) -> ArchivedArm:
+    run = arm.run
+    own = ("state", "error", "n_tasks", "prompt_mode_used", "command", "provenance", "started_at", "finished_at")
+    return ArchivedArm(
+        name=arm.name,
+        configuration=ArmSpec(**configuration(arm)),
+        run_name=run.name,
+        **{name: getattr(run, name) for name in own},
+        excluded=tuple(Excluded(**one) for one in run.excluded),
+        dropped_at=arm.dropped_at,
+        dropped_by=arm.dropped_by,
+        dropped_after=arm.dropped_after,
+        calibrations=tuple(
+            ArchivedCalibration(**{name: getattr(one, name) for name in ArchivedCalibration.model_fields})
+            for one in run.calibrations
+        ),
+        tasks=tuple(_task(row) for row in tasks_with_samples(session, run.id) if row.state is TaskState.FINISHED),
+    )
+
+
+def _task(row: RunTask) -> ArchivedTask:
+    times = {name: getattr(row, name) for name in ArchivedTask.model_fields if name not in ("task_id", "samples")}
+    return ArchivedTask(task_id=row.task.task_id, **times, samples=tuple(map(_sample, row.samples)))
+
+
+def _sample(sample: Sample) -> ArchivedSample:
+    return ArchivedSample(**{name: getattr(sample, name) for name in ArchivedSample.model_fields})

@@ -1,0 +1,100 @@
+"""Studies as the API, `--json` and exports show them. Times are ISO 8601, durations seconds, shares from 0 to 1."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+
+from pydantic import Field, JsonValue
+
+from app.http.schemas import ResponseModel
+from app.states import RunState
+from evaluation.studies.answer import Answer, Segment
+from evaluation.studies.paper_table import PaperRow
+from evaluation.studies.samples import FamilySamples
+from evaluation.studies.speculation import Speculation
+
+
+class StudyHead(ResponseModel):
+    """What all arms of a study share, and how far it is."""
+
+    id: uuid.UUID
+    name: str
+    state: RunState
+    dataset: str
+    dataset_sha256: str
+    dataset_tasks: int
+    budget_s: float = Field(description="seconds of wall clock per task")
+    seed: int
+    race: bool = Field(description="arms that are worse than another at every budget of interest are dropped")
+    block_tasks: int = Field(description="tasks after which the arms change places; 1 where all engines fit in memory")
+    device: str = Field(description="where the arms were measured")
+    machine: dict[str, JsonValue] = Field(description="the machine that decoded the first task; empty before")
+    measured_elsewhere: str | None = Field(
+        description="where a loaded study was measured; null for one of this service"
+    )
+    command: str = Field(description="repeats the study from a shell; empty if it came another way")
+    created_at: dt.datetime
+    remaining_s: float | None = Field(description="an estimate; null until every arm has decoded a task")
+
+
+class ArmDocument(ResponseModel):
+    """One arm. `run_id` is its run, which has an address of its own with all samples."""
+
+    name: str
+    run_id: uuid.UUID
+    state: RunState
+    error: str | None
+    configuration: dict[str, JsonValue] = Field(description="the options in which arms may differ")
+    tasks: int = Field(description="tasks that are finished")
+    n_tasks: int = Field(description="tasks asked for, after exclusion")
+    marks: list[str] = Field(description="why the times of its run are not to be trusted")
+    dropped_at: dt.datetime | None = Field(description="when the race gave it up")
+    dropped_by: str | None = Field(description="the arm that was better")
+    dropped_after: int | None = Field(description="the tasks that showed it")
+
+
+class StudyOverview(ResponseModel):
+    """A study without what it says."""
+
+    study: StudyHead
+    arms: list[ArmDocument]
+
+
+class StudyPage(ResponseModel):
+    """Studies, newest first."""
+
+    studies: list[StudyOverview]
+    next: str | None
+
+
+class StudyInfo(StudyHead):
+    """A study with the tasks and arms that its answer is about."""
+
+    tasks_common: int = Field(description="graded tasks that all compared arms have; every figure is over these")
+    arms_compared: list[str] = Field(description="without arms that were dropped or have failed")
+
+
+class FrontierPoint(ResponseModel):
+    """The best arm at one budget (seconds) and its shares; null while nothing has passed."""
+
+    budget_s: float
+    arm: str | None
+    pass_first: float
+    pass_all: float
+    too_close: bool = Field(description="the tasks cannot tell some other arm from it")
+
+
+class StudyDocument(ResponseModel):
+    """A study and what it says. The lists are empty until all arms have a graded task in common."""
+
+    study: StudyInfo
+    arms: list[ArmDocument]
+    sentence: str = Field(description="the answer in words")
+    answer: list[Segment] = Field(description="which arm to use from one budget to another")
+    at_budget: Answer | None = Field(None, description="the answer at one budget; only where one was asked for")
+    frontier: list[FrontierPoint] = Field(description="the arm with the highest Pass@First at each budget")
+    frontier_all: list[FrontierPoint] = Field(description="the arm with the highest Pass@All at each budget")
+    paper_table: list[PaperRow] = Field(description="regular decoding, single-sequence and batched speculation")
+    samples: list[FamilySamples] = Field(description="Pass@First and Pass@All over n, by arms that differ only in n")
+    speculation: list[Speculation] = Field(description="what drafting buys over regular decoding")

@@ -1,0 +1,84 @@
+"""A study as a file: JSON, a CSV of every arm at every budget, a Markdown report, or its archive."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, get_args
+
+from sqlalchemy.orm import Session
+
+from app.runs.schemas import ArmOptions
+from app.studies import archive, progress, render, report
+from app.studies.analysis import StudyAnalysis
+from app.studies.documents import StudyDocument
+from app.studies.models import Study
+from app.ui import spreadsheets
+from evaluation.studies.analysis import ArmCurve
+
+Format = Literal["json", "csv", "markdown", "archive"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+KINDS = {
+    "json": ("application/json", "json"),
+    "csv": ("text/csv", "csv"),
+    "markdown": ("text/markdown", "md"),
+    "archive": ("application/gzip", "json.gz"),
+}
+"""The media type of each format, and what the name of a file in it ends with."""
+
+CURVE = ("budget_s", "pass_first", "pass_first_low", "pass_first_high", "pass_all", "pass_all_low", "pass_all_high")
+
+
+def content(session: Session, study: Study, said: StudyAnalysis, form: str) -> bytes:
+    """The study as a file in this format, one of FORMATS. Raises Conflict for the archive of an open study."""
+    if form == "archive":
+        return archive.write(session, study)
+    found = render.document(study, said, progress.of_study(session, study))
+    if form == "csv":
+        return as_csv(found, said).encode()
+    return (as_markdown(found) if form == "markdown" else as_json(found)).encode()
+
+
+def as_json(found: StudyDocument) -> str:
+    """The document, indented."""
+    return found.model_dump_json(indent=2) + "\n"
+
+
+def as_csv(found: StudyDocument, analysis: StudyAnalysis) -> str:
+    """A row for each compared arm at each budget (seconds), with its options; shares from 0 to 1."""
+    rows: list[Iterable[object]] = [("arm", "run_id", *ArmOptions.model_fields, "tasks", *CURVE)]
+    if analysis.found is not None:
+        for curve in analysis.found.curves:
+            arm = next(arm for arm in found.arms if arm.name == curve.arm)
+            options = (arm.configuration[option] for option in ArmOptions.model_fields)
+            rows += _points((arm.name, arm.run_id, *options, found.study.tasks_common), analysis.found.budgets, curve)
+    return spreadsheets.as_csv(rows)
+
+
+def as_markdown(found: StudyDocument) -> str:
+    """The report as GitHub's Markdown. Names are text there: no markup, links or HTML."""
+    parts = [f"# {_text(found.study.name)}", _text(found.sentence)]
+    parts.append("\n".join(f"- {label}: {_text(value)}" for label, value in report.facts(found)))
+    for section in report.sections(found):
+        parts += [f"## {_text(section.title)}", section.note, _table(section.headings, section.rows)]
+    parts += [
+        "## Configurations",
+        "\n".join(f"- {_text(a.name)}: {_text(report.configuration(a))}" for a in found.arms),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _points(head: Sequence[object], budgets: Sequence[float], curve: ArmCurve) -> Iterator[Iterable[object]]:
+    for place, budget in enumerate(budgets):
+        first, every = curve.first_interval[place], curve.all_interval[place]
+        yield (*head, budget, curve.pass_first[place], *first, curve.pass_all[place], *every)
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head, *body = (f"| {' | '.join(map(_text, line))} |" for line in (headings, *rows))
+    return "\n".join((head, "|" + " --- |" * len(headings), *body))
+
+
+def _text(text: str) -> str:
+    """The text on one line, with the characters that Markdown or HTML would read escaped."""
+    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", " ".join(text.split()))

@@ -1,0 +1,96 @@
+"""What to conclude from the parts of a study, in one sentence each. No sentence claims more than its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from app.ui.units import percent, points, seconds
+from evaluation.studies.paper_table import METHODS, PaperPoint, PaperRow
+from evaluation.studies.samples import FamilySamples
+from evaluation.studies.speculation import Gain, Speculation
+
+REGULAR, _, BATCHED = METHODS
+
+
+def enough_samples(one: FamilySamples, column: int, n_tasks: int) -> str:
+    """How many samples are enough at the budget in the column."""
+    at = f"At {seconds(one.budgets[column])}"
+    first, every = one.enough_first[column], one.enough_all[column]
+    if first is None and every is None:
+        return f"{at} none of these has solved a task."
+    tell = f"as far as {n_tasks} {'task' if n_tasks == 1 else 'tasks'} can tell"
+    if first == every and first != max(one.ns):
+        return f"{at}, n = {first} is enough for Pass@First and for Pass@All, {tell}."
+    parts = []
+    for figure, enough in (("Pass@First", first), ("Pass@All", every)):
+        if enough is None:
+            parts.append(f"{figure} is still 0")
+        elif enough == max(one.ns):
+            parts.append(f"{figure} goes on rising up to n = {enough}, the most that was tried")
+        else:
+            parts.append(f"n = {enough} is enough for {figure}")
+    return f"{at}, {' and '.join(parts)}, {tell}."
+
+
+def bought(pair: Speculation, budget: float, labels: Mapping[str, str]) -> tuple[Gain | None, str]:
+    """(the gain at the budget nearest to `budget`, it in words)."""
+    name = labels[pair.speculative]
+    if not pair.gains:
+        return None, f"{name}: regular decoding has solved no task, so there is no quality to reach."
+    gain = min(pair.gains, key=lambda one: abs(one.budget_s - budget))
+    return gain, f"{name}: {_time(gain)}. {_quality(gain)}."
+
+
+def _time(gain: Gain) -> str:
+    reached = f"the {percent(gain.plain, 0)} that regular decoding has after {seconds(gain.plain_s)}"
+    if gain.speculative_s is None or gain.saved_s is None:
+        return f"{reached} are not reached within the study's budget"
+    low, high = gain.saved_interval
+    sign = "earlier" if gain.saved_s >= 0 else "later"
+    by_chance = "" if _excludes_zero(low, high) else ", which chance can explain"
+    return f"{reached} are reached {seconds(abs(gain.saved_s))} {sign} (95 %: {saved_range(gain)}){by_chance}"
+
+
+def _quality(gain: Gain) -> str:
+    low, high = gain.gained_interval
+    by_chance = "" if _excludes_zero(low, high) else ", which chance can explain"
+    span = f"95 %: {points(low)} to {points(high)}"
+    return f"Within {seconds(gain.budget_s)} Pass@First differs by {points(gain.gained)} points ({span}){by_chance}"
+
+
+def saved_range(gain: Gain) -> str:
+    """The interval of the seconds saved: `+0.4 s to +1.9 s`; a limit without a bound is said so."""
+    low, high = gain.saved_interval
+    return f"{_signed(low, 'no bound')} to {_signed(high, 'no bound')}"
+
+
+def _signed(value: float | None, unbounded: str) -> str:
+    return unbounded if value is None else f"{'−' if value < 0 else '+'}{seconds(abs(value))}"
+
+
+def _excludes_zero(low: float | None, high: float | None) -> bool:
+    return (low is not None and low > 0) or (high is not None and high < 0)
+
+
+def in_the_paper(rows: Sequence[PaperRow], labels: Mapping[str, str]) -> str:
+    """Regular decoding against the best batched speculation, when regular decoding has finished half of its samples."""
+    setting = next((row for row in rows if row.regular == row.arm), None)
+    if setting is None:
+        return "No arm decodes regularly (drafter none), so nothing sets the budgets of this table."
+    point = next((p for p in setting.points if p.budget_s is not None), None)
+    if point is None or point.budget_s is None:
+        return f"{labels[setting.arm]} does not finish half of its samples within the study's budget."
+    place = setting.points.index(point)
+    said = (
+        f"Within {seconds(point.budget_s)} regular decoding ({labels[setting.arm]}) has finished "
+        f"{percent(point.finished, 0)} of its samples, and Pass@First is {percent(point.pass_first, 0)}"
+    )
+    batched = [row for row in rows if row.method == BATCHED and row.regular == setting.arm]
+    if not batched:
+        return f"{said}."
+    best = max(batched, key=lambda row: row.points[place].pass_first or 0.0)
+    return f"{said}; {labels[best.arm]} has finished {_shares(best.points[place])}."
+
+
+def _shares(point: PaperPoint) -> str:
+    return f"{percent(point.finished, 0)}, and Pass@First is {percent(point.pass_first, 0)}"

@@ -1,0 +1,188 @@
+"""The form New study: a preset or a grid of values becomes arms; errors are sentences at the fields of the form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import ValidationError
+from werkzeug.datastructures import MultiDict
+
+from app.context import Context
+from app.errors import BadInput
+from app.language_models.service import cached_references, list_models
+from app.runs import service as runs
+from app.runs.forms import FormField, form_fields
+from app.runs.options import options_of
+from app.runs.schemas import ArmOptions, RunSpec
+from app.studies import presets, service
+from app.studies.grid import Grid, grid
+from app.studies.schemas import MIN_ARMS, StudySpec
+from app.ui.form_errors import labelled, sentence
+from decoding.drafters import registry as drafters
+
+SHARED = ("dataset", "limit", "task_ids", "budget_s", "seed", "name")
+OWN_GRID = ("drafter", "n")  # a preset sets these itself
+LABELS = {name: option.form_label for name, option in options_of(RunSpec).items()} | {
+    "race": "Race",
+    "preset": "Question",
+}
+DEFAULTS = {
+    "preset": [""],
+    "drafter": ["none", "sibling"],
+    "n": ["1, 8"],
+    "dataset": [RunSpec.model_fields["dataset"].default],
+    "budget_s": [f"{StudySpec.model_fields['budget_s'].default:g}"],
+    "seed": ["0"],
+}
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What a form comes to: the specification with its number of tasks, or a sentence for each invalid field.
+
+    The error under "" is about no single field. `left_out` says which combinations make no arm of their own.
+    """
+
+    spec: StudySpec | None
+    n_tasks: int
+    left_out: tuple[str, ...] = ()
+    errors: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def most_s(self) -> float:
+        """Seconds of decoding at most: every task of every arm takes its whole budget."""
+        return len(self.spec.arms) * self.n_tasks * self.spec.budget_s if self.spec else 0.0
+
+
+def first_values() -> MultiDict[str, str]:
+    """What the empty form shows: the first cached model, else the first known one, and a small grid."""
+    cached = cached_references()
+    known = [model.ref for model in list_models()]
+    values = MultiDict[str, str]()
+    for name, defaults in DEFAULTS.items():
+        values.setlist(name, defaults)
+    values["target"] = next((ref for ref in known if ref in cached), known[0])
+    return values
+
+
+def filled(ctx: Context, values: MultiDict[str, str]) -> Filled:
+    """The study that the form describes, checked as far as that goes without running anything."""
+    shared, errors = _shared(values)
+    preset = values.get("preset", "")
+    lists, faults = _lists(values, OWN_GRID if preset else ())
+    if errors or faults:
+        return Filled(None, 0, errors=faults | errors)
+    arms = Grid((), ())
+    try:
+        arms = _arms(preset, lists)
+        spec = StudySpec(**shared, arms=arms.arms)
+        for arm in spec.arms:  # before anything is looked up: an error must not reveal which files exist
+            runs.require_allowed(ctx, arm.target, arm.drafter)
+        _, _, tasks = service.check(ctx, spec)
+    except BadInput as fault:
+        return Filled(None, 0, arms.left_out, _error(fault))
+    return Filled(spec, len(tasks), arms.left_out)
+
+
+def shared_fields(datasets: list[str]) -> list[FormField]:
+    """The fields of what all arms share."""
+    known = {one.name: one for one in form_fields(RunSpec, {"dataset": [(name, name) for name in datasets]})}
+    hints = {"name": "The name in lists; empty: the models, the dataset and the number of arms."}
+    return [replace(known[name], hint=hints.get(name, known[name].hint)) for name in SHARED]
+
+
+def list_fields() -> list[FormField]:
+    """A field for every further option in which arms may differ; it takes several values."""
+    skipped = ("target", *OWN_GRID)
+    return [
+        replace(
+            one,
+            hint=f"{one.hint}{' One of ' + ', '.join(value for value, _ in one.choices) + '.' if one.choices else ''}",
+            choices=(),
+            suggestions=(),
+            attributes={"autocomplete": "off", "spellcheck": "false"},
+        )
+        for one in form_fields(RunSpec)
+        if one.name in ArmOptions.model_fields and one.name not in skipped
+    ]
+
+
+def questions() -> list[tuple[str, str]]:
+    """(value, words) of each preset, and of the grid of one's own."""
+    return [
+        *((name, preset.question) for name, preset in presets.PRESETS.items()),
+        ("", "A question of my own: every combination of the values below"),
+    ]
+
+
+def model_choices() -> list[tuple[str, str]]:
+    """(reference, whether it has to be fetched first) of the known models."""
+    cached = cached_references()
+    return [(model.ref, "" if model.ref in cached else "is downloaded first") for model in list_models()]
+
+
+def drafter_choices() -> list[tuple[str, str]]:
+    """The drafters that need no draft model, as values with nothing to note."""
+    return [(name, "") for name in drafters.names()]
+
+
+def _shared(values: MultiDict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """(the values that all arms share, a sentence for each invalid one)."""
+    given: dict[str, Any] = {name: values[name].strip() for name in SHARED if values.get(name, "").strip()}
+    if "task_ids" in given:
+        given["task_ids"] = tuple(_words(given["task_ids"]))
+    given["race"] = "race" in values
+    stand_ins = [{"target": "any", "n": n} for n in range(1, MIN_ARMS + 1)]
+    try:
+        StudySpec.model_validate({**given, "arms": stand_ins})
+    except ValidationError as error:
+        faults: dict[str, str] = {}
+        for fault in error.errors():
+            name = str(fault["loc"][0]) if fault["loc"] else "limit"  # the only rule between fields
+            text = sentence(LABELS[name], fault) if fault["loc"] else fault["msg"].removeprefix("Value error, ")
+            faults.setdefault(name, labelled(text, "task_ids", LABELS["task_ids"]))
+        return given, faults
+    return given, {}
+
+
+def _lists(values: MultiDict[str, str], hidden: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """(the values of each option in which arms may differ, a sentence for each option with an invalid one)."""
+    lists = {name: chosen(values, name) for name in ArmOptions.model_fields if name not in hidden}
+    faults: dict[str, str] = {}
+    for name, given in lists.items():
+        for value in given:
+            try:
+                ArmOptions.model_validate({"target": "any", name: value})
+            except ValidationError as error:
+                faults.setdefault(name, sentence(LABELS[name], error.errors()[0]))
+    return lists, faults
+
+
+def _arms(preset: str, lists: dict[str, list[str]]) -> Grid:
+    """The arms. Raises BadInput that names the field."""
+    given = {name: found for name, found in lists.items() if found}
+    if preset:
+        return presets.arms(preset, given.pop("target", []), given)
+    if "target" not in given:
+        raise BadInput("target is empty: choose a model", "target")
+    return grid(given)
+
+
+def chosen(values: MultiDict[str, str], name: str) -> list[str]:
+    """All values of an option, of ticked boxes and of texts, each once."""
+    return list(dict.fromkeys(word for text in values.getlist(name) for word in _words(text)))
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\s,]+", text)
+
+
+def _error(fault: BadInput) -> dict[str, str]:
+    """The sentence under the form's name of the field; one about an arm names the arm too."""
+    name = (fault.field or "").rpartition(".")[2]
+    name = name if name in LABELS else ""
+    text = str(fault).removesuffix(".")
+    return {name: labelled(text, name, LABELS[name]) if name else text}

@@ -1,0 +1,88 @@
+"""Arms from lists of values: every combination, but for those that are impossible or decode as another one does."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from app.errors import BadInput
+from app.http.schemas import bad_input
+from app.runs.options import options_of
+from app.runs.schemas import ArmOptions
+from app.studies.schemas import MAX_ARMS, MIN_ARMS, ArmSpec
+
+MOST_COMBINATIONS = 1000
+# Options that do nothing where another one has this value.
+WITHOUT_EFFECT = (("drafter", "none", ("draft_length", "acceptance")), ("temperature", 0.0, ("top_p",)))
+Values = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The arms, and a sentence for each combination that was left out."""
+
+    arms: tuple[ArmSpec, ...]
+    left_out: tuple[str, ...]
+
+
+def grid(values: Values, beginnings: Sequence[Mapping[str, Any]] = ({},)) -> Grid:
+    """Each of `beginnings` with every combination of `values`; both name options of ArmOptions.
+
+    Left out are combinations that an option refuses although its value is accepted in another one, and those that
+    decode as an earlier one does. Raises BadInput for a value that no combination accepts, and unless 2 to 32 arms
+    remain.
+    """
+    _refuse_too_many(math.prod(map(len, values.values())) * len(beginnings), MOST_COMBINATIONS, "combinations")
+    wanted = [
+        {**beginning, **dict(zip(values, combination, strict=True))}
+        for beginning in beginnings
+        for combination in itertools.product(*values.values())
+    ]
+    arms: dict[str, tuple[dict[str, Any], ArmSpec]] = {}
+    refused: list[tuple[dict[str, Any], BadInput]] = []
+    left_out = []
+    for one in wanted:
+        try:
+            arm = ArmSpec.model_validate(one)
+        except ValidationError as error:
+            refused.append((one, bad_input(error)))
+            continue
+        first, _ = arms.setdefault(_effect(arm), (one, arm))
+        if first is not one:
+            left_out.append(f"{_words(one, wanted)} is left out: it decodes as {_words(first, wanted)} does")
+    for one, refusal in refused:
+        field = refusal.field or ""
+        if not any(given.get(field) == one.get(field) for given, _ in arms.values()):
+            raise refusal
+        left_out.append(f"{_words(one, wanted)} is left out: {refusal}")
+    _refuse_too_many(len(arms), MAX_ARMS, "arms")
+    if len(arms) < MIN_ARMS:
+        why = f" ({left_out[0]})" if left_out else ""
+        raise BadInput(f"one arm is no study: give several values of an option, as n = 1, 4, 8{why}", "arms")
+    return Grid(tuple(arm for _, arm in arms.values()), tuple(left_out))
+
+
+def _refuse_too_many(number: int, most: int, what: str) -> None:
+    if number > most:
+        raise BadInput(f"the values make {number} {what}: give fewer of them, {most} {what} at most", "arms")
+
+
+def _effect(arm: ArmSpec) -> str:
+    """A text that is equal for arms that decode alike."""
+    without = {name for option, value, names in WITHOUT_EFFECT if getattr(arm, option) == value for name in names}
+    return arm.model_dump_json(exclude=without)
+
+
+def _words(one: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]) -> str:
+    """The values in which the combination differs from others."""
+    options = options_of(ArmOptions)
+    return ", ".join(
+        f"{name.replace('_', ' ')} {options[name].text(value)}"
+        for name, value in one.items()
+        if any(other.get(name) != value for other in wanted)
+    )

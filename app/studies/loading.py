@@ -1,0 +1,176 @@
+"""Studies that were measured elsewhere, stored from their archives: to read and compare, never to go on with."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+
+from sqlalchemy.exc import IntegrityError
+
+from app.context import Context
+from app.datasets import repository, service
+from app.datasets.models import Dataset
+from app.db.ids import new_id
+from app.db.types import utcnow
+from app.errors import BadInput, NotFound
+from app.runs import figures
+from app.runs.configuration import option_columns
+from app.runs.models import Calibration, Run, RunTask
+from app.runs.schemas import RunSpec
+from app.samples.models import Sample
+from app.states import RunKind, RunState, TaskState
+from app.studies import archive
+from app.studies.archive import Archive, ArchivedArm
+from app.studies.models import Study, StudyArm
+
+# In a checkout, and in an installed package (see pyproject.toml).
+REFERENCE_FOLDERS = (Path(__file__).parents[2] / "docs" / "results", Path(__file__).parent / "reference")
+
+
+def load(ctx: Context, data: bytes, origin: str) -> uuid.UUID:
+    """Stores the study in a file's bytes with its runs. Returns its id, also if it is here already.
+
+    The runs have ended, are marked as measured elsewhere and cannot be resumed. Raises BadInput, which calls the file
+    `origin`, before anything is stored.
+    """
+    found = archive.read(data, origin)
+    try:
+        dataset = _dataset(ctx, found)
+        _check(found, dataset)
+    except BadInput as error:
+        raise BadInput(f"{origin}: {error}", "file") from None
+    try:
+        with ctx.database.session() as session:
+            if session.get(Study, found.id) is None:
+                study = _study(found, dataset)
+                session.add(study)
+                session.flush()
+                for run in study.runs:
+                    figures.record(session, run)
+    except IntegrityError:  # another process loads the same file
+        with ctx.database.read() as session:
+            if session.get(Study, found.id) is None:
+                raise
+    return found.id
+
+
+def reference_files() -> list[Path]:
+    """The archives of the reference studies that this installation has."""
+    return sorted(file for folder in REFERENCE_FOLDERS for file in folder.glob("*.json.gz"))
+
+
+def reference_to_load(ctx: Context) -> bool:
+    """Whether this installation has a reference study that is not in the database."""
+    with ctx.database.read() as session:
+        return any(session.get(Study, _study_in(file)) is None for file in reference_files())
+
+
+def load_reference(ctx: Context) -> list[uuid.UUID]:
+    """Loads the packaged reference studies. Returns their ids. Raises NotFound where none is packaged."""
+    files = reference_files()
+    if not files:
+        raise NotFound("there is no reference study in this installation: give a file of `bassline study export`")
+    return [load(ctx, file.read_bytes(), file.name) for file in files]
+
+
+@cache
+def _study_in(file: Path) -> uuid.UUID:
+    """The id of the study in a packaged file, which does not change while the process lives."""
+    return archive.read(file.read_bytes(), file.name).id
+
+
+def _dataset(ctx: Context, found: Archive) -> Dataset:
+    """The dataset with the content that the study was measured over, with its tasks."""
+    with ctx.database.read() as session:
+        dataset = repository.by_content(session, found.dataset, found.dataset_sha256)
+    dataset = dataset or service.require(ctx, found.dataset)
+    if dataset.sha256 != found.dataset_sha256:
+        raise BadInput(
+            f"the study is over {found.dataset} {found.dataset_sha256[:8]}, and here is {dataset.sha256[:8]}: "
+            "import the dataset that the study is over"
+        )
+    return dataset
+
+
+def _check(found: Archive, dataset: Dataset) -> None:
+    """Raises BadInput for what the form of the file allows and no study can have."""
+    task_ids = {task.task_id for task in dataset.tasks}
+    _refuse_twice([arm.name for arm in found.arms], "the name of arm")
+    for arm in found.arms:
+        n = arm.configuration.n
+        _refuse_twice([task.task_id for task in arm.tasks], f"arm {arm.name!r}: task")
+        if len(arm.tasks) > arm.n_tasks:
+            raise BadInput(f"arm {arm.name!r}: n_tasks is {arm.n_tasks}, and {len(arm.tasks)} are finished")
+        if arm.dropped_by is not None and arm.dropped_by >= len(found.arms):
+            raise BadInput(f"arm {arm.name!r}: dropped_by is {arm.dropped_by}, and there are {len(found.arms)} arms")
+        for task in arm.tasks:
+            where = f"arm {arm.name!r}, task {task.task_id!r}"
+            if task.task_id not in task_ids:
+                raise BadInput(f"{where}: the dataset {dataset.name} has no such task")
+            if sorted(sample.index for sample in task.samples) != list(range(n)):
+                raise BadInput(f"{where}: the samples are not those from 0 to {n - 1}")
+
+
+def _refuse_twice(names: Collection[str], what: str) -> None:
+    for name, number in Counter(names).items():
+        if number > 1:
+            raise BadInput(f"{what} {name!r} is there twice")
+
+
+def _study(found: Archive, dataset: Dataset) -> Study:
+    own = ("id", "name", "created_at", "budget_s", "seed", "race", "block_tasks", "machine", "command")
+    return Study(
+        **{name: getattr(found, name) for name in own},
+        dataset_id=dataset.id,
+        measured_elsewhere=found.measured_on,
+        arms=[
+            StudyArm(
+                position=position,
+                name=arm.name,
+                run=_run(found, arm, dataset),
+                dropped_at=arm.dropped_at,
+                dropped_by=arm.dropped_by,
+                dropped_after=arm.dropped_after,
+            )
+            for position, arm in enumerate(found.arms)
+        ],
+    )
+
+
+def _run(found: Archive, arm: ArchivedArm, dataset: Dataset) -> Run:
+    own = ("error", "n_tasks", "prompt_mode_used", "command", "started_at")
+    options = arm.configuration.model_dump(exclude={"name"})
+    run = Run(
+        id=new_id(),
+        kind=RunKind.EVAL,
+        **option_columns(RunSpec(**options, budget_s=found.budget_s, seed=found.seed)),
+        **{name: getattr(arm, name) for name in own},
+        name=arm.run_name,
+        state=RunState(arm.state),
+        dataset_id=dataset.id,
+        excluded=[one.model_dump() for one in arm.excluded],
+        provenance={**arm.provenance, "measured_elsewhere": found.measured_on},
+        finished_at=arm.finished_at or utcnow(),
+        created_at=found.created_at,
+    )
+    run.calibrations = [Calibration(**calibration.model_dump()) for calibration in arm.calibrations]
+    finished = {task.task_id: task for task in arm.tasks}
+    run.tasks = [
+        RunTask(
+            task_pk=task.id,
+            position=task.position,
+            state=TaskState.FINISHED,
+            queued_at=found.created_at,
+            **finished[task.task_id].model_dump(exclude={"task_id", "samples"}),
+            samples=[
+                Sample(run_id=run.id, token_ids=[], logprobs=[], origins="", **sample.model_dump())
+                for sample in finished[task.task_id].samples
+            ],
+        )
+        for task in dataset.tasks
+        if task.task_id in finished
+    ]
+    return run

@@ -1,0 +1,90 @@
+"""Studies and their arms. The work itself is in the runs of the arms: app/runs/models.py."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint, false
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from app.datasets.models import Dataset
+from app.db.types import Base, Identified, Named, utcnow
+from app.runs.models import Run
+from app.states import OPEN_RUN_STATES, RunState
+
+
+class Study(Named, Base):
+    """Arms over the same tasks of a dataset, in the same time, with the same seed.
+
+    `race` drops arms that are worse than another. The arms change places after every `block_tasks` tasks: 1, or more
+    where their engines do not fit into memory together. `machine` is where the first task was decoded, {} before: no
+    other machine goes on with the study. `checked_at` is when a worker had loaded the engine of every arm once.
+    `measured_elsewhere` says where the arms of an imported study were run, None for one of this service.
+    """
+
+    __tablename__ = "studies"
+
+    dataset_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("datasets.id"), index=True)
+    budget_s: Mapped[float]
+    seed: Mapped[int] = mapped_column(BigInteger)
+    race: Mapped[bool] = mapped_column(default=False, server_default=false())
+    block_tasks: Mapped[int] = mapped_column(default=1)
+    machine: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    checked_at: Mapped[dt.datetime | None]
+    command: Mapped[str] = mapped_column(Text, default="")
+    measured_elsewhere: Mapped[str | None] = mapped_column(Text)
+    created_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)
+
+    dataset: Mapped[Dataset] = relationship()
+    arms: Mapped[list[StudyArm]] = relationship(
+        back_populates="study", order_by="StudyArm.position", cascade="all, delete-orphan", passive_deletes=True
+    )
+
+    @property
+    def state(self) -> RunState:
+        """What its arms are at; a study that lost one arm and finished the others has finished."""
+        return state_of([arm.run.state for arm in self.arms])
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of the arms, in their order."""
+        return [arm.run for arm in self.arms]
+
+
+class StudyArm(Identified, Base):
+    """One configuration of a study. Its run is an ordinary run, on the board and in Compare.
+
+    In a race `dropped_at` says when the arm was given up, `dropped_by` is the position of the arm that is better at
+    every budget of interest, and `dropped_after` the number of tasks that showed it.
+    """
+
+    __tablename__ = "study_arms"
+    __table_args__ = (
+        UniqueConstraint("study_id", "position"),
+        UniqueConstraint("study_id", "name"),
+    )
+
+    study_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("studies.id", ondelete="CASCADE"), index=True)
+    run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id"), unique=True)
+    position: Mapped[int]
+    name: Mapped[str] = mapped_column(String(200))
+    dropped_at: Mapped[dt.datetime | None]
+    dropped_by: Mapped[int | None]
+    dropped_after: Mapped[int | None]
+
+    study: Mapped[Study] = relationship(back_populates="arms")
+    run: Mapped[Run] = relationship()
+
+
+def state_of(arms: Sequence[RunState]) -> RunState:
+    """The state of a study whose arms are in these states."""
+    if any(state in OPEN_RUN_STATES for state in arms):
+        waiting = all(state is RunState.QUEUED for state in arms)
+        return RunState.QUEUED if waiting else RunState.RUNNING
+    for state in (RunState.INTERRUPTED, RunState.CANCELLED):
+        if state in arms:
+            return state
+    return RunState.FINISHED if RunState.FINISHED in arms else RunState.FAILED

@@ -1,0 +1,211 @@
+"""Pages of studies: the list, one study with its tabs, and the form for a new one."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from flask import Blueprint, redirect, render_template, request, url_for
+from werkzeug.datastructures import MultiDict
+from werkzeug.wrappers import Response as AnyResponse
+
+from app.datasets import repository as datasets
+from app.datasets.service import BUILTIN
+from app.errors import BadInput
+from app.http.web import context, session
+from app.runs.forms import parse_budget
+from app.states import OPEN_RUN_STATES
+from app.studies import findings, forms, repository, service
+from app.studies import presentation as shown
+from app.studies.analysis import StudyAnalysis
+from app.studies.loading import load_reference, reference_to_load
+from app.studies.models import Study
+from app.studies.progress import ArmProgress, of_runs, of_study, remaining_s
+from app.studies.web import analyses
+from app.ui.units import seconds
+
+bp = Blueprint("studies", __name__)
+
+PAGE_SIZE = 20
+ANALYSE_S = 1.0  # after this time the list shows answers that are in memory, and no others
+TABS = {"answer": "Answer", "samples": "How many samples", "speculation": "Speculation", "arms": "Arms"}
+FEW = 6  # arms whose progress, and pairs of arms whose every gain, stand open on a page
+
+
+@bp.get("/studies")
+def index() -> str:
+    """Studies, newest first; `?before=` a study's id gives the next page."""
+    studies = repository.list_studies(session(), limit=PAGE_SIZE + 1, before=_uuid(request.args.get("before")))
+    following = studies[PAGE_SIZE - 1].id if len(studies) > PAGE_SIZE else None
+    studies = studies[:PAGE_SIZE]
+    progress = of_runs(session(), [arm.run_id for study in studies for arm in study.arms])
+    started = time.monotonic()
+    lines = []
+    for study in studies:
+        is_late = time.monotonic() - started > ANALYSE_S
+        said = analyses().known(study) if is_late else _analysis(study)
+        finished = sum(progress[arm.run_id].finished for arm in study.arms)
+        lines.append((study, said, shown.short_names(study), finished, sum(run.n_tasks for run in study.runs)))
+    return render_template(
+        "studies/index.html", lines=lines, following=following, reference=reference_to_load(context())
+    )
+
+
+@bp.get("/studies/<uuid:study_id>")
+def show(study_id: uuid.UUID) -> str:
+    """One tab (`?tab=`) of a study at `?budget=` seconds (default: shown.usual_budget)."""
+    study = repository.get_study(session(), study_id)
+    said, progress = _analysis(study), of_study(session(), study)
+    tab = request.args.get("tab", "answer")
+    tab = tab if tab in TABS and said.found else "answer" if said.found else "arms"
+    error, budget = None, study.budget_s
+    try:
+        budget = _budget(study, said)
+    except BadInput as problem:
+        error = str(problem)
+        budget = shown.usual_budget(said.found) if said.found else budget
+    return render_template(
+        f"studies/{tab}.html",
+        study=study,
+        study_open=study.state in OPEN_RUN_STATES,
+        resumable=_resumable(study, progress),
+        said=said,
+        found=said.found,
+        labels=shown.short_names(study),
+        runs={arm.name: arm.run_id for arm in study.arms},
+        lines=shown.arm_lines(study, said, progress, budget),
+        left_s=remaining_s(study.arms, progress),
+        few=FEW,
+        tab=tab,
+        tabs=TABS if said.found else {"arms": TABS["arms"]},
+        budget=budget,
+        grid=shown.slider_budgets(said.found) if said.found else (),
+        error=error,
+        **_tab(tab, study, said, budget),
+    )
+
+
+@bp.get("/studies/new")
+def new() -> str:
+    """The form with a small grid, or with the values in the address, such as `?target=...&n=1&n=8`."""
+    values = forms.first_values()
+    for name in request.args:
+        values.setlist(name, request.args.getlist(name))
+    return _form(values, forms.filled(context(), values), {})
+
+
+@bp.post("/studies/new")
+def create() -> AnyResponse | str | tuple[str, int]:
+    """Submits the study and shows it; with the button Preview shows its arms. An invalid form is shown again."""
+    filled = forms.filled(context(), request.form)
+    if "preview" in request.form:
+        return _form(request.form, filled, {})
+    if filled.spec is None:
+        return _form(request.form, filled, filled.errors), 422
+    return redirect(url_for("studies.show", study_id=service.submit(context(), filled.spec)), 303)
+
+
+@bp.post("/studies/reference")
+def load() -> AnyResponse:
+    """Loads the reference studies of this installation, and shows the first."""
+    return redirect(url_for("studies.show", study_id=load_reference(context())[0]), 303)
+
+
+@bp.post("/studies/<uuid:study_id>/cancel")
+def cancel(study_id: uuid.UUID) -> AnyResponse:
+    """Ends every arm; samples are kept."""
+    service.cancel(context(), study_id)
+    return redirect(url_for("studies.show", study_id=study_id), 303)
+
+
+@bp.post("/studies/<uuid:study_id>/resume")
+def resume(study_id: uuid.UUID) -> AnyResponse:
+    """Reopens the arms that have ended with tasks left."""
+    service.resume(context(), study_id)
+    return redirect(url_for("studies.show", study_id=study_id), 303)
+
+
+@bp.post("/studies/<uuid:study_id>/delete")
+def delete(study_id: uuid.UUID) -> AnyResponse:
+    """Removes the study and the runs of its arms."""
+    service.delete(context(), study_id)
+    return redirect(url_for("studies.index"), 303)
+
+
+def _form(values: MultiDict[str, str], filled: forms.Filled, errors: dict[str, str]) -> str:
+    known = {*BUILTIN, *(dataset.name for dataset in datasets.list_datasets(session()))}
+    further = forms.list_fields()
+    return render_template(
+        "studies/new.html",
+        values=values,
+        chosen={name: forms.chosen(values, name) for name in ("target", "drafter", "n")},
+        filled=filled,
+        errors=errors,
+        labels=forms.LABELS,
+        questions=forms.questions(),
+        models=forms.model_choices(),
+        drafters=forms.drafter_choices(),
+        shared=forms.shared_fields(sorted(known)),
+        further=further,
+        further_used=any(values.get(one.name) for one in further),
+    )
+
+
+def _budget(study: Study, said: StudyAnalysis) -> float:
+    """The budget to show, in seconds. Raises BadInput for one that is not a number in the range of the study."""
+    asked = parse_budget(request.args.get("budget"))
+    if asked is not None and asked > study.budget_s * (1 + shown.ROUNDING):
+        raise BadInput(f"budget is {asked:g}: the arms had {seconds(study.budget_s)}, give at most that", "budget")
+    usual = shown.usual_budget(said.found) if said.found else study.budget_s
+    return min(asked or usual, study.budget_s)
+
+
+def _tab(tab: str, study: Study, said: StudyAnalysis, budget: float) -> dict[str, Any]:
+    found = said.found
+    if found is None or tab == "arms":
+        return {"downloads": _downloads(study)}
+    if tab == "answer":
+        return {"answer": shown.answer_at(found, budget), "charts": shown.frontiers(study, found, budget)}
+    if tab == "samples":
+        families = shown.families(study, found, budget)
+        n_tasks = len(found.tasks_common)
+        return {"families": [(one, findings.enough_samples(one.samples, one.column, n_tasks)) for one in families]}
+    labels = shown.short_names(study)
+    return {
+        "pairs": [(pair, *findings.bought(pair, budget, labels)) for pair in found.speculation],
+        "saved_range": findings.saved_range,
+        "paper": findings.in_the_paper(found.paper_table, labels),
+    }
+
+
+def _analysis(study: Study) -> StudyAnalysis:
+    """What the study says; while it works an older one will do, so that the page does not slow what is measured."""
+    return analyses().get(session(), study, rested=study.state in OPEN_RUN_STATES)
+
+
+def _resumable(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> bool:
+    """Whether Resume would find work: an arm that has ended with tasks left and was not dropped."""
+    if study.state in OPEN_RUN_STATES or study.measured_elsewhere:
+        return False
+    return any(arm.dropped_at is None and progress[arm.run_id].finished < arm.run.n_tasks for arm in study.arms)
+
+
+def _downloads(study: Study) -> list[tuple[str, str]]:
+    base = f"/api/v1/studies/{study.id}"
+    return [
+        ("Everything, JSON", base),
+        ("Tables, CSV", f"{base}/export?format=csv"),
+        ("Report, Markdown", f"{base}/export?format=markdown"),
+        ("All samples, to load elsewhere", f"{base}/export?format=archive"),
+    ]
+
+
+def _uuid(text: str | None) -> uuid.UUID | None:
+    if not text:
+        return None
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        raise BadInput(f"{text[:60]!r} is not a study's id: open the study from the list of studies") from None

@@ -1,0 +1,175 @@
+"""Values that the pages of a study show, computed from its analysis: names, the answer at a budget, arms, charts."""
+
+from __future__ import annotations
+
+import uuid
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.states import RunState
+from app.studies.analysis import StudyAnalysis
+from app.studies.models import Study, StudyArm
+from app.studies.progress import ArmProgress, remaining_s
+from app.ui.charts.curves import Curve
+from app.ui.charts.frontier import Envelope, frontier_chart
+from app.ui.charts.heatmap import Heatmap, heatmap
+from app.ui.charts.parts import Chart
+from app.ui.display import short_model
+from evaluation.studies.analysis import Analysis, ArmCurve
+from evaluation.studies.answer import Answer
+from evaluation.studies.frontier import Frontier
+from evaluation.studies.samples import FamilySamples
+
+Interval = tuple[float, float]
+ROUNDING = 1e-5  # relative; addresses hold budgets with six digits
+
+
+@dataclass(frozen=True)
+class ArmLine:
+    """One arm as a line of a table: its short name, how far it is, and its shares at the page's budget.
+
+    `left_s` is an estimate of its decoding left, in seconds, None before its first task. The shares come with Wilson's
+    intervals; they are None for an arm that the analysis leaves out. `notes` say what to know of its figures.
+    """
+
+    arm: StudyArm
+    label: str
+    progress: ArmProgress
+    left_s: float | None
+    first: tuple[float, Interval] | None
+    every: tuple[float, Interval] | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Family:
+    """The heat map of arms that differ only in n, and the same arms at one column's budget.
+
+    `title` is what they have in common; `column` is the last one that is not past the page's budget.
+    """
+
+    title: str
+    samples: FamilySamples
+    map: Heatmap
+    column: int
+
+
+def short_names(study: Study) -> dict[str, str]:
+    """What tells the arms apart, by name: the parts of a name (`model, drafter, n = 8`) that are not in all of them."""
+    names = [arm.name for arm in study.arms]
+    parts = [name.split(", ") for name in names]
+    if len({len(words) for words in parts}) > 1:
+        return dict(zip(names, names, strict=True))
+    kept = [i for i, words in enumerate(zip(*parts, strict=True)) if len(set(words)) > 1]
+    short = [", ".join(_word(words[i]) for i in kept) for words in parts]
+    return dict(zip(names, short if len(set(short)) == len(names) else names, strict=True))
+
+
+def _word(part: str) -> str:
+    return "no drafter" if part == "none" else short_model(part) if "/" in part else part
+
+
+def usual_budget(found: Analysis) -> float:
+    """The budget in seconds at which a page opens: by then every arm solves half of what it solves in the end.
+
+    Curves are flat at the longest budget. The rule does not look at which arm is better, so that the tests stay valid.
+    """
+    halves = [
+        next(b for b, share in zip(found.budgets, curve.pass_all, strict=True) if share >= curve.pass_all[-1] / 2)
+        for curve in found.curves
+        if curve.pass_all[-1]
+    ]
+    return max(halves, default=found.budgets[-1])
+
+
+def column_at(budgets: Sequence[float], budget: float) -> int:
+    """The last of the budgets that is not above `budget`, or the first: curves are step functions."""
+    return max(bisect_right(budgets, budget * (1 + ROUNDING)) - 1, 0)
+
+
+def slider_budgets(found: Analysis) -> tuple[float, ...]:
+    """The budgets from just below where the first arm solves a task."""
+    rises = [next((k for k, share in enumerate(c.pass_all) if share), len(found.budgets) - 1) for c in found.curves]
+    return found.budgets[max(min(rises) - 1, 0) :]
+
+
+def answer_at(found: Analysis, budget: float) -> Answer:
+    """The answer at the budget."""
+    return found.answers[column_at(found.budgets, budget)]
+
+
+def arm_lines(
+    study: Study, said: StudyAnalysis, progress: Mapping[uuid.UUID, ArmProgress], budget: float
+) -> list[ArmLine]:
+    """A line for each arm, in the order of the study."""
+    labels = short_names(study)
+    curves: dict[str, ArmCurve] = {curve.arm: curve for curve in said.found.curves} if said.found else {}
+    lines = []
+    for arm in study.arms:
+        curve, first, every = curves.get(arm.name), None, None
+        if curve is not None and said.found is not None:
+            k = column_at(said.found.budgets, budget)
+            first = curve.pass_first[k], curve.first_interval[k]
+            every = curve.pass_all[k], curve.all_interval[k]
+        left_s = remaining_s([arm], progress)
+        notes = tuple(_notes(study, arm, labels))
+        lines.append(ArmLine(arm, labels[arm.name], progress[arm.run_id], left_s, first, every, notes))
+    return lines
+
+
+def _notes(study: Study, arm: StudyArm, labels: dict[str, str]) -> Iterator[str]:
+    if arm.dropped_at is not None and arm.dropped_by is not None:
+        better = labels[study.arms[arm.dropped_by].name]
+        yield f"Dropped after {arm.dropped_after} tasks: {better} is better at every budget of interest."
+    if arm.run.state is RunState.FAILED:
+        yield f"Failed: {arm.run.error or 'no reason is known'}"
+    if guests := arm.run.measured.in_guest_samples:
+        yield f"{guests} verdicts were given in-guest, where a program can forge its verdict."
+    yield from arm.run.measured.clock_marks or ()
+
+
+def frontiers(study: Study, found: Analysis, budget: float) -> list[Chart]:
+    """The best arm at every budget, for Pass@First and for Pass@All; an arm has the same colour in both.
+
+    Those that lead at the most budgets come first, so that theirs are the distinct colours.
+    """
+    labels = short_names(study)
+    both = (found.frontier_first, found.frontier_all)
+    leads = Counter(arm for best in both for arm in best.arms if arm is not None)
+    winners = [arm for arm, _ in leads.most_common()]
+    keys = {arm.name: f"arm-{arm.position}" for arm in study.arms}
+    charts = []
+    for title, best, values in (
+        ("Pass@First: the best arm at every budget", both[0], [c.pass_first for c in found.curves]),
+        ("Pass@All: the best arm at every budget", both[1], [c.pass_all for c in found.curves]),
+    ):
+        curves = [
+            Curve(
+                labels[curve.arm],
+                found.budgets,
+                shares,
+                series=winners.index(curve.arm) if curve.arm in winners else 0,
+                key=keys[curve.arm],
+            )
+            for curve, shares in zip(found.curves, values, strict=True)
+        ]
+        charts.append(frontier_chart(curves, _envelope(best, keys), title, budget=budget))
+    return charts
+
+
+def _envelope(best: Frontier, keys: dict[str, str]) -> Envelope:
+    leaders = [None if arm is None else keys[arm] for arm in best.arms]
+    return Envelope(best.budgets, leaders, best.values, best.too_close)
+
+
+def families(study: Study, found: Analysis, budget: float) -> list[Family]:
+    """The heat map of each family of arms that differ only in n."""
+    labels = short_names(study)
+    out = []
+    for one in found.grid:
+        common = labels[one.arms[0]].removesuffix(f"n = {one.ns[0]}").removesuffix(", ")
+        cells = heatmap([[cell.pass_first for cell in row] for row in one.rows])
+        out.append(Family(common or "All arms", one, cells, column_at(one.budgets, budget)))
+    return out

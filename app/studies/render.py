@@ -1,0 +1,97 @@
+"""Studies as the documents of app/studies/documents.py."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from app.runs.schemas import ArmOptions
+from app.studies.analysis import StudyAnalysis
+from app.studies.documents import ArmDocument, FrontierPoint, StudyDocument, StudyHead, StudyInfo, StudyOverview
+from app.studies.models import Study, StudyArm
+from app.studies.progress import ArmProgress, remaining_s
+from evaluation.studies.analysis import Analysis
+from evaluation.studies.frontier import Frontier
+
+NOTHING_YET = "Nothing can be said yet: the arms have no graded task in common."
+
+
+def overview(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> StudyOverview:
+    """The study with its arms."""
+    return StudyOverview(study=StudyHead(**_head(study, progress)), arms=_arms(study, progress))
+
+
+def document(study: Study, analysis: StudyAnalysis, progress: Mapping[uuid.UUID, ArmProgress]) -> StudyDocument:
+    """The study with its arms and what it says."""
+    found = analysis.found
+    return StudyDocument(
+        study=StudyInfo(
+            **_head(study, progress),
+            tasks_common=len(found.tasks_common) if found else 0,
+            arms_compared=list(analysis.compared),
+        ),
+        arms=_arms(study, progress),
+        sentence=found.sentence if found else NOTHING_YET,
+        answer=list(found.segments) if found else [],
+        frontier=_frontier(found, found.frontier_first) if found else [],
+        frontier_all=_frontier(found, found.frontier_all) if found else [],
+        paper_table=list(found.paper_table) if found else [],
+        samples=list(found.samples) if found else [],
+        speculation=list(found.speculation) if found else [],
+    )
+
+
+def device(study: Study) -> str:
+    """The device that the arms were measured on; of several, all."""
+    return ", ".join(dict.fromkeys(run.device_label for run in study.runs))
+
+
+def _head(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> dict[str, Any]:
+    own = {name: getattr(study, name) for name in StudyHead.model_fields if hasattr(study, name) and name != "dataset"}
+    return {
+        **own,
+        "dataset": study.dataset.name,
+        "dataset_sha256": study.dataset.sha256,
+        "dataset_tasks": study.dataset.n_tasks,
+        "device": device(study),
+        "remaining_s": remaining_s(study.arms, progress),
+    }
+
+
+def _arms(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> list[ArmDocument]:
+    return [
+        ArmDocument(
+            name=arm.name,
+            run_id=arm.run_id,
+            state=arm.run.state,
+            error=arm.run.error,
+            configuration=configuration(arm),
+            tasks=progress[arm.run_id].finished,
+            n_tasks=arm.run.n_tasks,
+            marks=list(arm.run.measured.clock_marks or ()),
+            dropped_at=arm.dropped_at,
+            dropped_by=None if arm.dropped_by is None else study.arms[arm.dropped_by].name,
+            dropped_after=arm.dropped_after,
+        )
+        for arm in study.arms
+    ]
+
+
+def configuration(arm: StudyArm) -> dict[str, Any]:
+    """The options in which arms may differ, by name."""
+    return {option: getattr(arm.run, option) for option in ArmOptions.model_fields}
+
+
+def _frontier(found: Analysis, line: Frontier) -> list[FrontierPoint]:
+    curves = {curve.arm: curve for curve in found.curves}
+    return [
+        FrontierPoint(
+            budget_s=budget,
+            arm=arm,
+            pass_first=0.0 if arm is None else curves[arm].pass_first[place],
+            pass_all=0.0 if arm is None else curves[arm].pass_all[place],
+            too_close=line.too_close[place],
+        )
+        for place, (budget, arm) in enumerate(zip(line.budgets, line.arms, strict=True))
+    ]

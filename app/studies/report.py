@@ -1,0 +1,233 @@
+"""What a study says, as titled tables of text: the command line prints them, and Markdown is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from app.runs.options import options_of
+from app.runs.schemas import ArmOptions
+from app.studies.documents import ArmDocument, FrontierPoint, StudyDocument
+from app.ui.units import decimal, milliseconds, percent, points, seconds, when
+from evaluation.studies.paper_table import FINISHED, PaperPoint, PaperRow
+from evaluation.studies.samples import FamilySamples
+from evaluation.studies.speculation import Gain
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table with its title, one line that says how to read it, and the text of every cell."""
+
+    title: str
+    note: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def heading(found: StudyDocument) -> str:
+    """The name of the study and its state."""
+    return f"{found.study.name} ({found.study.state})"
+
+
+def facts(found: StudyDocument) -> list[tuple[str, str]]:
+    """What the study is, as label and value."""
+    study = found.study
+    rows = [
+        ("Study", str(study.id)),
+        ("Dataset", f"{study.dataset}, {study.tasks_common} tasks that all compared arms have graded"),
+        ("Budget", f"{seconds(study.budget_s)} per task, seed {study.seed}"),
+        ("Measured on", study.measured_elsewhere or study.device),
+    ]
+    if study.measured_elsewhere:
+        rows.append(("Measured", "elsewhere: these seconds are those of another machine"))
+    if study.block_tasks > 1:
+        rows.append(("Turns", f"every {study.block_tasks} tasks, because the engines did not fit into memory together"))
+    if study.command:
+        rows.append(("Command", study.command))
+    return rows
+
+
+def sections(found: StudyDocument) -> list[Section]:
+    """The tables that have something to say, the answer first."""
+    made = []
+    if found.answer:
+        made = [_answer(found), _frontier(found), _quality(found.paper_table)]
+    if found.paper_table:
+        made.append(_speed(found.paper_table))
+    made += [_samples(family) for family in found.samples]
+    if any(pair.gains for pair in found.speculation):
+        made.append(_speculation(found))
+    return [*made, _arms(found)]
+
+
+def _answer(found: StudyDocument) -> Section:
+    rows = tuple(
+        (
+            f"{seconds(one.from_s)} to {seconds(one.to_s)}",
+            one.arm,
+            _share(one.pass_first, one.interval),
+            "; ".join(one.equally_good),
+            f"{one.tasks_to_settle:,}" if one.tasks_to_settle else "",
+        )
+        for one in found.answer
+    )
+    return Section(
+        "Answer",
+        "The arm with the highest Pass@First, its share at the end of the budgets, the arms that the tasks cannot tell "
+        "from it, cheapest first, and how many tasks would.",
+        ("Budget", "Arm", "Pass@First", "Equally good", "Tasks to settle"),
+        rows,
+    )
+
+
+def _frontier(found: StudyDocument) -> Section:
+    first = [("Pass@First", point, point.pass_first) for point in _changes(found.frontier)]
+    every = [("Pass@All", point, point.pass_all) for point in _changes(found.frontier_all)]
+    return Section(
+        "Frontier",
+        "From which budget on another arm leads.",
+        ("Figure", "From", "Arm", "Share there", "Too close to call"),
+        tuple(
+            (figure, seconds(point.budget_s), point.arm or "none", percent(share), "yes" if point.too_close else "")
+            for figure, point, share in (*first, *every)
+        ),
+    )
+
+
+def _changes(line: Sequence[FrontierPoint]) -> Iterator[FrontierPoint]:
+    before: str | None = None
+    for point in line:
+        if point.arm != before:
+            yield point
+        before = point.arm
+
+
+def _quality(rows: Sequence[PaperRow]) -> Section:
+    headings = ["Arm"]
+    for share in FINISHED:
+        headings += [f"{percent(share, 0)} at", "First", "All", "Finished"]
+    return Section(
+        "Regular decoding, single-sequence and batched speculation: quality",
+        "At the budgets within which regular decoding finishes "
+        f"{' and '.join(percent(share, 0) for share in FINISHED)} of its samples: Pass@First, Pass@All, and how many "
+        "of its own samples the arm has finished.",
+        tuple(headings),
+        tuple((row.arm, *(text for point in row.points for text in _point(point))) for row in rows),
+    )
+
+
+def _point(point: PaperPoint) -> tuple[str, ...]:
+    shares = percent(point.pass_first), percent(point.pass_all), percent(point.finished, 0)
+    return seconds(point.budget_s), *shares
+
+
+def _speed(rows: Sequence[PaperRow]) -> Section:
+    return Section(
+        "Regular decoding, single-sequence and batched speculation: speed",
+        "Milliseconds per token of the first sample to finish, of the last one and of all; how many times faster all "
+        "are than in regular decoding; tokens per second, and per round and sample; the target's "
+        "arithmetic as a share of what the device can do.",
+        ("Arm", "Method", "First", "Last", "All", "Speed-up", "Tokens/s", "Tokens/round", "Utilization"),
+        tuple(
+            (
+                row.arm,
+                row.method,
+                milliseconds(row.ms_per_token_first),
+                milliseconds(row.ms_per_token_last),
+                milliseconds(row.ms_per_token_all),
+                decimal(row.speed_up),
+                decimal(row.tokens_per_s, 1),
+                decimal(row.mean_acceptance_length),
+                percent(row.utilization),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _samples(family: FamilySamples) -> Section:
+    rows = [
+        (
+            f"n = {n}",
+            *(
+                f"{percent(cell.pass_first)} / {percent(cell.pass_all)}{' (best)' if cell.best else ''}"
+                for cell in cells
+            ),
+        )
+        for n, cells in zip(family.ns, family.rows, strict=True)
+    ]
+    enough = zip(family.enough_first, family.enough_all, strict=True)
+    rows.append(("enough", *(f"n = {_or_dash(first)} / n = {_or_dash(every)}" for first, every in enough)))
+    return Section(
+        f"How many samples: {family.target}, {family.drafter}",
+        "Pass@First / Pass@All within each budget; enough is the smallest n that no larger one beats as far as the "
+        "tasks can tell.",
+        ("Samples", *(seconds(budget) for budget in family.budgets)),
+        tuple(rows),
+    )
+
+
+def _speculation(found: StudyDocument) -> Section:
+    rows = tuple(
+        (
+            pair.speculative,
+            pair.plain,
+            seconds(gain.budget_s),
+            f"{percent(gain.plain)} → {percent(gain.speculative)}",
+            f"{points(gain.gained)} ({points(gain.gained_interval[0])} to {points(gain.gained_interval[1])})",
+            _saved(gain),
+        )
+        for pair in found.speculation
+        for gain in pair.gains
+    )
+    return Section(
+        "What speculation buys",
+        "Points of Pass@First gained within the same budget, and seconds saved to the Pass@First that regular decoding "
+        "has there; 95 % intervals over tasks.",
+        ("Arm", "Regular decoding", "Budget", "Pass@First", "Points gained", "Seconds saved"),
+        rows,
+    )
+
+
+def _arms(found: StudyDocument) -> Section:
+    return Section(
+        "Arms",
+        "Each is a run of its own.",
+        ("Arm", "State", "Tasks", "Run", "Notes"),
+        tuple((arm.name, str(arm.state), f"{arm.tasks} of {arm.n_tasks}", str(arm.run_id), notes(arm))
+              for arm in found.arms),
+    )  # fmt: skip
+
+
+def notes(arm: ArmDocument) -> str:
+    """Why an arm is not compared to its end, or its times are not to be trusted; empty where nothing is to say."""
+    said = []
+    if arm.dropped_at is not None:
+        said.append(
+            f"dropped after {arm.dropped_after} tasks, {when(arm.dropped_at)}: {arm.dropped_by} is better at every "
+            "budget of interest"
+        )
+    if arm.error:
+        said.append(arm.error)
+    return "; ".join([*said, *arm.marks])
+
+
+def configuration(arm: ArmDocument) -> str:
+    """All options of an arm in one line."""
+    options = options_of(ArmOptions)
+    return ", ".join(f"{name} {options[name].text(value)}" for name, value in arm.configuration.items())
+
+
+def _share(share: float, interval: tuple[float, float]) -> str:
+    return f"{percent(share)} ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
+
+
+def _saved(gain: Gain) -> str:
+    if gain.saved_s is None:
+        return "none: it does not get there"
+    low, high = ("no bound" if limit is None else decimal(limit) for limit in gain.saved_interval)
+    return f"{decimal(gain.saved_s)} ({low} to {high})"
+
+
+def _or_dash(n: int | None) -> str:
+    return "–" if n is None else str(n)

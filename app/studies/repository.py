@@ -1,0 +1,66 @@
+"""Queries about studies. Every function takes an open session and returns loaded rows."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from sqlalchemy import Select, func, select
+from sqlalchemy.orm import Session, joinedload, selectinload
+
+from app.db.references import find_id
+from app.errors import NotFound
+from app.runs.models import Run, RunTask
+from app.states import TaskState
+from app.studies.models import Study, StudyArm
+
+
+def _whole() -> Select[Study]:
+    """Studies with their dataset, arms, and the arms' runs with dataset and curve."""
+    run = selectinload(Study.arms).joinedload(StudyArm.run, innerjoin=True)
+    return select(Study).options(
+        joinedload(Study.dataset, innerjoin=True),
+        run.joinedload(Run.dataset, innerjoin=True),
+        run.joinedload(Run.curve),
+    )
+
+
+def list_studies(session: Session, *, limit: int = 50, before: uuid.UUID | None = None) -> Sequence[Study]:
+    """Studies, newest first. The last id of a page is `before` of the next."""
+    query = _whole() if before is None else _whole().where(Study.id < before)
+    return session.scalars(query.order_by(Study.id.desc()).limit(limit)).all()
+
+
+def get_study(session: Session, study_id: uuid.UUID) -> Study:
+    """The study with its arms and their runs. Raises NotFound."""
+    study = session.scalar(_whole().where(Study.id == study_id))
+    if study is None:
+        raise NotFound(f"there is no study {study_id}: `bassline study list` shows those there are")
+    return study
+
+
+def find_study(session: Session, reference: str) -> Study:
+    """The study with this id, this name (the newest), or this beginning of an id. Raises NotFound or BadInput."""
+    return get_study(session, find_id(session, Study, reference, "study", "bassline study list"))
+
+
+def study_of(session: Session, run_id: uuid.UUID) -> uuid.UUID | None:
+    """The id of the study that the run is an arm of, or None."""
+    return session.scalar(select(StudyArm.study_id).where(StudyArm.run_id == run_id))
+
+
+def in_one_study(session: Session, a: uuid.UUID, b: uuid.UUID) -> bool:
+    """Whether both runs are arms of the same study, so that they were measured in turn."""
+    study = study_of(session, a)
+    return study is not None and study == study_of(session, b)
+
+
+def finished_tasks(session: Session, study: Study) -> dict[uuid.UUID, int]:
+    """How many tasks each arm's run has finished, by run id."""
+    query = (
+        select(RunTask.run_id, func.count())
+        .where(RunTask.run_id.in_([arm.run_id for arm in study.arms]), RunTask.state == TaskState.FINISHED)
+        .group_by(RunTask.run_id)
+    )
+    done = dict(session.execute(query).all())
+    return {arm.run_id: done.get(arm.run_id, 0) for arm in study.arms}

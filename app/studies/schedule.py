@@ -1,0 +1,91 @@
+"""Whose turn it is in a study: the arms take turns task by task, and nothing of the study runs beside a task.
+
+One job of a study is decoded or graded at a time, so that an arm is never measured beside another one's work. A broker
+message that names any job of a study says only that the study has work; `next_job` says which.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.db.database import after_commit
+from app.db.types import utcnow
+from app.provenance import this_machine
+from app.runs import enqueue
+from app.runs.models import Run, RunTask
+from app.states import RunKind, RunState, TaskState
+from app.studies.models import Study, StudyArm
+from evaluation.studies.order import order, places
+
+BUSY_STATES = (TaskState.DECODING, TaskState.DECODED, TaskState.GRADING)
+
+
+@dataclass(frozen=True, slots=True)
+class NextJob:
+    """The job of a study to be decoded next."""
+
+    run_task_id: uuid.UUID
+    run: Run
+
+
+def next_job(session: Session, study_id: uuid.UUID, *, here_only: bool = False) -> NextJob | None:
+    """The job whose turn it is; None while another is at work, an arm waits to be prepared, or nothing is left.
+
+    With `here_only` also None for a study that was begun on another machine. The tasks, in an order of the seed, are
+    cut into blocks of `block_tasks`; in each, the arms have their turns in a balanced order.
+    """
+    study = session.get_one(Study, study_id)
+    if here_only and not is_here(study):
+        return None
+    states = select(Run.state).join(StudyArm, StudyArm.run_id == Run.id).where(StudyArm.study_id == study_id)
+    if RunState.QUEUED in session.scalars(states).all() or _is_busy(session, study_id):
+        return None
+    jobs = (
+        select(StudyArm.position, RunTask.position, RunTask.id, RunTask.run_id)
+        .join(RunTask, RunTask.run_id == StudyArm.run_id)
+        .join(Run, Run.id == StudyArm.run_id)
+        .where(StudyArm.study_id == study_id)
+    )
+    waiting = session.execute(jobs.where(Run.state == RunState.RUNNING, RunTask.state == TaskState.QUEUED)).all()
+    if not waiting:
+        return None
+    n_arms, n_tasks = session.execute(
+        select(func.count(StudyArm.id.distinct()), func.max(RunTask.position) + 1)
+        .join(RunTask, RunTask.run_id == StudyArm.run_id)
+        .where(StudyArm.study_id == study_id)
+    ).one()
+    place_of = places(n_tasks, study.seed)
+    block = min(place_of[task] for _, task, _, _ in waiting) // study.block_tasks
+    turn_of = order(n_arms, block, study.seed).index
+    in_block = [row for row in waiting if place_of[row[1]] // study.block_tasks == block]
+    _, _, job_id, run_id = min(in_block, key=lambda row: (turn_of(row[0]), place_of[row[1]]))
+    return NextJob(job_id, session.get_one(Run, run_id))
+
+
+def is_here(study: Study) -> bool:
+    """Whether this machine may work the study: only the one that began it may."""
+    return not study.machine or study.machine == this_machine()
+
+
+def send_next(ctx: Context, study_id: uuid.UUID) -> None:
+    """Sends the message for the study's next job, if one can be decoded now."""
+    with ctx.database.session() as session:
+        job = next_job(session, study_id)
+        if job is not None:
+            session.execute(update(RunTask).where(RunTask.id == job.run_task_id).values(enqueued_at=utcnow()))
+            after_commit(session, enqueue.decode, ctx, [job.run_task_id], RunKind.EVAL)
+
+
+def _is_busy(session: Session, study_id: uuid.UUID) -> bool:
+    at_work = (
+        select(RunTask.id)
+        .join(StudyArm, StudyArm.run_id == RunTask.run_id)
+        .join(Run, Run.id == RunTask.run_id)
+        .where(StudyArm.study_id == study_id, RunTask.state.in_(BUSY_STATES), Run.state == RunState.RUNNING)
+    )
+    return session.scalar(at_work.limit(1)) is not None

@@ -1,0 +1,91 @@
+"""What a study is made of: the options of its arms, and the clock and the tasks that all arms share."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from app.errors import BadInput
+from app.http.schemas import RequestModel, Text, bad_input
+from app.runs.schemas import ArmOptions, RunSpec
+from app.settings import MAX_BUDGET_S
+
+MIN_ARMS, MAX_ARMS = 2, 32
+_RUN = RunSpec.model_fields
+
+
+class ArmSpec(ArmOptions):
+    """One configuration of a study."""
+
+    name: Text = Field("", max_length=200, description="the name in tables (default: what differs between the arms)")
+
+
+class StudySpec(RequestModel):
+    """Configurations over the same tasks, in turns; the body of POST /api/v1/studies and of New study."""
+
+    name: Text = Field("", max_length=200, description="the name in lists (default: the dataset and the arms)")
+    dataset: Text = Field(_RUN["dataset"].default, max_length=200, description="name of a dataset")
+    limit: int | None = Field(None, ge=1, description="only the first K tasks (default: all)")
+    task_ids: tuple[Text, ...] = Field((), description="only these tasks, by their ids (default: all)")
+    budget_s: float = Field(
+        _RUN["budget_s"].default,
+        gt=0,
+        le=MAX_BUDGET_S,
+        description="seconds of wall clock per task, for every arm; the answer covers every smaller budget too",
+    )
+    seed: int = Field(0, ge=0, le=2**63 - 1, description="seed of the random numbers and of the order of the arms")
+    race: bool = Field(False, description="drop an arm as soon as another one is better at every budget of interest")
+    arms: tuple[ArmSpec, ...] = Field(
+        min_length=MIN_ARMS, max_length=MAX_ARMS, description="the configurations to compare, at least two"
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_choose_tasks(self) -> Self:
+        if self.limit is not None and self.task_ids:
+            raise ValueError("task_ids and limit exclude each other: give one of them")
+        return self
+
+    def names(self) -> list[str]:
+        """The name of each arm: its own, or what distinguishes its configuration from the others."""
+        return [arm.name or name for arm, name in zip(self.arms, _descriptions(self.arms), strict=True)]
+
+    def run_specs(self) -> list[RunSpec]:
+        """The run of each arm. Raises BadInput that names the arm and the field."""
+        specs = []
+        shared = self.model_dump(include={"dataset", "limit", "task_ids", "budget_s", "seed"})
+        title = self.name or self.default_name()
+        for number, (arm, name) in enumerate(zip(self.arms, self.names(), strict=True), start=1):
+            values: dict[str, Any] = {**arm.model_dump(exclude={"name"}), **shared, "name": f"{title}: {name}"[:200]}
+            try:
+                specs.append(RunSpec.model_validate(values))
+            except ValidationError as error:
+                raise of_arm(number, name, bad_input(error)) from None
+        return specs
+
+    def default_name(self) -> str:
+        """A name that distinguishes studies in a list."""
+        targets = list(dict.fromkeys(arm.target for arm in self.arms))
+        return f"{', '.join(targets)} on {self.dataset}, {len(self.arms)} arms"[:200]
+
+
+def of_arm(number: int, name: str, error: BadInput) -> BadInput:
+    """The error of one arm, counted from 1, with the arm named in front."""
+    place = f"arms.{number - 1}"
+    return BadInput(f"arm {number} ({name}): {error}", f"{place}.{error.field}" if error.field else place)
+
+
+def _descriptions(arms: tuple[ArmSpec, ...]) -> list[str]:
+    """Target, drafter and n of each arm, and those of its other options in which the arms differ."""
+    always = ("target", "drafter", "n")
+    others = [
+        field
+        for field in ArmOptions.model_fields
+        if field not in always and len({getattr(arm, field) for arm in arms}) > 1
+    ]
+    return [
+        ", ".join(
+            [arm.target, arm.drafter, f"n = {arm.n}", *(f"{o.replace('_', ' ')} {getattr(arm, o)}" for o in others)]
+        )
+        for arm in arms
+    ]

@@ -1,0 +1,145 @@
+"""Use cases of studies: submit, cancel, resume, delete."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+
+from app.context import Context
+from app.datasets.models import Dataset, Task
+from app.db.database import after_commit
+from app.db.ids import new_id
+from app.errors import BadInput, Conflict
+from app.runs import deletion, enqueue, transitions
+from app.runs import service as runs
+from app.runs.configuration import shell_command
+from app.runs.schemas import RunSpec
+from app.states import OPEN_RUN_STATES, RunKind
+from app.studies import schedule
+from app.studies.models import Study, StudyArm
+from app.studies.repository import get_study
+from app.studies.schemas import StudySpec, of_arm
+
+ELSEWHERE = (
+    "the study was begun on another machine ({cpu}, {cpu_count} CPUs), and timings of two machines do not compare: "
+    "resume it there, or start a new one"
+)
+
+
+def submit(
+    ctx: Context, spec: StudySpec, *, command: str = "", pinned_worker: str | None = None, handover: bool = False
+) -> uuid.UUID:
+    """Stores a study with a run for each arm, and enqueues them. Returns its id.
+
+    Everything is checked before anything is stored: raises BadInput that names the arm and the field. The arguments
+    are those of app.runs.service.submit.
+    """
+    specs, dataset, tasks = check(ctx, spec)
+    if not runs.is_local(pinned_worker, handover):
+        for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
+            try:
+                runs.require_allowed(ctx, one.target, one.drafter)
+            except BadInput as error:
+                raise of_arm(number, name, error) from None
+    study = Study(
+        id=new_id(),
+        name=spec.name or spec.default_name(),
+        dataset_id=dataset.id,
+        budget_s=spec.budget_s,
+        seed=spec.seed,
+        race=spec.race,
+        command=command,
+    )
+    for position, (name, one) in enumerate(zip(spec.names(), specs, strict=True)):
+        run = runs.new_run(
+            one,
+            dataset.id,
+            tasks,
+            name=one.name,
+            command=shell_command(one),
+            kind=RunKind.EVAL,
+            pinned_worker=pinned_worker,
+            handover=handover,
+        )
+        study.arms.append(StudyArm(position=position, name=name, run=run))
+    with ctx.database.session() as session:
+        session.add(study)
+        if not handover:
+            for arm in study.arms:
+                after_commit(session, enqueue.prepare, ctx, arm.run.id)
+    return study.id
+
+
+def check(ctx: Context, spec: StudySpec) -> tuple[list[RunSpec], Dataset, list[Task]]:
+    """(the run of each arm, the dataset, the selected tasks). Raises BadInput that names the arm and the field."""
+    names, specs = spec.names(), spec.run_specs()
+    configurations = [one.model_dump(exclude={"name"}) for one in specs]
+    found: tuple[Dataset, list[Task]] | None = None
+    for i, (name, one) in enumerate(zip(names, specs, strict=True)):
+        for what, first in (("configuration", configurations.index(configurations[i])), ("name", names.index(name))):
+            if first < i:
+                same = BadInput(f"its {what} is that of arm {first + 1}: change it, or leave it out")
+                raise of_arm(i + 1, name, same)
+        try:
+            found = runs.check(ctx, one)
+        except BadInput as error:
+            if error.field in ("dataset", "limit", "task_ids"):
+                raise  # of the study
+            raise of_arm(i + 1, name, error) from None
+    assert found is not None
+    return specs, *found
+
+
+def cancel(ctx: Context, study_id: uuid.UUID) -> None:
+    """Ends every arm; samples are kept. Raises NotFound, or Conflict for a study that has ended."""
+    with ctx.database.read() as session:
+        study = get_study(session, study_id)
+    if study.state not in OPEN_RUN_STATES:
+        raise Conflict(f"the study is {study.state}: only a queued or running one can be cancelled")
+    for run in study.runs:
+        with contextlib.suppress(Conflict):  # this arm has ended
+            transitions.cancel(ctx, run.id)
+
+
+def interrupt(ctx: Context, study_id: uuid.UUID, error: str) -> bool:
+    """Stops every arm that is open; `study resume` can finish them. True if one was open."""
+    with ctx.database.read() as session:
+        study = get_study(session, study_id)
+    stopped = [run for run in study.runs if transitions.interrupt(ctx, run.id, error)]
+    return bool(stopped)
+
+
+def resume(ctx: Context, study_id: uuid.UUID, pinned_worker: str | None = None, *, handover: bool = False) -> None:
+    """Reopens the arms that have ended with tasks left, but for those that a race has dropped.
+
+    Raises NotFound, BadInput for models it may not name, Conflict for a study that is open or has nothing left to do.
+    """
+    with ctx.database.read() as session:
+        study = get_study(session, study_id)
+    if study.state in OPEN_RUN_STATES:
+        raise Conflict(f"the study is {study.state}: only one that has ended can be resumed")
+    if (pinned_worker or ctx.database.is_sqlite) and not schedule.is_here(study):
+        raise Conflict(ELSEWHERE.format(**study.machine))
+    if study.measured_elsewhere:
+        raise Conflict("the study was measured elsewhere: start one of your own with the same arms")
+    resumed = 0
+    for arm in study.arms:
+        if arm.dropped_at is None:
+            with contextlib.suppress(Conflict):  # this arm has finished
+                runs.resume(ctx, arm.run_id, pinned_worker, handover=handover)
+                resumed += 1
+    if not resumed:
+        raise Conflict("the study has finished all its tasks: nothing is left to resume")
+
+
+def delete(ctx: Context, study_id: uuid.UUID) -> None:
+    """Removes an ended study with the runs of its arms. Raises NotFound, or Conflict while an arm is open."""
+    with ctx.database.session() as session:
+        study = get_study(session, study_id)
+        if study.state in OPEN_RUN_STATES:
+            raise Conflict(f"the study is {study.state}: cancel it before you delete it")
+        runs_of_arms = study.runs
+        session.delete(study)
+        session.flush()
+        for run in runs_of_arms:
+            deletion.remove(ctx, session, run)

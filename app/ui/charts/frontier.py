@@ -1,0 +1,128 @@
+"""The best of several curves at every budget: all curves faint, and their upper envelope with the winner's name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeVar
+
+from app.ui.charts.axes import Axes, nice_top, table_budgets, time_range
+from app.ui.charts.curves import Curve, from_first_rise
+from app.ui.charts.parts import CHARACTER, LINE, Chart, Drawing, Label, Path, frame, placed, shortened
+from app.ui.units import percent, seconds
+
+ABOVE = 12  # pixels by which a name stands above the envelope
+NAME = {"wide": 32, "narrow": 14}  # characters of a winner's name
+NAMED = 6  # winners with their name along the envelope
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The upper envelope: at `budgets[i]` seconds the curve with the key `leaders[i]` leads (None: none has passed).
+
+    `close[i]` tells that the tasks cannot tell it from some other.
+    """
+
+    budgets: Sequence[float]
+    leaders: Sequence[str | None]
+    values: Sequence[float]
+    close: Sequence[bool]
+
+
+def frontier_chart(curves: Sequence[Curve], best: Envelope, title: str, *, budget: float) -> Chart:
+    """The curves and their envelope with a cursor at `budget` seconds; shaded where the lead is too close to call.
+
+    Curves that lead somewhere need distinct `series`: theirs are the colours of the envelope.
+    """
+    low, high = time_range([b for c in curves for b in from_first_rise(c)])
+    top = nice_top(max((max(c.values, default=0.0) for c in curves), default=0.0))
+    winners = {curve.key: curve for curve in curves if curve.key in best.leaders}
+    drawings = []
+    for drawing in (frame("wide", 1200, 360, 24), frame("narrow", 380, 280, 12)):
+        axes = Axes(drawing, low, high, top)
+        axes.draw_times()
+        axes.draw_shares()
+        drawing.bands = [Path(d, "band close") for d in _shading(axes, best)]
+        for curve in (c.between(low, high) for c in curves):
+            xs = [axes.x(b) for b in curve.budgets]
+            drawing.lines.append(Path(axes.steps(xs, curve.values), "curve faint", curve.key))
+        names: dict[str, tuple[float, Label]] = {}
+        for key, start, stop in _stretches(best.leaders):
+            if key is not None and best.budgets[stop - 1] >= low:
+                drawing.lines.append(_stretch(axes, best, start, stop, winners[key]))
+                named = _name(drawing, axes, best, start, stop, winners[key])
+                names[key] = max(names.get(key, named), named, key=lambda one: one[0])
+        # Each winner is named once, at its longest stretch, and those with the longest are; the table has them all.
+        longest = sorted(names.values(), key=lambda one: -one[0])[:NAMED]
+        drawing.labels = placed([label for _, label in longest], drawing.top, drawing.bottom, LINE)
+        drawing.cursor = axes.inside(budget)
+        drawings.append(drawing)
+    return Chart(
+        title=title,
+        description=f"{len(curves)} faint curves from {seconds(low)} to {seconds(high)} on a logarithmic axis, and "
+        f"above them the best at every budget: {', '.join(c.label for c in winners.values()) or 'none yet'}. "
+        "The table below holds the values.",
+        x_title="Budget per task",
+        y_title="Share of tasks",
+        drawings=tuple(drawings),
+        low=low,
+        high=high,
+        top=top,
+        table_head=("Budget", "Best arm", "Share of tasks", "Too close to call"),
+        table=[_line(best, winners, at) for at in table_budgets(low, high)],
+        keys=[(c.label, c.css, c.key) for c in winners.values()],
+    )
+
+
+def _stretches(values: Sequence[T]) -> list[tuple[T, int, int]]:
+    """Adjacent equal values as (value, first index, index after the last)."""
+    out, start = [], 0
+    for value, group in groupby(values):
+        stop = start + len(list(group))
+        out.append((value, start, stop))
+        start = stop
+    return out
+
+
+def _end(best: Envelope, stop: int) -> float:
+    """Seconds at which a stretch ends: where the next begins, or the last budget."""
+    return best.budgets[min(stop, len(best.budgets) - 1)]
+
+
+def _stretch(axes: Axes, best: Envelope, start: int, stop: int, curve: Curve) -> Path:
+    """One winner's part of the envelope, from the height at which it takes over."""
+    indices = [i for i in range(start, stop) if best.budgets[i] >= axes.low * (1 - 1e-9)]
+    before = best.values[indices[0] - 1] if indices[0] else 0.0
+    xs = [axes.inside(best.budgets[i]) for i in (indices[0], *indices)] + [axes.inside(_end(best, stop))]
+    values = [before, *(best.values[i] for i in indices), best.values[stop - 1]]
+    return Path(axes.steps(xs, values), f"curve best {curve.css}", curve.key)
+
+
+def _name(drawing: Drawing, axes: Axes, best: Envelope, start: int, stop: int, curve: Curve) -> tuple[float, Label]:
+    """(pixels that the stretch covers, its name): to the left above the middle, where no rising curve is."""
+    left, right = axes.inside(best.budgets[start]), axes.inside(_end(best, stop))
+    middle = (left + right) / 2
+    reached = max(i for i in range(start, stop) if i == start or axes.inside(best.budgets[i]) <= middle)
+    label = shortened(Label(0, 0, curve.label, curve.css, "end", curve.key), NAME[drawing.name])
+    x = max(middle, drawing.left + 6 + len(label.text) * CHARACTER)
+    return right - left, Label(round(x, 1), axes.y(best.values[reached]) - ABOVE, label.text, curve.css, "end")
+
+
+def _shading(axes: Axes, best: Envelope) -> list[str]:
+    """Path data of a rectangle over each stretch of budgets where the lead is too close to call."""
+    top, bottom = axes.drawing.top, axes.drawing.bottom
+    out = []
+    for close, start, stop in _stretches(best.close):
+        left, right = axes.inside(best.budgets[start]), axes.inside(_end(best, stop))
+        if close and right > left:
+            out.append(f"M {left:g} {top:g} L {right:g} {top:g} L {right:g} {bottom:g} L {left:g} {bottom:g} Z")
+    return out
+
+
+def _line(best: Envelope, winners: dict[str, Curve], budget: float) -> tuple[str, ...]:
+    at = max((i for i, b in enumerate(best.budgets) if b <= budget * (1 + 1e-9)), default=0)
+    key = best.leaders[at]
+    name = "none has passed" if key is None else winners[key].label
+    return seconds(budget), name, percent(best.values[at]), "yes" if best.close[at] else "no"

@@ -1,0 +1,71 @@
+"""How fast this machine is right now: the time of a fixed verify, and the rates of reading memory and of arithmetic.
+
+All are the same work each time, whatever the requests are. So two calibrations differ only where the machine does: by
+other programs, by its temperature, or because it is another machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from statistics import median
+
+import torch
+
+from decoding.request import Calibration
+
+N_TOKENS = 8
+_REPEATS = 3
+# Seconds after which no further run is begun: on a crowded machine one verify may take as long.
+_TIME_LIMIT_S = 0.5
+# Larger than the caches of a CPU or GPU, so that it is read from memory.
+_BUFFER_BYTES = 128 * 2**20
+# A GPU reads the buffer in less time than a launch takes, so it is read several times in a row.
+_READS = {"cpu": 1, "cuda": 50}
+# Rows and columns of the matrices: large enough for the full rate of arithmetic.
+_MATRIX = {"cpu": 1024, "cuda": 8192}
+
+
+def calibrate(verify: Callable[[int], None], device: torch.device, dtype: torch.dtype) -> Calibration:
+    """Return the median time of `verify(N_TOKENS)` and the rates on `device`, of up to three runs each.
+
+    The rates are those of reading a buffer, and of a product of two square matrices of `dtype`.
+
+    `verify` does the work of a verify of that many made-up tokens and keeps nothing (`TargetRunner.verify_blank`).
+    """
+    verify_s = _median_s(lambda: verify(N_TOKENS), device)
+    buffer = torch.zeros(_BUFFER_BYTES // 4, dtype=torch.float32, device=device)
+    reads = _READS[device.type]
+
+    def read() -> None:
+        for _ in range(reads):
+            buffer.sum()
+
+    read_s = _median_s(read, device)
+    n = _MATRIX[device.type]
+    matrix = torch.ones(n, n, dtype=dtype, device=device)
+    product_s = _median_s(lambda: matrix @ matrix, device)
+    return Calibration(verify_s, _BUFFER_BYTES * reads / read_s, 2 * n**3 / product_s)
+
+
+def _median_s(work: Callable[[], object], device: torch.device) -> float:
+    """The median seconds of a few runs of `work`, each until the device has done it."""
+    until = time.perf_counter() + _TIME_LIMIT_S
+    _seconds(work, device)  # the first run allocates
+    runs = [_seconds(work, device)]
+    while len(runs) < _REPEATS and time.perf_counter() < until:
+        runs.append(_seconds(work, device))
+    return median(runs)
+
+
+def _seconds(work: Callable[[], object], device: torch.device) -> float:
+    _wait(device)
+    started = time.perf_counter()
+    work()
+    _wait(device)
+    return time.perf_counter() - started
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

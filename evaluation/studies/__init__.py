@@ -1,0 +1,1 @@
+"""Statistics of a study: several configurations (arms) over the same tasks. Pure functions of stored samples."""

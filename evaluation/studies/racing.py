@@ -1,0 +1,93 @@
+"""Dropping arms early, by a paired test that may be looked at after every block of tasks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy import special
+
+from evaluation.studies.arms import Arm, Scored, common_tasks, score
+from evaluation.studies.leaders import wins_and_losses
+
+ALPHA = 0.05
+"""Highest probability that a study drops an arm that is not worse than the arm it is dropped for."""
+
+SHORTEST_S = 1.0
+"""Budgets of interest start at one second: below it hardly any answer is complete."""
+
+MOST_BUDGETS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """`arm` is worse than `by` at every budget of interest, over the `n_tasks` tasks that all running arms have.
+
+    `e_values` are those of this pair at each of `budgets` (seconds); each is at least `threshold`. A budget at which
+    neither of the two has solved a task is left out of both.
+    """
+
+    arm: str
+    by: str
+    n_tasks: int
+    budgets: tuple[float, ...]
+    e_values: tuple[float, ...]
+    threshold: float
+
+
+def budgets_of_interest(budget_s: float) -> tuple[float, ...]:
+    """The study's budget and its halves down to one second, at most four, in seconds, ascending.
+
+    They depend on nothing but the budget, so that no result can choose where it is looked at.
+    """
+    halves = [budget_s / 2**power for power in range(MOST_BUDGETS)]
+    return tuple(sorted(half for half in halves if half >= SHORTEST_S or half == budget_s))
+
+
+def e_value(wins: int, losses: int) -> float:
+    """Evidence that a win is more probable than a loss: under the contrary at most 1 in expectation, whenever one
+    stops to look.
+
+    The likelihood ratio against p = 1/2, averaged over p uniform in (1/2, 1): the mixture martingale of Robbins (Annals
+    of Mathematical Statistics 41, 1970); Ramdas et al., Statistical Science 38 (2023), arXiv 2210.01948, for its use.
+    By Ville's inequality it ever reaches 1 / alpha with a probability of at most alpha. It assumes that, whatever came
+    before, the next task on which the two differ is a win with a probability of at most 1/2.
+    """
+    upper_half = special.betainc(losses + 1, wins + 1, 0.5)  # the share of Beta(wins + 1, losses + 1) above 1/2
+    log_area = special.betaln(wins + 1, losses + 1) + (math.log(upper_half) if upper_half > 0 else -math.inf)
+    log_e = (wins + losses + 1) * math.log(2) + log_area
+    return math.exp(min(log_e, 700.0))  # the largest float is near e**709
+
+
+def dropped(arms: Sequence[Arm], started: int, budgets: Sequence[float], alpha: float = ALPHA) -> tuple[Drop, ...]:
+    """The arms to drop now, over the tasks that all of `arms` have; none without a common task.
+
+    `arms` are those that still run, `started` is how many the study began with: A arms have A (A - 1) ordered pairs,
+    each of which may err with a probability of alpha / (A (A - 1)). An arm goes when one other arm's e-value on
+    Pass@First reaches the inverse of that at every budget at which either has solved a task, and when it is ahead in
+    Pass@All at none of them either, so that no frontier loses its leader.
+    """
+    if not common_tasks(arms):
+        return ()
+    scored = score(arms, budgets)
+    threshold = started * (started - 1) / alpha
+    found = []
+    for worse in range(len(arms)):
+        drops = [_drop(scored, worse, better, threshold) for better in range(len(arms)) if better != worse]
+        found.append(max((drop for drop in drops if drop), key=lambda drop: min(drop.e_values), default=None))
+    return tuple(drop for drop in found if drop)
+
+
+def _drop(scored: Scored, worse: int, better: int, threshold: float) -> Drop | None:
+    """The verdict on one ordered pair."""
+    pair = [worse, better]
+    seen = [column for column in range(len(scored.budgets)) if scored.all[pair, :, column].any()]
+    ahead_in_all = scored.all[worse].sum(axis=0) > scored.all[better].sum(axis=0)
+    if not seen or ahead_in_all.any():
+        return None
+    e_values = tuple(e_value(*wins_and_losses(scored, "first", column, better, worse)) for column in seen)
+    if min(e_values) < threshold:
+        return None
+    names = scored.arms[worse].name, scored.arms[better].name
+    return Drop(*names, len(scored.task_ids), tuple(scored.budgets[k] for k in seen), e_values, threshold)

@@ -1,0 +1,181 @@
+"""The answer card: which runs or which study it is from, what it says at a budget, and what it costs."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+from sqlalchemy import event
+
+from app.leaderboard import cards
+from app.leaderboard.answer import COMPARED
+from app.leaderboard.cards import Cards
+from app.leaderboard.entries import Entries
+from app.states import RunState
+from app.studies.models import Study
+
+QUICK = {"name": "quick", "n": 1, "skill": 0.5, "pace": 0.4}
+GOOD = {"name": "good", "n": 4, "skill": 0.9, "pace": 3.0}
+
+
+@pytest.fixture
+def card(world):
+    """Reads the card again and again with one cache."""
+    entries, kept = Entries(), Cards()
+
+    def read(dataset: str = ""):
+        with world.context.database.read() as session:
+            return kept.read(session, entries.read(session), dataset)
+
+    return read
+
+
+@pytest.fixture
+def at(world):
+    """(heading, details, source) as shown at a budget."""
+
+    def read(address: str) -> tuple[str, str, str]:
+        page = world.client.get(address).get_data(as_text=True)
+        section = re.search(r'<section class="answer".*?</section>', page, re.DOTALL)[0]
+        steps = re.findall(r'<(span|p)[^>]* data-from="[^"]+">(.*?)</\1>(?=<|\s*<)', section, re.DOTALL)
+        source = re.search(r'<p class="from">(.*?)</p>', section, re.DOTALL)[1]
+        texts = [html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", part))).strip() for _, part in steps]
+        return texts[0], texts[1], html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", source))).strip()
+
+    return read
+
+
+def test_a_study_answers_with_the_arm_to_use_at_the_budget(world, at):
+    study = world.add_study(QUICK | {"limit": 60}, GOOD | {"limit": 60}, name="Which one?")
+    heading, details, source = at("/?budget=1")
+    assert heading == "At 1 s use quick"
+    assert re.match(r"Pass@First \d+ % \(\d+ to \d+\), Pass@All \d+ %\. One more second: ", details)
+    assert source == (
+        "From the study Which one?: 2 configurations in turn over the same 60 of 164 tasks of humaneval "
+        "on NVIDIA H100 80GB HBM3."
+    )
+    assert at("/?budget=10")[0] == "At 10 s use good"
+    assert "One more second" not in at("/?budget=10")[1], "that second was not measured"
+    page = world.client.get("/").get_data(as_text=True)
+    assert f'href="/studies/{study}"' in page
+
+
+def test_before_any_pass_it_says_that_nothing_is_right_and_when_something_is(world, at):
+    world.add_run(**GOOD, limit=None)
+    heading, details, _ = at("/?budget=0.1")
+    assert heading == "Nothing is finished correctly by 0.1 s"
+    assert re.fullmatch(r"The first right answers come within .* s, from good\.", details)
+
+
+def test_a_run_that_never_passes_gets_no_recommendation(world, at):
+    world.add_run("hopeless", limit=3, n=1, pace=900)
+    assert at("/")[0] == "Nothing is finished correctly by 10 s"
+    assert at("/")[1] == "No chosen sample passed within 10 s."
+
+
+def test_runs_over_the_same_tasks_answer_where_there_is_no_study_and_say_so(world, at):
+    world.add_run(**QUICK, limit=None)
+    world.add_run(**GOOD, limit=None)
+    world.add_run("better over few tasks", limit=5, n=4, skill=1.0, pace=0.1)
+    world.add_run("better on another device", limit=None, n=4, skill=1.0, pace=0.1, device="another")
+    heading, _, source = at("/?budget=10")
+    assert heading == "At 10 s use good"
+    assert source.startswith("From 2 runs over the same 164 tasks of humaneval on NVIDIA H100 80GB HBM3")
+    assert "not measured in turn: start a study to be sure." in source
+
+
+def test_one_run_is_described_not_recommended(world, at):
+    world.add_run(**GOOD, limit=26)
+    heading, _, source = at("/?budget=10")
+    assert re.fullmatch(r"good is right for \d+ % of tasks by 10 s", heading)
+    assert source.startswith("From one run over 26 of 164 tasks")
+    assert "With fewer than 50 tasks" in source
+
+
+def test_arms_that_the_tasks_cannot_tell_apart_are_named(world, at):
+    world.add_study(GOOD | {"name": "a", "limit": 30}, GOOD | {"name": "b", "limit": 30})
+    assert re.search(r"Too close to call: [ab]\.", at("/?budget=10")[1])
+
+
+def test_a_run_that_stopped_earlier_is_not_said_to_gain_by_a_second_it_was_not_given(world, card):
+    world.add_run("short", limit=None, n=1, skill=0.9, pace=0.5, budget_s=3.0)
+    world.add_run("long", limit=None, n=1, skill=0.1, pace=3.0, budget_s=20.0)
+    found = card()
+    assert found.at(15).arm == "short"
+    assert found.at(2.5).one_second_more is None
+    assert (found.shortest_s, found.budget_s) == (3.0, 20.0)
+
+
+def test_a_study_at_work_answers_from_enough_common_tasks_on(world, card):
+    arms = [arm | {"state": RunState.RUNNING, "limit": 60} for arm in (QUICK, GOOD)]
+    world.add_study(arms[0] | {"done": cards.ENOUGH - 1}, arms[1] | {"done": 40}, name="early")
+    assert card() is None
+    world.add_study(arms[0] | {"done": cards.ENOUGH}, arms[1] | {"done": 40}, name="later")
+    found = card()
+    assert (found.study.name, found.study.at_work, found.n_tasks) == ("later", True, cards.ENOUGH)
+
+
+def test_dropped_and_failed_arms_take_no_tasks_from_the_others(world, card):
+    failed = {"name": "failed", "n": 1, "limit": 30, "state": RunState.FAILED, "done": 0}
+    world.add_study(QUICK | {"limit": 30}, GOOD | {"limit": 30}, failed)
+    assert card().n_tasks == 30
+
+
+def test_the_newest_study_comes_first_then_runs_then_what_was_measured_elsewhere(world, card):
+    elsewhere = world.add_study(QUICK | {"limit": 40}, GOOD | {"limit": 40}, name="reference")
+    with world.context.database.session() as session:
+        study = session.get(Study, elsewhere)
+        study.measured_elsewhere = "another machine"
+        for run in study.runs:
+            run.provenance = {**run.provenance, "measured_elsewhere": "another machine"}
+    assert card().study.elsewhere == "another machine"
+    world.add_run("own", limit=30, n=1)
+    assert card().study is None
+    assert list(card().runs) == ["own"]
+    world.add_study(QUICK | {"limit": 30}, GOOD | {"limit": 30}, name="older")
+    world.add_study(QUICK | {"limit": 30}, GOOD | {"limit": 30}, name="newer")
+    world.add_study(QUICK | {"limit": 2}, GOOD | {"limit": 2}, name="a try")
+    assert card().study.name == "newer"
+    assert card("humaneval").study.name == "newer"
+    assert card("another dataset") is None
+
+
+def test_hostile_names_stay_text(world):
+    world.add_study(QUICK | {"name": "<b>q</b>", "limit": 30}, GOOD | {"limit": 30}, name="<script>alert(1)</script>")
+    page = world.client.get("/").get_data(as_text=True)
+    assert "<b>q" not in page
+    assert "<script>alert" not in page
+
+
+def test_of_many_runs_the_best_are_compared_and_the_page_says_so(world, at):
+    for i in range(COMPARED + 2):
+        world.add_run(f"run {i}", limit=None, n=1, skill=0.1 * i, seed=i)
+    heading, _, source = at("/?budget=10")
+    assert heading == f"At 10 s use run {COMPARED + 1}"
+    assert source.startswith(f"From the {COMPARED} best of {COMPARED + 2} runs")
+
+
+def test_no_sample_is_read_again_until_something_has_ended(world):
+    world.add_study(QUICK | {"limit": 30}, GOOD | {"limit": 30})
+    sent: list[str] = []
+    event.listen(
+        world.context.database.engine, "before_cursor_execute", lambda _c, _k, statement, *_: sent.append(statement)
+    )
+    world.client.get("/")
+    assert any("FROM samples" in statement for statement in sent)
+    sent.clear()
+    world.client.get("/?budget=2")
+    assert sum(statement.startswith("SELECT") for statement in sent) == 2
+    assert not any("samples" in statement for statement in sent)
+    world.add_study(QUICK | {"limit": 30}, GOOD | {"limit": 30}, name="another")
+    sent.clear()
+    world.client.get("/")
+    assert any("FROM samples" in statement for statement in sent)
+
+
+def test_a_page_without_an_answer_still_lists_the_runs(world):
+    world.add_run("stopped", limit=3, n=1, state=RunState.INTERRUPTED, done=2)
+    page = world.client.get("/").get_data(as_text=True)
+    assert "No answer yet: no finished run to compare" in page
+    assert ">stopped<" in page

@@ -1,0 +1,78 @@
+"""One chart never mixes tasks, datasets or devices; runs over few tasks stand apart and say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.leaderboard import board
+from app.leaderboard.entries import Entries
+from app.leaderboard.service import ranked
+from app.runs import figures
+from app.runs.repository import find_run
+from app.states import RunState
+
+
+@pytest.fixture
+def groups(world):
+    """The groups of the page as lists of names, with whether their runs compare."""
+
+    def read(**options):
+        with world.context.database.read() as session:
+            found, left_out = board.groups(ranked(Entries().read(session), 5.0), 5.0, "first", "curves", **options)
+        return [(group.compares, sorted(row.run.name for row in group.rows)) for group in found], left_out
+
+    return read
+
+
+def test_runs_over_the_same_tasks_share_a_chart_and_others_do_not(world, groups):
+    for name in ("whole a", "whole b"):
+        world.add_run(name, limit=None, n=1)
+    for name, limit in (("18 a", 18), ("18 b", 18), ("only 7", 7), ("only 9", 9)):
+        world.add_run(name, limit=limit, n=1)
+    world.add_run("stopped", limit=None, n=1, state=RunState.INTERRUPTED, done=30)
+    world.add_run("elsewhere", limit=18, n=1, device="CPU")
+    found, left_out = groups(whole=False)
+    assert found == [
+        (True, ["whole a", "whole b"]),
+        (True, ["18 a", "18 b"]),
+        (False, ["only 7", "only 9", "stopped"]),
+        (False, ["elsewhere"]),
+    ]
+    assert left_out == 0
+    page = world.client.get("/").get_data(as_text=True)
+    assert "humaneval, 18 of 164 tasks, on NVIDIA H100 80GB HBM3" in page
+    assert page.count("data-chart ") == 2
+    assert "7 of 164 tasks" in page
+
+
+def test_as_many_tasks_are_not_the_same_tasks(world, groups):
+    world.add_run("first ten", limit=10, n=1)
+    world.add_run("ten others", limit=12, n=1)
+    with world.context.database.session() as session:
+        run = find_run(session, "ten others")
+        for task in run.tasks[:2]:
+            session.delete(task)
+        session.flush()
+        figures.record(session, run)
+    found, _ = groups(whole=False)
+    assert found == [(False, ["first ten", "ten others"])]
+
+
+def test_a_run_that_stopped_compares_with_one_that_graded_the_same_tasks(world, groups):
+    world.add_run("twelve", limit=12, n=1)
+    world.add_run("stopped after twelve", limit=None, n=1, state=RunState.INTERRUPTED, done=12)
+    assert groups(whole=False)[0] == [(True, ["stopped after twelve", "twelve"])]
+
+
+def test_the_only_run_has_its_chart(world, groups):
+    world.add_run("demo", limit=26, n=1)
+    assert groups(whole=False)[0] == [(True, ["demo"])]
+
+
+def test_a_page_with_many_sets_of_tasks_ends_and_links_to_the_rest(world, groups):
+    for limit in range(1, 8):
+        for name in "ab":
+            world.add_run(f"{name} {limit}", limit=limit, n=1)
+    assert groups(whole=False)[1] == 7 - board.GROUPS_SHOWN
+    assert "2 more groups of runs" in world.client.get("/").get_data(as_text=True)
+    assert groups(whole=True)[1] == 0

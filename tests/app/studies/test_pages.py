@@ -1,0 +1,256 @@
+"""The pages of studies answer in every state that a study can be in, and show every text as text."""
+
+from __future__ import annotations
+
+import html
+import re
+import uuid
+
+import pytest
+
+from app.db.types import utcnow
+from app.states import RunState
+from app.studies import pages
+from app.studies.analysis import Analyses
+from app.studies.models import Study
+from app.studies.repository import get_study, list_studies
+from app.studies.schemas import StudySpec
+from app.studies.service import submit
+
+TABS = ("answer", "samples", "speculation", "arms")
+HOSTILE = "</h1><script>alert(1)</script> {{ 7 * 7 }} \u202e\x1b[31m"
+
+
+def arm(name: str = "", drafter: str = "sibling", n: int = 2, **options):
+    return {"name": name or f"smollm2-135m, {drafter}, n = {n}", "drafter": drafter, "n": n, "seed": 3, **options}
+
+
+def text_of(answer) -> str:
+    assert answer.status_code == 200, answer.get_data(as_text=True)[:400]
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", answer.get_data(as_text=True))))
+
+
+def change(world, study_id, **values):
+    with world.context.database.session() as session:
+        study = session.get_one(Study, study_id)
+        for name, value in values.items():
+            setattr(study, name, value)
+
+
+def drop(world, study_id, position: int, by: int):
+    with world.context.database.session() as session:
+        lost = session.get_one(Study, study_id).arms[position]
+        lost.dropped_at, lost.dropped_by, lost.dropped_after = utcnow(), by, 8
+
+
+@pytest.fixture
+def world(world):
+    world.app.config["WTF_CSRF_ENABLED"] = False
+    return world
+
+
+@pytest.fixture
+def paper(world):
+    """A study of four finished arms, two with regular decoding, and its address."""
+    study = world.add_study(arm(drafter="none", n=1, pace=4), arm(drafter="none", n=4, pace=5), arm(n=1), arm(n=4))
+    return f"/studies/{study}"
+
+
+def test_without_studies_the_list_says_what_a_study_is_and_what_to_do(world):
+    page = text_of(world.client.get("/studies"))
+    assert "A study decodes the same tasks with each of several configurations" in page
+    assert "New study" in page
+    assert "Load the reference study" not in page
+
+
+def test_the_list_shows_the_answer_of_each_study_and_has_pages(world, monkeypatch):
+    monkeypatch.setattr(pages, "PAGE_SIZE", 2)
+    for number in range(3):
+        world.add_study(arm(n=1), arm(n=4), name=f"study {number}")
+    first = world.client.get("/studies").get_data(as_text=True)
+    assert re.findall(r"study \d", first) == ["study 2", "study 1"]
+    assert re.search(r"From .* s</span>: n = \d, \d+ %", first)
+    following = html.unescape(re.search(r'href="(/studies\?before=[^"]+)"', first)[1])
+    assert "study 0" in text_of(world.client.get(following))
+
+
+def test_the_list_answers_although_the_analyses_take_long(world, monkeypatch):
+    world.add_study(arm(n=1), arm(n=4))
+    monkeypatch.setattr(pages, "ANALYSE_S", -1.0)
+    assert "Open the study for its answer" in text_of(world.client.get("/studies"))
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_every_tab_names_what_to_conclude(world, paper, tab):
+    page = text_of(world.client.get(f"{paper}?tab={tab}&budget=10"))
+    expected = {
+        "answer": r"Use (sibling|no drafter), n = \d",
+        "samples": r"At 10 s,? .*n = \d",
+        "speculation": r"regular decoding has after .* Within .* Pass@First differs by",
+        "arms": "Pass@First and Pass@All at 10 s, over the 12 tasks in common",
+    }[tab]
+    assert re.search(expected, page)
+
+
+def test_the_budget_of_the_address_is_that_of_the_answer(world, paper):
+    early, late = (text_of(world.client.get(f"{paper}?budget={budget}")) for budget in ("0.2", "10"))
+    assert "Within 0.2 s no arm's chosen sample has passed" in early
+    assert "At 10 s" in late
+    assert "that second is past the study's budget" in late
+
+
+def test_without_a_budget_every_arm_solves_half_of_what_it_solves_in_the_end(world, paper):
+    page = world.client.get(paper).get_data(as_text=True)
+    budget = float(re.search(r'id="budget"[^>]* value="([\d.]+)"', page)[1])
+    assert 0.5 < budget < 10
+
+
+@pytest.mark.parametrize(("budget", "said"), [("many", "give a number"), ("-1", "above 0"), ("99", "at most that")])
+def test_an_impossible_budget_is_named_and_the_page_still_answers(world, paper, budget, said):
+    page = text_of(world.client.get(f"{paper}?budget={budget}"))
+    assert "Budget is" in page
+    assert said in page
+    assert "At every budget" in page
+
+
+def test_each_cell_of_the_heat_map_leads_to_its_arms_run_at_its_budget(world):
+    study = world.add_study(arm(n=1), arm(n=4))
+    page = world.client.get(f"/studies/{study}?tab=samples").get_data(as_text=True)
+    links = [html.unescape(link) for link in re.findall(r'<td class="num heat-\d+[^>]*><a href="([^"]+)"', page)]
+    with world.context.database.read() as session:
+        runs = [str(one.run_id) for one in get_study(session, study).arms]
+    assert len(links) == 2 * len(set(links)) / 2 > 4
+    assert [run for run in runs if any(run in link for link in links)] == runs
+    answer = text_of(world.client.get(links[-1]))
+    assert re.search(r"At [\d.]+ (ms|s): Pass@First [\d.]+ %, Pass@All [\d.]+ %", answer)
+    best = re.findall(r"heat-\d+ best", page)
+    assert len(best) <= len(links) / 2, "one n is the best at a budget"
+
+
+def test_a_study_of_one_task_claims_nothing(world):
+    study = world.add_study(arm(n=1, limit=1, skill=2), arm(n=4, limit=1, skill=2))
+    page = text_of(world.client.get(f"/studies/{study}?budget=10"))
+    assert "but it is too close to call" in page
+    assert "As far as 1 task can tell, equally good" in page
+
+
+def test_a_study_without_a_finished_task_says_what_it_waits_for(world):
+    study = world.add_study(arm(n=1, state=RunState.QUEUED, done=0), arm(n=4, state=RunState.QUEUED, done=0))
+    for tab in TABS:
+        page = text_of(world.client.get(f"/studies/{study}?tab={tab}"))
+        assert "There is an answer as soon as all arms have graded the same task" in page
+        assert "0 of 24 tasks of all arms decoded" in page
+        assert "at most 4 min of decoding left" in page
+
+
+def test_a_study_at_work_shows_each_arms_progress_and_can_be_cancelled(world):
+    running = {"state": RunState.RUNNING}
+    study = world.add_study(arm(n=1, done=5, **running), arm(n=4, done=4, **running))
+    page = world.client.get(f"/studies/{study}").get_data(as_text=True)
+    assert "data-events" in page
+    assert "5 of 12 tasks decoded" in page
+    assert "Over the 4 tasks that all arms have graded" in text_of(world.client.get(f"/studies/{study}"))
+    assert world.client.post(f"/studies/{study}/cancel").status_code == 303
+    with world.context.database.read() as session:
+        assert all(run.cancel_requested_at for run in get_study(session, study).runs)
+
+
+def test_a_cancelled_study_says_what_it_has_and_can_be_resumed(world):
+    study = world.add_study(arm(n=1), arm(n=4, done=5, state=RunState.CANCELLED))
+    page = text_of(world.client.get(f"/studies/{study}"))
+    assert "Cancelled: 17 of 24 tasks of all arms were decoded" in page
+    assert "Resume works the rest" in page
+    assert world.client.post(f"/studies/{study}/resume").status_code == 303
+    assert "running" in text_of(world.client.get(f"/studies/{study}"))
+
+
+def test_a_dropped_arm_names_the_better_one_and_a_failed_one_its_reason(world):
+    study = world.add_study(
+        arm(n=1),
+        arm(n=4),
+        arm(drafter="none", n=4, done=8, state=RunState.FINISHED),
+        arm(n=8, done=2, state=RunState.FAILED),
+    )
+    drop(world, study, position=2, by=1)
+    page = text_of(world.client.get(f"/studies/{study}?tab=arms"))
+    assert "Dropped after 8 tasks: sibling, n = 4 is better at every budget of interest" in page
+    assert "Failed: no sandbox on this machine" in page
+    assert "Left out of the comparison: no drafter, n = 4; sibling, n = 8" in page
+    assert "over the 12 tasks in common" in page
+
+
+def test_a_study_measured_elsewhere_is_marked_and_cannot_be_resumed(world):
+    study = world.add_study(arm(n=1, done=5, state=RunState.INTERRUPTED), arm(n=4))
+    assert "Resume" in text_of(world.client.get(f"/studies/{study}"))
+    change(world, study, measured_elsewhere=f"AMD EPYC, 2 cores {HOSTILE}")
+    page = text_of(world.client.get(f"/studies/{study}"))
+    assert "Measured elsewhere: AMD EPYC, 2 cores" in page
+    assert "Resume" not in page
+    assert "Measured elsewhere" in text_of(world.client.get("/studies"))
+
+
+def test_turns_in_blocks_are_said_so(world, paper):
+    assert "take turns after every task" in text_of(world.client.get(f"{paper}?tab=arms"))
+    change(world, uuid.UUID(paper.rpartition("/")[2]), block_tasks=16)
+    assert "after every 16 tasks, because their engines do not fit into memory" in text_of(
+        world.client.get(f"{paper}?tab=arms")
+    )
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_hostile_names_stay_text(world, tab):
+    study = world.add_study(arm(f"a {HOSTILE}", n=1), arm(f"b {HOSTILE}", n=4), name=HOSTILE)
+    change(world, study, command=HOSTILE, machine={"cpu": HOSTILE})
+    for path in ("/studies", f"/studies/{study}?tab={tab}"):
+        page = world.client.get(path).get_data(as_text=True)
+        assert "<script>alert" not in page
+        assert "{{ 7 * 7 }}" in page
+        assert "\u202e" not in page
+        assert "\x1b" not in page
+
+
+def test_thirty_two_arms_have_a_page_within_its_weight(world):
+    arms = [arm(drafter=d, n=n, limit=4) for d in ("none", "ngram", "sibling", "other") for n in range(1, 9)]
+    study = world.add_study(*arms)
+    for tab in TABS:
+        answer = world.client.get(f"/studies/{study}?tab={tab}")
+        assert answer.status_code == 200
+        assert len(answer.data) < 200_000
+
+
+def test_deleting_a_study_deletes_the_runs_of_its_arms(world, paper):
+    assert world.client.post(f"{paper}/delete").status_code == 303
+    assert world.client.get(paper).status_code == 404
+    with world.context.database.read() as session:
+        assert not list_studies(session)
+    assert "No runs yet" in text_of(world.client.get("/runs"))
+
+
+def test_an_open_study_cannot_be_deleted(world):
+    study = world.add_study(arm(n=1, state=RunState.RUNNING, done=1), arm(n=4))
+    assert "Delete this study" not in text_of(world.client.get(f"/studies/{study}?tab=arms"))
+    assert world.client.post(f"/studies/{study}/delete").status_code == 409
+
+
+def test_an_analysis_rests_while_its_study_works_but_not_when_it_has_ended(world):
+    study_id = world.add_study(arm(n=1, state=RunState.RUNNING, done=5), arm(n=4, state=RunState.RUNNING, done=5))
+    analyses = Analyses()
+
+    def covered(*, rested: bool) -> int:
+        with world.context.database.read() as session:
+            return len(analyses.get(session, get_study(session, study_id), rested=rested).found.tasks_common)
+
+    assert covered(rested=True) == 5
+    with world.context.database.session() as session:
+        for one in get_study(session, study_id).arms:
+            one.run.state = RunState.CANCELLED
+            one.run.tasks[4].samples.clear()
+    assert covered(rested=True) == 5, "shown again: it was computed a moment ago"
+    assert covered(rested=False) == 4
+
+
+def test_a_submitted_study_waits_with_its_command(world):
+    spec = StudySpec(limit=3, arms=[{"target": "smollm2-135m", "n": n} for n in (1, 2)])
+    study = submit(world.context, spec, command="bassline study run --limit 3")
+    page = text_of(world.client.get(f"/studies/{study}"))
+    assert "bassline study run --limit 3" in page

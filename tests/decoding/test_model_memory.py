@@ -1,0 +1,81 @@
+"""How much memory a model takes and a device has, and what a failed allocation looks like."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from torch import nn
+from transformers import PreTrainedTokenizerFast
+
+from decoding.models import memory
+from decoding.models.loaded import ModelSpec
+from decoding.models.packing import prepack
+from tests.decoding.conftest import tiny_qwen2
+
+
+@pytest.fixture
+def folder(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
+    tiny_qwen2().save_pretrained(tmp_path / "tiny")
+    tokenizer.save_pretrained(tmp_path / "tiny")
+    return str(tmp_path / "tiny")
+
+
+def tied() -> nn.ModuleDict:
+    net = nn.ModuleDict(
+        {"embedding": nn.Embedding(100, 8), "inner": nn.Linear(8, 16), "head": nn.Linear(8, 100, False)}
+    )
+    net["head"].weight = net["embedding"].weight
+    net["inner"].register_buffer("frequencies", torch.zeros(4))
+    return net.requires_grad_(False)
+
+
+def test_shared_weights_count_once_and_prepacked_ones_too() -> None:
+    net = tied()
+    shared, inner = 4 * 100 * 8, 4 * (8 * 16 + 16 + 4)
+    assert memory.weight_bytes(net) == shared + inner
+    prepack(net)
+    # The head now has a copy in another order. The buffer went with the layer.
+    assert memory.weight_bytes(net) == 2 * shared + 4 * (8 * 16 + 16)
+
+
+def test_the_expected_size_is_that_of_the_parameters_in_their_format(folder: str) -> None:
+    assert memory.expected_bytes(ModelSpec(folder, "float32", "cpu")) is None
+    memory.fetch.ensure(folder)
+    n = tiny_qwen2().num_parameters()
+    assert memory.expected_bytes(ModelSpec(folder, "float32", "cpu")) == 4 * n
+    assert memory.expected_bytes(ModelSpec(folder, "bfloat16", "cpu")) == 2 * n
+
+
+@pytest.mark.parametrize(("limit", "holds"), [("1000000\n", True), ("max\n", False), (f"{1 << 62}\n", False)])
+def test_what_is_available_ends_at_the_container_s_limit(
+    limit: str, holds: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_CGROUP_LIMITS", (tmp_path / "memory.max", tmp_path / "nothing"))
+    (tmp_path / "memory.max").write_text(limit)
+    found = memory.available_bytes("cpu")
+    assert (found == 1_000_000) is holds
+    assert 0 < found <= psutil.virtual_memory().total + psutil.Process().memory_info().rss
+
+
+@pytest.mark.parametrize("allocate", [lambda: torch.empty(1 << 60, dtype=torch.uint8), lambda: bytearray(1 << 62)])
+def test_an_allocation_that_fails_is_known_as_such(allocate: Callable[[], object]) -> None:
+    with pytest.raises((RuntimeError, MemoryError)) as raised:
+        allocate()
+    assert memory.is_out_of_memory(raised.value)
+    assert memory.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    assert not memory.is_out_of_memory(RuntimeError("shapes cannot be multiplied"))
+
+
+def test_releasing_frees_what_only_refers_to_itself() -> None:
+    net = tied()
+    net.itself = [net]
+    gone = weakref.ref(net)
+    del net
+    memory.release_unused()
+    assert gone() is None

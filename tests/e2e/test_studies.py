@@ -1,0 +1,196 @@
+"""The pages of studies in a real browser: slider, heat map, form, phone width, both themes, axe, hostile names."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from app.context import make_context
+from app.db.migrate import upgrade
+from app.db.types import utcnow
+from app.factory import create_app
+from app.settings import Settings
+from app.states import RunState
+from app.studies.models import Study
+from tests.app.world import World
+from tests.e2e.conftest import served
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+HOSTILE = "</h1><script>document.title='owned'</script><b>\u202e\x1b[31m"
+TABS = ("answer", "samples", "speculation", "arms")
+SCREEN = 844  # pixels of a phone
+RULES = {  # by width: only colours differ in the dark, and only the layout on a phone
+    1440: [("light", {}), ("dark", {"runOnly": ["color-contrast"]})],
+    390: [("light", {"runOnly": ["target-size", "scrollable-region-focusable"]})],
+}
+
+
+def arm(drafter: str = "sibling", n: int = 4, **options):
+    name = options.pop("name", f"smollm2-135m, {drafter}, n = {n}")
+    return {"name": name, "drafter": drafter, "n": n, "limit": 24, "seed": 3, "pace": 1.5 + 0.1 * n, **options}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A service with studies by name."""
+    folder = tmp_path_factory.mktemp("studies")
+    ctx = make_context(Settings(data_dir=folder, database_url=f"sqlite:///{folder}/bassline.db", _env_file=None))
+    upgrade(ctx.database)
+    world = World(ctx, create_app(ctx))
+    running = {"state": RunState.RUNNING}
+    studies = {
+        "paper": world.add_study(arm("none", 1, pace=4), arm("none", 8, pace=5), arm(n=1), arm(n=8), name="paper"),
+        "work": world.add_study(arm(n=1, done=5, **running), arm(n=4, done=4, **running), name="at work"),
+        "lost": world.add_study(arm(n=1), arm(n=4), arm(n=8, done=8), arm("ngram", done=2, state=RunState.FAILED)),
+        "empty": world.add_study(arm(n=1, done=0, state=RunState.QUEUED), arm(n=4, done=0, state=RunState.QUEUED)),
+        "one task": world.add_study(arm(n=1, limit=1), arm(n=4, limit=1), name="one task"),
+        "many": world.add_study(
+            *(arm(d, n, limit=6) for d in ("none", "ngram", "sibling", "smollm2-135m") for n in range(1, 9)),
+            name="thirty-two arms",
+        ),
+        "hostile": world.add_study(arm(n=1, name=f"a {HOSTILE}"), arm(n=4, name=f"b {HOSTILE}"), name=HOSTILE),
+    }
+    with ctx.database.session() as session:
+        lost = session.get_one(Study, studies["lost"]).arms[2]
+        lost.dropped_at, lost.dropped_by, lost.dropped_after = utcnow(), 1, 8
+        session.get_one(Study, studies["one task"]).measured_elsewhere = f"AMD EPYC, 2 cores {HOSTILE}"
+    with served(world) as url:
+        yield SimpleNamespace(url=url, studies=studies, world=world)
+    ctx.database.dispose()
+
+
+@pytest.fixture
+def page(browser):
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.set_default_timeout(20_000)
+    page = context.new_page()
+    faults = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda line: faults.append(line.text) if "Content Security Policy" in line.text else None)
+    yield page
+    context.close()
+    assert not faults
+
+
+def address(site, name: str, tab: str = "answer", budget: str = "") -> str:
+    return f"{site.url}/studies/{site.studies[name]}?tab={tab}{f'&budget={budget}' if budget else ''}"
+
+
+def everything(site) -> list[str]:
+    tabs = [address(site, name, tab) for name in site.studies for tab in TABS]
+    return [*tabs, f"{site.url}/studies", f"{site.url}/studies/new"]
+
+
+def test_the_slider_moves_the_answer_and_the_address_from_the_keyboard(site, page):
+    page.goto(address(site, "paper", budget="10"))
+    slider = page.get_by_label("Budget per task on a logarithmic scale")
+    slider.focus()
+    for _ in range(12):
+        page.keyboard.press("ArrowLeft")
+    budget = page.get_by_label("Budget per task", exact=True).input_value()
+    assert float(budget) < 10
+    page.wait_for_url(f"**budget={budget}")
+    heading = page.locator("[data-live=body] h2").first
+    page.wait_for_function("text => document.querySelector('[data-live=body] h2').textContent !== text", arg="At 10 s")
+    assert slider.evaluate("slider => slider === document.activeElement")
+    said = heading.inner_text(), page.locator(".finding").first.inner_text()
+    page.reload()
+    assert (heading.inner_text(), page.locator(".finding").first.inner_text()) == said
+    page.get_by_role("link", name="Speculation").click()
+    assert page.get_by_label("Budget per task", exact=True).input_value() == budget
+
+
+def test_the_keyboard_walks_the_heat_map_and_a_cell_opens_its_run_at_its_budget(site, page):
+    page.goto(address(site, "paper", "samples"))
+    cells = page.locator("table.heat").first.locator("td a")
+    cells.first.focus()
+    page.keyboard.press("Tab")
+    assert cells.nth(1).evaluate("cell => cell === document.activeElement")
+    assert float(cells.nth(1).evaluate("cell => parseFloat(getComputedStyle(cell).outlineWidth)")) >= 2
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/runs/**budget=**")
+    assert re.search(r"At .*: Pass@First", page.locator(".section-head p").first.inner_text())
+
+
+def test_an_arm_is_compared_with_another(site, page):
+    page.goto(address(site, "paper", "arms"))
+    page.get_by_label("B", exact=True).select_option(index=3)
+    page.get_by_role("button", name="Compare").click()
+    assert page.get_by_role("heading", name="What changed").is_visible()
+
+
+def test_the_form_shows_its_arms_while_one_types_and_a_preset_hides_the_grid(site, page):
+    page.goto(site.url + "/studies/new")
+    assert page.get_by_text("4 arms × 164 tasks").is_visible()
+    page.get_by_label("Samples per task").fill("1, 2, 4")
+    page.get_by_text("6 arms × 164 tasks").wait_for()
+    page.get_by_label("Samples per task").fill("1, two")
+    page.locator("[data-live=preview] .error").get_by_text("give a whole number").wait_for()
+    page.get_by_label("How many samples?").check()
+    assert not page.get_by_label("Samples per task").is_visible()
+    page.get_by_text("5 arms × 164 tasks").wait_for()
+
+
+def test_a_study_is_started_from_the_form_and_followed(site, page):
+    page.goto(site.url + "/studies/new")
+    page.get_by_label("First tasks only").fill("3")
+    page.get_by_label("Name", exact=True).fill("mine")
+    page.get_by_role("button", name="Start the study").click()
+    assert page.get_by_role("heading", name="mine").is_visible()
+    assert page.get_by_text("0 of 12 tasks of all arms decoded").is_visible()
+
+
+def test_a_study_at_work_updates_itself(site, page):
+    study = site.world.add_study(arm(n=1, done=2, state=RunState.RUNNING), arm(n=4, done=2, state=RunState.RUNNING))
+    page.goto(f"{site.url}/studies/{study}")
+    assert page.get_by_role("button", name="Cancel").is_visible()
+    with site.world.context.database.session() as session:
+        for one in session.get_one(Study, study).arms:
+            one.run.state = RunState.INTERRUPTED
+    page.get_by_role("button", name="Resume").wait_for()
+
+
+def test_hostile_names_run_nothing(site, page):
+    for url in (*(address(site, "hostile", tab) for tab in TABS), f"{site.url}/studies"):
+        page.goto(url)
+        assert "owned" not in page.title().split("·")[-1]
+        assert page.evaluate("document.querySelectorAll('main b, main script').length") == 0
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+def test_pages_fit_and_satisfy_axe_in_both_themes(site, browser, width):
+    context = browser.new_context(viewport={"width": width, "height": SCREEN})
+    context.set_default_timeout(20_000)
+    page = context.new_page()
+    found = []
+    for url in everything(site):
+        page.emulate_media(color_scheme="light")
+        page.goto(url)
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            found.append(f"{url} scrolls sideways at {width}")
+        if width == 390 and "/studies/" in url and page.evaluate("document.body.scrollHeight") > 8.5 * SCREEN:
+            found.append(f"{url} is longer than eight screens of a phone")
+        for scheme, rules in RULES.get(width, ()):
+            page.emulate_media(color_scheme=scheme)
+            result = Axe().run(page, options={"resultTypes": ["violations"], **rules})
+            found += [f"{url} {scheme}: {v['id']} {v['nodes'][0]['target']}" for v in result.response["violations"]]
+    context.close()
+    assert not found, "\n".join(found)
+
+
+def test_pages_answer_without_javascript(site, browser):
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address(site, "paper"))
+    page.get_by_label("Budget per task", exact=True).fill("2")
+    page.get_by_role("button", name="Show").click()
+    assert page.get_by_role("heading", name="At 2 s").is_visible()
+    page.goto(site.url + "/studies/new")
+    page.get_by_label("Samples per task").fill("1, 2, 4")
+    page.get_by_role("button", name="Preview the arms").click()
+    assert page.get_by_text("6 arms × 164 tasks").is_visible()
+    context.close()

@@ -1,0 +1,58 @@
+"""Arms written down in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from evaluation.metrics import SampleOutcome
+from evaluation.studies.arms import Arm, ArmTiming
+
+TOKENS = 100
+
+Sample = tuple[float | None, bool]
+"""When it finished (None: not within the budget), and whether it passes."""
+
+
+def arm(
+    name: str,
+    tasks: Sequence[Sequence[Sample]],
+    *,
+    n: int | None = None,
+    speculative: bool = False,
+    family: str = "",
+    pair: str = "",
+    target: str = "0.5b",
+    cost_s: float = 1.0,
+    timing: ArmTiming | None = None,
+    start: int = 0,
+) -> Arm:
+    """An arm with the given samples for each task; earlier samples have the higher mean log-probability."""
+    outcomes = tuple(
+        SampleOutcome(f"T/{start + task}", index, finished, -0.1 - index, passed, TOKENS)
+        for task, samples in enumerate(tasks)
+        for index, (finished, passed) in enumerate(samples)
+    )
+    return Arm(
+        name=name,
+        target=target,
+        drafter="sibling" if speculative else "none",
+        n=n or len(tasks[0]),
+        family=family or name,
+        pair=pair or name,
+        speculative=speculative,
+        cost_s=cost_s,
+        outcomes=outcomes,
+        timing=timing or ArmTiming(),
+    )
+
+
+def passing(name: str, share: int, of: int, finished_s: float = 1.0, **options) -> Arm:
+    """One sample for each task, of which the first `share` pass."""
+    return arm(name, [[(finished_s, task < share)] for task in range(of)], **options)
+
+
+def coin(rng: np.random.Generator, tasks: int, share: float, finished_s: float = 1.0) -> list[list[Sample]]:
+    """One sample for each task, which passes with this probability."""
+    return [[(finished_s, bool(passed))] for passed in rng.random(tasks) < share]

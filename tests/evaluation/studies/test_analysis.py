@@ -1,0 +1,137 @@
+"""The whole analysis: consistent in itself, and honest for studies in which little has happened."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from evaluation.metrics import BUDGET_GRID, MetricError, curve, wilson
+from evaluation.studies.analysis import Analysis, analyse, study_budgets, telling_budgets
+from evaluation.studies.arms import Arm, score
+from tests.evaluation.studies.making import Sample, arm, passing
+
+
+def drawn(n: int, ms_per_token: float, tasks: int, seed: int) -> list[list[Sample]]:
+    """Samples of tasks of different length and difficulty; those past 10 s did not finish."""
+    rng = np.random.default_rng(seed)
+    found: list[list[Sample]] = []
+    for task in range(tasks):
+        times = rng.uniform(0.5, 1.5, n) * (40 + 2 * task) * ms_per_token / 1000
+        passes = rng.random(n) < 0.8 - 0.6 * task / tasks
+        found.append([(float(t), bool(p)) if t < 10 else (None, False) for t, p in zip(times, passes, strict=True)])
+    return found
+
+
+@pytest.fixture(scope="module")
+def paper() -> list[Arm]:
+    def one(name: str, n: int, speed: float, speculative: bool) -> Arm:
+        family, pair = f"speculative {speculative}", f"n = {n}"
+        return arm(name, drawn(n, speed, 40, n), speculative=speculative, family=family, pair=pair, cost_s=speed * n)
+
+    return [
+        one("plain, n = 1", 1, 30, False),
+        one("plain, n = 8", 8, 90, False),
+        one("sibling, n = 1", 1, 20, True),
+        one("sibling, n = 8", 8, 35, True),
+    ]
+
+
+@pytest.fixture(scope="module")
+def analysis(paper: list[Arm]) -> Analysis:
+    return analyse(paper, 10.0)
+
+
+def test_budgets_are_the_grid_up_to_that_of_the_study() -> None:
+    assert study_budgets(10.0) == tuple(budget for budget in BUDGET_GRID if budget <= 10.0)
+    assert study_budgets(7.0)[-2:] == (max(b for b in BUDGET_GRID if b < 7.0), 7.0)
+    assert study_budgets(0.05) == (0.05,)
+
+
+def test_curves_are_those_of_the_metrics(paper: list[Arm], analysis: Analysis) -> None:
+    for each, of_arm in zip(paper, analysis.curves, strict=True):
+        expected = curve(each.outcomes, analysis.budgets)
+        assert of_arm.pass_first == pytest.approx(expected.pass_first)
+        assert of_arm.pass_all == pytest.approx(expected.pass_all)
+        assert of_arm.first_interval[-1] == wilson(round(of_arm.pass_first[-1] * 40), 40)
+
+
+def test_the_parts_say_the_same(analysis: Analysis) -> None:
+    assert [answer.arm for answer in analysis.answers] == list(analysis.frontier_first.arms)
+    assert [answer.pass_first for answer in analysis.answers] == list(analysis.frontier_first.values)
+    assert [bool(answer.equally_good) for answer in analysis.answers] == list(analysis.frontier_first.too_close)
+    assert analysis.segments[-1].to_s == 10.0
+    for segment in analysis.segments:
+        assert f"{segment.arm}: Pass@First" in analysis.sentence
+        # a joined segment may name an arm that is one task behind
+        there = [a for a in analysis.answers if segment.from_s <= a.budget_s < segment.to_s]
+        own = next(c for c in analysis.curves if c.arm == segment.arm)
+        for answer in there:
+            behind = answer.pass_first - own.pass_first[analysis.budgets.index(answer.budget_s)]
+            assert behind <= 1 / 40 + 1e-9
+
+
+def test_there_is_a_row_for_each_arm_a_family_for_each_drafter_and_a_pair_for_each_n(analysis: Analysis) -> None:
+    assert len(analysis.paper_table) == 4
+    assert [family.ns for family in analysis.samples] == [(1, 8), (1, 8)]
+    assert len(analysis.grid[0].budgets) == 12
+    assert set(analysis.samples[0].budgets) <= set(analysis.budgets)
+    assert [(s.plain, s.speculative) for s in analysis.speculation] == [
+        ("plain, n = 1", "sibling, n = 1"),
+        ("plain, n = 8", "sibling, n = 8"),
+    ]
+
+
+def test_the_analysis_is_plain_data(analysis: Analysis) -> None:
+    assert json.loads(json.dumps(dataclasses.asdict(analysis), allow_nan=False))["sentence"] == analysis.sentence
+
+
+def test_telling_budgets_run_from_the_first_difference_that_is_told_to_the_last() -> None:
+    slow = arm("slow", [[(3.0, True)]] * 9)
+    early = arm("early", [[(1.0, True)], *[[(2.0, True)]] * 8])  # one task ahead after 1 s, nine after 2 s
+    budgets = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0]
+    assert telling_budgets(score([slow, early], budgets), 2) == (2.0, 4.0)
+    only_any = arm("early", [[(1.0, False), (2.0, True)]] * 9)
+    assert telling_budgets(score([slow, only_any], budgets), 9) == (2.0, 2.5, 3.0, 4.0)
+
+
+def test_telling_budgets_of_equal_arms_run_from_the_first_pass() -> None:
+    twins = score([passing("a", 5, 9, 2.0), passing("b", 5, 9, 2.0)], [1.0, 2.0, 4.0])
+    assert telling_budgets(twins, 4) == (2.0, 4.0)
+    assert telling_budgets(score([passing("a", 0, 9)], [1.0, 2.0]), 4) == (2.0,)
+
+
+NOT_FINISHED: list[list[Sample]] = [[(None, False)] * 2] * 3
+
+TINY = {
+    "one task": [passing("a", 1, 1), passing("b", 0, 1, speculative=True)],
+    "one arm": [passing("a", 3, 9)],
+    "identical arms": [passing("a", 3, 9, family="f", pair="p"), passing("b", 3, 9, pair="p", speculative=True)],
+    "no pass": [passing("a", 0, 9, n=1, family="f"), passing("b", 0, 9, n=2, family="f")],
+    "nothing finished": [
+        arm("a", NOT_FINISHED, n=1, pair="p", family="f"),
+        arm("b", NOT_FINISHED, n=2, pair="p", family="f", speculative=True),
+    ],
+    "nothing finished in one arm": [arm("a", NOT_FINISHED, pair="p"), passing("b", 2, 3, pair="p", speculative=True)],
+}
+
+
+@pytest.mark.parametrize("arms", TINY.values(), ids=TINY)
+def test_studies_in_which_little_has_happened_claim_nothing(arms: list[Arm]) -> None:
+    found = analyse(arms, 5.0)
+    json.dumps(dataclasses.asdict(found), allow_nan=False)
+    passed = any(outcome.passed for each in arms for outcome in each.outcomes)
+    assert bool(found.segments) == passed
+    assert ("no configuration to name" in found.sentence) == (not passed)
+    if len(arms) > 1 and passed:  # too few tasks to tell any two arms apart
+        assert all(len(answer.equally_good) == len(arms) - 1 for answer in found.answers if answer.arm)
+
+
+def test_a_study_without_results_or_budget_is_refused_with_the_reason() -> None:
+    with pytest.raises(MetricError, match="no arm"):
+        analyse([], 5.0)
+    for budget in (0.0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(MetricError, match="budget of the study"):
+            analyse([passing("a", 1, 1)], budget)

@@ -1,0 +1,51 @@
+"""How many samples are enough, by arms of their own for each n."""
+
+from __future__ import annotations
+
+from evaluation.studies.arms import score
+from evaluation.studies.samples import samples
+from tests.evaluation.studies.making import arm, passing
+
+
+def test_a_family_is_listed_by_n_with_its_best_marked() -> None:
+    arms = [
+        passing("eight", 60, 100, 4.0, n=8, family="sibling"),
+        passing("one", 30, 100, 1.0, n=1, family="sibling"),
+        passing("alone", 90, 100, 1.0, n=4, family="plain"),
+    ]
+    (family,) = samples(score(arms, [2.0, 4.0]))
+    assert (family.family, family.ns, family.arms, family.budgets) == ("sibling", (1, 8), ("one", "eight"), (2.0, 4.0))
+    assert [[cell.pass_first for cell in row] for row in family.rows] == [[0.3, 0.3], [0.0, 0.6]]
+    assert [[cell.best for cell in row] for row in family.rows] == [[True, False], [False, True]]
+    low, high = family.rows[1][1].first_interval
+    assert low < 0.6 < high
+
+
+def test_enough_is_the_smallest_n_that_no_larger_one_beats_visibly() -> None:
+    arms = [passing(f"{n}", share, 100, n=n, family="f") for n, share in ((1, 30), (2, 50), (4, 51), (8, 52))]
+    (family,) = samples(score(arms, [2.0]))
+    assert family.enough_first == (2,)
+
+
+def test_a_larger_n_that_is_worse_is_no_gain() -> None:
+    arms = [passing("1", 60, 100, n=1, family="f"), passing("8", 10, 100, n=8, family="f")]
+    (family,) = samples(score(arms, [2.0]))
+    assert family.enough_first == (1,)
+
+
+def test_pass_all_may_need_more_samples_than_pass_first() -> None:
+    one = arm("1", [[(1.0, task < 30)] for task in range(100)], family="f")
+    two = arm("2", [[(1.0, task < 30), (1.0, task < 60)] for task in range(100)], family="f")
+    (family,) = samples(score([one, two], [2.0]))
+    assert (family.enough_first, family.enough_all) == ((1,), (2,))
+
+
+def test_nothing_is_enough_while_nothing_passes() -> None:
+    arms = [passing("1", 0, 9, n=1, family="f"), passing("2", 0, 9, n=2, family="f")]
+    (family,) = samples(score(arms, [2.0]))
+    assert (family.enough_first, family.enough_all) == ((None,), (None,))
+    assert not any(cell.best for row in family.rows for cell in row)
+
+
+def test_one_n_says_nothing_about_n() -> None:
+    assert samples(score([passing("a", 1, 2, family="f"), passing("b", 1, 2, family="f")], [1.0])) == ()

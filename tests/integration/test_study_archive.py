@@ -1,0 +1,53 @@
+"""On each database: a study is archived, deleted and loaded again, with whatever the model wrote."""
+
+from __future__ import annotations
+
+import json
+
+from app.datasets.service import import_bytes
+from app.jobs.embedded import Embedded
+from app.states import RunState
+from app.studies import archive, loading, progress, render, service
+from app.studies.analysis import analysis
+from app.studies.repository import get_study
+from app.studies.schemas import StudySpec
+from tests.fakes import RIGHT
+from tests.integration.waiting import wait_for
+
+ROWS = [
+    {"task_id": f"add/{i}", "prompt": f"def add(a, b):\n    # {i}\n", "entry_point": "add",
+     "test": "def check(candidate): ...\n", "canonical_solution": RIGHT}
+    for i in range(2)
+]  # fmt: skip
+
+
+def test_an_archive_loads_where_it_was_written(ctx):
+    generate = ctx.load_engine(None, None).generate
+
+    def hostile(*args):
+        done = generate(*args)
+        for sample in done.samples:
+            sample.text += "# \0 \ud800 \\u0000\n"
+        return done
+
+    ctx.load_engine(None, None).generate = hostile
+    import_bytes(ctx, "\n".join(map(json.dumps, ROWS)).encode(), "additions", "additions.jsonl")
+    arms = [{"target": "smollm2-135m", "n": n} for n in (1, 2)]
+    study_id = service.submit(ctx, StudySpec.model_validate({"dataset": "additions", "arms": arms}))
+
+    def found():
+        with ctx.database.read() as session:
+            study = get_study(session, study_id)
+            said = render.document(study, analysis(session, study), progress.of_study(session, study))
+            return study.state, said.model_dump(
+                exclude={"arms": {"__all__": {"run_id"}}, "study": {"measured_elsewhere"}}
+            )
+
+    with Embedded(ctx, "test"):
+        wait_for(lambda: found()[0] is RunState.FINISHED)
+    before = found()
+    with ctx.database.read() as session:
+        written = archive.write(session, get_study(session, study_id))
+    service.delete(ctx, study_id)
+    assert loading.load(ctx, written, "study.json.gz") == study_id
+    assert found() == before
