@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
 
 from app.runs.models import Calibration, RunTask
 from app.ui.units import percent
 
 DRIFT = 0.10
-"""How much slower a fixed verify may be at its slowest than at its fastest during a run."""
+"""How much slower a fixed verify may be in the slowest third of a run than in its fastest."""
 LOST_TO_OTHERS = 0.05
 """The share of the machine that others may take while a task is decoded."""
 LOST_AT_LEAST_S = 0.05
@@ -23,9 +25,10 @@ LOST_AT_LEAST_S = 0.05
 class Clock:
     """What is known of a run's times; None is unknown, as for runs from before it was recorded.
 
-    `drift` is by how much the slowest fixed verify of the run took longer than the fastest. Of `tasks` with a reading,
-    `disturbed` lost more than LOST_TO_OTHERS of the machine. `lost_max` is the largest share that a task lost, and
-    `stolen` whether most of what the disturbed tasks lost was withheld by the hypervisor.
+    `drift` is by how much the fixed verify took longer in the slowest third of the run than in the fastest (`drift`
+    below). Of `tasks` with a reading, `disturbed` lost more than LOST_TO_OTHERS of the machine. `lost_max` is the
+    largest share that a task lost, and `stolen` whether most of what the disturbed tasks lost was withheld by the
+    hypervisor.
     """
 
     drift: float | None
@@ -58,17 +61,30 @@ class Clock:
 
 
 def clock(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> Clock:
-    """The clock of a run with these decoded tasks and calibrations."""
+    """The clock of a run with these decoded tasks, and calibrations in the order of time."""
     shares = [share for task in tasks if (share := lost_share(task)) is not None]
     disturbed = [task for task in tasks if is_disturbed(task)]
-    verifies = [c.verify_s for c in calibrations]
     return Clock(
-        drift=max(verifies) / min(verifies) - 1 if len(verifies) > 1 else None,
+        drift=drift([c.verify_s for c in calibrations]),
         tasks=len(shares),
         disturbed=len(disturbed),
         lost_max=max(shares, default=None),
         stolen=sum(t.steal_s or 0.0 for t in disturbed) > sum(t.others_cpu_s or 0.0 for t in disturbed),
     )
+
+
+def drift(verifies: Sequence[float]) -> float | None:
+    """By how much the slowest third of these times, in the order of the run, exceeds the fastest; None for less than 2.
+
+    A third counts as its median. A single calibration varies by several percent on a machine that nothing disturbs,
+    so that the extremes of many would show a drift in every long run.
+    """
+    if len(verifies) < 2:
+        return None
+    n_parts = min(3, len(verifies))
+    bounds = [round(part * len(verifies) / n_parts) for part in range(n_parts + 1)]
+    parts = [median(verifies[start:end]) for start, end in pairwise(bounds)]
+    return max(parts) / min(parts) - 1
 
 
 def lost_share(task: RunTask) -> float | None:

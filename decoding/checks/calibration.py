@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from statistics import median
 
 import torch
 
 from decoding.request import Calibration
 
 N_TOKENS = 8
-_REPEATS = 3
+_REPEATS = 5
 # Seconds after which no further run is begun: on a crowded machine one verify may take as long.
 _TIME_LIMIT_S = 0.5
 # Larger than the caches of a CPU or GPU, so that it is read from memory.
@@ -27,13 +26,14 @@ _MATRIX = {"cpu": 1024, "cuda": 8192}
 
 
 def calibrate(verify: Callable[[int], None], device: torch.device, dtype: torch.dtype) -> Calibration:
-    """Return the median time of `verify(N_TOKENS)` and the rates on `device`, of up to three runs each.
+    """Return the least time of `verify(N_TOKENS)` and the rates on `device`, of up to five runs each.
 
-    The rates are those of reading a buffer, and of a product of two square matrices of `dtype`.
+    The rates are those of reading a buffer, and of a product of two square matrices of `dtype`. The least is the time
+    that the work itself takes: what disturbs a single run only ever makes it longer.
 
     `verify` does the work of a verify of that many made-up tokens and keeps nothing (`TargetRunner.verify_blank`).
     """
-    verify_s = _median_s(lambda: verify(N_TOKENS), device)
+    verify_s = _least_s(lambda: verify(N_TOKENS), device)
     buffer = torch.zeros(_BUFFER_BYTES // 4, dtype=torch.float32, device=device)
     reads = _READS[device.type]
 
@@ -41,21 +41,21 @@ def calibrate(verify: Callable[[int], None], device: torch.device, dtype: torch.
         for _ in range(reads):
             buffer.sum()
 
-    read_s = _median_s(read, device)
+    read_s = _least_s(read, device)
     n = _MATRIX[device.type]
     matrix = torch.ones(n, n, dtype=dtype, device=device)
-    product_s = _median_s(lambda: matrix @ matrix, device)
+    product_s = _least_s(lambda: matrix @ matrix, device)
     return Calibration(verify_s, _BUFFER_BYTES * reads / read_s, 2 * n**3 / product_s)
 
 
-def _median_s(work: Callable[[], object], device: torch.device) -> float:
-    """The median seconds of a few runs of `work`, each until the device has done it."""
+def _least_s(work: Callable[[], object], device: torch.device) -> float:
+    """The least seconds of a few runs of `work`, each until the device has done it."""
     until = time.perf_counter() + _TIME_LIMIT_S
-    _seconds(work, device)  # the first run allocates
+    _seconds(work, device)  # the first run allocates, and wakes the processor
     runs = [_seconds(work, device)]
     while len(runs) < _REPEATS and time.perf_counter() < until:
         runs.append(_seconds(work, device))
-    return median(runs)
+    return min(runs)
 
 
 def _seconds(work: Callable[[], object], device: torch.device) -> float:

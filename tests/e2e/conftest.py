@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 from waitress import create_server
 
 from app.context import make_context
@@ -24,6 +24,8 @@ from app.settings import Settings
 from app.states import RunKind, RunState
 from tests.app.world import World
 from tests.fakes import RIGHT, FakeGrader, StreamingEngine
+
+expect.set_options(timeout=30_000)  # milliseconds, as long as every other wait of a page: the machine may be busy
 
 
 @contextmanager

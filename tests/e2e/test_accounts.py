@@ -8,6 +8,7 @@ import urllib.request
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 from waitress import create_server
 
 from app.accounts.users import create_user
@@ -47,7 +48,7 @@ def test_from_signing_in_to_signing_out(browser, address, theme):
     page.locator("main").get_by_text("name or password is wrong").wait_for()
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
-    assert page.url == f"{address}/tokens"  # where the browser was going
+    expect(page).to_have_url(f"{address}/tokens")  # where the browser was going
     page.get_by_label("New token for").fill("laptop")
     page.get_by_role("button", name="Create token").click()
     token = page.inner_text("#made")
@@ -55,9 +56,11 @@ def test_from_signing_in_to_signing_out(browser, address, theme):
     asked = urllib.request.Request(f"{address}/api/v1/runs", headers={"Authorization": f"Bearer {token}"})
     assert urllib.request.urlopen(asked).status == 200
     page.get_by_role("button", name="Revoke laptop").click()
+    expect(page.get_by_role("button", name="Revoke laptop")).to_be_hidden()
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(asked)
     page.get_by_role("button", name="Sign ada out").click()
+    expect(page.get_by_role("button", name="Sign ada out")).to_be_hidden()
     page.goto(f"{address}/runs")
     assert page.title().startswith("Sign in")
     page.context.close()

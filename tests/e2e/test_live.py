@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
@@ -26,14 +27,14 @@ def test_a_completion_fills_its_lanes_then_ranks_and_judges(live, page):
     page.get_by_role("button", name="Complete").click()
     page.wait_for_url(re.compile(r"/complete/[0-9a-f-]{36}"))
     lanes = page.locator("[data-lane]")
-    assert lanes.count() == 3
+    expect(lanes).to_have_count(3)
     lanes.first.locator("[data-text]").filter(has_text="ret").wait_for()
     page.locator(".lane.stop").first.wait_for()
     page.locator(".lane .sq.pass").first.wait_for()
     page.get_by_text("3 of 3 finished within").wait_for()
-    assert page.locator(".lane .sq.wrong").count() == 1
+    expect(page.locator(".lane .sq.wrong")).to_have_count(1)
     assert page.locator(".lane.chosen .place").inner_text() == "ranked 1st"
-    assert page.get_by_text("2 of 3 passed").is_visible()
+    expect(page.get_by_text("2 of 3 passed")).to_be_visible()
     wrong, right = page.locator(".lane.wrong .run").first, page.locator(".lane.pass .run").first
     colour = "bar => getComputedStyle(bar).fill"
     assert wrong.evaluate(colour) != right.evaluate(colour)

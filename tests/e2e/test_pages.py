@@ -7,6 +7,7 @@ import re
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 from app.leaderboard import board
 from app.leaderboard.columns import COLUMNS
@@ -131,7 +132,7 @@ def test_a_heading_explains_its_figure_by_keyboard(site, page):
     assert "share of tasks whose chosen sample passes" in about.inner_text()
     assert Axe().run(page).violations_count == 0
     page.keyboard.press("Escape")
-    assert not about.is_visible()
+    expect(about).to_be_hidden()
 
 
 def test_the_slider_claims_no_rank_where_only_some_rows_are_shown(site, page, monkeypatch):
@@ -146,7 +147,7 @@ def test_the_slider_claims_no_rank_where_only_some_rows_are_shown(site, page, mo
     page.get_by_label("Budget per task", exact=True).fill(budget)
     assert ranks.all_inner_texts() == loaded
     page.get_by_role("link", name="Show all 3").click()
-    assert ranks.count() == 3
+    expect(ranks).to_have_count(3)
     page.get_by_label("Budget per task", exact=True).fill("1.5")
     assert "1" in ranks.all_inner_texts()
 
@@ -174,17 +175,17 @@ def test_the_slider_moves_the_points_and_the_front_of_the_scatter(site, page):
 def test_columns_are_chosen_at_once_and_kept_in_the_address(site, page):
     page.goto(site.url)
     heads = page.locator("table.board").first.locator("thead th")
-    assert not heads.filter(has_text="tokens/s").is_visible()
+    expect(heads.filter(has_text="tokens/s")).to_be_hidden()
     page.get_by_text("Columns", exact=True).first.click()
     page.get_by_label("tokens/s").check()
     page.get_by_label("Ranking loss").uncheck()
-    assert heads.filter(has_text="tokens/s").is_visible()
-    assert not heads.filter(has_text="Ranking loss").is_visible()
+    expect(heads.filter(has_text="tokens/s")).to_be_visible()
+    expect(heads.filter(has_text="Ranking loss")).to_be_hidden()
     page.reload()
-    assert heads.filter(has_text="tokens/s").is_visible()
+    expect(heads.filter(has_text="tokens/s")).to_be_visible()
     heads.filter(has_text="tokens/s").get_by_role("link").click()
     page.wait_for_url("**sort=throughput**")
-    assert not heads.filter(has_text="Ranking loss").is_visible()
+    expect(heads.filter(has_text="Ranking loss")).to_be_hidden()
 
 
 def test_escape_closes_the_columns_and_gives_the_focus_back(site, page):
@@ -192,12 +193,12 @@ def test_escape_closes_the_columns_and_gives_the_focus_back(site, page):
     page.get_by_text("Columns", exact=True).first.click()
     page.get_by_label("tokens/s").focus()
     page.keyboard.press("Escape")
-    assert not page.get_by_label("tokens/s").is_visible()
+    expect(page.get_by_label("tokens/s")).to_be_hidden()
     assert page.evaluate("document.activeElement.textContent") == "Columns"
     page.keyboard.press("Enter")
-    assert page.get_by_label("tokens/s").is_visible()
+    expect(page.get_by_label("tokens/s")).to_be_visible()
     page.get_by_role("heading", name="Leaderboard").click()
-    assert not page.get_by_label("tokens/s").is_visible()
+    expect(page.get_by_label("tokens/s")).to_be_hidden()
 
 
 def test_pointing_at_a_row_brings_out_its_curve(site, page):
@@ -206,7 +207,7 @@ def test_pointing_at_a_row_brings_out_its_curve(site, page):
     row.hover()
     curve = page.locator(f"svg.wide path[data-curve='{row.get_attribute('data-run')}']")
     assert "lit" in curve.get_attribute("class")
-    assert page.locator("svg.wide path.lit").count() == 1
+    expect(page.locator("svg.wide path.lit")).to_have_count(1)
 
 
 def test_columns_that_do_not_fit_scroll_beside_the_name_of_the_run(site, page):
@@ -246,7 +247,7 @@ def test_bad_input_comes_back_named_and_kept(site, page):
     field = page.get_by_label("Samples per task")
     assert field.get_attribute("aria-invalid") == "true"
     assert page.locator("#e-n").inner_text() == "Samples per task is “many”: give a whole number"
-    assert page.get_by_text("give a whole number").count() == 1
+    expect(page.get_by_text("give a whole number")).to_have_count(1)
     assert page.get_by_label("Name", exact=True).input_value() == "mine"
     assert Axe().run(page).violations_count == 0
     page.locator("#errors").get_by_role("link", name="Samples per task").click()
@@ -283,7 +284,7 @@ def test_on_a_phone_a_row_is_a_card_that_shows_every_selected_column_with_its_la
         assert box["x"] + box["width"] <= 390
     page.get_by_text("Columns", exact=True).first.click()
     page.get_by_label("Ranking loss").uncheck()
-    assert cells.count() == len(selected) - 1
+    expect(cells).to_have_count(len(selected) - 1)
 
 
 def test_the_theme_is_kept(site, page):
@@ -315,7 +316,7 @@ def test_a_failure_is_two_clicks_from_the_run(site, page):
     page.goto(address(site, "run"))
     page.get_by_role("link", name=re.compile("Failures")).click()
     page.locator(".chips a").first.click()
-    assert page.get_by_role("heading", name="Prompt as sent").is_visible()
+    expect(page.get_by_role("heading", name="Prompt as sent")).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [1440, 390])
@@ -341,10 +342,10 @@ def test_pages_fit_and_axe_finds_nothing_in_light_and_dark(site, browser, width)
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_say_the_same_without_javascript(site, bare_page, name):
     bare_page.goto(address(site, name))
-    assert bare_page.locator("h1").count() == 1
+    expect(bare_page.locator("h1")).to_have_count(1)
     if name == "tasks":
         bare_page.locator("table a.name").first.click()
-        assert bare_page.get_by_role("heading", name="Prompt as sent").is_visible()
+        expect(bare_page.get_by_role("heading", name="Prompt as sent")).to_be_visible()
     if name == "leaderboard":
         bare_page.get_by_label("Budget per task", exact=True).fill("0.1")
         bare_page.get_by_role("button", name="Show").click()
@@ -359,8 +360,8 @@ def test_a_printed_plot_is_the_wide_one_in_light_colours(site, page):
     page.set_viewport_size({"width": 390, "height": 900})
     page.emulate_media(media="print", color_scheme="dark")
     page.goto(address(site, "run"))
-    assert page.locator("svg.wide").first.is_visible()
-    assert not page.locator("svg.narrow").first.is_visible()
+    expect(page.locator("svg.wide").first).to_be_visible()
+    expect(page.locator("svg.narrow").first).to_be_hidden()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
@@ -380,7 +381,7 @@ def test_a_completion_shows_what_the_drafter_proposed_and_how_to_repeat_it(site,
     page.goto(address(site, "completion"))
     drafted = page.locator(".lane .from-d").first
     tint = "getComputedStyle(document.querySelector('.lane .from-d')).backgroundColor"
-    assert drafted.is_visible()
+    expect(drafted).to_be_visible()
     assert page.evaluate(tint) != "rgba(0, 0, 0, 0)"
     page.get_by_label("Tinted").uncheck()
     assert page.evaluate(tint) == "rgba(0, 0, 0, 0)"

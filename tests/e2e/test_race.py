@@ -7,6 +7,7 @@ import threading
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 from tests.e2e.test_pages import LAYOUT_RULES
 from tests.fakes import StreamingEngine
@@ -117,7 +118,7 @@ def test_a_race_cancelled_in_the_middle_keeps_what_a_has(live, engines, page):
     page.locator("#race-answer").filter(
         has_text="A had its first right answer after 0.1 s; B was cancelled."
     ).wait_for()
-    assert page.locator(f'[data-live="A"] {ENDED}').count() == 2
+    expect(page.locator(f'[data-live="A"] {ENDED}')).to_have_count(2)
 
 
 def test_a_second_model_that_cannot_be_loaded_is_shown_so(live_service, page):
@@ -130,17 +131,17 @@ def test_a_second_model_that_cannot_be_loaded_is_shown_so(live_service, page):
     start(page, live_service.url)
     page.locator('[data-live="B"]').get_by_text("cannot be loaded: OSError: No such file").wait_for()
     page.locator("#race-answer").filter(has_text="; B failed.").wait_for()
-    assert page.locator(f'[data-live="A"] {ENDED}').count() == 2
+    expect(page.locator(f'[data-live="A"] {ENDED}')).to_have_count(2)
 
 
 def test_without_a_script_the_race_is_a_table_of_times(site, browser):
     context = browser.new_context(viewport={"width": 390, "height": 800}, java_script_enabled=False)
     page = context.new_page()
     page.goto(race_address(site))
-    assert page.get_by_role("row", name=re.compile("First right answer")).is_visible()
-    assert page.locator("#race-answer").is_visible()
-    assert not page.locator("#replay").is_visible()
-    assert page.locator(".lane-text").first.is_visible()
+    expect(page.get_by_role("row", name=re.compile("First right answer"))).to_be_visible()
+    expect(page.locator("#race-answer")).to_be_visible()
+    expect(page.locator("#replay")).to_be_hidden()
+    expect(page.locator(".lane-text").first).to_be_visible()
     context.close()
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from app.db import migrate
 from app.db.database import Database
@@ -106,14 +107,14 @@ def test_run_failure_comparison_slider_and_completion(url, page):
     for label, value in fields.items():
         page.get_by_label(label).fill(value)
     start_run(page, "ngram")
-    assert page.locator(".scores").first.is_visible()
+    expect(page.locator(".scores").first).to_be_visible()
 
     page.get_by_role("link", name=re.compile("^Failures")).click()
     page.locator(".taxonomy .chips a").first.click()
-    assert page.get_by_role("heading", name="Prompt as sent").is_visible()
+    expect(page.get_by_role("heading", name="Prompt as sent")).to_be_visible()
     # Equal samples stand once, with a column of figures for each.
-    assert page.locator("article.sample .figures tr:first-child td").count() == 2
-    assert page.get_by_text("Against the clock").is_visible()
+    expect(page.locator("article.sample .figures tr:first-child td")).to_have_count(2)
+    expect(page.get_by_text("Against the clock")).to_be_visible()
 
     page.locator(".crumbs a").nth(1).click()
     page.get_by_role("link", name="Run again with changes").click()
@@ -122,8 +123,8 @@ def test_run_failure_comparison_slider_and_completion(url, page):
     page.get_by_role("link", name="Compare", exact=True).last.click()
     page.get_by_label("B", exact=True).select_option(index=2)
     page.get_by_role("button", name="Compare").click()
-    assert page.locator(".changes").get_by_text("Drafter").is_visible()
-    assert page.get_by_text("No difference beyond chance").first.is_visible()
+    expect(page.locator(".changes").get_by_text("Drafter")).to_be_visible()
+    expect(page.get_by_text("No difference beyond chance").first).to_be_visible()
 
     page.goto(url + "/")
     page.get_by_label("Budget per task on a logarithmic scale").press("Home")
@@ -141,4 +142,4 @@ def test_run_failure_comparison_slider_and_completion(url, page):
     page.get_by_text("of 3 finished within").wait_for()
     page.locator(".lane .lane-facts .sq").first.wait_for()
     page.reload()
-    assert page.locator(".lane .lane-facts .sq").count() == 3
+    expect(page.locator(".lane .lane-facts .sq")).to_have_count(3)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 from app.context import make_context
 from app.db.migrate import upgrade
@@ -120,18 +121,18 @@ def test_an_arm_is_compared_with_another(site, page):
     page.goto(address(site, "paper", "arms"))
     page.get_by_label("B", exact=True).select_option(index=3)
     page.get_by_role("button", name="Compare").click()
-    assert page.get_by_role("heading", name="What changed").is_visible()
+    expect(page.get_by_role("heading", name="What changed")).to_be_visible()
 
 
 def test_the_form_shows_its_arms_while_one_types_and_a_preset_hides_the_grid(site, page):
     page.goto(site.url + "/studies/new")
-    assert page.get_by_text("4 arms × 164 tasks").is_visible()
+    expect(page.get_by_text("4 arms × 164 tasks")).to_be_visible()
     page.get_by_label("Samples per task").fill("1, 2, 4")
     page.get_by_text("6 arms × 164 tasks").wait_for()
     page.get_by_label("Samples per task").fill("1, two")
     page.locator("[data-live=preview] .error").get_by_text("give a whole number").wait_for()
     page.get_by_label("How many samples?").check()
-    assert not page.get_by_label("Samples per task").is_visible()
+    expect(page.get_by_label("Samples per task")).to_be_hidden()
     page.get_by_text("5 arms × 164 tasks").wait_for()
 
 
@@ -140,14 +141,14 @@ def test_a_study_is_started_from_the_form_and_followed(site, page):
     page.get_by_label("First tasks only").fill("3")
     page.get_by_label("Name", exact=True).fill("mine")
     page.get_by_role("button", name="Start the study").click()
-    assert page.get_by_role("heading", name="mine").is_visible()
-    assert page.get_by_text("0 of 12 tasks of all arms decoded").is_visible()
+    expect(page.get_by_role("heading", name="mine")).to_be_visible()
+    expect(page.get_by_text("0 of 12 tasks of all arms decoded")).to_be_visible()
 
 
 def test_a_study_at_work_updates_itself(site, page):
     study = site.world.add_study(arm(n=1, done=2, state=RunState.RUNNING), arm(n=4, done=2, state=RunState.RUNNING))
     page.goto(f"{site.url}/studies/{study}")
-    assert page.get_by_role("button", name="Cancel").is_visible()
+    expect(page.get_by_role("button", name="Cancel")).to_be_visible()
     with site.world.context.database.session() as session:
         for one in session.get_one(Study, study).arms:
             one.run.state = RunState.INTERRUPTED
@@ -188,9 +189,9 @@ def test_pages_answer_without_javascript(site, browser):
     page.goto(address(site, "paper"))
     page.get_by_label("Budget per task", exact=True).fill("2")
     page.get_by_role("button", name="Show").click()
-    assert page.get_by_role("heading", name="At 2 s").is_visible()
+    expect(page.get_by_role("heading", name="At 2 s")).to_be_visible()
     page.goto(site.url + "/studies/new")
     page.get_by_label("Samples per task").fill("1, 2, 4")
     page.get_by_role("button", name="Preview the arms").click()
-    assert page.get_by_text("6 arms × 164 tasks").is_visible()
+    expect(page.get_by_text("6 arms × 164 tasks")).to_be_visible()
     context.close()

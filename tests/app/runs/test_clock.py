@@ -52,6 +52,18 @@ def test_drift_beyond_the_limit_is_a_mark_and_at_the_limit_is_none():
     assert mark == "The machine changed its speed by 30 % during the run; 10 % is the limit."
 
 
+def test_a_single_slow_verify_in_a_long_run_is_no_drift_and_a_slow_third_is_one():
+    assert clock.drift([0.02] * 9 + [0.05] + [0.02] * 8) == 0
+    assert clock.drift([0.02] * 12 + [0.03] * 6) == pytest.approx(0.5)
+    assert clock.drift([0.02] * 7 + [0.03] * 4 + [0.02] * 7) == pytest.approx(0.5)
+
+
+@given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=40))
+def test_the_drift_is_never_more_than_between_the_extremes(verifies):
+    drift = clock.drift(verifies)
+    assert 0 <= drift <= max(verifies) / min(verifies) - 1 + 1e-9
+
+
 def test_one_tick_of_the_system_does_not_disturb_a_short_task():
     assert clock.clock([task(0.02, capacity=0.2)], QUIET).marks == []
 
