@@ -57,7 +57,7 @@ class Figures(ResponseModel):
     first_finished_p95_s: float | None = None
     clock_drift: float | None = Field(
         None,
-        description="how much longer a fixed verify took in the slowest third of the run than in the fastest, as a share",
+        description="how much longer a verify took in the slowest third of the run than in the fastest, as a share",
     )
     tasks_disturbed: int | None = Field(None, description="tasks that lost too much of the machine to others")
     lost_to_others_max: float | None = Field(None, description="the largest share of the machine a task lost to others")
