@@ -9,7 +9,8 @@ from decoding.draft_length.verify_cost import VerifyCost
 # Each round multiplies the weight of earlier ones by this, which halves it in 140 rounds: contexts grow, and the load
 # of the machine changes.
 _DECAY = 0.995
-# Ridge regularization, in rounds: the first few rounds must not determine the coefficients alone.
+# Ridge regularization, in rounds: the first few rounds must not determine the coefficients alone. It does not decay with
+# them: rounds of one shape, as in plain decoding, cannot tell the coefficients apart, however many there are.
 _RIDGE = 0.1
 # The correction counts up to this share of the verify. A longer round was interrupted by another program.
 _MAX_EXTRA = 1.0
@@ -25,7 +26,7 @@ class RoundCost:
 
     def __init__(self, verify: VerifyCost) -> None:
         self.verify = verify
-        self._normal = np.eye(3) * _RIDGE
+        self._normal = np.zeros((3, 3))
         self._moment = np.zeros(3)
         self._coefficients = np.zeros(3)
 
@@ -42,5 +43,5 @@ class RoundCost:
         features = np.array([1.0, n_rows, n_rows * longest])
         self._normal = _DECAY * self._normal + np.outer(features, features)
         self._moment = _DECAY * self._moment + features * extra
-        solution = np.linalg.solve(self._normal, self._moment)
+        solution = np.linalg.solve(self._normal + np.eye(3) * _RIDGE, self._moment)
         self._coefficients = np.array([solution[0], *np.maximum(solution[1:], 0.0)])

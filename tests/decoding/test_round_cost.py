@@ -41,3 +41,11 @@ def test_one_interrupted_round_does_not_stop_drafting() -> None:
         cost.observe(8, 16, longest, VERIFY(16))
     cost.observe(8, 16, 8, 60.0)
     assert cost(8, 16, 8) < 1.5 * VERIFY(16)
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+def test_any_number_of_rounds_of_one_shape_can_be_observed(rows: int) -> None:
+    cost = RoundCost(VERIFY)
+    for _ in range(20_000):
+        cost.observe(rows, rows, 1, VERIFY(rows) + 0.003)
+    assert cost(rows, rows, 1) == pytest.approx(VERIFY(rows) + 0.003, rel=0.01)
