@@ -9,8 +9,8 @@ from decoding.draft_length.verify_cost import VerifyCost
 # Each round multiplies the weight of earlier ones by this, which halves it in 140 rounds: contexts grow, and the load
 # of the machine changes.
 _DECAY = 0.995
-# Ridge regularization, in rounds: the first few rounds must not determine the coefficients alone. It does not decay with
-# them: rounds of one shape, as in plain decoding, cannot tell the coefficients apart, however many there are.
+# Ridge regularization, in rounds: the first few rounds must not determine the coefficients alone. It does not decay:
+# rounds of one shape, as in plain decoding, cannot tell the coefficients apart, however many there are.
 _RIDGE = 0.1
 # The correction counts up to this share of the verify. A longer round was interrupted by another program.
 _MAX_EXTRA = 1.0
