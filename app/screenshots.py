@@ -24,10 +24,11 @@ from app.runs.models import Run
 from app.runs.repository import list_runs, tasks_with_samples
 from app.settings import load_settings
 from app.states import RunKind
+from app.studies.repository import list_studies
 
 WIDTHS = {"wide": 1440, "narrow": 390}
 TALLEST = 1200
-IN_EVERY_FORM = ("leaderboard", "compare", "complete")  # the others are shown wide and light only
+IN_EVERY_FORM = ("leaderboard", "compare", "complete", "study")  # the others are shown wide and light only
 FLAGS = ["--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run"]
 
 
@@ -47,6 +48,10 @@ def pages(database: Database) -> dict[str, str]:
             paths["compare"] = f"/compare?a={other.id}&b={run.id}"
         paths |= {name: f"/{name}" for name in ("complete", "datasets", "models", "workers", "about")}
         paths["new-run"] = "/runs/new"
+        if studies := list_studies(session, limit=20):
+            study = next((one for one in studies if len({run.drafter for run in one.runs}) > 1), studies[0])
+            paths |= {"studies": "/studies", "new-study": "/studies/new", "study": f"/studies/{study.id}"}
+            paths |= {f"study-{tab}": f"/studies/{study.id}?tab={tab}" for tab in ("samples", "speculation", "arms")}
         if completions := list_runs(session, limit=1, kinds=(RunKind.COMPLETION,)):
             paths["complete"] = f"/complete/{completions[0].id}"
     return paths

@@ -39,8 +39,6 @@ def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
         bassline eval --target smollm2-135m --task HumanEval/0 --temperature 0 --n 1 --json -
     """
     spec = parse_options(RunSpec, options)
-    if spec.task_ids and spec.limit:
-        raise BadInput("task and limit exclude each other: give --task ID or --limit K", "limit")
     if compare_plain < 0:
         raise BadInput(f"compare-plain is {compare_plain}: give how many prompts, 0 or more", "compare_plain")
     if compare_plain and spec.throughput:

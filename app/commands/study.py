@@ -74,7 +74,7 @@ def run(file: Path | None, preset: str | None, json_file: str | None, **options:
         bassline study run --target qwen2.5-coder-0.5b --drafter none,sibling --n 1,4,8 --budget 5 --race
         bassline study run arms.toml --json -
     \b
-    FILE:
+    FILE (- for standard input):
         [study]
         budget_s = 5
         limit = 40
@@ -92,7 +92,9 @@ def run(file: Path | None, preset: str | None, json_file: str | None, **options:
     ctx.make_grader()  # without a sandbox, fail before decoding
     with foreground.workers(ctx, "study run") as place:
         spec = handover.study_for_server(ctx, spec) if place.server else spec
-        study_id = service.submit(ctx, spec, command=shlex.join(["bassline", *sys.argv[1:]]), **place.options)
+        # A file may be another one tomorrow: then the command holds its content.
+        command = "" if file else shlex.join(["bassline", *sys.argv[1:]])
+        study_id = service.submit(ctx, spec, command=command, **place.options)
         place.work_study(study_id)
     found = study_report.read(ctx, study_id)
     study_report.write(found, json_file)
@@ -272,7 +274,9 @@ def _find(ctx: Context, reference: str) -> Study:
 
 
 def _bytes(file: Path, most: int) -> bytes:
-    """The content of a file, of which no more than `most` bytes and one are read."""
+    """The content of a file, or of standard input for -, of which no more than `most` bytes and one are read."""
+    if str(file) == "-":
+        return sys.stdin.buffer.read(most + 1)
     try:
         with file.open("rb") as opened:
             return opened.read(most + 1)

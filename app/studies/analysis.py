@@ -129,15 +129,21 @@ def arm_of(session: Session, name: str, run: Run) -> Arm:
 def _utilization(run: Run, decoded: Sequence[RunTask], busy: float) -> float | None:
     """The target's arithmetic as a share of what the device can do; None where a part of it was not recorded.
 
-    Two operations for each parameter and token, over the tokens that went through the target, accepted or not. Neither
-    attention nor the draft model is counted.
+    Two operations for each parameter and token, over the tokens that went through the target, accepted or not; those
+    from the prefix cache did not. Neither attention nor the draft model is counted.
     """
     n_parameters: int | None = run.provenance.get("target_parameters")
     rates = [calibration.flops_per_s for calibration in run.calibrations if calibration.flops_per_s]
-    tokens = [(task.n_verified, task.n_prompt_tokens) for task in decoded]
-    if not n_parameters or not rates or not busy or any(None in pair for pair in tokens):
+    tokens = [_computed_tokens(task) for task in decoded]
+    if not n_parameters or not rates or not busy or None in tokens:
         return None
-    return 2 * n_parameters * sum(sum(filter(None, pair)) for pair in tokens) / (busy * median(rates))
+    return 2 * n_parameters * sum(filter(None, tokens)) / (busy * median(rates))
+
+
+def _computed_tokens(task: RunTask) -> int | None:
+    if task.n_verified is None or task.n_prompt_tokens is None:
+        return None
+    return task.n_verified + task.n_prompt_tokens - (task.cached_tokens or 0)
 
 
 def _without(options: dict[str, object], names: Sequence[str]) -> str:

@@ -83,6 +83,7 @@ class ArchivedTask(RequestModel):
 
     task_id: Text
     n_prompt_tokens: Count | None
+    cached_tokens: Count | None = None
     queue_s: Seconds | None
     prefill_s: Seconds | None
     draft_s: Seconds | None

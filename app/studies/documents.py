@@ -33,7 +33,7 @@ class StudyHead(ResponseModel):
     measured_elsewhere: str | None = Field(
         description="where a loaded study was measured; null for one of this service"
     )
-    command: str = Field(description="repeats the study from a shell; empty if it came another way")
+    command: str = Field(description="repeats the study from a shell; empty for one from before it was recorded")
     created_at: dt.datetime
     remaining_s: float | None = Field(description="an estimate; null until every arm has decoded a task")
 

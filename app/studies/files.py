@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import tomllib
 from collections.abc import Sequence
 from typing import Any
@@ -39,6 +41,23 @@ def read(data: bytes, origin: str) -> dict[str, Any]:
         where = f"{origin}, arm {number}"
         _check(arm, ARM_FIELDS, where, STUDY_FIELDS, "the same for all arms: write it under [study]")
     return {**study, "arms": arms}
+
+
+def shell_command(spec: StudySpec) -> str:
+    """The `bassline study run` that repeats the study: one line, with the file on standard input.
+
+    Options with their default are left out.
+    """
+    study = spec.model_dump(mode="json", exclude={"arms"}, exclude_defaults=True)
+    arms = ", ".join(_inline(arm.model_dump(mode="json", exclude_defaults=True)) for arm in spec.arms)
+    lines = [f"study = {_inline(study)}", f"arms = [{arms}]"]
+    return f"printf '%s\\n' {shlex.join(lines)} | bassline study run -"
+
+
+def _inline(table: dict[str, Any]) -> str:
+    """An inline table. TOML writes these values as JSON does, but for DEL, which it wants escaped."""
+    pairs = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items())
+    return "{" + ", ".join(pairs).replace("\x7f", "\\u007f") + "}"
 
 
 def _check(

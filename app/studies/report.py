@@ -73,7 +73,7 @@ def _answer(found: StudyDocument) -> Section:
     )
     return Section(
         "Answer",
-        "The arm with the highest Pass@First, its share at the end of the budgets, the arms that the tasks cannot tell "
+        "The arm with the highest Pass@First; at the end of the budgets its share, the arms that the tasks cannot tell "
         "from it, cheapest first, and how many tasks would.",
         ("Budget", "Arm", "Pass@First", "Equally good", "Tasks to settle"),
         rows,
@@ -157,7 +157,7 @@ def _samples(family: FamilySamples) -> Section:
         for n, cells in zip(family.ns, family.rows, strict=True)
     ]
     enough = zip(family.enough_first, family.enough_all, strict=True)
-    rows.append(("enough", *(f"n = {_or_dash(first)} / n = {_or_dash(every)}" for first, every in enough)))
+    rows.append(("enough", *(f"{_enough(first)} / {_enough(every)}" for first, every in enough)))
     return Section(
         f"How many samples: {family.target}, {family.drafter}",
         "Pass@First / Pass@All within each budget; enough is the smallest n that no larger one beats as far as the "
@@ -229,5 +229,5 @@ def _saved(gain: Gain) -> str:
     return f"{decimal(gain.saved_s)} ({low} to {high})"
 
 
-def _or_dash(n: int | None) -> str:
-    return "–" if n is None else str(n)
+def _enough(n: int | None) -> str:
+    return "none right" if n is None else f"n = {n}"

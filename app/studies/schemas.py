@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from app.errors import BadInput
-from app.http.schemas import RequestModel, Text, bad_input
-from app.runs.schemas import ArmOptions, RunSpec
+from app.http.schemas import Text, bad_input
+from app.runs.schemas import ArmOptions, RunSpec, TaskChoice
 from app.settings import MAX_BUDGET_S
 
 MIN_ARMS, MAX_ARMS = 2, 32
@@ -21,13 +21,10 @@ class ArmSpec(ArmOptions):
     name: Text = Field("", max_length=200, description="the name in tables (default: what differs between the arms)")
 
 
-class StudySpec(RequestModel):
+class StudySpec(TaskChoice):
     """Configurations over the same tasks, in turns; the body of POST /api/v1/studies and of New study."""
 
     name: Text = Field("", max_length=200, description="the name in lists (default: the dataset and the arms)")
-    dataset: Text = Field(_RUN["dataset"].default, max_length=200, description="name of a dataset")
-    limit: int | None = Field(None, ge=1, description="only the first K tasks (default: all)")
-    task_ids: tuple[Text, ...] = Field((), description="only these tasks, by their ids (default: all)")
     budget_s: float = Field(
         _RUN["budget_s"].default,
         gt=0,
@@ -40,12 +37,6 @@ class StudySpec(RequestModel):
         min_length=MIN_ARMS, max_length=MAX_ARMS, description="the configurations to compare, at least two"
     )
 
-    @model_validator(mode="after")
-    def _one_way_to_choose_tasks(self) -> Self:
-        if self.limit is not None and self.task_ids:
-            raise ValueError("task_ids and limit exclude each other: give one of them")
-        return self
-
     def names(self) -> list[str]:
         """The name of each arm: its own, or what distinguishes its configuration from the others."""
         return [arm.name or name for arm, name in zip(self.arms, _descriptions(self.arms), strict=True)]
@@ -53,7 +44,7 @@ class StudySpec(RequestModel):
     def run_specs(self) -> list[RunSpec]:
         """The run of each arm. Raises BadInput that names the arm and the field."""
         specs = []
-        shared = self.model_dump(include={"dataset", "limit", "task_ids", "budget_s", "seed"})
+        shared = self.model_dump(include={*TaskChoice.model_fields, "budget_s", "seed"})
         title = self.name or self.default_name()
         for number, (arm, name) in enumerate(zip(self.arms, self.names(), strict=True), start=1):
             values: dict[str, Any] = {**arm.model_dump(exclude={"name"}), **shared, "name": f"{title}: {name}"[:200]}

@@ -15,7 +15,7 @@ from app.runs import service as runs
 from app.runs.configuration import shell_command
 from app.runs.schemas import RunSpec
 from app.states import OPEN_RUN_STATES, RunKind
-from app.studies import schedule
+from app.studies import files, schedule
 from app.studies.models import Study, StudyArm
 from app.studies.repository import get_study
 from app.studies.schemas import StudySpec, of_arm
@@ -32,7 +32,7 @@ def submit(
     """Stores a study with a run for each arm, and enqueues them. Returns its id.
 
     Everything is checked before anything is stored: raises BadInput that names the arm and the field. The arguments
-    are those of app.runs.service.submit.
+    are those of app.runs.service.submit; `command` repeats the study, by default one with all its options.
     """
     specs, dataset, tasks = check(ctx, spec)
     if not runs.is_local(pinned_worker, handover):
@@ -48,7 +48,7 @@ def submit(
         budget_s=spec.budget_s,
         seed=spec.seed,
         race=spec.race,
-        command=command,
+        command=command or files.shell_command(spec),
     )
     for position, (name, one) in enumerate(zip(spec.names(), specs, strict=True)):
         run = runs.new_run(

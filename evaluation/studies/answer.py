@@ -46,8 +46,8 @@ class Answer:
 class Segment:
     """One arm from a budget up to another (seconds), where the next one begins or the study ends.
 
-    The figures are those at the last budget of the segment. `equally_good` are the arms that cannot be told from it at
-    any budget of the segment, cheapest first.
+    The figures are those at the last budget of the segment, and so are `equally_good`, the arms that the tasks cannot
+    tell from it, cheapest first: one that is told apart only at smaller budgets must not look beaten beside them.
     """
 
     from_s: float
@@ -152,9 +152,6 @@ def _end(scored: Scored, columns: Sequence[int]) -> float:
 def _segment(scored: Scored, columns: Sequence[int], arm: int) -> Segment:
     last = columns[-1]
     equal = equally_good(scored, "first", last, arm)
-    for column in columns[:-1]:
-        here = equally_good(scored, "first", column, arm)
-        equal = tuple(other for other in equal if other in here)
     return Segment(
         from_s=scored.budgets[columns[0]],
         to_s=_end(scored, columns),
@@ -201,7 +198,7 @@ def _equal(scored: Scored, segment: Segment) -> str:
     if not segment.equally_good:
         return ""
     tasks = len(scored.task_ids)
-    text = f" Equally good as far as {tasks} {'task' if tasks == 1 else 'tasks'} can tell: "
+    text = f" Equally good by then as far as {tasks} {'task' if tasks == 1 else 'tasks'} can tell: "
     text += "; ".join(segment.equally_good) + "."  # names of arms have commas
     if segment.tasks_to_settle:
         text += f" About {_two_digits(segment.tasks_to_settle):,} tasks would settle it."

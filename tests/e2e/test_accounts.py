@@ -37,7 +37,7 @@ def address(tmp_path):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_from_signing_in_to_signing_out(browser, address, theme):
     page = browser.new_context(color_scheme=theme, viewport={"width": 390, "height": 844}).new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(30_000)
     page.goto(f"{address}/tokens")
     assert page.title().startswith("Sign in")
     assert Axe().run(page).violations_count == 0

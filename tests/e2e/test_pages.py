@@ -53,7 +53,7 @@ def address(site, name: str) -> str:
 @pytest.fixture
 def page(browser):
     context = browser.new_context(viewport={"width": 1440, "height": 900})
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(30_000)
     page = context.new_page()
     faults = []
     page.on("pageerror", lambda error: faults.append(str(error)))
@@ -66,7 +66,7 @@ def page(browser):
 @pytest.fixture
 def bare_page(browser):
     context = browser.new_context(viewport={"width": 1440, "height": 900}, java_script_enabled=False)
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(30_000)
     yield context.new_page()
     context.close()
 

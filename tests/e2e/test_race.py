@@ -20,7 +20,7 @@ ENDED = "[data-replay]"
 @pytest.fixture
 def page(browser):
     context = browser.new_context(viewport={"width": 1440, "height": 900})
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(30_000)
     page = context.new_page()
     faults = []
     page.on("pageerror", lambda error: faults.append(str(error)))

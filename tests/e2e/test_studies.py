@@ -67,7 +67,7 @@ def site(tmp_path_factory):
 @pytest.fixture
 def page(browser):
     context = browser.new_context(viewport={"width": 1440, "height": 900})
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(30_000)
     page = context.new_page()
     faults = []
     page.on("pageerror", lambda error: faults.append(str(error)))
@@ -165,7 +165,7 @@ def test_hostile_names_run_nothing(site, page):
 @pytest.mark.parametrize("width", [1440, 1024, 390])
 def test_pages_fit_and_satisfy_axe_in_both_themes(site, browser, width):
     context = browser.new_context(viewport={"width": width, "height": SCREEN})
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(30_000)
     page = context.new_page()
     found = []
     for url in everything(site):

@@ -14,7 +14,7 @@ from app.provenance import this_machine
 from app.runs import transitions
 from app.runs.configuration import engine_config
 from app.runs.repository import tasks_with_samples
-from app.states import Failure
+from app.states import OPEN_RUN_STATES, Failure
 from app.studies import service
 from app.studies.models import Study
 from app.studies.repository import get_study
@@ -24,7 +24,7 @@ BLOCK_TASKS = 8  # for which an arm keeps its engine, where the engines of a stu
 
 
 def begin(ctx: Context, job: DecodeJob) -> None:
-    """Before the first task of a study, loads the engine of every arm once and makes its first prompt.
+    """Before the first task of a study, loads the engine of every open arm once and makes its first prompt.
 
     An arm that cannot be worked fails the whole study before anything is measured. If the engines do not fit into
     memory together, the arms take turns by blocks of tasks. Does nothing for other runs and for a study that has begun.
@@ -37,7 +37,8 @@ def begin(ctx: Context, job: DecodeJob) -> None:
         if study.checked_at is not None:
             return
         tasks = [as_plain(row.task) for row in tasks_with_samples(session, study.arms[0].run_id)[:1]]
-    for arm in study.arms:
+    arms = [arm for arm in study.arms if arm.run.state in OPEN_RUN_STATES]
+    for arm in arms:
         try:
             engine = ready_engine(ctx, arm.run)
             for task in tasks:
@@ -48,7 +49,7 @@ def begin(ctx: Context, job: DecodeJob) -> None:
             for other in study.runs:
                 transitions.fail_run(ctx, other.id, failure, reason)
             raise CannotLoad(reason) from error
-    together = ctx.engines.fits(engine_config(run) for run in study.runs)
+    together = ctx.engines.fits(engine_config(arm.run) for arm in arms)
     with ctx.database.session() as session:
         begun = update(Study).where(Study.id == study.id, Study.checked_at.is_(None))
         block_tasks = 1 if together else BLOCK_TASKS
