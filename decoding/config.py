@@ -13,6 +13,7 @@ from decoding.suggest import advice, one_of
 from kernels.registry import BACKENDS
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
+WEIGHTS = ("dense", "int8")
 DEVICES = ("auto", "cpu", "cuda")
 ATTENTIONS = ("auto", *BACKENDS)
 ACCEPTANCES = tuple(RULES)
@@ -24,6 +25,7 @@ class EngineConfig:
     """Everything that decides what an engine computes; two equal configurations may share one loaded engine.
 
     `drafter` is a name of `drafters/registry.py` or a model reference; `sibling+MODEL` and `ngram+MODEL` combine both.
+    `weights` int8 quantizes those of target and draft model to 8 bits: other models, so they have hashes of their own.
     `acceptance` is a name of `acceptance/registry.py`. `draft_length` is `goodput`, `bass`, `table` (needs a profile,
     see `bassline bench profile`) or `fixed:K`. `attention` names a backend of `kernels/registry.py`; auto is the
     fastest for the device. Raises RequestError on a value that no engine can honour.
@@ -34,12 +36,14 @@ class EngineConfig:
     draft_length: str = "goodput"
     acceptance: str = "coupled"
     dtype: str = "auto"
+    weights: str = "dense"
     device: str = "auto"
     attention: str = "auto"
     max_batch: int = 16
 
     def __post_init__(self) -> None:
         _one_of("dtype", self.dtype, DTYPES)
+        _one_of("weights", self.weights, WEIGHTS)
         _one_of("device", self.device, DEVICES)
         _one_of("attention", self.attention, ATTENTIONS)
         _one_of("acceptance", self.acceptance, ACCEPTANCES)
@@ -52,7 +56,9 @@ class EngineConfig:
     def models(self) -> tuple[ModelSpec, ...]:
         """The models that the engine runs: the target, then the draft model if there is one."""
         refs = [self.target, parse_drafter(self.drafter).model]
-        return tuple(ModelSpec(ref, self.dtype, self.device, self.attention) for ref in refs if ref is not None)
+        return tuple(
+            ModelSpec(ref, self.dtype, self.device, self.attention, self.weights) for ref in refs if ref is not None
+        )
 
 
 def parse_draft_length(text: str) -> int | None:

@@ -38,12 +38,14 @@ from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.loop.batch import Batch
 from decoding.loop.scheduler import Scheduler
 from decoding.loop.step import Decoder
+from decoding.models import int8
 from decoding.models.device import device_name, pick_device
-from decoding.models.errors import NoMemoryError
+from decoding.models.errors import ModelError, NoMemoryError
+from decoding.models.fusion import fuse
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import check_same_tokenizer, load
-from decoding.models.memory import is_out_of_memory, release_unused, weight_bytes
-from decoding.models.packing import prepack
+from decoding.models.memory import is_out_of_memory, read_bytes, release_unused, weight_bytes
+from decoding.models.packing import PackedLinear, prepack
 from decoding.models.pool import ModelPool
 from decoding.request import Calibration, Completion, OnUpdate, OnUpdateOf, Request, RequestError, ShouldCancel, Update
 from decoding.state.clock import CostTimer
@@ -133,15 +135,16 @@ class Engine:
     def provenance(self) -> dict[str, str | int | None]:
         """Return what a figure was measured with: models by hash, device, precision and versions."""
         return {
-            "target": self.target.name,
-            "target_sha256": self.target.sha256,
+            "target": self.target.label,
+            "target_sha256": self.target.weights_sha256,
             "target_parameters": self.target.n_parameters,
-            "draft": self.draft.name if self.draft else None,
-            "draft_sha256": self.draft.sha256 if self.draft else None,
+            "draft": self.draft.label if self.draft else None,
+            "draft_sha256": self.draft.weights_sha256 if self.draft else None,
             "draft_parameters": self.draft.n_parameters if self.draft else None,
             "device": device_name(self.target.device),
             "threads": torch.get_num_threads() if self.target.device.type == "cpu" else None,
             "dtype": str(self.target.dtype).removeprefix("torch."),
+            "weights": self.target.weights,
             "attention": backend_of(self.target.model).name,
             "disabled": ", ".join(self.disabled) or None,
             "batch_invariant": self.batch_invariant,
@@ -320,11 +323,16 @@ class Engine:
 def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None) -> LoadedModel:
     """Load a model, ready for any number of engines: with an attention backend that suits it and kernels that work.
 
-    On a CPU its weights are prepacked. Raises ModelError.
+    On a CPU its weights are prepacked, and quantized if that is asked for. Raises ModelError.
     """
-    pick_attention(spec.attention, pick_device(spec.device))  # one that does not run here is refused at once
+    device = pick_device(spec.device)
+    pick_attention(spec.attention, device)  # one that does not run here is refused at once
+    if spec.weights == "int8" and not (device.type == "cpu" and int8.is_exact()):
+        raise ModelError("weights int8 need a CPU with VNNI or AMX instructions: give weights dense.")
     loaded = load(spec.ref, spec.dtype, spec.device, on_progress)
     fit(loaded, spec.attention, on_progress)
-    prepack(loaded.model)
+    fuse(loaded.model)
+    prepack(loaded.model, int8.Int8Linear if spec.weights == "int8" else PackedLinear)
     release_unused()
+    loaded = replace(loaded, weights=spec.weights, n_weight_bytes=read_bytes(loaded.model))
     return replace(loaded, disabled=self_check.check_kernels(loaded)) if loaded.device.type == "cuda" else loaded

@@ -50,6 +50,8 @@ class Request:
     `prompt` is the text exactly as the model shall see it. `budget_s` is wall-clock seconds from the moment the
     engine takes the request up, tokenization and prefill included; None means no deadline. `stop` holds strings that
     end a sample and are not part of its text. Sample i draws its randomness from (seed, i, token position) alone.
+    With `prefix_cache` the prompt is prefilled only from where it differs from earlier prompts that had it too:
+    the same texts, sooner.
     """
 
     prompt: str
@@ -59,6 +61,7 @@ class Request:
     budget_s: float | None = None
     max_new_tokens: int = 512
     stop: tuple[str, ...] = ()
+    prefix_cache: bool = False
 
     def __post_init__(self) -> None:
         if not self.prompt:
@@ -137,7 +140,10 @@ class Round:
 
 @dataclass(slots=True)
 class Completion:
-    """All samples of a request, in index order, and how the time went (seconds)."""
+    """All samples of a request, in index order, and how the time went (seconds).
+
+    Of the prompt's tokens, `cached_tokens` came from the prefix cache; None if that is not known, as of another server.
+    """
 
     samples: list[Sample]
     n_prompt_tokens: int
@@ -145,6 +151,7 @@ class Completion:
     prefill_s: float
     wall_s: float
     peak_memory_bytes: int | None = None
+    cached_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

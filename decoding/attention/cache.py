@@ -8,6 +8,7 @@ which attention never reads and the next round overwrites, so that a rollback co
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch.nn import functional as F
@@ -15,6 +16,19 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from decoding.attention.layout import Layout, padded_slots
 from kernels.kv_scatter import kv_scatter
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """A copy of the keys and values in some slots of a row: [Hkv, N, D] each, of every layer that has any."""
+
+    keys: dict[int, torch.Tensor]
+    values: dict[int, torch.Tensor]
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of the copy."""
+        return sum(tensor.nbytes for tensor in (*self.keys.values(), *self.values.values()))
 
 
 class RaggedLayer(CacheLayerMixin):
@@ -144,6 +158,23 @@ class RaggedCache(Cache):
             self._copy(last, row, length)
             self.lens[row] = length
         self.lens.pop()
+
+    def read(self, row: int, start: int, end: int) -> Slots:
+        """Return a copy of a row's slots from `start` to before `end`."""
+        layers = {i: layer for i, layer in enumerate(self.layers) if layer.is_initialized}
+        return Slots(
+            {i: layer.keys[row, :, start:end].clone() for i, layer in layers.items()},
+            {i: layer.values[row, :, start:end].clone() for i, layer in layers.items()},
+        )
+
+    def write(self, row: int, start: int, slots: Slots) -> None:
+        """Write a copy into a row's slots from `start` on, without committing them. There must be room for it."""
+        for i, keys in slots.keys.items():
+            layer, values = self.layers[i], slots.values[i]
+            if not layer.is_initialized:
+                layer.lazy_initialization(keys[None], values[None])
+            layer.keys[row, :, start : start + keys.shape[1]] = keys
+            layer.values[row, :, start : start + keys.shape[1]] = values
 
     def _copy(self, source: int, target: int, length: int) -> None:
         for layer in self.layers:

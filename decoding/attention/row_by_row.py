@@ -62,8 +62,8 @@ class RowByRowRunner(ModelRunner):
     """Runs a causal LM with its own attention, one row after the other."""
 
     def __init__(self, model: PreTrainedModel, vocab_size: int, max_rows: int, **options: Any) -> None:
-        """`options` are those of `ModelRunner`."""
-        super().__init__(model, vocab_size, max_rows, **options)
+        """`options` are those of `ModelRunner`. A prefix cache is not used: these caches have no slots to copy."""
+        super().__init__(model, vocab_size, max_rows, **{**options, "prefix_cache": None})
         self.cache = RowCaches(max_rows)
         self._selects = "logits_to_keep" in inspect.signature(model.forward).parameters
 

@@ -12,6 +12,8 @@ from transformers import PreTrainedModel
 
 from decoding.attention.backends import backend_of
 from decoding.attention.cache import RaggedCache
+from decoding.attention.flat_forward import FlatForward
+from decoding.attention.prefix_cache import PrefixCache
 from decoding.attention.ragged import MaskStore
 from decoding.state.clock import CostTimer
 
@@ -41,11 +43,13 @@ class ModelRunner:
         capacity_step: int = 1,
         scatters_by_kernel: bool = True,
         token_timer: CostTimer | None = None,
+        prefix_cache: PrefixCache | None = None,
     ) -> None:
         """`capacity_step` rounds the cache's capacity up, so that a cache that stays in use seldom has to move.
 
         `scatters_by_kernel` lets the Triton kernel write keys and values wherever Triton computes the attention.
-        `token_timer` learns what a token of a prefill costs; by default a new one does.
+        `token_timer` learns what a token of a prefill costs; by default a new one does. `prefix_cache` serves the
+        prompts that ask for it.
         """
         self.model = model
         self.name = model.config.name_or_path or type(model).__name__
@@ -54,8 +58,10 @@ class ModelRunner:
         self.device = model.device
         config = model.config.get_text_config()
         self.backend = backend_of(model)
+        self._flat = FlatForward.of(model)
         self.prefill_piece = PREFILL_PIECE[self.device.type]
         self.token_timer = token_timer or CostTimer()
+        self._prefix_cache = prefix_cache
         self.cache = RaggedCache(
             config.num_hidden_layers,
             max_rows,
@@ -67,22 +73,33 @@ class ModelRunner:
         self.cache.reserve(-(-capacity // self._capacity_step) * self._capacity_step)
 
     @torch.inference_mode()
-    def start(self, row: int, tokens: Sequence[int], capacity: int, source: int | None = None) -> Iterator[Ahead]:
+    def start(
+        self,
+        row: int,
+        tokens: Sequence[int],
+        capacity: int,
+        source: int | None = None,
+        *,
+        prefix_cache: bool = False,
+    ) -> Iterator[Ahead]:
         """Begin a row of up to `capacity` tokens with `tokens`, copied from row `source` if that has them.
 
-        Otherwise they are prefilled while the caller iterates over the result, which is the time ahead before each
-        piece. A caller that stops early leaves a row with part of the tokens and has to drop it.
+        Otherwise the row has at once what the prefix cache has, if it is to be used, and the rest is prefilled while
+        the caller iterates over the result, which is the time ahead before each piece. A caller that stops early leaves
+        a row with part of the tokens and has to drop it.
         """
         self.reserve(capacity)
         if source is not None:
             self.cache.start(row, len(tokens), source)
             return iter(())
         self.cache.start(row)
-        return self._prefill(row, tokens)
+        known = self._prefix_cache if prefix_cache else None
+        n_known = known.restore(self.cache, row, tokens) if known is not None else 0
+        return self._prefill(row, tokens, n_known, known)
 
     @torch.inference_mode()
-    def _prefill(self, row: int, tokens: Sequence[int]) -> Iterator[Ahead]:
-        for at in range(0, len(tokens), self.prefill_piece):
+    def _prefill(self, row: int, tokens: Sequence[int], first: int, known: PrefixCache | None) -> Iterator[Ahead]:
+        for at in range(first, len(tokens), self.prefill_piece):
             piece = tokens[at : at + self.prefill_piece]
             yield Ahead(len(piece) * self.token_timer.expected_s, (len(tokens) - at) * self.token_timer.least_s)
             started = time.perf_counter()
@@ -92,6 +109,8 @@ class ModelRunner:
                 torch.cuda.synchronize(self.device)
             if len(piece) >= _FEWEST_TO_TIME:
                 self.token_timer.observe((time.perf_counter() - started) / len(piece))
+            if known is not None:
+                known.store(self.cache, row, tokens[: at + len(piece)])
 
     @torch.inference_mode()
     def forward(self, tokens: Sequence[Sequence[int]], *, last_only: bool = False, first_slot: int = 0) -> torch.Tensor:
@@ -103,15 +122,15 @@ class ModelRunner:
         counts = [len(row) for row in tokens]
         layout = self.cache.begin(counts, self.device, first_slot)
         packed = torch.tensor([[t for row in tokens for t in row]], device=self.device)
-        keep: int | torch.Tensor = 0
-        if last_only:
-            keep = torch.tensor([end - 1 for end in accumulate(counts)], device=self.device)
+        keep = torch.tensor([end - 1 for end in accumulate(counts)], device=self.device) if last_only else None
+        if self._flat is not None:
+            return self._flat(packed, layout, self.cache, keep)[:, : self.vocab_size]
         logits: torch.Tensor = self.model(
             input_ids=packed,
             position_ids=layout.position[None],
             past_key_values=self.cache,
             use_cache=True,
-            logits_to_keep=keep,
+            logits_to_keep=0 if keep is None else keep,
             layout=layout,
             masks=MaskStore(),
             rows=layout.rows if self.backend.function else None,

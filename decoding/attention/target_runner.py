@@ -37,9 +37,11 @@ class TargetRunner:
         """The keys and values of all rows."""
         return self._runner.cache
 
-    def start(self, slot: int, tokens: Sequence[int], capacity: int, source: int | None = None) -> Iterator[Ahead]:
+    def start(
+        self, slot: int, tokens: Sequence[int], capacity: int, source: int | None, *, prefix_cache: bool
+    ) -> Iterator[Ahead]:
         """See `ModelRunner.start`."""
-        return self._runner.start(slot, tokens, capacity, source)
+        return self._runner.start(slot, tokens, capacity, source, prefix_cache=prefix_cache)
 
     def fork(self, slot: int) -> None:
         """Copy a slot to a new last slot between `verify` and the commit, with what the verify wrote."""

@@ -21,7 +21,9 @@ class ModelDrafter:
 
     def start(self, slot: int, row: Row, source: int | None) -> Iterator[Ahead]:
         """Prefill the prompt except its pending last token."""
-        return self._runner.start(slot, row.tokens[:-1], row.state.capacity, source)
+        state = row.state
+        prefix_cache = state.request.prefix_cache
+        return self._runner.start(slot, row.tokens[:-1], state.capacity, source, prefix_cache=prefix_cache)
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Draw up to `lengths[r]` tokens per row, one step of the draft model for each.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,17 +25,19 @@ class ModelSpec:
     dtype: str = "auto"
     device: str = "auto"
     attention: str = "auto"
+    weights: str = "dense"
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class LoadedModel:
     """A model in evaluation mode on its device, its tokenizer, and the facts that the engine and figures need.
 
-    `sha256` identifies the weights (see `manifest.ModelInfo`). `n_parameters` counts stored parameters, tied ones
-    once; `n_weight_bytes` is their size in `dtype`. `context_length` is in tokens. Valid token ids run from 0 to
-    `vocab_size - 1`: the tokenizer and the output layer both know these, and rows beyond them are padding. A sample
-    ends at any of `eos_token_ids`. `fim_tokens` are the prefix, suffix and middle markers of infilling, None if the
-    tokenizer has none. `disabled` maps the kernels that must not be used for this model here to the reasons.
+    `sha256` identifies the files (see `manifest.ModelInfo`), `weights_sha256` the model that decodes: with weights that
+    are not dense it is another one. `n_parameters` counts stored parameters, tied ones once; `n_weight_bytes` are those
+    of the weights that a forward reads. `context_length` is in tokens. Valid token ids run from 0 to `vocab_size - 1`:
+    the tokenizer and the output layer both know these, and rows beyond them are padding. A sample ends at any of
+    `eos_token_ids`. `fim_tokens` are the prefix, suffix and middle markers of infilling, or None. `disabled` maps the
+    kernels that must not be used for this model here to the reasons.
 
     Several engines may use a model at the same time, so nothing about it changes once it is loaded.
     """
@@ -56,7 +59,20 @@ class LoadedModel:
     fim_tokens: tuple[str, str, str] | None
     has_chat_template: bool
     disabled: Mapping[str, str] = field(default_factory=dict)
+    weights: str = "dense"
     _measured: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def weights_sha256(self) -> str:
+        """The hash of the weights as they are used."""
+        if self.weights == "dense":
+            return self.sha256
+        return hashlib.sha256(f"{self.sha256} {self.weights}".encode()).hexdigest()
+
+    @property
+    def label(self) -> str:
+        """The name, with the weights where they are not the dense ones."""
+        return self.name if self.weights == "dense" else f"{self.name} ({self.weights})"
 
     def measured_once(self, name: str, measure: Callable[[], T]) -> T:
         """Return what `measure` returned to the first engine that asked for the fact `name` of this model."""

@@ -15,7 +15,7 @@ from torch import nn
 from decoding.models import fetch
 from decoding.models.device import pick_device, pick_dtype
 from decoding.models.loaded import ModelSpec
-from decoding.models.packing import PackedLinear
+from decoding.models.packing import Packed
 
 # The limit of a container: cgroup v2, then v1. Without a limit they hold "max" or a number beyond any memory.
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
@@ -27,14 +27,25 @@ def expected_bytes(spec: ModelSpec) -> int | None:
     Raises UnknownModelError, and ModelError for a device that is not here.
     """
     info = fetch.cached(spec.ref)
-    return None if info is None else info.n_parameters * pick_dtype(spec.dtype, pick_device(spec.device)).itemsize
+    if info is None:
+        return None
+    itemsize = pick_dtype(spec.dtype, pick_device(spec.device)).itemsize
+    # Embeddings stay dense: with a large vocabulary they are a quarter of a small model.
+    return int(info.n_parameters * (itemsize if spec.weights == "dense" else (3 + itemsize) / 4))
 
 
 def weight_bytes(model: nn.Module) -> int:
     """Return the bytes of a loaded model: parameters, buffers and prepacked weights, each shared one once."""
-    packed = [module for module in model.modules() if isinstance(module, PackedLinear)]
+    packed = [module for module in model.modules() if isinstance(module, Packed)]
     plain = {id(tensor): tensor for tensor in chain(model.parameters(), model.buffers())}
     return sum(tensor.numel() * tensor.element_size() for tensor in plain.values()) + sum(m.n_bytes for m in packed)
+
+
+def read_bytes(model: nn.Module) -> int:
+    """Return the bytes of weights that a forward reads: all but the input embedding, unless the output layer is it."""
+    embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings()
+    is_read = getattr(head, "weight", None) is embedding
+    return weight_bytes(model) - (0 if is_read else embedding.nbytes)
 
 
 def available_bytes(device: str) -> int:

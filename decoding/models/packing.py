@@ -7,27 +7,31 @@ tokens of a decoding step: prepacking halved the time of a step of 8 tokens on a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
 _DTYPES = (torch.bfloat16, torch.float32)
 
 
-class PackedLinear(nn.Module):
+class Packed(nn.Module):
+    """A linear layer whose weight is no parameter: it is in a layout that only its own kernel reads."""
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of the weight and what belongs to it."""
+        own = [tensor for tensor in vars(self).values() if isinstance(tensor, torch.Tensor)]
+        return sum(tensor.numel() * tensor.element_size() for tensor in own)
+
+
+class PackedLinear(Packed):
     """Computes what `nn.Linear` computes, with its weight [out, in] reordered by oneDNN."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        self.in_features = linear.in_features
-        self.out_features = linear.out_features
         self._weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), None)
         self._bias = None if linear.bias is None else linear.bias.detach()
-
-    @property
-    def n_bytes(self) -> int:
-        """The bytes of weight and bias."""
-        own = [self._weight] if self._bias is None else [self._weight, self._bias]
-        return sum(tensor.numel() * tensor.element_size() for tensor in own)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return x @ weight.T + bias, [..., N, out], for x [..., N, in]. A token's result does not depend on N."""
@@ -37,7 +41,7 @@ class PackedLinear(nn.Module):
         return out[..., : x.shape[-2], :]
 
 
-def prepack(model: nn.Module) -> None:
+def prepack(model: nn.Module, pack: Callable[[nn.Linear], Packed] = PackedLinear) -> None:
     """Replace the linear layers of a bf16 or float32 model on a CPU with packed ones. Other models stay as they are."""
     weight = next(model.parameters())
     if weight.device.type != "cpu" or weight.dtype not in _DTYPES:
@@ -45,4 +49,4 @@ def prepack(model: nn.Module) -> None:
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear:
-                setattr(module, name, PackedLinear(child))
+                setattr(module, name, pack(child))

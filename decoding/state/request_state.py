@@ -28,6 +28,7 @@ class RequestState:
     waiting: deque[Sample] = field(init=False)
     rounds: list[Round] = field(default_factory=list)
     prefill_s: float = 0.0
+    cached_tokens: int = 0
 
     def __post_init__(self) -> None:
         self.samples = [Sample(index=i, seed=self.request.seed) for i in range(self.request.n)]
@@ -69,6 +70,7 @@ class RequestState:
         return Completion(
             samples=self.samples,
             n_prompt_tokens=len(self.prompt),
+            cached_tokens=self.cached_tokens,
             rounds=self.rounds,
             prefill_s=self.prefill_s,
             wall_s=self.clock.elapsed,

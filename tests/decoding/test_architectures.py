@@ -156,6 +156,19 @@ def test_greedy_output_is_what_transformers_generates(name: str, loaded: Load) -
             assert [sample.token_ids for sample in outcome.samples] == [want[position]] * 2
 
 
+@pytest.mark.parametrize("name", [*PACKED, *ROW_BY_ROW])
+def test_a_prompt_from_the_prefix_cache_is_continued_in_the_same_way(name: str, loaded: Load) -> None:
+    target = fitted(loaded, random_model((PACKED | ROW_BY_ROW)[name]))
+    engine = Engine(EngineConfig(target="tiny", drafter="none"), target, None)
+    first, second = PROMPTS[0] * 3, PROMPTS[0] * 3 + PROMPTS[1]
+    for prompt, cached in ((first, 0), (second, 128), (second, 128)):
+        asked = Request(prompt, n=2, seed=3, sampling=SamplingParams(temperature=0.8), max_new_tokens=12)
+        plain, found = engine.generate(asked), engine.generate(replace(asked, prefix_cache=True))
+        assert [s.token_ids for s in found.samples] == [s.token_ids for s in plain.samples]
+        assert [s.logprobs for s in found.samples] == [s.logprobs for s in plain.samples]
+        assert (plain.cached_tokens, found.cached_tokens) == (0, 0 if name in ROW_BY_ROW else cached)
+
+
 @pytest.mark.parametrize("name", ROW_BY_ROW)
 def test_row_by_row_every_drafter_writes_the_same_samples(name: str, loaded: Load) -> None:
     model = random_model(ROW_BY_ROW[name])

@@ -1,0 +1,63 @@
+"""Keys and values of earlier prompts, for prompts that begin with the same tokens.
+
+A block is what one piece of a prefill computes. A prompt whose first tokens are those of known blocks takes them, and
+prefills the rest in the pieces in which it would have done so anyway. So every forward has the shape and the input that
+it has without the cache, and the texts are the same in every number format.
+
+A block is found by all tokens up to its end, as in vLLM's automatic prefix caching.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from decoding.attention.cache import RaggedCache, Slots
+
+
+class PrefixCache:
+    """Blocks of one model, at most `max_bytes` of them; those not used for longest go first."""
+
+    def __init__(self, max_bytes: int, block: int) -> None:
+        """`block` is in tokens: the size of a piece of the prefill."""
+        self._max_bytes = max_bytes
+        self._block = block
+        self._blocks: OrderedDict[bytes, Slots] = OrderedDict()
+        self.n_bytes = 0
+
+    def restore(self, cache: RaggedCache, row: int, tokens: Sequence[int]) -> int:
+        """Write the known blocks that `tokens` begin with into an empty row and commit them; return their tokens."""
+        n_known = 0
+        for key in self._keys(tokens):
+            if key not in self._blocks:
+                break
+            cache.write(row, n_known, self._blocks[key])
+            n_known += self._block
+        self._use(self._keys(tokens[:n_known]))
+        cache.lens[row] = n_known
+        return n_known
+
+    def store(self, cache: RaggedCache, row: int, tokens: Sequence[int]) -> None:
+        """Keep the last block of `tokens`, all of which the row has; nothing if they end within a block."""
+        if not tokens or len(tokens) % self._block:
+            return
+        keys = self._keys(tokens)
+        if keys[-1] not in self._blocks:
+            self._blocks[keys[-1]] = cache.read(row, len(tokens) - self._block, len(tokens))
+            self.n_bytes += self._blocks[keys[-1]].n_bytes
+        self._use(keys)
+        while self.n_bytes > self._max_bytes:
+            _, dropped = self._blocks.popitem(last=False)
+            self.n_bytes -= dropped.n_bytes
+
+    def _use(self, keys: Sequence[bytes]) -> None:
+        """Count these blocks, of one prompt, as used now, the first as the last: it must not go before the others."""
+        for key in reversed(keys):
+            if key in self._blocks:
+                self._blocks.move_to_end(key)
+
+    def _keys(self, tokens: Sequence[int]) -> list[bytes]:
+        content, width = array("q", tokens).tobytes(), array("q").itemsize
+        ends = range(self._block, len(tokens) + 1, self._block)
+        return [content[: end * width] for end in ends]

@@ -1,0 +1,139 @@
+"""8-bit weights: nearly the same model, and the same bits for a token in every batch."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from decoding.config import EngineConfig
+from decoding.engine import Engine, load_model
+from decoding.models import int8 as int8_module
+from decoding.models.errors import ModelError
+from decoding.models.fusion import Part, fuse
+from decoding.models.int8 import Int8Linear, quantize
+from decoding.models.loaded import ModelSpec
+from decoding.models.memory import weight_bytes
+from decoding.models.packing import PackedLinear, prepack
+from decoding.request import Request, RequestError, SamplingParams
+from tests.decoding.conftest import tiny_qwen2
+
+DTYPES = [torch.float32, torch.bfloat16]
+
+
+def reference(layer: nn.Linear, x: torch.Tensor) -> torch.Tensor:
+    """The product in Python integers' arithmetic (int64), scaled as the layer scales it."""
+    weights, channel = quantize(layer.weight)
+    values, token = quantize(x)
+    exact = (values.long() @ weights.long().T).float() * channel.flatten() * token
+    return (exact if layer.bias is None else exact + layer.bias.float()).to(x.dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("size", "out"), [(64, 33), (896, 1152), (4864, 128), (100, 16400)])
+def test_the_product_is_that_of_the_integers(dtype, size, out):
+    torch.manual_seed(0)
+    layer = nn.Linear(size, out, bias=out % 2 == 1).to(dtype)
+    with torch.inference_mode():
+        for n in (1, 2, 5, 40):
+            x = torch.randn(1, n, size).to(dtype) * 3
+            torch.testing.assert_close(Int8Linear(layer)(x), reference(layer, x), atol=1e-4, rtol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_it_is_close_to_the_dense_product(dtype):
+    torch.manual_seed(0)
+    layer, x = nn.Linear(896, 512).to(dtype), torch.randn(1, 16, 896).to(dtype)
+    with torch.inference_mode():
+        wrong = (Int8Linear(layer)(x) - layer(x)).float().norm() / layer(x).float().norm()
+    assert wrong < 0.02
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_token_has_the_same_bits_however_many_there_are(dtype):
+    torch.manual_seed(0)
+    layer = Int8Linear(nn.Linear(1536, 576).to(dtype))
+    x = torch.randn(1, 60, 1536).to(dtype)
+    with torch.inference_mode():
+        together = layer(x)
+        for n in (1, 2, 3, 7, 20, 33):
+            apart = torch.cat([layer(x[:, i : i + n]) for i in range(0, 60 - n + 1, n)], dim=1)
+            assert torch.equal(apart, together[:, : apart.shape[1]]), n
+
+
+@given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=40), st.sampled_from(DTYPES))
+def test_a_quantized_row_is_off_by_at_most_half_a_step(row, dtype):
+    x = torch.tensor([row]).to(dtype)
+    values, scale = quantize(x)
+    assert (values.float() * scale - x.float()).abs().max() <= scale.item() * 0.5001
+    assert values.abs().max() <= 127
+
+
+@pytest.mark.parametrize("pack", [PackedLinear, Int8Linear])
+def test_fused_layers_compute_what_they_did_apart(pack):
+    apart, fused = tiny_qwen2(), tiny_qwen2()
+    prepack(apart, pack)
+    fuse(fused)
+    prepack(fused, pack)
+    attention = fused.model.layers[0].self_attn
+    assert all(isinstance(part, Part) for part in (attention.q_proj, attention.k_proj, attention.v_proj))
+    assert attention.q_proj.fused is attention.v_proj.fused
+    ids = torch.arange(20)[None]
+    with torch.inference_mode():
+        torch.testing.assert_close(fused(ids).logits, apart(ids).logits, atol=1e-5, rtol=1e-5)
+    assert weight_bytes(fused) == pytest.approx(weight_bytes(apart), rel=0.01)
+    assert attention.q_proj.fused._computed is None, "results of the last forward are not kept"
+
+
+def test_fused_layers_that_are_called_with_different_inputs_answer_each_with_its_own():
+    model = tiny_qwen2()
+    query, key = (copy.deepcopy(getattr(model.model.layers[0].self_attn, name)) for name in ("q_proj", "k_proj"))
+    fuse(model)
+    attention = model.model.layers[0].self_attn
+    x, y = torch.randn(2, 1, 3, 64)
+    with torch.inference_mode():
+        for a, b in ((x, y), (y, x), (x, x)):
+            torch.testing.assert_close(attention.q_proj(a), query(a))
+            torch.testing.assert_close(attention.k_proj(b), key(b))
+
+
+@pytest.fixture
+def int8(loaded, monkeypatch):
+    """The tiny target as `load_model` makes it with 8-bit weights."""
+    monkeypatch.setattr("decoding.engine.load", lambda *_: loaded(tiny_qwen2()))
+    monkeypatch.setattr("decoding.engine.fit", lambda *_: None)  # its attention is ours already
+    return load_model(ModelSpec("tiny", "float32", "cpu", "auto", "int8"))
+
+
+def test_plain_and_speculative_texts_are_the_same_and_the_model_has_a_name_of_its_own(int8, target):
+    request = Request("def add(a, b):\n" * 3, n=4, seed=3, max_new_tokens=24, sampling=SamplingParams(0.8, 0.95))
+    written = {}
+    for drafter, length in (("none", "goodput"), ("sibling", "goodput"), ("sibling", "fixed:7"), ("ngram", "bass")):
+        engine = Engine(EngineConfig("tiny", drafter, length, weights="int8"), int8, None)
+        assert engine.batch_invariant
+        written[drafter, length] = [(s.token_ids, s.logprobs) for s in engine.generate(request).samples]
+    assert len({str(texts) for texts in written.values()}) == 1
+    told = engine.provenance()
+    assert (told["target"], told["weights"]) == (f"{target.name} (int8)", "int8")
+    assert told["target_sha256"] != target.sha256
+
+
+def test_other_words_are_refused_and_so_is_a_gpu(monkeypatch):
+    with pytest.raises(RequestError, match="weights is 'int9'"):
+        EngineConfig("tiny", weights="int9")
+    monkeypatch.setattr("decoding.engine.pick_device", lambda _: torch.device("cuda"))
+    monkeypatch.setattr("decoding.engine.pick_attention", lambda *_: "sdpa")
+    with pytest.raises(ModelError, match="weights int8 need a CPU with VNNI or AMX instructions: give weights dense"):
+        load_model(ModelSpec("tiny", weights="int8"))
+
+
+def test_a_cpu_whose_products_overflow_is_refused(monkeypatch):
+    assert int8_module.is_exact()
+    saturated = lambda values, *_: torch.full((3, 3), 32767.0)  # noqa: E731
+    monkeypatch.setattr(int8_module, "_product", saturated)
+    with pytest.raises(ModelError, match="VNNI or AMX"):
+        load_model(ModelSpec("tiny", device="cpu", weights="int8"))
