@@ -3,53 +3,59 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import torch
 
+from benchmarks._speed import TOP_P, Speed
 from decoding.config import EngineConfig
 from decoding.drafters.registry import parse_drafter
 from decoding.engine import Engine, load_model
 from decoding.models import loading
 from decoding.models.loaded import LoadedModel, ModelSpec
-from decoding.request import Completion, Request, SamplingParams
+from decoding.request import Request, SamplingParams
 from evaluation import dataset_files, prompting
+
+if TYPE_CHECKING:
+    from benchmarks._endpoint import Endpoint
 
 PLAIN, GENERATE, ASSISTED = "none", "generate", "assisted"
 STOCK = (GENERATE, ASSISTED)
-TOP_P = 0.95
+INT8 = "int8:"
+"""Before the name of an arm whose target has 8-bit weights."""
+ENDPOINT = "@"
+"""Before the name of another server."""
 _LOOKUP_TOKENS = 10
 
 
-@dataclass(frozen=True)
-class Speed:
-    """One prompt decoded by one arm: `tokens` over all samples in `seconds`, prefill included."""
-
-    tokens: int
-    seconds: float
-    completion: Completion | None = None
-
-    @property
-    def rate(self) -> float:
-        """Tokens per second."""
-        return self.tokens / self.seconds
-
-
 class Arms:
-    """A target loaded twice, for our engine with prepacked weights and for transformers, and the engines of the arms.
+    """A target as our engine runs it, with each kind of weights, and as transformers does, and the engines of the arms.
 
-    An arm is `none` (our plain decoding), `DRAFTER/LENGTH[/RULE]`, `generate`, or `assisted` (transformers' assisted
-    generation: one sample only, with the draft model of another arm, else by prompt lookup).
+    An arm is `none` (our plain decoding), `DRAFTER/LENGTH[/RULE]`, either with `int8:` in front, `generate`, or
+    `assisted` (transformers' assisted generation: one sample only, with the draft model of another arm, else by prompt
+    lookup), or `@` and the name of another server.
     """
 
-    def __init__(self, target: str, names: list[str], dtype: str, device: str, max_tokens: int) -> None:
+    def __init__(
+        self,
+        target: str,
+        names: list[str],
+        dtype: str,
+        device: str,
+        max_tokens: int,
+        endpoints: Mapping[str, Endpoint] | None = None,
+    ) -> None:
         self.names = names
         self.max_tokens = max_tokens
-        self.target = _load(target, dtype, device)
-        refs = {ref for name in names if name not in STOCK and (ref := parse_drafter(name.split("/")[0]).model)}
-        self._drafts = {ref: _load(ref, dtype, device) for ref in refs}
-        self._engines = {name: self._engine(name) for name in names if name not in STOCK}
+        self._endpoints = endpoints or {}
+        ours = [name for name in names if is_ours(name)]
+        weights = dict.fromkeys(["dense", *(weights_of(name) for name in ours)])
+        self.targets = {each: _load(target, dtype, device, each) for each in weights}
+        self.target = self.targets["dense"]
+        refs = {ref for name in ours if (ref := parse_drafter(_settings(name)[0]).model)}
+        self._drafts = {ref: _load(ref, dtype, device, "dense") for ref in refs}
+        self._engines = {name: self._engine(name) for name in ours}
         self._stock = self._assistant = None
         if set(STOCK) & set(names):
             self._stock = loading.load(target, dtype, device, attention="sdpa")
@@ -57,18 +63,24 @@ class Arms:
             self._assistant = loading.load(min(refs), dtype, device, attention="sdpa").model
 
     def _engine(self, name: str) -> Engine:
-        drafter, length, rule, *_ = [*name.split("/"), "", ""]
+        drafter, length, rule = _settings(name)
+        target = self.targets[weights_of(name)]
         config = EngineConfig(
-            target=self.target.ref,
+            target=target.ref,
             drafter=drafter,
             draft_length=length or "fixed:0",
             acceptance=rule or "coupled",
+            weights=target.weights,
             max_batch=64,
         )
         ref = parse_drafter(drafter).model
-        engine = Engine(config, self.target, self._drafts[ref] if ref else None)
+        engine = Engine(config, target, self._drafts[ref] if ref else None)
         engine.generate(Request("def f(x):\n    return x\n" * 4, n=2, max_new_tokens=8))
         return engine
+
+    def engine(self, name: str) -> Engine:
+        """The engine of an arm that is ours."""
+        return self._engines[name]
 
     def prompts(self, n_tasks: int) -> Iterator[str]:
         """Yield HumanEval prompts in chat form."""
@@ -82,10 +94,13 @@ class Arms:
         """Decode n samples of one prompt; None where the arm cannot decode several."""
         if name in STOCK:
             return self._run_stock(name, prompt, n, temperature)
+        if name in self._endpoints:
+            return self._endpoints[name].run(prompt, n, temperature, self.max_tokens)
         sampling = SamplingParams(temperature=temperature, top_p=TOP_P)
         request = Request(prompt, n=n, sampling=sampling, max_new_tokens=self.max_tokens)
         done = self._engines[name].generate(request)
-        return Speed(sum(s.n_tokens for s in done.samples), done.wall_s, done)
+        first_s = min(s.finished_s for s in done.samples if s.finished_s is not None)
+        return Speed(sum(s.n_tokens for s in done.samples), done.wall_s, done, first_s)
 
     @torch.inference_mode()
     def _run_stock(self, name: str, prompt: str, n: int, temperature: float) -> Speed | None:
@@ -118,9 +133,25 @@ class Arms:
         new = out[:, ids["input_ids"].shape[1] :]
         ended = torch.isin(new, torch.tensor(eos, device=new.device))
         # Tokens before the first end-of-sequence token of each row; the rest is padding.
-        return Speed(int((ended.cumsum(dim=1) == 0).sum()), seconds)
+        return Speed(int((ended.cumsum(dim=1) == 0).sum()), seconds, first_s=seconds)
 
 
-def _load(ref: str, dtype: str, device: str) -> LoadedModel:
+def is_ours(name: str) -> bool:
+    """Whether our engine decodes an arm."""
+    return name not in STOCK and not name.startswith(ENDPOINT)
+
+
+def weights_of(name: str) -> str:
+    """The weights of the target in an arm, a name of `decoding.config.WEIGHTS`."""
+    return "int8" if name.startswith(INT8) else "dense"
+
+
+def _settings(name: str) -> tuple[str, str, str]:
+    """Drafter, draft length and rule of an arm; empty where they are not named."""
+    drafter, length, rule, *_ = [*name.removeprefix(INT8).split("/"), "", ""]
+    return drafter, length, rule
+
+
+def _load(ref: str, dtype: str, device: str, weights: str) -> LoadedModel:
     # With sdpa a GPU runs no CUDA graphs, whose capture would fall into the measured time; benchmarks.gpu has them.
-    return load_model(ModelSpec(ref, dtype, device, attention="sdpa"))
+    return load_model(ModelSpec(ref, dtype, device, attention="sdpa", weights=weights))

@@ -8,7 +8,9 @@ shows their median and quartiles. Samples run to their end-of-sequence token or 
     bassline bench decode --models smollm2-135m --batches 1,2,4,8,16,32 --arms none,sibling/goodput,sibling/fixed:4
     bassline bench decode --models qwen2.5-coder-0.5b --arms none,sibling/goodput,sibling/goodput/maximal
 
-An arm is none, DRAFTER/LENGTH[/RULE], generate, or assisted (transformers' assisted generation, one sample only).
+An arm is none, DRAFTER/LENGTH[/RULE], either with int8: in front for 8-bit weights, generate, or assisted
+(transformers' assisted generation, one sample only). Beside the speeds, the report has the share of samples whose text
+is the same with and without drafts, and by how much the prefix cache brings the first token forward.
 """
 
 from __future__ import annotations
@@ -17,19 +19,36 @@ import argparse
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from benchmarks._arms import ASSISTED, GENERATE, PLAIN, STOCK, Arms, Speed
-from benchmarks._report import Report, print_table, spread
+from benchmarks._arms import ASSISTED, ENDPOINT, GENERATE, INT8, PLAIN, Arms, is_ours, weights_of
+from benchmarks._convert import convert_seconds
+from benchmarks._decode_figures import figures, rows, utilization
+from benchmarks._identity import identity
+from benchmarks._prefix import first_token_ratio
+from benchmarks._report import Report, print_table
+from benchmarks._speed import Speed
 from benchmarks._timing import copy_bandwidth, matmul_rate
 from decoding.models.device import device_name
 
+if TYPE_CHECKING:
+    from benchmarks._endpoint import Endpoint
+
 MODELS = ("qwen2.5-coder-0.5b", "smollm2-135m", "qwen2.5-coder-1.5b")
-LOOKUP_ARMS = (GENERATE, ASSISTED, PLAIN, "ngram/goodput", "sibling/goodput", "sibling/bass", "sibling/fixed:4")
+LOOKUP_ARMS = (
+    GENERATE,
+    ASSISTED,
+    PLAIN,
+    "ngram/goodput",
+    "sibling/goodput",
+    "sibling/bass",
+    "sibling/fixed:4",
+    f"{INT8}{PLAIN}",
+    f"{INT8}sibling/goodput",
+)
 # Its generate is too slow for an interactive benchmark; it shows the gain of a draft model.
 DRAFTED = "qwen2.5-coder-0.5b"
 ARMS = {
@@ -39,35 +58,48 @@ ARMS = {
         f"{DRAFTED}/goodput",
         f"sibling+{DRAFTED}/goodput",
         f"{DRAFTED}/bass",
+        f"{INT8}{PLAIN}",
     )
 }
-
-Speeds = dict[str, list[Speed]]
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the arms, print the table, write JSON if asked; return 0."""
-    options = _options(argv)
+    return run("decode", _options(argv))
+
+
+def run(bench: str, options: argparse.Namespace) -> int:
+    """Measure what the options say, and report it under the name of the benchmark."""
     device = torch.device(options.device)
-    report = Report("decode", device_name(device), vars(options))
+    report = Report(bench, device_name(device), vars(options))
     bandwidth, flops = copy_bandwidth(device), matmul_rate(device, getattr(torch, options.dtype))
     report.settings |= {"copy_bandwidth_gb_per_s": bandwidth / 1e9, "peak_gflops": flops / 1e9}
+    endpoints, report.settings["not_run"] = _endpoints(options.endpoint)
+    measured: list[dict[str, list[Speed]]] = []
     cells = list(product(_numbers(options.batches, int), _numbers(options.temperatures, float)))
     for name in options.models.split(","):
-        names = options.arms.split(",") if options.arms else list(ARMS.get(name, LOOKUP_ARMS))
-        arms = Arms(name, names, options.dtype, options.device, options.max_tokens)
-        floor_s = arms.target.n_weight_bytes / bandwidth
+        names = options.arms.split(",") if options.arms else _usual_arms(name, options.device)
+        arms = Arms(name, [*names, *endpoints], options.dtype, options.device, options.max_tokens, endpoints)
         started = time.monotonic()
         for i, (n, temperature) in enumerate(cells):
             speeds = _measure(arms, options.tasks, n, temperature)
-            report.rows += _rows(name, n, temperature, speeds)
-            report.figures |= _figures(name, n, temperature, speeds, report.figures)
-            for arm in speeds:
-                report.figures |= _utilization(f"{name}.b{n}.t{temperature:g}.{arm}", arms, speeds[arm], flops, floor_s)
+            measured.append(speeds)
+            report.rows += rows(name, n, temperature, speeds)
+            report.figures |= figures(name, n, temperature, speeds, report.figures)
+            for arm in filter(is_ours, speeds):
+                at = f"{name}.b{n}.t{temperature:g}.{arm}"
+                report.figures |= utilization(at, arms.targets[weights_of(arm)], speeds[arm], flops, bandwidth)
             left = (time.monotonic() - started) / (i + 1) * (len(cells) - i - 1)
             print(f"{name}: batch {n} at temperature {temperature:g} done, {left:.0f} s left", file=sys.stderr)
+        if PLAIN in names:
+            report.figures.setdefault("prefix.first_token_ratio", first_token_ratio(arms.engine(PLAIN)))
+    report.figures |= identity(measured)
+    if options.convert:
+        report.figures["convert.seconds"] = convert_seconds(options.models.split(",")[0])
     settings = f"{options.tasks} prompts, at most {options.max_tokens} tokens, {options.dtype}"
     print(f"{report.device}; {settings}; copies at {bandwidth / 1e9:.1f} GB/s, products at {flops / 1e9:.0f} GFLOP/s")
+    for name, reason in report.settings["not_run"].items():
+        print(f"{name} was not run: {reason}")
     print_table(report.rows)
     print()
     print_table([{"figure": figure, "value": value} for figure, value in sorted(report.figures.items())])
@@ -75,107 +107,45 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _measure(arms: Arms, n_tasks: int, n: int, temperature: float) -> Speeds:
-    speeds: Speeds = defaultdict(list)
+def _endpoints(named: list[tuple[str, str, str]]) -> tuple[dict[str, Endpoint], dict[str, str]]:
+    """(the servers that answer, why the others do not), by the names of their arms."""
+    if not named:
+        return {}, {}
+    import openai  # noqa: PLC0415 (only here, so that the benchmark runs where it is not installed)
+
+    from benchmarks._endpoint import Endpoint  # noqa: PLC0415
+
+    found: dict[str, Endpoint] = {}
+    not_run: dict[str, str] = {}
+    for name, model, url in named:
+        try:
+            found[ENDPOINT + name] = Endpoint(model, url)
+        except openai.OpenAIError as error:
+            not_run[ENDPOINT + name] = f"{url}: {error}"
+    return found, not_run
+
+
+def _endpoint(text: str) -> tuple[str, str, str]:
+    """(name, model, address) of NAME=MODEL@URL."""
+    name, _, address = text.partition("=")
+    model, _, url = address.rpartition("@")
+    if not (name and model and url.startswith("http")):
+        raise argparse.ArgumentTypeError(f"{text!r} is no endpoint: write NAME=MODEL@http://HOST:PORT/v1")
+    return name, model, url
+
+
+def _usual_arms(model: str, device: str) -> list[str]:
+    """The arms that suit a model; 8-bit weights run on a CPU only."""
+    return [arm for arm in ARMS.get(model, LOOKUP_ARMS) if device == "cpu" or weights_of(arm) == "dense"]
+
+
+def _measure(arms: Arms, n_tasks: int, n: int, temperature: float) -> dict[str, list[Speed]]:
+    speeds: dict[str, list[Speed]] = defaultdict(list)
     for prompt in arms.prompts(n_tasks):
         for arm in arms.names:
             if speed := arms.run(arm, prompt, n, temperature):
                 speeds[arm].append(speed)
     return speeds
-
-
-def _ratio(speeds: Speeds, arm: str, base: str) -> tuple[float, float, float] | None:
-    """Quartiles of the ratio of two arms over the prompts."""
-    if arm not in speeds or base not in speeds or arm == base:
-        return None
-    return spread([a.rate / b.rate for a, b in zip(speeds[arm], speeds[base], strict=True)])
-
-
-def _rows(name: str, n: int, temperature: float, speeds: Speeds) -> Iterator[dict[str, Any]]:
-    def show(ratio: tuple[float, float, float] | None) -> str:
-        return f"{ratio[1]:.2f} ({ratio[0]:.2f} to {ratio[2]:.2f})" if ratio else "-"
-
-    for arm, runs in speeds.items():
-        low, middle, high = spread([run.rate for run in runs])
-        samples = [s for run in runs if run.completion for s in run.completion.samples]
-        rounds = sum(s.n_rounds for s in samples)
-        drafted = sum(s.n_drafted for s in samples)
-        accepted = sum(s.n_accepted for s in samples)
-        first, last, mean = _latencies(runs)
-        yield {
-            "model": name,
-            "n": n,
-            "T": temperature,
-            "arm": arm,
-            "tokens/s": middle,
-            "quartiles": f"{low:.0f} to {high:.0f}",
-            "vs plain": show(_ratio(speeds, arm, PLAIN)),
-            "vs generate": show(_ratio(speeds, arm, GENERATE)),
-            "acceptance length": 1 + accepted / rounds if rounds else float("nan"),
-            "acceptance rate": accepted / drafted if drafted else float("nan"),
-            "first ms/token": first,
-            "last": last,
-            "all": mean,
-        }
-
-
-def _latencies(runs: Sequence[Speed]) -> tuple[float, float, float]:
-    """Medians over the prompts of First, Last and All (BASS, section 4), ms per token."""
-    timed = []
-    for run in runs:
-        done = sorted(
-            (s.finished_s, s.ms_per_token)
-            for s in (run.completion.samples if run.completion else ())
-            if s.finished_s is not None and s.ms_per_token is not None
-        )
-        if done:
-            timed.append((done[0][1], done[-1][1], sum(ms for _, ms in done) / len(done)))
-    nothing = float("nan")
-    first, last, mean = (spread([t[i] for t in timed])[1] if timed else nothing for i in range(3))
-    return first, last, mean
-
-
-def _figures(name: str, n: int, temperature: float, speeds: Speeds, known: dict[str, float]) -> dict[str, float]:
-    """Ratios of the best speculative arm and of plain decoding, per temperature and for the best temperature."""
-    ours = [arm for arm in speeds if arm not in (PLAIN, *STOCK)]
-    fixed = [arm for arm in ours if "/fixed:" in arm]
-    wanted = {
-        "plain_vs_generate": ([PLAIN], GENERATE),
-        "speculative_vs_plain": (ours, PLAIN),
-        "speculative_vs_generate": (ours, GENERATE),
-        "speculative_vs_assisted": (ours, ASSISTED),
-    }
-    found: dict[str, float] = {}
-    for key, (arms, base) in wanted.items():
-        ratios = [ratio[1] for arm in arms if (ratio := _ratio(speeds, arm, base))]
-        if ratios:
-            found[f"{name}.b{n}.t{temperature:g}.{key}"] = max(ratios)
-            found[f"{name}.b{n}.{key}"] = max(*ratios, known.get(f"{name}.b{n}.{key}", 0.0))
-    for arm in ours:
-        at = f"{name}.b{n}.t{temperature:g}.{arm}"
-        if ratio := _ratio(speeds, arm, PLAIN):
-            found[f"{at}.vs_plain"] = ratio[1]
-        if fixed and arm not in fixed:
-            # The best fixed length, chosen afterwards, one for all prompts.
-            found[f"{at}.vs_best_fixed"] = min(r[1] for f in fixed if (r := _ratio(speeds, arm, f)))
-    return found
-
-
-def _utilization(at: str, arms: Arms, runs: Sequence[Speed], flops: float, floor_s: float) -> dict[str, float]:
-    """Shares of the machine's peak arithmetic (BASS, section 4): by tokens verified, and by tokens emitted.
-
-    A token that several samples of a shared row emit counts for each of them, so the second may exceed the first.
-    """
-    rounds = [r for run in runs if run.completion for r in run.completion.rounds]
-    if not rounds:
-        return {}
-    per_token = 2 * arms.target.n_parameters / flops
-    seconds = sum(r.draft_s + r.verify_s + r.other_s for r in rounds)
-    return {
-        f"{at}.processed_utilization": per_token * sum(r.n_verified for r in rounds) / seconds,
-        f"{at}.useful_utilization": per_token * sum(r.n_emitted for r in rounds) / seconds,
-        f"{at}.round_vs_weight_read": seconds / len(rounds) / floor_s,
-    }
 
 
 def _numbers(text: str, kind: type) -> list[Any]:
@@ -186,6 +156,12 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bassline bench decode", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    add_options(parser)
+    return parser.parse_args(argv)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the measurement."""
     parser.add_argument("--models", default=",".join(MODELS), help="targets, by comma")
     parser.add_argument("--arms", help="by comma; by default those that suit the model")
     parser.add_argument("--batches", default="1,8", help="samples per prompt, by comma")
@@ -195,7 +171,17 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float32"])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
-    return parser.parse_args(argv)
+    parser.add_argument(
+        "--convert", action="store_true", help="also fetch the first model's GGUF file and time its conversion"
+    )
+    parser.add_argument(
+        "--endpoint",
+        action="append",
+        type=_endpoint,
+        default=[],
+        metavar="NAME=MODEL@URL",
+        help="another server on this machine that speaks OpenAI's /v1/completions, as an arm (repeat for several)",
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """The figures of `bassline bench decode` are ratios taken prompt by prompt, the best speculative arm's first."""
 
-from benchmarks._arms import Speed
-from benchmarks.decode import _figures
+from benchmarks._decode_figures import figures as _figures
+from benchmarks._identity import identity
+from benchmarks._speed import Speed
+from decoding.request import Completion, Sample
 
 
 def speeds(**rates: list[float]) -> dict[str, list[Speed]]:
@@ -37,3 +39,44 @@ def test_a_policy_is_held_against_the_best_fixed_length() -> None:
 def test_an_arm_that_was_not_asked_for_leaves_no_figure() -> None:
     figures = _figures("m", 1, 0.2, speeds(none=[10], sibling__bass=[20]), {})
     assert not [name for name in figures if "generate" in name or "assisted" in name]
+
+
+def test_8_bit_weights_are_held_against_dense_ones_and_drafts_against_plain_decoding_with_the_same_weights() -> None:
+    measured = speeds(none=[10, 10], sibling__goodput=[20, 20])
+    measured |= {"int8:none": [Speed(16, 1.0)] * 2, "int8:sibling/goodput": [Speed(48, 1.0)] * 2}
+    figures = _figures("m", 1, 0.2, measured, {})
+    assert figures["m.b1.int8_vs_bf16_plain"] == 1.6
+    assert figures["m.b1.speculative_vs_plain"] == 2.0
+    assert figures["m.b1.int8_speculative_vs_plain"] == 3.0
+
+
+def written(*samples: list[int]) -> Speed:
+    return Speed(1, 1.0, Completion([Sample(i, 0, token_ids=ids) for i, ids in enumerate(samples)], 1, [], 0.0, 1.0))
+
+
+def test_identity_counts_samples_alike_by_the_kind_of_weights() -> None:
+    cell = {
+        "none": [written([1, 2], [3])],
+        "sibling/goodput": [written([1, 2], [4])],
+        "sibling/goodput/maximal": [written([9], [9])],
+        "generate": [Speed(1, 1.0)],
+        "int8:none": [written([5], [6])],
+        "int8:sibling/goodput": [written([5], [6])],
+    }
+    assert identity([cell, {"none": [written([1])], "ngram/goodput": [written([1])]}]) == {
+        "identity.bf16_plain_vs_speculative": 2 / 3,
+        "identity.int8_plain_vs_speculative": 1.0,
+    }
+    assert identity([{"none": [written([1])]}]) == {}
+
+
+def test_plain_decoding_is_held_against_llama_cpp_and_speculation_against_the_best_peer() -> None:
+    measured = speeds(none=[10, 10], sibling__goodput=[60, 60], generate=[5, 5])
+    measured |= {"int8:none": speed_of(18), "@llamacpp": speed_of(20), "@vllm": speed_of(15)}
+    figures = _figures("m", 8, 0.2, measured, {})
+    assert figures["m.b8.plain_vs_llamacpp"] == 0.9
+    assert figures["m.b8.speculative_vs_best_peer"] == 3.0
+
+
+def speed_of(rate: int) -> list[Speed]:
+    return [Speed(rate, 1.0)] * 2

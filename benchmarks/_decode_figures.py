@@ -1,0 +1,130 @@
+"""What the measured speeds of `bassline bench decode` say: the rows of its table and its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from benchmarks._arms import ASSISTED, ENDPOINT, GENERATE, INT8, PLAIN, is_ours, weights_of
+from benchmarks._report import spread
+from benchmarks._speed import Speed
+from decoding.models.loaded import LoadedModel
+
+Speeds = Mapping[str, Sequence[Speed]]
+"""Of each arm, for the same prompts in the same order."""
+
+LLAMA_CPP = f"{ENDPOINT}llamacpp"
+"""The endpoint by this name is held against plain decoding."""
+
+
+def rows(model: str, n: int, temperature: float, speeds: Speeds) -> Iterator[dict[str, Any]]:
+    """A line of the table for each arm."""
+    for arm, runs in speeds.items():
+        low, middle, high = spread([run.rate for run in runs])
+        samples = [s for run in runs if run.completion for s in run.completion.samples]
+        rounds = sum(s.n_rounds for s in samples)
+        drafted = sum(s.n_drafted for s in samples)
+        accepted = sum(s.n_accepted for s in samples)
+        first, last, mean = _latencies(runs)
+        yield {
+            "model": model,
+            "n": n,
+            "T": temperature,
+            "arm": arm,
+            "tokens/s": middle,
+            "quartiles": f"{low:.0f} to {high:.0f}",
+            "vs plain": _shown(_ratio(speeds, arm, PLAIN)),
+            "vs generate": _shown(_ratio(speeds, arm, GENERATE)),
+            "first finished s": spread([run.first_s for run in runs if run.first_s is not None] or [float("nan")])[1],
+            "acceptance length": 1 + accepted / rounds if rounds else float("nan"),
+            "acceptance rate": accepted / drafted if drafted else float("nan"),
+            "first ms/token": first,
+            "last": last,
+            "all": mean,
+        }
+
+
+def figures(model: str, n: int, temperature: float, speeds: Speeds, known: Mapping[str, float]) -> dict[str, float]:
+    """Ratios between arms, per temperature and for the best temperature; `known` are those of other temperatures.
+
+    Where several arms are named, the best one of ours counts, against the best of the others.
+    """
+    speculative = [arm for arm in speeds if is_ours(arm) and arm not in (PLAIN, INT8 + PLAIN)]
+    dense = [arm for arm in speculative if weights_of(arm) == "dense"]
+    quantized = [arm for arm in speculative if arm not in dense]
+    peers = [arm for arm in speeds if not is_ours(arm)]
+    wanted = {
+        "plain_vs_generate": ([PLAIN], [GENERATE]),
+        "int8_vs_bf16_plain": ([INT8 + PLAIN], [PLAIN]),
+        "int8_speculative_vs_plain": (quantized, [INT8 + PLAIN]),
+        "speculative_vs_plain": (dense, [PLAIN]),
+        "speculative_vs_generate": (dense, [GENERATE]),
+        "speculative_vs_assisted": (dense, [ASSISTED]),
+        "plain_vs_llamacpp": ([PLAIN, INT8 + PLAIN], [LLAMA_CPP]),
+        "speculative_vs_best_peer": (speculative, peers),
+    }
+    found: dict[str, float] = {}
+    for key, (ours, others) in wanted.items():
+        worst = [
+            min(ratios)
+            for arm in ours
+            if (ratios := [r[1] for other in others if (r := _ratio(speeds, arm, other)) is not None])
+        ]
+        if worst:
+            found[f"{model}.b{n}.t{temperature:g}.{key}"] = max(worst)
+            found[f"{model}.b{n}.{key}"] = max(*worst, known.get(f"{model}.b{n}.{key}", 0.0))
+    fixed = [arm for arm in dense if "/fixed:" in arm]
+    for arm in dense:
+        at = f"{model}.b{n}.t{temperature:g}.{arm}"
+        if ratio := _ratio(speeds, arm, PLAIN):
+            found[f"{at}.vs_plain"] = ratio[1]
+        if fixed and arm not in fixed:
+            # The best fixed length, chosen afterwards, one for all prompts.
+            found[f"{at}.vs_best_fixed"] = min(r[1] for f in fixed if (r := _ratio(speeds, arm, f)))
+    return found
+
+
+def utilization(
+    at: str, target: LoadedModel, runs: Sequence[Speed], flops: float, bandwidth: float
+) -> dict[str, float]:
+    """Shares of the machine's peak arithmetic (BASS, section 4): by tokens verified, and by tokens emitted.
+
+    A token that several samples of a shared row emit counts for each of them, so the second may exceed the first.
+    """
+    rounds = [r for run in runs if run.completion for r in run.completion.rounds]
+    if not rounds:
+        return {}
+    per_token = 2 * target.n_parameters / flops
+    seconds = sum(r.draft_s + r.verify_s + r.other_s for r in rounds)
+    return {
+        f"{at}.processed_utilization": per_token * sum(r.n_verified for r in rounds) / seconds,
+        f"{at}.useful_utilization": per_token * sum(r.n_emitted for r in rounds) / seconds,
+        f"{at}.round_vs_weight_read": seconds / len(rounds) / (target.n_weight_bytes / bandwidth),
+    }
+
+
+def _ratio(speeds: Speeds, arm: str, base: str) -> tuple[float, float, float] | None:
+    """Quartiles of the ratio of two arms over the prompts."""
+    if arm not in speeds or base not in speeds or arm == base:
+        return None
+    return spread([a.rate / b.rate for a, b in zip(speeds[arm], speeds[base], strict=True)])
+
+
+def _shown(ratio: tuple[float, float, float] | None) -> str:
+    return f"{ratio[1]:.2f} ({ratio[0]:.2f} to {ratio[2]:.2f})" if ratio else "-"
+
+
+def _latencies(runs: Sequence[Speed]) -> tuple[float, float, float]:
+    """Medians over the prompts of First, Last and All (BASS, section 4), ms per token."""
+    timed = []
+    for run in runs:
+        done = sorted(
+            (s.finished_s, s.ms_per_token)
+            for s in (run.completion.samples if run.completion else ())
+            if s.finished_s is not None and s.ms_per_token is not None
+        )
+        if done:
+            timed.append((done[0][1], done[-1][1], sum(ms for _, ms in done) / len(done)))
+    nothing = float("nan")
+    first, last, mean = (spread([t[i] for t in timed])[1] if timed else nothing for i in range(3))
+    return first, last, mean

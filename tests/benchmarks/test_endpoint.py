@@ -1,0 +1,70 @@
+"""Another server as an arm: asked for n samples in its own way, and named with the reason if it does not answer."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from benchmarks import decode
+from benchmarks._endpoint import Endpoint
+
+
+@pytest.fixture(params=[True, False], ids=["makes n choices", "makes one choice"])
+def server(request):
+    """A server that writes five tokens for each choice; its address, whether it obeys n, and the requests."""
+    asked: list[dict] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked.append(body)
+            choices = range(body["n"] if request.param else 1)
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            for index in choices:
+                choice = {"index": index, "text": "words", "finish_reason": "stop", "logprobs": None}
+                self.say(choices=[choice])
+            self.say(choices=[], usage={"prompt_tokens": 3, "completion_tokens": 5 * len(choices), "total_tokens": 9})
+            self.wfile.write(b"data: [DONE]\n\n")
+
+        def say(self, **content):
+            chunk = {"id": "c", "created": 0, "model": "m", "object": "text_completion", **content}
+            self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
+
+        def log_message(self, *_):
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=http.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{http.server_port}/v1", request.param, asked
+    http.shutdown()
+    http.server_close()
+
+
+def test_all_tokens_of_n_samples_are_counted_whatever_way_the_server_makes_them(server):
+    url, obeys_n, asked = server
+    endpoint = Endpoint("m", url)
+    asked.clear()
+    speed = endpoint.run("def f():\n", 8, 0.2, 64)
+    assert speed.tokens == 40
+    assert 0 < speed.first_s <= speed.seconds
+    assert sorted((body["n"], body["seed"]) for body in asked) == ([(8, 0)] if obeys_n else [(1, i) for i in range(8)])
+    assert {(body["temperature"], body["max_tokens"]) for body in asked} == {(0.2, 64)}
+
+
+def test_a_server_that_does_not_answer_is_named_with_the_reason():
+    found, not_run = decode._endpoints([("away", "m", "http://127.0.0.1:9/v1")])
+    assert found == {}
+    assert "http://127.0.0.1:9/v1: Connection error" in not_run["@away"]
+
+
+@pytest.mark.parametrize("wrong", ["llamacpp", "a=http://x", "=m@http://x/v1", "a=m@ftp://x/v1"])
+def test_an_endpoint_that_is_badly_written_is_refused(wrong, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        decode.main(["--endpoint", wrong])
+    assert stopped.value.code == 2
+    assert "write NAME=MODEL@http://HOST:PORT/v1" in capsys.readouterr().err
