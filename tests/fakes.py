@@ -81,7 +81,9 @@ class FakeEngine:
             )
         # All that app/ reads of a round.
         rounds: list = [SimpleNamespace(draft_s=0.01, verify_s=0.02, other_s=0.001, n_verified=8)]
-        return Completion(samples, len(request.prompt), rounds, 0.05, self.pace * 0.1 * request.n)
+        cached_tokens = 5 if request.prefix_cache else 0
+        wall_s = self.pace * 0.1 * request.n
+        return Completion(samples, len(request.prompt), rounds, 0.05, wall_s, cached_tokens=cached_tokens)
 
     def generate_many(self, requests, on_update=None, should_cancel=None):
         """Up to `places` requests at a time, each answered by generate(), the longest waiting first."""

@@ -83,12 +83,12 @@ class Side:
 def submit(ctx: Context, a: CompletionSpec, b: CompletionSpec) -> tuple[uuid.UUID, uuid.UUID]:
     """Stores both completions; B begins when A has ended, so neither slows the other down. Returns their ids.
 
-    Raises BadInput, with nothing stored.
+    Neither uses the prefix cache: B would have the prompt from A. Raises BadInput, with nothing stored.
     """
     service.check(ctx, a)
     service.check(ctx, b)
-    first = service.submit(ctx, a)
-    return first, service.submit(ctx, b, after_id=first)
+    first = service.submit(ctx, a, prefix_cache=False)
+    return first, service.submit(ctx, b, after_id=first, prefix_cache=False)
 
 
 def cancel(ctx: Context, a: uuid.UUID, b: uuid.UUID) -> None:

@@ -16,6 +16,7 @@ from app.datasets import service as datasets
 from app.datasets.models import Task
 from app.errors import BadInput
 from app.jobs.work.prepare import prepare_run
+from app.remote import target as remote
 from app.runs.schemas import DecodingSpec
 from app.runs.service import is_local, new_run, require_allowed, require_models, store
 from app.states import DatasetKind, RunKind
@@ -34,10 +35,12 @@ def submit(
     pinned_worker: str | None = None,
     handover: bool = False,
     after_id: uuid.UUID | None = None,
+    prefix_cache: bool = True,
 ) -> uuid.UUID:
     """Stores the completion and enqueues it; `handover` and `after_id` as for runs. Returns its run's id.
 
-    Raises BadInput.
+    An editor sends nearly the same file again and again, so a completion uses the prefix cache, unless `prefix_cache`
+    says that it must not. Raises BadInput.
     """
     graded = bool(spec.test.strip())
     return submit_prompts(
@@ -49,6 +52,7 @@ def submit(
         pinned_worker=pinned_worker,
         handover=handover,
         after_id=after_id,
+        prefix_cache=prefix_cache,
     )
 
 
@@ -62,6 +66,7 @@ def submit_prompts(
     pinned_worker: str | None = None,
     handover: bool = False,
     after_id: uuid.UUID | None = None,
+    prefix_cache: bool = True,
 ) -> uuid.UUID:
     """Stores a completion of several prompts, one after the other, each with the whole budget.
 
@@ -89,6 +94,7 @@ def submit_prompts(
                 handover=handover,
                 after_id=after_id,
             )
+            run.prefix_cache = prefix_cache and not remote.is_remote(spec.target)
             store(ctx, run)
             if not graded and not handover:
                 prepare_run(ctx, run.id)

@@ -76,6 +76,7 @@ RUN_FIELDS = (
     Field("dataset", str, lambda r: r.run.dataset),
     Field("device", str, lambda r: r.run.device),
     Field("target", str, lambda r: r.run.target),
+    Field("weights", str, lambda r: r.run.weights),
     Field("drafter", str, lambda r: r.run.drafter),
     Field("draft_length", str, lambda r: r.run.draft_length),
     Field("budget_s", float, lambda r: r.budget_s, "the budget the shares were read at"),

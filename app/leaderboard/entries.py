@@ -39,6 +39,7 @@ class Entry:
     state: RunState
     label: str | None
     target: str
+    weights: str
     drafter: str
     draft_length: str
     n: int
@@ -124,6 +125,7 @@ def _entry(run: Run) -> Entry:
         state=run.state,
         label=_label(run, stored.n_tasks),
         target=run.target,
+        weights=run.weights,
         drafter=run.drafter,
         draft_length=run.draft_length,
         n=run.n,

@@ -19,6 +19,7 @@ def _drafter(run: Entry) -> str:
 
 SETTINGS: tuple[Callable[[Entry], str], ...] = (
     lambda run: short_model(run.target),
+    lambda run: run.weights,
     _drafter,
     lambda run: f"n={run.n}",
     lambda run: f"{run.budget_s:g} s",

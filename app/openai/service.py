@@ -186,10 +186,15 @@ def _new(sent: dict[int, str], index: int, text: str) -> str:
     return text[len(before) :]
 
 
-def _usage(tasks: list[RunTask]) -> dict[str, int]:
+def _usage(tasks: list[RunTask]) -> dict[str, Any]:
     prompt = sum(t.n_prompt_tokens or 0 for t in tasks)
     completion = sum(s.n_tokens for t in tasks for s in t.samples)
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": sum(t.cached_tokens or 0 for t in tasks)},
+    }
 
 
 def _timing(run: Run, tasks: list[RunTask]) -> dict[str, Any]:

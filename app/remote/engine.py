@@ -29,6 +29,7 @@ from decoding.request import (
 
 if TYPE_CHECKING:
     from openai.types import Completion as Chunk
+    from openai.types import CompletionUsage
 
     from decoding.config import EngineConfig
     from decoding.models.loaded import ModelSpec
@@ -130,7 +131,9 @@ class RemoteEngine:
             if sample.finish_reason is None:
                 sample.finish_reason, sample.finished_s = cut, wall_s  # type: ignore[assignment]
         first = min((s.first_token_s for s in samples if s.first_token_s is not None), default=wall_s)
-        return Completion(list[Sample](samples), usage or 0, [], first, wall_s)
+        n_prompt_tokens, details = (usage.prompt_tokens, usage.prompt_tokens_details) if usage else (0, None)
+        cached_tokens = details.cached_tokens if details else None
+        return Completion(list[Sample](samples), n_prompt_tokens, [], first, wall_s, cached_tokens=cached_tokens)
 
     def generate_many(
         self,
@@ -151,16 +154,16 @@ class RemoteEngine:
         started: float,
         on_update: OnUpdate | None,
         should_cancel: ShouldCancel | None,
-    ) -> int | None:
-        """Fills the samples until all have ended or nobody waits any longer. Returns the prompt's tokens if told."""
-        n_prompt_tokens = None
+    ) -> CompletionUsage | None:
+        """Fills the samples until all have ended or nobody waits any longer. Returns the server's count if told."""
+        usage: CompletionUsage | None = None
         for heard, chunk in self._chunks(request, started, should_cancel):
             if chunk.usage is not None:
-                n_prompt_tokens = chunk.usage.prompt_tokens
+                usage = chunk.usage
             updates = [_take(samples[c.index], c, heard) for c in chunk.choices if c.index < len(samples)]
             if on_update is not None and updates:
                 on_update(updates)
-        return n_prompt_tokens
+        return usage
 
     def _chunks(
         self, request: Request, started: float, should_cancel: ShouldCancel | None

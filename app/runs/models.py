@@ -23,10 +23,11 @@ class Run(Named, Base):
 
     `n_tasks` counts the requested tasks after exclusion; `excluded` lists `{"task_id", "reason"}` of those whose
     canonical solution fails here. `pinned_worker` names the only process that may work the run (`bassline eval`);
-    None means any worker. `throughput` decodes several tasks in one batch. `figures` is None until the run has ended
-    once. `provenance` is the engine's report when the first task was decoded, plus versions and the git commit. `error`
-    says why the run failed, was interrupted or lacks tasks; `failure` is set only when it failed. `enqueued_at` is when
-    the message that prepares the run was last sent; None hands the run over to the server that owns the database.
+    None means any worker. `throughput` decodes several tasks in one batch. `prefix_cache` reuses the prefill of earlier
+    prompts. `figures` is None until the run has ended once. `provenance` is the engine's report when the first task was
+    decoded, plus versions and the git commit. `error` says why the run failed, was interrupted or lacks tasks;
+    `failure` is set only when it failed. `enqueued_at` is when the message that prepares the run was last sent; None
+    hands the run over to the server that owns the database.
     `after_id` names a run that must have ended before this one is prepared.
     """
 
@@ -47,6 +48,7 @@ class Run(Named, Base):
     draft_length: Mapped[str] = mapped_column(String(40))
     acceptance: Mapped[str] = mapped_column(String(20))
     dtype: Mapped[str] = mapped_column(String(20))
+    weights: Mapped[str] = mapped_column(String(20), default="dense", server_default="dense")
     device: Mapped[str] = mapped_column(String(20))
     n: Mapped[int]
     budget_s: Mapped[float]
@@ -58,6 +60,7 @@ class Run(Named, Base):
     prompt_mode_used: Mapped[str | None] = mapped_column(String(20))
     time_limit_s: Mapped[float | None]
     throughput: Mapped[bool] = mapped_column(default=False, server_default=false())
+    prefix_cache: Mapped[bool] = mapped_column(default=False, server_default=false())
 
     n_tasks: Mapped[int]
     excluded: Mapped[list[dict[str, Any]]] = mapped_column(default=list)
@@ -108,8 +111,9 @@ class RunTask(Identified, Base):
 
     `attempt_token` fences writes: a worker that holds another token has lost the job. `enqueued_at` is when a broker
     message was last sent for it. `error` and `failure` describe the last failed attempt. `prompt_sent` is the text
-    exactly as the model saw it. While the task was decoded, others took `others_cpu_s` and the hypervisor `steal_s` of
-    the `capacity_s` CPU seconds there were, None where that could not be read (app/jobs/work/machine_use.py).
+    exactly as the model saw it; of its tokens, `cached_tokens` came from the prefix cache. While the task was decoded,
+    others took `others_cpu_s` and the hypervisor `steal_s` of the `capacity_s` CPU seconds there were, None where that
+    could not be read (app/jobs/work/machine_use.py).
     """
 
     __tablename__ = "run_tasks"
@@ -138,6 +142,7 @@ class RunTask(Identified, Base):
     prompt_sent: Mapped[str | None] = mapped_column(Text)
     prompt_version: Mapped[str | None] = mapped_column(String(40))
     n_prompt_tokens: Mapped[int | None]
+    cached_tokens: Mapped[int | None]
     queue_s: Mapped[float | None]
     prefill_s: Mapped[float | None]
     draft_s: Mapped[float | None]

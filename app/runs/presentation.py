@@ -260,6 +260,10 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | Non
                 "all tasks of a batch" if run.throughput else "all samples of a task",
             )
         )
+    if run.prefix_cache:
+        cached, prompts = (sum(getattr(t, name) or 0 for t in decoded) for name in ("cached_tokens", "n_prompt_tokens"))
+        share = percent(cached / prompts, 0) if prompts else "–"
+        cards.append(Score("From the prefix cache", share, "", f"{count(cached)} of {count(prompts)} prompt tokens"))
     rounds = [t.n_rounds for t in decoded if t.n_rounds is not None]
     if rounds:
         cards.append(Score("Rounds", decimal(fmean(rounds), 1), "", "mean per task; a round is draft, verify, accept"))

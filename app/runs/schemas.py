@@ -15,7 +15,7 @@ from app.http.schemas import RequestModel, Text, bad_input
 from app.remote.target import is_remote
 from app.runs.options import Fieldset, Option
 from app.settings import MAX_BUDGET_S
-from decoding.config import ACCEPTANCES, DEVICES, DTYPES, NAMED_LENGTHS, EngineConfig
+from decoding.config import ACCEPTANCES, DEVICES, DTYPES, NAMED_LENGTHS, WEIGHTS, EngineConfig
 from decoding.drafters import registry as drafters
 from decoding.request import RequestError, SamplingParams
 
@@ -60,6 +60,11 @@ class EngineOptions(RequestModel):
     )
     dtype: Annotated[Text, Option("Number format", Fieldset.DECODING, choices=DTYPES)] = Field(
         _DEFAULTS.dtype, description="number format of the weights and activations", examples=["float32"]
+    )
+    weights: Annotated[Text, Option("Weights", Fieldset.DECODING, choices=WEIGHTS)] = Field(
+        _DEFAULTS.weights,
+        description="dense, or int8: 8-bit integers, faster on a CPU; another model with figures of its own",
+        examples=["int8"],
     )
     device: Annotated[Text, Option("Device", Fieldset.DECODING, choices=DEVICES)] = Field(
         _DEFAULTS.device, description="where the models run", examples=["cpu"]
@@ -154,6 +159,12 @@ class RunOptions(DecodingSpec):
         description="decode several tasks in one batch: more tokens per second, later answers; the run is not ranked",
         examples=[True],
     )
+    prefix_cache: Annotated[bool, Option("Prefix cache", Fieldset.RUN)] = Field(
+        False,
+        description="prefill a prompt only from where it differs from earlier ones: the same texts, sooner for all "
+        "tasks but the first",
+        examples=[True],
+    )
 
     @field_validator("throughput")
     @classmethod
@@ -162,19 +173,37 @@ class RunOptions(DecodingSpec):
             raise ValueError("a remote target decodes one task at a time, leave it out")
         return throughput
 
+    @field_validator("prefix_cache")
+    @classmethod
+    def _a_remote_target_caches_as_it_likes(cls, prefix_cache: bool, given: ValidationInfo) -> bool:
+        if prefix_cache and is_remote(str(given.data.get("target"))):
+            raise ValueError("a remote target caches as it likes, leave it out")
+        return prefix_cache
 
-class RunSpec(RunOptions):
-    """One configuration over (some of) the tasks of a dataset; the body of POST /api/v1/runs and of New run."""
+
+class TaskChoice(RequestModel):
+    """The tasks that a run or a study works on."""
 
     dataset: Annotated[Text, Option("Dataset", Fieldset.MODEL)] = Field(
         "humaneval", max_length=200, description="name of a dataset"
     )
     limit: Annotated[int | None, Option("First tasks only", Fieldset.MODEL)] = Field(
-        None, ge=1, description="only the first K tasks (default: all); only whole datasets are ranked"
+        None, ge=1, description="only the first K tasks (default: all)"
     )
     task_ids: Annotated[tuple[Text, ...], Option("These tasks only", Fieldset.MODEL)] = Field(
         (), description="only these tasks, by their ids (default: all)"
     )
+
+    @model_validator(mode="after")
+    def _one_way_to_choose(self) -> Self:
+        if self.limit is not None and self.task_ids:
+            raise ValueError("task_ids and limit exclude each other: give one of them")
+        return self
+
+
+class RunSpec(TaskChoice, RunOptions):
+    """One configuration over (some of) the tasks of a dataset; the body of POST /api/v1/runs and of New run."""
+
     name: Annotated[Text, Option("Name", Fieldset.RUN)] = Field(
         "", max_length=200, description="the name in lists (default: target, drafter, n and budget)"
     )

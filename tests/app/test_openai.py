@@ -56,6 +56,7 @@ def test_n_choices_of_each_prompt_with_usage(client):
     ]
     assert answer.usage.completion_tokens == 16
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + 16
+    assert answer.usage.prompt_tokens_details.cached_tokens == 10, "5 of each prompt, see FakeEngine"
     assert answer.choices[0].bassline["finished_s"] == pytest.approx(0.1)
 
 

@@ -69,6 +69,7 @@ class DecodeJob(Job):
             budget_s=run.budget_s,
             max_new_tokens=run.max_tokens,
             stop=prompt.stop,
+            prefix_cache=run.prefix_cache,
         )
         self.lease.store(lambda: _mark_started(self._ctx, engine, run, prompt.mode))
         self.announce()
@@ -99,6 +100,7 @@ class DecodeJob(Job):
             enqueued_at=now,
             finished_at=None if state is TaskState.DECODED else now,
             n_prompt_tokens=completion.n_prompt_tokens,
+            cached_tokens=completion.cached_tokens,
             started_at=self._started_at,
             queue_s=(self._started_at - self._queued_at).total_seconds(),
             prefill_s=completion.prefill_s,

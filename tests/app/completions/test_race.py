@@ -8,6 +8,7 @@ import uuid
 import pytest
 
 from app.completions import forms, race, replay
+from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.factory import create_app
 from app.jobs import reaper
@@ -50,6 +51,14 @@ def paced(ctx):
     engines = {"sibling": FakeEngine(), "none": FakeEngine(pace=4.0)}
     ctx.load_engine = lambda config, on_progress: engines[config.drafter]
     return engines
+
+
+def test_neither_side_has_the_prompt_from_the_other_but_a_lone_completion_may_have_it(ctx, paced):
+    with Embedded(ctx, "test"):
+        ended(ctx, *race.submit(ctx, spec(drafter="none"), spec(drafter="sibling")))
+        ended(ctx, completions.submit(ctx, spec(drafter="none")))
+    assert [request.prefix_cache for request in paced["none"].requests] == [False, True]
+    assert [request.prefix_cache for request in paced["sibling"].requests] == [False]
 
 
 @pytest.mark.parametrize("test", ["", TEST])

@@ -1,0 +1,34 @@
+"""A run uses the prefix cache only if it asks for it, and then says what came from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.errors import BadInput
+from app.factory import create_app
+from app.jobs.embedded import Embedded
+from app.runs import service
+from app.runs.repository import tasks_with_samples
+from app.runs.schemas import RunSpec, parse_spec
+from tests.app.pages.test_pages import text_of
+from tests.app.test_embedded import ended
+from tests.integration.waiting import wait_for
+
+
+@pytest.mark.parametrize(("asked", "cached"), [(False, 0), (True, 5)])
+def test_the_cached_tokens_of_each_task_are_stored_and_shown(ctx, spec, engine, asked, cached):
+    with Embedded(ctx, "test"):
+        run_id = service.submit(ctx, spec(prefix_cache=asked))
+        wait_for(ended(ctx, run_id))
+    assert {request.prefix_cache for request in engine.requests} == {asked}
+    with ctx.database.read() as session:
+        tasks = tasks_with_samples(session, run_id)
+    assert {task.cached_tokens for task in tasks if task.wall_s} == {cached}
+    timing = text_of(create_app(ctx).test_client().get(f"/runs/{run_id}?tab=timing"))
+    assert ("From the prefix cache" in timing) == asked
+    assert ("Cached tokens" in timing) == asked
+
+
+def test_a_remote_target_is_not_told_how_to_cache():
+    with pytest.raises(BadInput, match="prefix_cache is True: a remote target caches as it likes, leave it out"):
+        parse_spec(RunSpec, {"target": "openai:m@http://localhost:1/v1", "prefix_cache": True})
