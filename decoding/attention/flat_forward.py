@@ -83,12 +83,13 @@ class _Layer:
         self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return q [1, Hq, N, D], k and v [1, Hkv, N, D] for x [1, N, H], rotated by cos and sin [1, N, 1, D]."""
-        heads = self._joint(_rms_norm(x, self._norms[0])).unflatten(-1, (-1, self._size))  # [1, N, Hq + 2 Hkv, D]
+        heads = self._joint(_rms_norm(x, self._norms[0]))  # [1, N, (Hq + 2 Hkv) D]
+        heads = heads.view(*heads.shape[:2], -1, self._size)
         n_values = heads.shape[2] // (self._group + 2)
-        turning, v = heads.split((heads.shape[2] - n_values, n_values), dim=2)
+        turning, v = torch.split(heads, [heads.shape[2] - n_values, n_values], dim=2)
         left, right = turning.chunk(2, dim=-1)
         turned = torch.addcmul(turning * cos, torch.cat((-right, left), dim=-1), sin)
-        q, k = turned.split((turned.shape[2] - n_values, n_values), dim=2)
+        q, k = torch.split(turned, [turned.shape[2] - n_values, n_values], dim=2)
         return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
 
     def finish(self, x: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:

@@ -22,9 +22,10 @@ class Fused(nn.Module):
         first = linears[0]
         has_bias = any(linear.bias is not None for linear in linears)
         self.linear = nn.Linear(first.in_features, sum(self._sizes), bias=has_bias, device="meta")
-        self.linear.weight = nn.Parameter(torch.cat([linear.weight for linear in linears]), requires_grad=False)
+        self.linear.weight = nn.Parameter(torch.cat(tuple(linear.weight for linear in linears)), requires_grad=False)
         if has_bias:
-            biases = [first.weight.new_zeros(one.out_features) if one.bias is None else one.bias for one in linears]
+            nothing = first.weight.new_zeros(1)
+            biases = tuple(nothing.expand(one.out_features) if one.bias is None else one.bias for one in linears)
             self.linear.bias = nn.Parameter(torch.cat(biases), requires_grad=False)
         # One attribute, so that two threads which run the model at the same time cannot mix their results.
         self._computed: tuple[torch.Tensor, tuple[torch.Tensor, ...]] | None = None
@@ -56,8 +57,8 @@ def fuse(model: nn.Module) -> None:
     """Fuse the groups of linear layers in a model; what has other names or layers of other types stays as it is."""
     for module in list(model.modules()):
         for names in _GROUPS:
-            linears = [getattr(module, name, None) for name in names]
-            if all(type(linear) is nn.Linear for linear in linears):
+            linears = [one for name in names if type(one := getattr(module, name, None)) is nn.Linear]
+            if len(linears) == len(names):
                 fused = Fused(linears)
                 for index, name in enumerate(names):
                     setattr(module, name, Part(fused, index))

@@ -24,7 +24,7 @@ class Int8Linear(Packed):
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        parts = [quantize(part) for part in linear.weight.detach().split(_ROWS)]
+        parts = [quantize(part) for part in torch.split(linear.weight.detach(), _ROWS)]
         self._weight = torch.ops.onednn.qlinear_prepack(torch.cat([values for values, _ in parts]), None)
         self._scale = torch.cat([scale for _, scale in parts]).flatten()
         self._bias = None if linear.bias is None else linear.bias.detach().float()

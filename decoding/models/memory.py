@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import torch
 from torch import nn
+from transformers import PreTrainedModel
 
 from decoding.models import fetch
 from decoding.models.device import pick_device, pick_dtype
@@ -41,7 +42,7 @@ def weight_bytes(model: nn.Module) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in plain.values()) + sum(m.n_bytes for m in packed)
 
 
-def read_bytes(model: nn.Module) -> int:
+def read_bytes(model: PreTrainedModel) -> int:
     """Return the bytes of weights that a forward reads: all but the input embedding, unless the output layer is it."""
     embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings()
     is_read = getattr(head, "weight", None) is embedding
