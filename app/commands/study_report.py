@@ -76,7 +76,7 @@ def _at_budget(document: StudyDocument) -> str:
 def _print(console: Console, section: report.Section) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in section.headings:
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", no_wrap=heading == report.RUN)  # an id is there to be copied
     for row in section.rows:
         table.add_row(*row)
     console.print()

@@ -14,6 +14,10 @@ from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import Gain
 
 
+RUN = "Run"
+"""The heading of a column of ids."""
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A table with its title, one line that says how to read it, and the text of every cell."""
@@ -193,7 +197,7 @@ def _arms(found: StudyDocument) -> Section:
     return Section(
         "Arms",
         "Each is a run of its own.",
-        ("Arm", "State", "Tasks", "Run", "Notes"),
+        ("Arm", "State", "Tasks", RUN, "Notes"),
         tuple((arm.name, str(arm.state), f"{arm.tasks} of {arm.n_tasks}", str(arm.run_id), notes(arm))
               for arm in found.arms),
     )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 
 from app.db.types import utcnow
 from app.states import RunState
-from app.studies import pages
+from app.studies import loading, pages
 from app.studies.analysis import Analyses
 from app.studies.models import Study
 from app.studies.repository import get_study, list_studies
@@ -56,11 +56,14 @@ def paper(world):
     return f"/studies/{study}"
 
 
-def test_without_studies_the_list_says_what_a_study_is_and_what_to_do(world):
+@pytest.mark.parametrize("reference", [True, False])
+def test_without_studies_the_list_says_what_a_study_is_and_what_to_do(world, monkeypatch, reference):
+    if not reference:
+        monkeypatch.setattr(loading, "REFERENCE_FOLDERS", ())
     page = text_of(world.client.get("/studies"))
     assert "A study decodes the same tasks with each of several configurations" in page
     assert "New study" in page
-    assert "Load the reference study" not in page
+    assert ("Load the reference study" in page) == reference
 
 
 def test_the_list_shows_the_answer_of_each_study_and_has_pages(world, monkeypatch):

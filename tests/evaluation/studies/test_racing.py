@@ -44,7 +44,7 @@ def test_e_values_of_extreme_counts_are_numbers() -> None:
 
 @pytest.mark.parametrize(
     ("budget", "expected"),
-    [(10.0, (1.25, 2.5, 5.0, 10.0)), (60.0, (7.5, 15.0, 30.0, 60.0)), (3.0, (1.5, 3.0)), (0.5, (0.5,)), (1.0, (1.0,))],
+    [(10.0, (2.5, 5.0, 10.0)), (60.0, (15.0, 30.0, 60.0)), (3.0, (1.5, 3.0)), (0.5, (0.5,)), (1.0, (1.0,))],
 )
 def test_budgets_of_interest_are_halves_down_to_a_second(budget: float, expected: tuple[float, ...]) -> None:
     assert budgets_of_interest(budget) == expected
