@@ -13,7 +13,6 @@ from evaluation.studies.paper_table import FINISHED, PaperPoint, PaperRow
 from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import Gain
 
-
 RUN = "Run"
 """The heading of a column of ids."""
 
