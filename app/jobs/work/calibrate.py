@@ -6,13 +6,14 @@ Never within a task's budget, and not for a completion, for which a user waits.
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from typing import TYPE_CHECKING
 
 import structlog
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from app.context import Context
-from app.db.types import utcnow
 from app.jobs.work.decode_job import DecodeJob, out_of_time
 from app.runs.models import Calibration, RunTask
 from app.states import RunKind, TaskState
@@ -20,12 +21,13 @@ from app.states import RunKind, TaskState
 if TYPE_CHECKING:
     from app.ports import Engine
 
-EVERY = dt.timedelta(seconds=60)
+EVERY_S = 60.0
+"""Of the run's own decoding: an arm of a study decodes in a part of the time, and must not be measured all the more."""
 log = structlog.get_logger(__name__)
 
 
 def before_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
-    """Measures if this process has not done so for the run within the last minute. Raises LostClaim."""
+    """Measures if this process has not done so for the run, or has decoded EVERY_S of it since. Raises LostClaim."""
     if job.run.kind is RunKind.COMPLETION:
         return
     with ctx.database.read() as session:
@@ -34,7 +36,8 @@ def before_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
                 Calibration.run_id == job.run.id, Calibration.worker == ctx.worker_name
             )
         )
-    if last is None or utcnow() - last >= EVERY:
+        is_due = last is None or _decoded_s(session, job.run.id, last) >= EVERY_S
+    if is_due:
         _measure(ctx, job, engine)
 
 
@@ -50,6 +53,12 @@ def after_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
         is_last = session.scalar(others.limit(1)) is None
     if is_last or out_of_time(job.run):
         _measure(ctx, job, engine)
+
+
+def _decoded_s(session: Session, run_id: uuid.UUID, after: dt.datetime) -> float:
+    """Seconds for which tasks of the run were decoded that began after a time."""
+    spent = select(func.sum(RunTask.wall_s)).where(RunTask.run_id == run_id, RunTask.started_at > after)
+    return session.scalar(spent) or 0.0
 
 
 def _measure(ctx: Context, job: DecodeJob, engine: Engine) -> None:
