@@ -17,6 +17,7 @@ from flask import Response, request
 from pydantic import BaseModel, ValidationError
 from werkzeug.exceptions import UnsupportedMediaType
 
+from app.errors import BadInput
 from app.http.schemas import bad_input
 
 JSON = "application/json"
@@ -71,6 +72,9 @@ def operation(
 
 
 def _query(model: type[M]) -> M:
+    for name, values in request.args.lists():
+        if len(values) > 1:
+            raise BadInput(f"{name[:60]} is given {len(values)} times: give it once", name)
     return _checked(lambda: model.model_validate(request.args.to_dict()))
 
 

@@ -98,6 +98,8 @@ def test_the_mass_of_a_vocabulary_does_not_depend_on_how_many_are_summed(dtype: 
 def test_texts_and_logprobs_do_not_depend_on_the_clock(
     loaded: Callable[[PreTrainedModel], LoadedModel], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if dtype is torch.bfloat16 and torch.cpu.get_capabilities().get("amx_bf16"):
+        pytest.skip("with AMX, bf16 products depend on the number of tokens beyond 32 (docs/decoding.md)")
     packed = model(dtype)
     prepack(packed)
     target = loaded(packed)
