@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from waitress import create_server
 
 from app.context import make_context
@@ -108,3 +108,17 @@ def browser() -> Iterator[Browser]:
         chromium = playwright.chromium.launch(executable_path=program, args=flags)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A wide page in a context of its own; at the end no script has failed or been blocked by the content policy."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.set_default_timeout(30_000)
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda line: faults.append(line.text) if "Content Security Policy" in line.text else None)
+    yield page
+    context.close()
+    assert not faults

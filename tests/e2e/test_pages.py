@@ -51,19 +51,6 @@ def address(site, name: str) -> str:
 
 
 @pytest.fixture
-def page(browser):
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    context.set_default_timeout(30_000)
-    page = context.new_page()
-    faults = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("console", lambda line: faults.append(line.text) if "Content Security Policy" in line.text else None)
-    yield page
-    context.close()
-    assert not faults
-
-
-@pytest.fixture
 def bare_page(browser):
     context = browser.new_context(viewport={"width": 1440, "height": 900}, java_script_enabled=False)
     context.set_default_timeout(30_000)

@@ -64,19 +64,6 @@ def site(tmp_path_factory):
     ctx.database.dispose()
 
 
-@pytest.fixture
-def page(browser):
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    context.set_default_timeout(30_000)
-    page = context.new_page()
-    faults = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("console", lambda line: faults.append(line.text) if "Content Security Policy" in line.text else None)
-    yield page
-    context.close()
-    assert not faults
-
-
 def address(site, name: str, tab: str = "answer", budget: str = "") -> str:
     return f"{site.url}/studies/{site.studies[name]}?tab={tab}{f'&budget={budget}' if budget else ''}"
 
