@@ -11,9 +11,10 @@ import torch
 from benchmarks._speed import TOP_P, Speed
 from decoding.config import EngineConfig
 from decoding.drafters.registry import parse_drafter
-from decoding.engine import Engine, load_model
+from decoding.engine import Engine
 from decoding.models import loading
 from decoding.models.loaded import LoadedModel, ModelSpec
+from decoding.prepare import load_model
 from decoding.request import Request, SamplingParams
 from evaluation import dataset_files, prompting
 

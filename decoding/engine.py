@@ -14,7 +14,6 @@ The loop is `loop/scheduler.py` and `loop/step.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 
 import torch
@@ -22,10 +21,8 @@ import transformers
 
 from decoding.acceptance.registry import make_rule
 from decoding.attention.backends import backend_of
-from decoding.attention.choice import pick_attention
 from decoding.attention.runner_pool import RunnerPool, Runners
 from decoding.checks import calibration, self_check
-from decoding.checks.compatibility import fit
 from decoding.checks.invariance import MIN_ROWS, is_batch_invariant
 from decoding.config import EngineConfig, parse_draft_length
 from decoding.draft_length.goodput import AcceptanceModel
@@ -38,15 +35,13 @@ from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.loop.batch import Batch
 from decoding.loop.scheduler import Scheduler
 from decoding.loop.step import Decoder
-from decoding.models import int8
-from decoding.models.device import device_name, pick_device
-from decoding.models.errors import ModelError, NoMemoryError
-from decoding.models.fusion import fuse
+from decoding.models.device import device_name
+from decoding.models.errors import NoMemoryError
 from decoding.models.loaded import LoadedModel, ModelSpec
-from decoding.models.loading import check_same_tokenizer, load
-from decoding.models.memory import is_out_of_memory, read_bytes, release_unused, weight_bytes
-from decoding.models.packing import PackedLinear, prepack
+from decoding.models.loading import check_same_tokenizer
+from decoding.models.memory import is_out_of_memory, weight_bytes
 from decoding.models.pool import ModelPool
+from decoding.prepare import load_model
 from decoding.request import Calibration, Completion, OnUpdate, OnUpdateOf, Request, RequestError, ShouldCancel, Update
 from decoding.state.clock import CostTimer
 
@@ -318,21 +313,3 @@ class Engine:
             if error := self_check.check_drafts(self.target, runner, pool.draft_graphs):
                 self._disabled["draft graphs"] = error
                 pool.drop_draft_graphs()
-
-
-def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None) -> LoadedModel:
-    """Load a model, ready for any number of engines: with an attention backend that suits it and kernels that work.
-
-    On a CPU its weights are prepacked, and quantized if that is asked for. Raises ModelError.
-    """
-    device = pick_device(spec.device)
-    pick_attention(spec.attention, device)  # one that does not run here is refused at once
-    if spec.weights == "int8" and not (device.type == "cpu" and int8.is_exact()):
-        raise ModelError("weights int8 need a CPU with VNNI or AMX instructions: give weights dense.")
-    loaded = load(spec.ref, spec.dtype, spec.device, on_progress)
-    fit(loaded, spec.attention, on_progress)
-    fuse(loaded.model)
-    prepack(loaded.model, int8.Int8Linear if spec.weights == "int8" else PackedLinear)
-    release_unused()
-    loaded = replace(loaded, weights=spec.weights, n_weight_bytes=read_bytes(loaded.model))
-    return replace(loaded, disabled=self_check.check_kernels(loaded)) if loaded.device.type == "cuda" else loaded

@@ -18,7 +18,7 @@ from kernels.rows import RaggedRows
 # Attention reads key slots in multiples of this: the size of the blocks in which PyTorch's attention on a CPU sums over
 # keys. Masked slots behind a row's last token add exact zeros, and with every block of one size the order of summation
 # no longer depends on how long the rows of a batch are (docs/decoding.md, "Texts and timing").
-SLOT_MULTIPLE = 512
+SLOT_MULTIPLE = 128
 
 
 def padded_slots(n: int) -> int:

@@ -7,39 +7,83 @@ tokens share the product, unlike in floating point.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import nn
 
+from decoding.models.onnx_graph import FLOAT, ORT, UINT8, Graph
 from decoding.models.packing import Packed
 
 _LARGEST = 127
+# ONNX Runtime multiplies unsigned by signed bytes: activations are moved up by this, and it takes that off again.
+_ZERO_POINT = 128
 # Rows of a weight that are quantized together: the output layer alone would take half a gigabyte in float32.
 _ROWS = 16384
 # Smaller than any scale: for a row of zeros.
 _TINY = 1e-12
 
+ZERO_POINTS = "zero_points"
+"""The input of every graph with a product: the zero point of each token, uint8 [N]."""
+
+
+def zero_points(n: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """Return the input `ZERO_POINTS` for n tokens."""
+    return np.full(n, _ZERO_POINT, dtype=np.uint8)
+
+
+def linear(graph: Graph, x: str, layer: nn.Linear) -> str:
+    """Add x @ weight.T + bias in 8-bit integers to a graph: [N, out] for x [N, in], both float32."""
+    largest = graph.add("ReduceMax", graph.add("Abs", x), graph.constant([1]), keepdims=0)
+    largest = graph.add("Max", largest, graph.constant(np.float32(_TINY)))
+    scale = graph.add("Div", largest, graph.constant(np.float32(_LARGEST)))
+    weights, channels = quantize(layer.weight.detach())
+    out = graph.add(
+        "MatMulIntegerToFloat",
+        graph.add("QuantizeLinear", x, scale, ZERO_POINTS, axis=0),
+        graph.constant(weights.T.contiguous().numpy()),
+        graph.constant(np.float32(1)),
+        graph.constant(channels.flatten().numpy()),
+        graph.constant(np.uint8(_ZERO_POINT)),
+        graph.constant(np.int8(0)),
+        domain=ORT,
+    )
+    out = graph.add("Mul", out, graph.add("Unsqueeze", scale, graph.constant([1])))
+    return out if layer.bias is None else graph.add("Add", out, graph.constant(layer.bias.detach().float().numpy()))
+
 
 class Int8Linear(Packed):
     """Computes about what `nn.Linear` computes, in 8-bit integers."""
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
-        parts = [quantize(part) for part in torch.split(linear.weight.detach(), _ROWS)]
-        self._weight = torch.ops.onednn.qlinear_prepack(torch.cat([values for values, _ in parts]), None)
-        self._scale = torch.cat([scale for _, scale in parts]).flatten()
-        self._bias = None if linear.bias is None else linear.bias.detach().float()
+        graph = Graph(x=(FLOAT, ["N", layer.in_features]), zero_points=(UINT8, ["N"]))
+        self._compiled = graph.compile(linear(graph, "x", layer))
+        self._n_bytes = n_bytes(layer)
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of the weight and what belongs to it."""
+        return self._n_bytes
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return x @ weight.T + bias, [..., N, out], for x [..., N, in]. A token's result does not depend on N."""
-        values, scale = quantize(x)
-        out = _product(values, self._weight, self._scale).mul_(scale)
-        if self._bias is not None:
-            out += self._bias
-        return out.to(x.dtype)
+        tokens = x.float().flatten(0, -2)
+        (out,) = self._compiled({"x": tokens.contiguous().numpy(), ZERO_POINTS: zero_points(len(tokens))})
+        return out.to(x.dtype).view(*x.shape[:-1], -1)
 
 
-def quantize(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (int8 values [..., K], float32 scales [..., 1]) with values * scales about equal to x, by rows."""
+def n_bytes(layer: nn.Linear) -> int:
+    """Return the bytes that a layer takes in 8-bit integers, with its scales and its bias."""
+    return layer.weight.numel() + 4 * layer.out_features * (1 if layer.bias is None else 2)
+
+
+def quantize(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return (int8 values [out, in], float32 scales [out, 1]) with values * scales about equal to the weight."""
+    parts = [_quantize(part) for part in torch.split(weight, _ROWS)]
+    return torch.cat([values for values, _ in parts]), torch.cat([scale for _, scale in parts])
+
+
+def _quantize(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     x = x.float()
     scale = x.abs().amax(dim=-1, keepdim=True).clamp_(min=_TINY).div_(_LARGEST)
     return x.div(scale).round_().to(torch.int8), scale
@@ -48,18 +92,9 @@ def quantize(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def is_exact() -> bool:
     """Return whether the products of this CPU are exact.
 
-    Without VNNI or AMX, oneDNN adds pairs of products in 16 bits, which overflow.
+    Without VNNI or AMX, pairs of products are added in 16 bits, which overflow.
     """
-    rows = torch.tensor([[_LARGEST, _LARGEST], [-_LARGEST, -_LARGEST], [_LARGEST, -_LARGEST]]).repeat(1, 64)
-    values, ones = rows.to(torch.int8), torch.ones(len(rows))
-    packed = torch.ops.onednn.qlinear_prepack(values, None)
-    return torch.equal(_product(values, packed, ones), (rows @ rows.T).float())
-
-
-def _product(values: torch.Tensor, packed: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """Return values @ weight.T * scale in float32, [..., N, out], for a packed weight with a `scale` per output."""
-    # oneDNN has one scale for all tokens, so it gets 1.
-    out: torch.Tensor = torch.ops.onednn.qlinear_pointwise(
-        values, 1.0, 0, packed, scale, None, None, 1.0, 0, torch.float32, "none", [], ""
-    )
-    return out
+    rows = torch.tensor([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]]).repeat(1, 64)
+    layer = nn.Linear(rows.shape[1], len(rows), bias=False)
+    layer.weight = nn.Parameter(rows, requires_grad=False)
+    return torch.allclose(Int8Linear(layer)(rows), rows @ rows.T, rtol=1e-5, atol=1e-5)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from decoding.config import EngineConfig
-from decoding.engine import Engine, load_model
+from decoding.engine import Engine
 from decoding.models import int8 as int8_module
 from decoding.models.errors import ModelError
 from decoding.models.fusion import Part, fuse
@@ -19,6 +19,7 @@ from decoding.models.int8 import Int8Linear, quantize
 from decoding.models.loaded import ModelSpec
 from decoding.models.memory import weight_bytes
 from decoding.models.packing import PackedLinear, prepack
+from decoding.prepare import load_model
 from decoding.request import Request, RequestError, SamplingParams
 from tests.decoding.conftest import tiny_qwen2
 
@@ -104,8 +105,8 @@ def test_fused_layers_that_are_called_with_different_inputs_answer_each_with_its
 @pytest.fixture
 def int8(loaded, monkeypatch):
     """The tiny target as `load_model` makes it with 8-bit weights."""
-    monkeypatch.setattr("decoding.engine.load", lambda *_: loaded(tiny_qwen2()))
-    monkeypatch.setattr("decoding.engine.fit", lambda *_: None)  # its attention is ours already
+    monkeypatch.setattr("decoding.prepare.load", lambda *_: loaded(tiny_qwen2()))
+    monkeypatch.setattr("decoding.prepare.fit", lambda *_: None)  # its attention is ours already
     return load_model(ModelSpec("tiny", "float32", "cpu", "auto", "int8"))
 
 
@@ -125,15 +126,14 @@ def test_plain_and_speculative_texts_are_the_same_and_the_model_has_a_name_of_it
 def test_other_words_are_refused_and_so_is_a_gpu(monkeypatch):
     with pytest.raises(RequestError, match="weights is 'int9'"):
         EngineConfig("tiny", weights="int9")
-    monkeypatch.setattr("decoding.engine.pick_device", lambda _: torch.device("cuda"))
-    monkeypatch.setattr("decoding.engine.pick_attention", lambda *_: "sdpa")
-    with pytest.raises(ModelError, match="weights int8 need a CPU with VNNI or AMX instructions: give weights dense"):
+    monkeypatch.setattr("decoding.prepare.pick_device", lambda _: torch.device("cuda"))
+    monkeypatch.setattr("decoding.prepare.pick_attention", lambda *_: "sdpa")
+    with pytest.raises(ModelError, match="weights int8 are for a CPU, and the device is cuda: give weights dense"):
         load_model(ModelSpec("tiny", weights="int8"))
 
 
 def test_a_cpu_whose_products_overflow_is_refused(monkeypatch):
     assert int8_module.is_exact()
-    saturated = lambda values, *_: torch.full((3, 3), 32767.0)  # noqa: E731
-    monkeypatch.setattr(int8_module, "_product", saturated)
+    monkeypatch.setattr(Int8Linear, "forward", lambda self, x: torch.full((3, 3), 32767 / 127**2))
     with pytest.raises(ModelError, match="VNNI or AMX"):
         load_model(ModelSpec("tiny", device="cpu", weights="int8"))

@@ -16,6 +16,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from decoding import engine as engine_module
+from decoding import prepare
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import loading
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 PROMPTS = ("def add(a, b):\n    return a + b\n" * 2, "x = 1\n" * 9, "print(2)\n" * 5)
 ONCE = ("load", "fit", "prepack", "is_batch_invariant", "measure")
-"""What `decoding.engine` does once for each model, by the name it is called by."""
+"""What `decoding.prepare` or `decoding.engine` does once for each model, by the name it is called by."""
 
 
 @pytest.fixture
@@ -55,7 +56,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return call
 
     for name in ONCE:
-        monkeypatch.setattr(engine_module, name, counting(name, getattr(engine_module, name)))
+        module = prepare if hasattr(prepare, name) else engine_module
+        monkeypatch.setattr(module, name, counting(name, getattr(module, name)))
     return counted
 
 

@@ -1,0 +1,129 @@
+"""The layers of Llama and Qwen2 as steps between two attentions, which is where a forward needs the cache.
+
+Attention knows rows and slots; all else in a layer works on packed tokens. So a forward is: the first step, then for
+each layer its attention and the step up to the next attention, then the last step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
+
+from decoding.models.fusion import Part
+
+_MODELS = (LlamaForCausalLM, Qwen2ForCausalLM)
+Linear = Callable[[torch.Tensor], torch.Tensor]
+
+
+class Heads(NamedTuple):
+    """What an attention reads of N new tokens: queries [N, Hq, D], keys and values [N, Hkv, D], rotated."""
+
+    queries: torch.Tensor
+    keys: torch.Tensor
+    values: torch.Tensor
+
+
+class Steps(Protocol):
+    """The steps of one forward over N tokens. `x` is the residual stream, [N, H]."""
+
+    def first(self, x: torch.Tensor) -> Heads:
+        """Return the heads of the first layer."""
+
+    def following(self, layer: int, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, Heads]:
+        """Return the output of `layer`, given what its heads attended to [N, Hq * D], and the next layer's heads."""
+
+    def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
+        """Return logits [N, V] after the last layer, of the tokens at the places `keep` only if it is given."""
+
+
+class Blocks(Protocol):
+    """All of a model but its embedding and its attention."""
+
+    dtype: torch.dtype
+    """The type of the residual stream."""
+
+    def steps(self, cos: torch.Tensor, sin: torch.Tensor) -> Steps:
+        """Return the steps of a forward with this rotary embedding of its tokens, [N, D] each."""
+
+
+def has_blocks(model: PreTrainedModel) -> bool:
+    """Return whether a model is one whose layers are written out here."""
+    return type(model) in _MODELS and model.device.type == "cpu" and model.config.hidden_act == "silu"
+
+
+class DenseBlocks:
+    """The blocks as PyTorch computes them, by the modules' weights; fewer operations than transformers' forward."""
+
+    def __init__(self, model: Any) -> None:
+        self.dtype: torch.dtype = model.dtype
+        self.layers = [_Layer(layer) for layer in model.model.layers]
+        self.norm = model.model.norm
+        self.head: Linear = model.lm_head
+
+    def steps(self, cos: torch.Tensor, sin: torch.Tensor) -> Steps:
+        """Return the steps of a forward with this rotary embedding of its tokens, [N, D] each."""
+        return _DenseSteps(self, cos[:, None], sin[:, None])
+
+
+class _DenseSteps(NamedTuple):
+    blocks: DenseBlocks
+    cos: torch.Tensor  # [N, 1, D]
+    sin: torch.Tensor  # [N, 1, D]
+
+    def first(self, x: torch.Tensor) -> Heads:
+        return self.blocks.layers[0].heads(x, self.cos, self.sin)
+
+    def following(self, layer: int, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, Heads]:
+        x = self.blocks.layers[layer].finish(x, attended)
+        return x, self.blocks.layers[layer + 1].heads(x, self.cos, self.sin)
+
+    def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
+        x = self.blocks.layers[-1].finish(x, attended)
+        return self.blocks.head(_rms_norm(x if keep is None else x[keep], self.blocks.norm))
+
+
+class _Layer:
+    """One decoder layer, before and after its attention."""
+
+    def __init__(self, layer: Any) -> None:
+        attention = layer.self_attn
+        self._size: int = attention.head_dim
+        self._group: int = attention.num_key_value_groups
+        self._joint = _joint(attention.q_proj, attention.k_proj, attention.v_proj)
+        self._out: Linear = attention.o_proj
+        self._gate_up = _joint(layer.mlp.gate_proj, layer.mlp.up_proj)
+        self._down: Linear = layer.mlp.down_proj
+        self._norms = layer.input_layernorm, layer.post_attention_layernorm
+
+    def heads(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> Heads:
+        heads = self._joint(_rms_norm(x, self._norms[0]))  # [N, (Hq + 2 Hkv) D]
+        heads = heads.view(len(x), -1, self._size)
+        n_values = heads.shape[1] // (self._group + 2)
+        turning, values = torch.split(heads, [heads.shape[1] - n_values, n_values], dim=1)
+        left, right = turning.chunk(2, dim=-1)
+        turned = torch.addcmul(turning * cos, torch.cat((-right, left), dim=-1), sin)
+        queries, keys = torch.split(turned, [turned.shape[1] - n_values, n_values], dim=1)
+        return Heads(queries, keys, values)
+
+    def finish(self, x: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
+        x = x + self._out(attended)
+        gate, up = self._gate_up(_rms_norm(x, self._norms[1])).chunk(2, dim=-1)
+        return x + self._down(F.silu(gate) * up)
+
+
+def _rms_norm(x: torch.Tensor, norm: Any) -> torch.Tensor:
+    return F.rms_norm(x, norm.weight.shape, norm.weight, norm.variance_epsilon)
+
+
+def _joint(*linears: nn.Module) -> Linear:
+    """The linear layers of one input as a function that returns their results side by side."""
+    first = linears[0]
+    if isinstance(first, Part):
+        fused: Linear = first.fused.linear
+        return fused
+    return lambda x: torch.cat([linear(x) for linear in linears], dim=-1)

@@ -1,0 +1,65 @@
+"""Makes a model ready for engines: loaded, checked, and its weights in the layout that its device reads fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from transformers import PreTrainedModel
+
+from decoding.attention.choice import pick_attention
+from decoding.attention.flat_forward import FlatForward
+from decoding.checks import self_check
+from decoding.checks.compatibility import fit
+from decoding.models.device import pick_device
+from decoding.models.errors import ModelError
+from decoding.models.fusion import fuse
+from decoding.models.loaded import LoadedModel, ModelSpec
+from decoding.models.loading import load
+from decoding.models.memory import read_bytes, release_unused
+from decoding.models.packing import prepack
+
+
+def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None) -> LoadedModel:
+    """Load a model, ready for any number of engines: with an attention backend that suits it and kernels that work.
+
+    On a CPU its weights are prepacked, and quantized if that is asked for. Raises ModelError.
+    """
+    device = pick_device(spec.device)
+    pick_attention(spec.attention, device)  # one that does not run here is refused at once
+    if spec.weights == "int8":
+        _require_int8(device)
+    loaded = load(spec.ref, spec.dtype, spec.device, on_progress)
+    fit(loaded, spec.attention, on_progress)
+    fuse(loaded.model)
+    if spec.weights == "int8":
+        _quantize(loaded.model)
+    else:
+        prepack(loaded.model)
+    release_unused()
+    loaded = replace(loaded, weights=spec.weights, n_weight_bytes=read_bytes(loaded.model))
+    return replace(loaded, disabled=self_check.check_kernels(loaded)) if loaded.device.type == "cuda" else loaded
+
+
+def _require_int8(device: torch.device) -> None:
+    """Raise ModelError where products of 8-bit integers cannot be computed."""
+    if device.type != "cpu":
+        raise ModelError(f"weights int8 are for a CPU, and the device is {device.type}: give weights dense.")
+    try:
+        from decoding.models.int8 import is_exact  # noqa: PLC0415 (ONNX Runtime is not where only GPUs are used)
+    except ImportError as error:
+        raise ModelError(f"weights int8 need the packages onnx and onnxruntime ({error}): install them.") from error
+    if not is_exact():
+        raise ModelError("weights int8 need a CPU with VNNI or AMX instructions: give weights dense.")
+
+
+def _quantize(model: PreTrainedModel) -> None:
+    """Quantize the linear layers of a model to 8 bits: with all between them where the forward is ours."""
+    from decoding.models.int8 import Int8Linear  # noqa: PLC0415
+    from decoding.models.int8_blocks import Int8Blocks  # noqa: PLC0415
+
+    if FlatForward.suits(model):
+        FlatForward.use_blocks(model, Int8Blocks(model))
+    else:
+        prepack(model, Int8Linear)
