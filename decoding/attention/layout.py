@@ -15,9 +15,9 @@ import torch
 
 from kernels.rows import RaggedRows
 
-# Attention reads key slots in multiples of this: the size of the blocks in which PyTorch's attention on a CPU sums over
-# keys. Masked slots behind a row's last token add exact zeros, and with every block of one size the order of summation
-# no longer depends on how long the rows of a batch are (docs/decoding.md, "Texts and timing").
+# Attention reads key slots in multiples of this. Masked slots behind a row's last token add exact zeros, and PyTorch's
+# attention on a CPU sums in an order that is the same for all such numbers of slots, so that the sum does not depend on
+# how long the other rows of a batch are (docs/decoding.md, "Texts and timing").
 SLOT_MULTIPLE = 128
 
 

@@ -10,12 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from decoding.attention.flat_forward import FlatForward
+from decoding.attention.ragged import ATTENTION_NAME
+from decoding.attention.runner import ModelRunner
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import int8 as int8_module
 from decoding.models.errors import ModelError
 from decoding.models.fusion import Part, fuse
 from decoding.models.int8 import Int8Linear, quantize
+from decoding.models.int8_blocks import Int8Blocks
 from decoding.models.loaded import ModelSpec
 from decoding.models.memory import weight_bytes
 from decoding.models.packing import PackedLinear, prepack
@@ -100,6 +104,40 @@ def test_fused_layers_that_are_called_with_different_inputs_answer_each_with_its
         for a, b in ((x, y), (y, x), (x, x)):
             torch.testing.assert_close(attention.q_proj(a), query(a))
             torch.testing.assert_close(attention.k_proj(b), key(b))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_graphs_compute_what_quantized_layers_compute_apart(dtype):
+    """Over several forwards: a prompt, a ragged batch, and the last tokens alone."""
+    apart, graphs = tiny_qwen2().to(dtype), tiny_qwen2().to(dtype)
+    prepack(apart, Int8Linear)
+    fuse(graphs)
+    FlatForward.use_blocks(graphs, Int8Blocks(graphs))
+    logits = []
+    for model in (apart, graphs):
+        model.set_attn_implementation(ATTENTION_NAME)
+        runner = ModelRunner(model, 260, 2)
+        runner.cache.reserve(64)
+        for row, n in enumerate((20, 9)):
+            runner.cache.start(row)
+            first = runner.forward([list(range(n))], last_only=True, first_slot=row)
+            runner.cache.commit([n], first_slot=row)
+        ragged = runner.forward([[1, 2, 3], [4]])
+        last = runner.forward([[5, 6], [7, 8, 9]], last_only=True)
+        logits.append(torch.cat([first, ragged, last]))
+    assert logits[0].shape == (1 + 4 + 2, 260)
+    torch.testing.assert_close(
+        logits[1].float(), logits[0].float(), atol=0.05 if dtype is torch.bfloat16 else 1e-4, rtol=0
+    )
+
+
+def test_graphs_take_the_place_of_the_weights():
+    model = tiny_qwen2()
+    dense, embedding = weight_bytes(model), model.get_input_embeddings().weight.nbytes
+    fuse(model)
+    FlatForward.use_blocks(model, Int8Blocks(model))
+    assert not any(type(module) is nn.Linear for module in model.modules())
+    assert weight_bytes(model) - embedding == pytest.approx((dense - embedding) / 4, rel=0.2)
 
 
 @pytest.fixture
