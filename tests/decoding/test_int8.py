@@ -126,9 +126,8 @@ def test_graphs_compute_what_quantized_layers_compute_apart(dtype):
         last = runner.forward([[5, 6], [7, 8, 9]], last_only=True)
         logits.append(torch.cat([first, ragged, last]))
     assert logits[0].shape == (1 + 4 + 2, 260)
-    torch.testing.assert_close(
-        logits[1].float(), logits[0].float(), atol=0.05 if dtype is torch.bfloat16 else 1e-4, rtol=0
-    )
+    wrong = (logits[1] - logits[0]).float().norm() / logits[0].float().norm()
+    assert wrong < (0.03 if dtype is torch.bfloat16 else 1e-4)
 
 
 def test_graphs_take_the_place_of_the_weights():
