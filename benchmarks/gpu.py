@@ -5,7 +5,8 @@ Needs torch, triton, transformers and this repository, no model files and no net
 1. Kernels against the float32 reference; nothing is measured if one is wrong.
 2. Copy bandwidth and matrix-product rate of the device, as upper limits; the sweep of `bassline bench kernels`.
 3. The engine at the shape of BASS's 7.8B code model (here with grouped queries) with a 310M-shaped draft model, bf16,
-   for each batch: plain decoding, speculative decoding, and transformers' generate with a static cache.
+   for each batch: plain decoding, speculative decoding, both with 8-bit weights (fp8), and transformers' generate with
+   a static cache.
 
 Weights are random, except that embedding and output layer make the target generate a fixed permutation of its
 vocabulary from a random start, and the draft model the same permutation with a share of errors. So a draft token is
@@ -41,6 +42,7 @@ from benchmarks._timing import copy_bandwidth, matmul_rate
 from decoding.attention.backends import NAMES
 from decoding.config import EngineConfig
 from decoding.engine import Engine
+from decoding.models import fp8
 from decoding.models.loaded import LoadedModel
 from decoding.request import Completion, Request, SamplingParams
 from kernels.availability import KernelError, require
@@ -133,19 +135,24 @@ def _measure_engine(
     """Yield a row per batch and arm; an arm starts only if the time left exceeds that of the longest arm so far."""
     target, draft = (_model(shape, options, dtype, device) for shape in _shapes(options))
     n_weights = sum(p.numel() for name, p in target.model.named_parameters() if "embed_tokens" not in name)
-    floor_ms = 1000 * n_weights * dtype.itemsize / bandwidth
+    targets = {"": target}
+    if options.tiny or fp8.is_supported(device):
+        targets["fp8 "] = _model(_shapes(options)[0], options, dtype, device)
+        fp8.quantize(targets["fp8 "].model)
     longest_s = 0.0
     plain: dict[int, float] = {}
-    speculative = [(a, k) for a in options.acceptance for k in options.draft_lengths]
-    for batch, (acceptance, k) in product(options.batches, [(0.0, 0), *speculative]):
+    speculative = [("", a, k) for a in options.acceptance for k in options.draft_lengths]
+    quantized = [("fp8 ", 0.0, 0), ("fp8 ", *speculative[0][1:])] if "fp8 " in targets else []
+    for batch, (weights, acceptance, k) in product(options.batches, [("", 0.0, 0), *quantized, *speculative]):
         before = time.perf_counter()
         if before + longest_s > until:
             print("out of time: what follows was not measured", file=sys.stderr)
             return
         if k:
             _write_permutation(draft.model, acceptance)
-        done, warm_s = _decode(target, draft if k else None, batch, k, options)
-        row = _line(done, batch, f"accept {acceptance:g}, k {k}" if k else "plain")
+        done, warm_s = _decode(targets[weights], draft if k else None, batch, k, options)
+        row = _line(done, batch, weights + (f"accept {acceptance:g}, k {k}" if k else "plain"))
+        floor_ms = 1000 * n_weights * (1 if weights else dtype.itemsize) / bandwidth
         steps = done.rounds
         row["ms per round"] = 1000 * statistics.median(r.draft_s + r.verify_s + r.other_s for r in steps)
         row["of weight floor"] = floor_ms / row["ms per round"] if not k else "-"

@@ -13,7 +13,7 @@ from decoding.suggest import advice, one_of
 from kernels.registry import BACKENDS
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
-WEIGHTS = ("dense", "int8")
+WEIGHTS = ("dense", "int8", "fp8")
 DEVICES = ("auto", "cpu", "cuda")
 ATTENTIONS = ("auto", *BACKENDS)
 ACCEPTANCES = tuple(RULES)
@@ -25,7 +25,8 @@ class EngineConfig:
     """Everything that decides what an engine computes; two equal configurations may share one loaded engine.
 
     `drafter` is a name of `drafters/registry.py` or a model reference; `sibling+MODEL` and `ngram+MODEL` combine both.
-    `weights` int8 quantizes those of target and draft model to 8 bits: other models, so they have hashes of their own.
+    `weights` int8 (on a CPU) and fp8 (on a GPU) quantize those of target and draft model to 8 bits: other models, so
+    they have hashes of their own.
     `acceptance` is a name of `acceptance/registry.py`. `draft_length` is `goodput`, `bass`, `table` (needs a profile,
     see `bassline bench profile`) or `fixed:K`. `attention` names a backend of `kernels/registry.py`; auto is the
     fastest for the device. Raises RequestError on a value that no engine can honour.

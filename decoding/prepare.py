@@ -12,6 +12,7 @@ from decoding.attention.choice import pick_attention
 from decoding.attention.flat_forward import FlatForward
 from decoding.checks import self_check
 from decoding.checks.compatibility import fit
+from decoding.models import fp8
 from decoding.models.device import pick_device
 from decoding.models.errors import ModelError
 from decoding.models.fusion import fuse
@@ -30,11 +31,15 @@ def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None
     pick_attention(spec.attention, device)  # one that does not run here is refused at once
     if spec.weights == "int8":
         _require_int8(device)
+    if spec.weights == "fp8" and not fp8.is_supported(device):
+        raise ModelError("weights fp8 need a GPU that multiplies them (Ada, Hopper or later): give weights dense.")
     loaded = load(spec.ref, spec.dtype, spec.device, on_progress)
     fit(loaded, spec.attention, on_progress)
     fuse(loaded.model)
     if spec.weights == "int8":
         _quantize(loaded.model)
+    elif spec.weights == "fp8":
+        fp8.quantize(loaded.model)
     else:
         prepack(loaded.model)
     release_unused()

@@ -63,7 +63,8 @@ class EngineOptions(RequestModel):
     )
     weights: Annotated[Text, Option("Weights", Fieldset.DECODING, choices=WEIGHTS)] = Field(
         _DEFAULTS.weights,
-        description="dense, or int8: 8-bit integers, faster on a CPU; another model with figures of its own",
+        description="dense; int8: 8-bit integers, faster on a CPU; fp8: 8-bit floats, on a GPU (Ada, Hopper or later)."
+        " Quantized weights are another model with figures of its own",
         examples=["int8"],
     )
     device: Annotated[Text, Option("Device", Fieldset.DECODING, choices=DEVICES)] = Field(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -26,7 +27,7 @@ def padded_slots(n: int) -> int:
     return -(-n // SLOT_MULTIPLE) * SLOT_MULTIPLE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layout:
     """A forward over N packed tokens of R rows: `rows` says which token is whose, the rest where it is in the cache.
 
@@ -88,12 +89,12 @@ class Layout:
         """Cache slots in use after this forward by the longest row."""
         return max(length + count for length, count in self._host)
 
-    @property
+    @cached_property
     def attended(self) -> int:
         """L, the cache slots that attention reads: `longest`, rounded up so that sums do not depend on it."""
         return padded_slots(self.longest)
 
-    @property
+    @cached_property
     def is_rectangular(self) -> bool:
         """Whether every row brings the same number of tokens, so that packing is a mere view."""
         return len(set(self.counts)) == 1

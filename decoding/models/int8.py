@@ -19,7 +19,7 @@ _LARGEST = 127
 _ZERO_POINT = 128
 # Rows of a weight that are quantized together: the output layer alone would take half a gigabyte in float32.
 _ROWS = 16384
-# Smaller than any scale: for a row of zeros.
+# Smaller than any scale: for a channel of zeros.
 _TINY = 1e-12
 
 ZERO_POINTS = "zero_points"
@@ -33,8 +33,8 @@ def zero_points(n: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
 
 def linear(graph: Graph, x: str, layer: nn.Linear) -> str:
     """Add x @ weight.T + bias in 8-bit integers to a graph: [N, out] for x [N, in], both float32."""
+    # A row of zeros has the scale 0: whatever its quantized numbers are, the product is multiplied by 0 in the end.
     largest = graph.add("ReduceMax", graph.add("Abs", x), graph.constant([1]), keepdims=0)
-    largest = graph.add("Max", largest, graph.constant(np.float32(_TINY)))
     scale = graph.add("Div", largest, graph.constant(np.float32(_LARGEST)))
     weights, channels = quantize(layer.weight.detach())
     out = graph.add(

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from transformers import PreTrainedModel
 
 from decoding.models import int8
 from decoding.models.blocks import Heads, Steps
 from decoding.models.fusion import Part
 from decoding.models.onnx_graph import FLOAT, INT64, ORT, UINT8, Compiled, Graph
-from decoding.models.packing import Packed
+from decoding.models.packing import Packed, replace_linears
 
 
 class Int8Blocks:
@@ -37,7 +36,7 @@ class Int8Blocks:
         self.following = [self._build(layer, after) for layer, after in pairwise(layers)]
         self.last = self._build(layers[-1], None)
         self.head = self._build_head(model.model.norm, model.lm_head)
-        _release(model)
+        replace_linears(model, Released)
 
     def steps(self, cos: torch.Tensor, sin: torch.Tensor) -> Steps:
         """Return the steps of a forward with this rotary embedding of its tokens, [N, D] each."""
@@ -150,10 +149,3 @@ def _add_and_norm(graph: Graph, x: str, added: str, norm: Any) -> tuple[str, str
         "SkipSimplifiedLayerNormalization", 4, x, added, weight, domain=ORT, epsilon=norm.variance_epsilon
     )
     return normed, total
-
-
-def _release(model: PreTrainedModel) -> None:
-    for module in list(model.modules()):
-        for name, child in list(module.named_children()):
-            if type(child) is nn.Linear:
-                setattr(module, name, Released(child))

@@ -44,9 +44,13 @@ class PackedLinear(Packed):
 def prepack(model: nn.Module, pack: Callable[[nn.Linear], Packed] = PackedLinear) -> None:
     """Replace the linear layers of a bf16 or float32 model on a CPU with packed ones. Other models stay as they are."""
     weight = next(model.parameters())
-    if weight.device.type != "cpu" or weight.dtype not in _DTYPES:
-        return
+    if weight.device.type == "cpu" and weight.dtype in _DTYPES:
+        replace_linears(model, pack)
+
+
+def replace_linears(model: nn.Module, replacement: Callable[[nn.Linear], nn.Module | None]) -> None:
+    """Replace each linear layer of a model, in all modules that have it; None leaves a layer as it is."""
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
-            if type(child) is nn.Linear:
-                setattr(module, name, pack(child))
+            if type(child) is nn.Linear and (other := replacement(child)) is not None:
+                setattr(module, name, other)

@@ -21,6 +21,8 @@ def test_the_gpu_benchmark_checks_and_reports_every_part(tmp_path: Path) -> None
     assert report["figures"].keys() > {"copy_gb_per_s", "matmul_tflop_per_s", "b2.c32.t4.ragged_of_copy"}
     assert {row["arm"] for row in report["rows"] if "arm" in row} == {
         "plain",
+        "fp8 plain",
+        "fp8 accept 0.8, k 2",
         "accept 0.8, k 2",
         "transformers generate",
     }

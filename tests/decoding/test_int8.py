@@ -70,6 +70,15 @@ def test_a_token_has_the_same_bits_however_many_there_are(dtype):
             assert torch.equal(apart, together[:, : apart.shape[1]]), n
 
 
+def test_a_row_of_zeros_gives_the_bias():
+    layer = nn.Linear(64, 40)
+    x = torch.randn(1, 3, 64)
+    x[0, 1] = 0
+    out = Int8Linear(layer)(x)
+    assert torch.equal(out[0, 1], layer.bias)
+    assert out.isfinite().all()
+
+
 @given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=40), st.sampled_from(DTYPES))
 def test_a_quantized_row_is_off_by_at_most_half_a_step(row, dtype):
     x = torch.tensor([row]).to(dtype)
