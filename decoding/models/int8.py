@@ -40,7 +40,7 @@ def linear(graph: Graph, x: str, layer: nn.Linear) -> str:
     out = graph.add(
         "MatMulIntegerToFloat",
         graph.add("QuantizeLinear", x, scale, ZERO_POINTS, axis=0),
-        graph.constant(weights.T.contiguous().numpy()),
+        graph.weight(weights.T.contiguous().numpy()),
         graph.constant(np.float32(1)),
         graph.constant(channels.flatten().numpy()),
         graph.constant(np.uint8(_ZERO_POINT)),

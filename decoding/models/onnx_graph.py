@@ -33,11 +33,22 @@ class Graph:
         self._inputs = inputs
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[onnx.TensorProto] = []
+        self._weights: dict[str, NDArray[Any]] = {}
 
     def constant(self, values: NDArray[Any] | list[int] | np.generic) -> str:
         """Return the name of a constant."""
         name = f"constant{len(self._constants)}"
         self._constants.append(numpy_helper.from_array(np.asarray(values), name))
+        return name
+
+    def weight(self, values: NDArray[np.int8]) -> str:
+        """Return the name of a large constant, which is not copied into the graph; ONNX Runtime repacks it."""
+        name = f"weight{len(self._weights)}"
+        self._weights[name] = values
+        placed = TensorProto(name=name, dims=values.shape, data_type=TensorProto.INT8)
+        placed.data_location = TensorProto.EXTERNAL
+        placed.external_data.add(key="location", value="memory")
+        self._constants.append(placed)
         return name
 
     def add(self, operation: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
@@ -61,19 +72,21 @@ class Graph:
         )
         operations = [helper.make_opsetid("", _OPSET), helper.make_opsetid(ORT, 1)]
         model = helper.make_model(graph, opset_imports=operations, ir_version=_IR_VERSION)
-        return Compiled(model.SerializeToString(), outputs)
+        return Compiled(model.SerializeToString(), self._weights, outputs)
 
 
 class Compiled:
     """A graph that is called like a function. Several threads may call it at the same time."""
 
-    def __init__(self, model: bytes, outputs: tuple[str, ...]) -> None:
+    def __init__(self, model: bytes, weights: Mapping[str, NDArray[Any]], outputs: tuple[str, ...]) -> None:
         _start_threads()
         options = onnxruntime.SessionOptions()
         options.use_per_session_threads = False
         # Grading runs beside decoding: threads wait actively for the next operation of a graph, but not for its call.
         options.add_session_config_entry("session.force_spinning_stop", "1")
         options.log_severity_level = 3
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(each) for each in weights.values()]
+        options.add_external_initializers(list(weights), values)
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         self._outputs = list(outputs)
 
