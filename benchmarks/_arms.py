@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 
@@ -18,16 +18,20 @@ from decoding.prepare import load_model
 from decoding.request import Request, SamplingParams
 from evaluation import dataset_files, prompting
 
-if TYPE_CHECKING:
-    from benchmarks._endpoint import Endpoint
-
 PLAIN, GENERATE, ASSISTED = "none", "generate", "assisted"
 STOCK = (GENERATE, ASSISTED)
 INT8 = "int8:"
 """Before the name of an arm whose target has 8-bit weights."""
-ENDPOINT = "@"
-"""Before the name of another server."""
+PEER = "@"
+"""Before the name of another engine."""
 _LOOKUP_TOKENS = 10
+
+
+class Peer(Protocol):
+    """Another engine."""
+
+    def run(self, prompt: str, n: int, temperature: float, max_tokens: int) -> Speed:
+        """Decode n samples of one prompt."""
 
 
 class Arms:
@@ -35,7 +39,7 @@ class Arms:
 
     An arm is `none` (our plain decoding), `DRAFTER/LENGTH[/RULE]`, either with `int8:` in front, `generate`, or
     `assisted` (transformers' assisted generation: one sample only, with the draft model of another arm, else by prompt
-    lookup), or `@` and the name of another server.
+    lookup), or `@` and the name of a peer.
     """
 
     def __init__(
@@ -45,11 +49,11 @@ class Arms:
         dtype: str,
         device: str,
         max_tokens: int,
-        endpoints: Mapping[str, Endpoint] | None = None,
+        peers: Mapping[str, Peer] | None = None,
     ) -> None:
         self.names = names
         self.max_tokens = max_tokens
-        self._endpoints = endpoints or {}
+        self._peers = peers or {}
         ours = [name for name in names if is_ours(name)]
         weights = dict.fromkeys(["dense", *(weights_of(name) for name in ours)])
         self.targets = {each: _load(target, dtype, device, each) for each in weights}
@@ -95,8 +99,8 @@ class Arms:
         """Decode n samples of one prompt; None where the arm cannot decode several."""
         if name in STOCK:
             return self._run_stock(name, prompt, n, temperature)
-        if name in self._endpoints:
-            return self._endpoints[name].run(prompt, n, temperature, self.max_tokens)
+        if name in self._peers:
+            return self._peers[name].run(prompt, n, temperature, self.max_tokens)
         sampling = SamplingParams(temperature=temperature, top_p=TOP_P)
         request = Request(prompt, n=n, sampling=sampling, max_new_tokens=self.max_tokens)
         done = self._engines[name].generate(request)
@@ -139,7 +143,7 @@ class Arms:
 
 def is_ours(name: str) -> bool:
     """Whether our engine decodes an arm."""
-    return name not in STOCK and not name.startswith(ENDPOINT)
+    return name not in STOCK and not name.startswith(PEER)
 
 
 def weights_of(name: str) -> str:

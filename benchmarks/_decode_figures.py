@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from benchmarks._arms import ASSISTED, ENDPOINT, GENERATE, INT8, PLAIN, is_ours, weights_of
+from benchmarks._arms import ASSISTED, GENERATE, INT8, PEER, PLAIN, is_ours, weights_of
 from benchmarks._report import spread
 from benchmarks._speed import Speed
 from decoding.models.loaded import LoadedModel
@@ -13,8 +13,8 @@ from decoding.models.loaded import LoadedModel
 Speeds = Mapping[str, Sequence[Speed]]
 """Of each arm, for the same prompts in the same order."""
 
-LLAMA_CPP = f"{ENDPOINT}llamacpp"
-"""The endpoint by this name is held against plain decoding."""
+LLAMA_CPP = f"{PEER}llamacpp"
+"""The peer by this name is held against plain decoding."""
 
 
 def rows(model: str, n: int, temperature: float, speeds: Speeds) -> Iterator[dict[str, Any]]:

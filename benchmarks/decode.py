@@ -20,22 +20,22 @@ import sys
 import time
 from collections import defaultdict
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 
-from benchmarks._arms import ASSISTED, ENDPOINT, GENERATE, INT8, PLAIN, Arms, is_ours, weights_of
+from benchmarks._arms import ASSISTED, GENERATE, INT8, PEER, PLAIN, Arms, Peer, is_ours, weights_of
 from benchmarks._convert import convert_seconds
 from benchmarks._decode_figures import figures, rows, utilization
 from benchmarks._identity import identity
+from benchmarks._openvino import OpenVino
 from benchmarks._prefix import first_token_ratio
 from benchmarks._report import Report, print_table
 from benchmarks._speed import Speed
 from benchmarks._timing import copy_bandwidth, matmul_rate
 from decoding.models.device import device_name
-
-if TYPE_CHECKING:
-    from benchmarks._endpoint import Endpoint
+from decoding.models.errors import first_line
 
 MODELS = ("qwen2.5-coder-0.5b", "smollm2-135m", "qwen2.5-coder-1.5b")
 LOOKUP_ARMS = (
@@ -74,12 +74,12 @@ def run(bench: str, options: argparse.Namespace) -> int:
     report = Report(bench, device_name(device), vars(options))
     bandwidth, flops = copy_bandwidth(device), matmul_rate(device, getattr(torch, options.dtype))
     report.settings |= {"copy_bandwidth_gb_per_s": bandwidth / 1e9, "peak_gflops": flops / 1e9}
-    endpoints, report.settings["not_run"] = _endpoints(options.endpoint)
+    peers, report.settings["not_run"] = _peers(options.endpoint, options.openvino)
     measured: list[dict[str, list[Speed]]] = []
     cells = list(product(_numbers(options.batches, int), _numbers(options.temperatures, float)))
     for name in options.models.split(","):
         names = options.arms.split(",") if options.arms else _usual_arms(name, options.device)
-        arms = Arms(name, [*names, *endpoints], options.dtype, options.device, options.max_tokens, endpoints)
+        arms = Arms(name, [*names, *peers], options.dtype, options.device, options.max_tokens, peers)
         started = time.monotonic()
         for i, (n, temperature) in enumerate(cells):
             speeds = _measure(arms, options.tasks, n, temperature)
@@ -107,21 +107,25 @@ def run(bench: str, options: argparse.Namespace) -> int:
     return 0
 
 
-def _endpoints(named: list[tuple[str, str, str]]) -> tuple[dict[str, Endpoint], dict[str, str]]:
-    """(the servers that answer, why the others do not), by the names of their arms."""
-    if not named:
-        return {}, {}
-    import openai  # noqa: PLC0415 (only here, so that the benchmark runs where it is not installed)
-
-    from benchmarks._endpoint import Endpoint  # noqa: PLC0415
-
-    found: dict[str, Endpoint] = {}
+def _peers(endpoints: list[tuple[str, str, str]], openvino: Path | None) -> tuple[dict[str, Peer], dict[str, str]]:
+    """(the engines that answer, why the others do not), by the names of their arms."""
+    found: dict[str, Peer] = {}
     not_run: dict[str, str] = {}
-    for name, model, url in named:
+    if openvino is not None:
         try:
-            found[ENDPOINT + name] = Endpoint(model, url)
-        except openai.OpenAIError as error:
-            not_run[ENDPOINT + name] = f"{url}: {error}"
+            found[f"{PEER}openvino"] = OpenVino(openvino, torch.get_num_threads())
+        except (ImportError, RuntimeError) as error:
+            not_run[f"{PEER}openvino"] = first_line(error)
+    if endpoints:
+        import openai  # noqa: PLC0415 (only here, so that the benchmark runs where it is not installed)
+
+        from benchmarks._endpoint import Endpoint  # noqa: PLC0415
+
+        for name, model, url in endpoints:
+            try:
+                found[PEER + name] = Endpoint(model, url)
+            except openai.OpenAIError as error:
+                not_run[PEER + name] = f"{url}: {error}"
     return found, not_run
 
 
@@ -173,6 +177,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
     parser.add_argument(
         "--convert", action="store_true", help="also fetch the first model's GGUF file and time its conversion"
+    )
+    parser.add_argument(
+        "--openvino",
+        type=Path,
+        metavar="FOLDER",
+        help="a model exported for OpenVINO, as an arm (needs openvino-genai)",
     )
     parser.add_argument(
         "--endpoint",

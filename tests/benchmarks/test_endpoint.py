@@ -57,7 +57,7 @@ def test_all_tokens_of_n_samples_are_counted_whatever_way_the_server_makes_them(
 
 
 def test_a_server_that_does_not_answer_is_named_with_the_reason():
-    found, not_run = decode._endpoints([("away", "m", "http://127.0.0.1:9/v1")])
+    found, not_run = decode._peers([("away", "m", "http://127.0.0.1:9/v1")], None)
     assert found == {}
     assert "http://127.0.0.1:9/v1: Connection error" in not_run["@away"]
 
