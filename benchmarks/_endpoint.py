@@ -48,7 +48,9 @@ class Endpoint:
         """Raises openai.OpenAIError."""
         started = time.perf_counter()
         pieces, choices = 0, set[int]()
-        tokens: int | None = None
+        # OpenAI and vLLM count all choices in a last chunk without any; llama.cpp counts each choice where it ends.
+        of_all: int | None = None
+        of_each: dict[int, int] = {}
         first_s: float | None = None
         for chunk in self._client.completions.create(
             model=self._model,
@@ -61,12 +63,14 @@ class Endpoint:
             stream=True,
             stream_options={"include_usage": True},
         ):
-            if chunk.usage is not None:
-                tokens = chunk.usage.completion_tokens
+            if chunk.usage is not None and chunk.choices:
+                of_each[chunk.choices[0].index] = chunk.usage.completion_tokens
+            elif chunk.usage is not None:
+                of_all = chunk.usage.completion_tokens
             for choice in chunk.choices:
                 choices.add(choice.index)
                 pieces += bool(choice.text)
                 if choice.finish_reason is not None and first_s is None:
                     first_s = time.perf_counter() - started
         # Without a count, a piece of text is taken for a token; it may be more.
-        return _Heard(tokens or pieces, first_s or time.perf_counter() - started, choices)
+        return _Heard(of_all or sum(of_each.values()) or pieces, first_s or time.perf_counter() - started, choices)

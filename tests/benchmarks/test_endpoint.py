@@ -12,23 +12,28 @@ from benchmarks import decode
 from benchmarks._endpoint import Endpoint
 
 
-@pytest.fixture(params=[True, False], ids=["makes n choices", "makes one choice"])
+@pytest.fixture(params=["makes n choices", "makes n choices and counts each by itself", "makes one choice"])
 def server(request):
     """A server that writes five tokens for each choice; its address, whether it obeys n, and the requests."""
     asked: list[dict] = []
+    obeys_n, counts_each = "n choices" in request.param, "each" in request.param
+
+    def usage(n):
+        return {"prompt_tokens": 3, "completion_tokens": 5 * n, "total_tokens": 3 + 5 * n}
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             asked.append(body)
-            choices = range(body["n"] if request.param else 1)
+            choices = range(body["n"] if obeys_n else 1)
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.end_headers()
             for index in choices:
                 choice = {"index": index, "text": "words", "finish_reason": "stop", "logprobs": None}
-                self.say(choices=[choice])
-            self.say(choices=[], usage={"prompt_tokens": 3, "completion_tokens": 5 * len(choices), "total_tokens": 9})
+                self.say(choices=[choice], **({"usage": usage(1)} if counts_each else {}))
+            if not counts_each:
+                self.say(choices=[], usage=usage(len(choices)))
             self.wfile.write(b"data: [DONE]\n\n")
 
         def say(self, **content):
@@ -40,7 +45,7 @@ def server(request):
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=http.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{http.server_port}/v1", request.param, asked
+    yield f"http://127.0.0.1:{http.server_port}/v1", obeys_n, asked
     http.shutdown()
     http.server_close()
 
