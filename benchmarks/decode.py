@@ -107,13 +107,13 @@ def run(bench: str, options: argparse.Namespace) -> int:
     return 0
 
 
-def _peers(endpoints: list[tuple[str, str, str]], openvino: Path | None) -> tuple[dict[str, Peer], dict[str, str]]:
+def _peers(endpoints: list[tuple[str, str, str]], openvino: str | None) -> tuple[dict[str, Peer], dict[str, str]]:
     """(the engines that answer, why the others do not), by the names of their arms."""
     found: dict[str, Peer] = {}
     not_run: dict[str, str] = {}
     if openvino is not None:
         try:
-            found[f"{PEER}openvino"] = OpenVino(openvino, torch.get_num_threads())
+            found[f"{PEER}openvino"] = OpenVino(Path(openvino), torch.get_num_threads())
         except (ImportError, RuntimeError) as error:
             not_run[f"{PEER}openvino"] = first_line(error)
     if endpoints:
@@ -180,7 +180,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--openvino",
-        type=Path,
         metavar="FOLDER",
         help="a model exported for OpenVINO, as an arm (needs openvino-genai)",
     )

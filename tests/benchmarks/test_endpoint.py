@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -10,6 +12,7 @@ import pytest
 
 from benchmarks import decode
 from benchmarks._endpoint import Endpoint
+from benchmarks._report import Report
 
 
 @pytest.fixture(params=["makes n choices", "makes n choices and counts each by itself", "makes one choice"])
@@ -65,6 +68,21 @@ def test_a_server_that_does_not_answer_is_named_with_the_reason():
     found, not_run = decode._peers([("away", "m", "http://127.0.0.1:9/v1")], None)
     assert found == {}
     assert "http://127.0.0.1:9/v1: Connection error" in not_run["@away"]
+
+
+def test_openvino_without_its_package_is_named_with_the_reason(monkeypatch):
+    monkeypatch.setitem(sys.modules, "openvino_genai", None)
+    found, not_run = decode._peers([], "exported")
+    assert found == {}
+    assert "openvino_genai" in not_run["@openvino"]
+
+
+def test_all_options_of_a_measurement_can_be_written_as_json(tmp_path):
+    parser = argparse.ArgumentParser()
+    decode.add_options(parser)
+    options = parser.parse_args(["--openvino", "exported", "--endpoint", "a=m@http://x/v1", "--convert"])
+    Report("decode", "a machine", vars(options)).write(str(tmp_path / "report.json"))
+    assert json.loads((tmp_path / "report.json").read_text())["settings"]["openvino"] == "exported"
 
 
 @pytest.mark.parametrize("wrong", ["llamacpp", "a=http://x", "=m@http://x/v1", "a=m@ftp://x/v1"])
