@@ -35,8 +35,8 @@ sandbox-programs:
 test-programs: sandbox-programs
 	@$(call apt_install,$(TEST_PROGRAMS))
 
-demo: setup ## evaluate a real model on HumanEval for about three minutes
-	@$(BIN)/bassline eval --target qwen2.5-coder-0.5b --n 8 --budget 20 --time-limit 150 --compare-plain 2 --name demo
+demo: setup ## evaluate a real model on HumanEval for two minutes
+	@$(BIN)/bassline eval --target qwen2.5-coder-0.5b --n 8 --budget 20 --time-limit 120 --compare-plain 2 --name demo
 	@echo
 	@echo "See it: make serve, then http://127.0.0.1:8000"
 
