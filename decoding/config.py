@@ -14,6 +14,7 @@ from kernels.registry import BACKENDS
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 WEIGHTS = ("dense", "int8", "fp8")
+_DEVICE_OF = {"int8": "cpu", "fp8": "cuda"}
 DEVICES = ("auto", "cpu", "cuda")
 ATTENTIONS = ("auto", *BACKENDS)
 ACCEPTANCES = tuple(RULES)
@@ -46,6 +47,9 @@ class EngineConfig:
         _one_of("dtype", self.dtype, DTYPES)
         _one_of("weights", self.weights, WEIGHTS)
         _one_of("device", self.device, DEVICES)
+        only = _DEVICE_OF.get(self.weights, self.device)
+        if self.device not in ("auto", only):
+            raise RequestError(f"device is {self.device!r}: {self.weights} weights are for {only}, choose dense ones")
         _one_of("attention", self.attention, ATTENTIONS)
         _one_of("acceptance", self.acceptance, ACCEPTANCES)
         if self.max_batch < 1:

@@ -86,8 +86,10 @@ class EngineOptions(RequestModel):
         name = str(given.field_name)
         if name not in EngineOptions.model_fields:
             return value
+        # The device is validated after the weights, which may be for another one.
+        weights = {"weights": given.data["weights"]} if name == "device" and "weights" in given.data else {}
         try:
-            EngineConfig(**{"target": "any", name: value})
+            EngineConfig(**{"target": "any", name: value, **weights})
         except RequestError as error:
             raise ValueError(str(error).removeprefix(f"{name} is {value!r}: ")) from None
         return value

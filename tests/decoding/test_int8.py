@@ -172,6 +172,10 @@ def test_plain_and_speculative_texts_are_the_same_and_the_model_has_a_name_of_it
 def test_other_words_are_refused_and_so_is_a_gpu(monkeypatch):
     with pytest.raises(RequestError, match="weights is 'int9'"):
         EngineConfig("tiny", weights="int9")
+    for weights, device in (("int8", "cuda"), ("fp8", "cpu")):
+        with pytest.raises(RequestError, match=f"device is '{device}': {weights} weights are for"):
+            EngineConfig("tiny", weights=weights, device=device)
+    assert EngineConfig("tiny", weights="fp8", device="cuda").weights == "fp8"
     monkeypatch.setattr("decoding.prepare.pick_device", lambda _: torch.device("cuda"))
     monkeypatch.setattr("decoding.prepare.pick_attention", lambda *_: "sdpa")
     with pytest.raises(ModelError, match="weights int8 are for a CPU, and the device is cuda: give weights dense"):

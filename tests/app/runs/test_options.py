@@ -165,3 +165,9 @@ def changes_fingerprint(run: Run, name: str) -> bool:
     after = configuration.fingerprint(run)
     setattr(run, name, value)
     return before != after
+
+
+@pytest.mark.parametrize(("weights", "device", "needed"), [("fp8", "cpu", "cuda"), ("int8", "cuda", "cpu")])
+def test_weights_for_another_device_are_refused_before_a_run_is_made(weights, device, needed):
+    with pytest.raises(ValueError, match=f"{weights} weights are for {needed}, choose dense ones"):
+        EngineOptions(target=TARGET, weights=weights, device=device)
