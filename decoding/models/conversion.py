@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module, metadata
 from multiprocessing import get_context
@@ -72,10 +72,16 @@ def to_safetensors(gguf: Path, folder: Path, name: str, on_progress: OnProgress 
 def main() -> None:
     """`python -m decoding.models.conversion FILE.gguf FOLDER`: convert, print the versions as JSON."""
     gguf, folder = Path(sys.argv[1]), Path(sys.argv[2])
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as beside:
-        tokenizer = beside.submit(_convert_tokenizer, gguf, folder)
+    # A process of its own, not a pool: a pool's worker would stay for ever if this process were killed.
+    tokenizer = get_context("spawn").Process(target=_convert_tokenizer, args=(gguf, folder))
+    tokenizer.start()
+    try:
         versions = _convert_weights(gguf, folder)
-        tokenizer.result()
+    finally:
+        tokenizer.join()
+    if tokenizer.exitcode:
+        # An error has been printed; a signal prints nothing.
+        sys.exit(1 if tokenizer.exitcode > 0 else f"the tokenizer's process ended by signal {-tokenizer.exitcode}")
     sys.stdout.write(json.dumps(versions) + "\n")
     sys.stdout.flush()
     os._exit(0)  # to free a million objects one by one takes a second
