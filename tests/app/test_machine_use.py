@@ -47,14 +47,11 @@ def wait_until_they_burn(loops, seconds: float) -> None:
 
 def test_a_busy_loop_counts_as_others():
     with busy_loops() as loops:
-        at_first = sum(map(burnt, loops))
         before = machine_use.read()
         wait_until_they_burn(loops, 0.5)
         use = machine_use.since(before)
-        took = sum(map(burnt, loops)) - at_first
     assert use.others_cpu_s >= 0.5 - TICK_S * len(loops)  # others of this machine may add to it
     assert use.others_cpu_s + use.steal_s <= use.capacity_s * 1.05 + TICK_S * len(loops)
-    assert took >= 0.5
 
 
 def test_our_own_work_does_not_count_as_others(monkeypatch):

@@ -35,10 +35,10 @@ class ScriptedEngine(FakeEngine):
             os.kill(os.getpid(), signal.SIGKILL)
         seconds = re.search(r"# takes ([\d.]+)", request.prompt)
         until = time.monotonic() + min(float(seconds[1]) if seconds else 0.0, request.budget_s or 600.0)
-        cancelled = False
-        while not cancelled and time.monotonic() < until:
+        while time.monotonic() < until and not (should_cancel and should_cancel()):
             time.sleep(0.01)
-            cancelled = bool(should_cancel and should_cancel())
+        # Asked again: the time may have run out while the process was suspended.
+        cancelled = bool(should_cancel and should_cancel())
         if cancelled:
             note("put down", prompt=request.prompt)
         done = super().generate(request, on_update, should_cancel)

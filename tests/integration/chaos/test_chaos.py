@@ -67,8 +67,8 @@ def test_a_killed_worker_is_replaced_by_the_others_and_its_child_does_not_stay_b
 
 
 def test_a_stalled_worker_that_wakes_up_finds_its_job_gone_and_writes_nothing(stack: Stack):
-    run_id = stack.submit("takes 2")
-    wait_for(lambda: stack.working(run_id))
+    run_id = stack.submit("takes 4")
+    wait_for(lambda: stack.generated(run_id))  # a worker stopped before it generates has nothing to put down
     name = stack.working(run_id)
     stack.signal(name, signal.SIGSTOP)
     stack.wait_for_end(run_id)
