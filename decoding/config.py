@@ -25,7 +25,8 @@ NAMED_LENGTHS = ("goodput", "bass", "table")
 class EngineConfig:
     """Everything that decides what an engine computes; two equal configurations may share one loaded engine.
 
-    `drafter` is a name of `drafters/registry.py` or a model reference; `sibling+MODEL` and `ngram+MODEL` combine both.
+    `drafter` is a name of `drafters/registry.py` or a model reference; `sibling+MODEL` and `ngram+MODEL` combine both,
+    `trained` in the place of MODEL is the head trained for the target.
     `weights` int8 (on a CPU) and fp8 (on a GPU) quantize those of target and draft model to 8 bits: other models, so
     they have hashes of their own.
     `acceptance` is a name of `acceptance/registry.py`. `draft_length` is `goodput`, `bass`, `table` (needs a profile,

@@ -37,11 +37,12 @@ from decoding.loop.scheduler import Scheduler
 from decoding.loop.step import Decoder
 from decoding.models.device import device_name
 from decoding.models.errors import NoMemoryError
+from decoding.models.heads import LoadedHead
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import check_same_tokenizer
 from decoding.models.memory import is_out_of_memory, weight_bytes
 from decoding.models.pool import ModelPool
-from decoding.prepare import load_model
+from decoding.prepare import load_head, load_model
 from decoding.request import Calibration, Completion, OnUpdate, OnUpdateOf, Request, RequestError, ShouldCancel, Update
 from decoding.state.clock import CostTimer
 
@@ -59,16 +60,20 @@ class Engine:
         config: EngineConfig,
         target: LoadedModel,
         draft: LoadedModel | None,
+        head: LoadedHead | None = None,
         *,
         graphs: bool | None = None,
     ) -> None:
-        """`graphs` runs rounds as CUDA graphs; by default on a GPU with attention backends that support them.
+        """`head` is the target's trained drafter, if the configuration names it.
+
+        `graphs` runs rounds as CUDA graphs; by default on a GPU with attention backends that support them.
 
         On a CPU, where tests ask for it, a graph is replayed by running its work again.
         """
         self.config = config
         self.target = target
         self.draft = draft
+        self.head = head
         self._drafter = parse_drafter(config.drafter)
         self._rule = make_rule(config.acceptance)
         # Costs learnt from earlier requests, so that the first round of the next can be predicted.
@@ -79,7 +84,9 @@ class Engine:
                 backend_of(each.model).supports_graphs for each in self._loaded
             )
         self._disabled = {name: why for each in self._loaded for name, why in each.disabled.items()}
-        self._pool = RunnerPool(target, draft, self._rule, config.max_batch, graphs=graphs, disabled=self._disabled)
+        self._pool = RunnerPool(
+            target, draft, self._rule, config.max_batch, graphs=graphs, disabled=self._disabled, head=head
+        )
 
     @classmethod
     def load(cls, config: EngineConfig, on_progress: Callable[[str], None] | None = None) -> Engine:
@@ -92,7 +99,7 @@ class Engine:
             draft = others[0] if others else None
             if draft is not None:
                 check_same_tokenizer(target, draft)
-            engine = cls(config, target, draft)
+            engine = cls(config, target, draft, load_head(target) if parse_drafter(config.drafter).needs_head else None)
             engine.warm_up()
             if target.device.type == "cuda":
                 engine.check_graphs()
@@ -133,9 +140,7 @@ class Engine:
             "target": self.target.label,
             "target_sha256": self.target.weights_sha256,
             "target_parameters": self.target.n_parameters,
-            "draft": self.draft.label if self.draft else None,
-            "draft_sha256": self.draft.weights_sha256 if self.draft else None,
-            "draft_parameters": self.draft.n_parameters if self.draft else None,
+            **self._draft_provenance(),
             "device": device_name(self.target.device),
             "threads": torch.get_num_threads() if self.target.device.type == "cpu" else None,
             "dtype": str(self.target.dtype).removeprefix("torch."),
@@ -146,6 +151,16 @@ class Engine:
             "torch": torch.__version__,
             "transformers": transformers.__version__,
         }
+
+    def _draft_provenance(self) -> dict[str, str | int | None]:
+        names = ("draft", "draft_sha256", "draft_parameters")
+        if self.head is not None:
+            record = self.head.record
+            return dict(zip(names, (f"trained for {record.target}", record.sha256, record.n_parameters), strict=True))
+        if self.draft is not None:
+            draft = self.draft
+            return dict(zip(names, (draft.label, draft.weights_sha256, draft.n_parameters), strict=True))
+        return dict.fromkeys(names)
 
     @property
     def disabled(self) -> list[str]:
@@ -237,7 +252,8 @@ class Engine:
         """Return the policy that the configuration names, in its starting state."""
         match self.config.draft_length:
             case "goodput":
-                return GoodputLength(self._acceptance, self.round_cost, drafts_cost_time=self.draft is not None)
+                costs = self._drafter.drafts_cost_time
+                return GoodputLength(self._acceptance, self.round_cost, drafts_cost_time=costs)
             case "bass":
                 return BassLength()
             case "table":

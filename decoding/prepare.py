@@ -8,14 +8,16 @@ from dataclasses import replace
 import torch
 from transformers import PreTrainedModel
 
+from decoding.attention.backends import OWN, backend_of
 from decoding.attention.choice import pick_attention
 from decoding.attention.flat_forward import FlatForward
 from decoding.checks import self_check
 from decoding.checks.compatibility import fit
-from decoding.models import fp8
+from decoding.models import fp8, heads
 from decoding.models.device import pick_device
 from decoding.models.errors import ModelError
 from decoding.models.fusion import fuse
+from decoding.models.heads import LoadedHead
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import load
 from decoding.models.memory import read_bytes, release_unused
@@ -45,6 +47,16 @@ def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None
     release_unused()
     loaded = replace(loaded, weights=spec.weights, n_weight_bytes=read_bytes(loaded.model))
     return replace(loaded, disabled=self_check.check_kernels(loaded)) if loaded.device.type == "cuda" else loaded
+
+
+def load_head(target: LoadedModel) -> LoadedHead:
+    """Load the trained drafter of a loaded target. Raises ModelError if it has none, or none that fits."""
+    if backend_of(target.model) == OWN:
+        raise ModelError(
+            f"{target.name} computes attention by itself, row by row, where no trained drafter can read its states:"
+            " choose the drafter ngram or sibling."
+        )
+    return heads.load(target)
 
 
 def _require_int8(device: torch.device) -> None:

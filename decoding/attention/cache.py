@@ -20,15 +20,16 @@ from kernels.kv_scatter import kv_scatter
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """A copy of the keys and values in some slots of a row: [Hkv, N, D] each, of every layer that has any."""
+    """A copy of what some slots of a row hold: keys and values [Hkv, N, D] by layer, states [N, F] by name."""
 
     keys: dict[int, torch.Tensor]
     values: dict[int, torch.Tensor]
+    states: dict[str, torch.Tensor]
 
     @property
     def n_bytes(self) -> int:
         """The bytes of the copy."""
-        return sum(tensor.nbytes for tensor in (*self.keys.values(), *self.values.values()))
+        return sum(tensor.nbytes for tensor in (*self.keys.values(), *self.values.values(), *self.states.values()))
 
 
 class RaggedLayer(CacheLayerMixin):
@@ -88,7 +89,8 @@ class RaggedLayer(CacheLayerMixin):
 class RaggedCache(Cache):
     """The buffers of all layers, for `max_rows` rows of `capacity` tokens, and the committed length of each row.
 
-    `uses_kernel` writes keys and values in one launch of the Triton kernel instead of two of PyTorch.
+    `uses_kernel` writes keys and values in one launch of the Triton kernel instead of two of PyTorch. `states` are
+    hidden states by name that a caller records for each token, [B, S, F] each; they follow the rows as keys do.
     """
 
     def __init__(self, n_layers: int, max_rows: int, capacity: int = 0, *, uses_kernel: bool = False) -> None:
@@ -96,13 +98,16 @@ class RaggedCache(Cache):
         self.uses_kernel = uses_kernel
         self.capacity = capacity
         self.lens: list[int] = []
+        self.states: dict[str, torch.Tensor] = {}
         self._layout: Layout | None = None
         super().__init__(layers=[RaggedLayer(self) for _ in range(n_layers)])
 
     @property
     def n_bytes(self) -> int:
         """The bytes of the buffers that are allocated."""
-        return sum(layer.keys.nbytes + layer.values.nbytes for layer in self.layers if layer.is_initialized)
+        used = [layer for layer in self.layers if layer.is_initialized]
+        tensors = [t for layer in used for t in (layer.keys, layer.values)] + list(self.states.values())
+        return sum(tensor.nbytes for tensor in tensors)
 
     @property
     def layout(self) -> Layout:
@@ -127,6 +132,10 @@ class RaggedCache(Cache):
         """Use `layout` for the next forward. CUDA graphs need this, because their lengths are on the device."""
         self._layout = layout
 
+    def record(self, name: str, states: torch.Tensor) -> None:
+        """Keep hidden states [N, F] of the tokens of the current forward in their rows' slots."""
+        self._states(name, states)[self.layout.slot, self.layout.position] = states
+
     def commit(self, counts: Sequence[int], first_slot: int = 0) -> None:
         """Advance each row from `first_slot` on by its accepted tokens; the rest of the last forward is rolled back."""
         for row, n in enumerate(counts, start=first_slot):
@@ -137,6 +146,8 @@ class RaggedCache(Cache):
         if capacity > self.capacity:
             for layer in self.layers:
                 layer.reserve(capacity)
+            for name, states in self.states.items():
+                self.states[name] = F.pad(states, (0, 0, 0, padded_slots(capacity) - states.shape[1]))
             self.capacity = capacity
 
     def start(self, row: int, length: int = 0, source: int | None = None) -> None:
@@ -165,6 +176,7 @@ class RaggedCache(Cache):
         return Slots(
             {i: layer.keys[row, :, start:end].clone() for i, layer in layers.items()},
             {i: layer.values[row, :, start:end].clone() for i, layer in layers.items()},
+            {name: states[row, start:end].clone() for name, states in self.states.items()},
         )
 
     def write(self, row: int, start: int, slots: Slots) -> None:
@@ -175,12 +187,21 @@ class RaggedCache(Cache):
                 layer.lazy_initialization(keys[None], values[None])
             layer.keys[row, :, start : start + keys.shape[1]] = keys
             layer.values[row, :, start : start + keys.shape[1]] = values
+        for name, part in slots.states.items():
+            self._states(name, part)[row, start : start + len(part)] = part
+
+    def _states(self, name: str, like: torch.Tensor) -> torch.Tensor:
+        if name not in self.states:
+            self.states[name] = like.new_zeros(self.max_rows, padded_slots(self.capacity), like.shape[1])
+        return self.states[name]
 
     def _copy(self, source: int, target: int, length: int) -> None:
         for layer in self.layers:
             if layer.is_initialized:
                 layer.keys[target, :, :length] = layer.keys[source, :, :length]
                 layer.values[target, :, :length] = layer.values[source, :, :length]
+        for states in self.states.values():
+            states[target, :length] = states[source, :length]
 
     def rewind(self, row: int, length: int) -> None:
         """Truncate a row to its first `length` tokens: a draft model commits while it drafts, so rejection rewinds."""

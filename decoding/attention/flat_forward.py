@@ -8,6 +8,7 @@ is loaded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from transformers import PreTrainedModel
 from decoding.attention.cache import RaggedCache
 from decoding.attention.layout import Layout
 from decoding.attention.ragged import ATTENTION_NAME, MaskStore, ragged_cache_attention
+from decoding.attention.taps import TAPS
 from decoding.models.blocks import Blocks, DenseBlocks, has_blocks
 
 _BLOCKS = "bassline_blocks"
@@ -46,16 +48,27 @@ class FlatForward:
         setattr(model, _BLOCKS, blocks)
 
     def __call__(
-        self, tokens: torch.Tensor, layout: Layout, cache: RaggedCache, keep: torch.Tensor | None
+        self,
+        tokens: torch.Tensor,
+        layout: Layout,
+        cache: RaggedCache,
+        keep: torch.Tensor | None,
+        taps: Sequence[int] = (),
     ) -> torch.Tensor:
-        """Return logits [N, V] of packed tokens [1, N], of those at the places `keep` only if it is given."""
+        """Return logits [N, V] of packed tokens [1, N], of those at the places `keep` only if it is given.
+
+        Records the inputs of the layers `taps` in the cache, side by side.
+        """
         x = self._embed(tokens[0]).to(self._blocks.dtype)  # [N, H]
         cos, sin = self._rotary(x, layout.position[None])  # [1, N, D]
         steps = self._blocks.steps(cos[0], sin[0])
         masks = MaskStore()
         heads = steps.first(x)
         last = len(self._attentions) - 1
+        inputs: dict[int, torch.Tensor] = {}
         for i, (attention, slots) in enumerate(zip(self._attentions, cache.layers, strict=True)):
+            if i in taps:
+                inputs[i] = x
             q, k, v = (part.transpose(0, 1)[None] for part in heads)
             keys, values = slots.update(k, v)
             window = getattr(attention, "sliding_window", None)
@@ -65,4 +78,6 @@ class FlatForward:
             attended = attended[0].flatten(1)  # [N, Hq * D]
             if i < last:
                 x, heads = steps.following(i, x, attended)
+        if taps:
+            cache.record(TAPS, torch.cat([inputs[tap] for tap in taps], dim=1))
         return steps.last(x, attended, keep)

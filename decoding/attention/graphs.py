@@ -23,7 +23,6 @@ from typing import Any
 import torch
 
 from decoding.attention.layout import Layout
-from decoding.attention.ragged import MaskStore
 from decoding.attention.runner import ModelRunner
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.errors import first_line
@@ -156,17 +155,7 @@ class Graphs:
         rows = RaggedRows(packed[::T].int(), each, length.int(), position, T)
         layout = Layout(rows, first_slot=0, slot=packed // T, gather=packed.view(R, T), scatter=packed)
         cache.use(layout)
-        logits: torch.Tensor = self.runner.model(
-            input_ids=ids.view(1, -1),
-            position_ids=position[None],
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=0 if keep is None else keep,
-            layout=layout,
-            masks=MaskStore(),
-            rows=rows,
-        ).logits[0]
-        return logits[:, : self.runner.vocab_size]
+        return self.runner.forward_packed(ids.view(1, -1), layout, keep, rows)
 
 
 def _fill(work: Work, values: dict[str, Any]) -> None:

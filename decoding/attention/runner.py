@@ -13,9 +13,12 @@ from transformers import PreTrainedModel
 from decoding.attention.backends import backend_of
 from decoding.attention.cache import RaggedCache
 from decoding.attention.flat_forward import FlatForward
+from decoding.attention.layout import Layout
 from decoding.attention.prefix_cache import PrefixCache
 from decoding.attention.ragged import MaskStore
+from decoding.attention.taps import TAPS, tapped
 from decoding.state.clock import CostTimer
+from kernels.rows import RaggedRows
 
 # A prompt is prefilled in pieces of this many tokens; the deadline is checked between two pieces. The size depends on
 # the device alone, never on the time left, so that a text does not depend on the speed of the machine.
@@ -44,12 +47,13 @@ class ModelRunner:
         scatters_by_kernel: bool = True,
         token_timer: CostTimer | None = None,
         prefix_cache: PrefixCache | None = None,
+        taps: Sequence[int] = (),
     ) -> None:
         """`capacity_step` rounds the cache's capacity up, so that a cache that stays in use seldom has to move.
 
         `scatters_by_kernel` lets the Triton kernel write keys and values wherever Triton computes the attention.
         `token_timer` learns what a token of a prefill costs; by default a new one does. `prefix_cache` serves the
-        prompts that ask for it.
+        prompts that ask for it. `taps` are the layers whose inputs the cache records (`taps.py`).
         """
         self.model = model
         self.name = model.config.name_or_path or type(model).__name__
@@ -62,6 +66,7 @@ class ModelRunner:
         self.prefill_piece = PREFILL_PIECE[self.device.type]
         self.token_timer = token_timer or CostTimer()
         self._prefix_cache = prefix_cache
+        self.taps = tuple(taps)
         self.cache = RaggedCache(
             config.num_hidden_layers,
             max_rows,
@@ -124,16 +129,25 @@ class ModelRunner:
         packed = torch.tensor([[t for row in tokens for t in row]], device=self.device)
         keep = torch.tensor([end - 1 for end in accumulate(counts)], device=self.device) if last_only else None
         if self._flat is not None:
-            return self._flat(packed, layout, self.cache, keep)[:, : self.vocab_size]
-        logits: torch.Tensor = self.model(
-            input_ids=packed,
-            position_ids=layout.position[None],
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=0 if keep is None else keep,
-            layout=layout,
-            masks=MaskStore(),
-            rows=layout.rows if self.backend.function else None,
-        ).logits[0]
+            return self._flat(packed, layout, self.cache, keep, self.taps)[:, : self.vocab_size]
+        return self.forward_packed(packed, layout, keep, layout.rows if self.backend.function else None)
+
+    def forward_packed(
+        self, packed: torch.Tensor, layout: Layout, keep: torch.Tensor | None, rows: RaggedRows | None
+    ) -> torch.Tensor:
+        """Return the logits that transformers computes of packed tokens [1, N], of those at `keep` only if given."""
+        with tapped(self.model, self.taps) as inputs:
+            logits: torch.Tensor = self.model(
+                input_ids=packed,
+                position_ids=layout.position[None],
+                past_key_values=self.cache,
+                use_cache=True,
+                logits_to_keep=0 if keep is None else keep,
+                layout=layout,
+                masks=MaskStore(),
+                rows=rows,
+            ).logits[0]
+        if self.taps:
+            self.cache.record(TAPS, torch.cat([inputs[tap][0] for tap in self.taps], dim=1))
         # Ids past the tokenizer's are padding of the embedding matrix and never to be sampled.
         return logits[:, : self.vocab_size]

@@ -12,11 +12,13 @@ from decoding.acceptance.rule import AcceptanceRule
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftRunner
 from decoding.attention.graphs import Graphs, bucket_rows
+from decoding.attention.head_runner import HeadRunner
 from decoding.attention.prefix_cache import PrefixCache
 from decoding.attention.row_by_row import runner_of
 from decoding.attention.runner import PREFILL_PIECE, ModelRunner
 from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
+from decoding.models.heads import LoadedHead
 from decoding.models.loaded import LoadedModel
 from decoding.state.clock import CostTimer
 
@@ -28,7 +30,7 @@ _PREFIX_CACHE_BYTES = 256 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Runners:
-    """The target, and the draft model if there is one, with empty caches, for one batch.
+    """The target, and the draft model or trained head if there is one, with empty caches, for one batch.
 
     `prefill_costs` are the costs of a prompt's token, the target's first. `shares_rows` says whether samples that agree
     may share a row: in a graph each has its own, because a GPU verifies many rows as fast as one and shapes stay the
@@ -36,7 +38,7 @@ class Runners:
     """
 
     target: TargetRunner
-    draft: DraftRunner | None
+    draft: DraftRunner | HeadRunner | None
     prefill_costs: tuple[CostTimer, ...]
     graphs: tuple[Graphs, ...] = ()
 
@@ -68,10 +70,13 @@ class RunnerPool:
         *,
         graphs: bool,
         disabled: Collection[str],
+        head: LoadedHead | None = None,
     ) -> None:
-        """`disabled` names kernels that do not work here (`checks/self_check.py`)."""
+        """`disabled` names kernels that do not work here (`checks/self_check.py`); `head` drafts for the target."""
         self._models = [model for model in (target, draft) if model is not None]
         self._rule = rule
+        self._head = head
+        self._taps = head.head.shape.taps if head is not None else ()
         self._max_batch = max_batch
         self._scatters_by_kernel = "kv_scatter" not in disabled
         self.prefill_costs = tuple(CostTimer() for _ in self._models)
@@ -98,6 +103,7 @@ class RunnerPool:
             scatters_by_kernel=self._scatters_by_kernel,
             token_timer=self.prefill_costs[which],
             prefix_cache=self._prefix_caches[which],
+            taps=() if which else self._taps,
         )
 
     @contextmanager
@@ -119,9 +125,14 @@ class RunnerPool:
             self._is_lent = False
 
     def _runners(self, each: list[ModelRunner], verify: VerifyGraphs | None, draft: DraftGraphs | None) -> Runners:
+        drafting: DraftRunner | HeadRunner | None = None
+        if self._head is not None:
+            drafting = HeadRunner(self._head, each[0], self._rule)
+        elif len(each) > 1:
+            drafting = DraftRunner(each[1], self._rule, draft)
         return Runners(
             TargetRunner(each[0], self._rule, verify),
-            DraftRunner(each[1], self._rule, draft) if len(each) > 1 else None,
+            drafting,
             self.prefill_costs,
             tuple(graphs for graphs in (verify, draft) if graphs is not None),
         )

@@ -12,22 +12,25 @@ from decoding.suggest import nearest
 
 if TYPE_CHECKING:
     from decoding.attention.draft_runner import DraftRunner
+    from decoding.attention.head_runner import HeadRunner
     from decoding.drafters.base import Drafter
 
 MODEL = "MODEL"
 """Stands for a reference to a draft model."""
+TRAINED = "trained"
+"""The head that was trained for the target (`bassline drafter train`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrafterEntry:
     """The class of a drafter as `module:name`, and what it is made with.
 
-    With `needs_model` it is made with the runner of a draft model. A drafter with `goes_first` may be combined:
-    `NAME+MODEL` asks it first and the draft model in rows where it proposes nothing.
+    With `has_runner` it is made with the runner of a draft model or of a trained head. A drafter with `goes_first` may
+    be combined with such a one: `NAME+MODEL` asks it first, and the other in rows where it proposes nothing.
     """
 
     path: str
-    needs_model: bool = False
+    has_runner: bool = False
     goes_first: bool = False
 
 
@@ -35,7 +38,8 @@ DRAFTERS = {
     "none": DrafterEntry("decoding.drafters.base:NoDrafter"),
     "ngram": DrafterEntry("decoding.drafters.lookup:NgramDrafter", goes_first=True),
     "sibling": DrafterEntry("decoding.drafters.lookup:SiblingDrafter", goes_first=True),
-    MODEL: DrafterEntry("decoding.drafters.model:ModelDrafter", needs_model=True),
+    TRAINED: DrafterEntry("decoding.drafters.trained:TrainedDrafter", has_runner=True),
+    MODEL: DrafterEntry("decoding.drafters.model:ModelDrafter", has_runner=True),
 }
 
 
@@ -46,6 +50,16 @@ class DrafterSpec:
     names: tuple[str, ...]
     model: str | None
 
+    @property
+    def needs_head(self) -> bool:
+        """Whether it runs the target's trained head."""
+        return TRAINED in self.names
+
+    @property
+    def drafts_cost_time(self) -> bool:
+        """Whether a draft is computed, and not only looked up."""
+        return any(DRAFTERS[name].has_runner for name in self.names)
+
 
 def names() -> list[str]:
     """Return the drafters that need no draft model."""
@@ -54,7 +68,8 @@ def names() -> list[str]:
 
 def forms() -> list[str]:
     """Return all ways to write a drafter, with MODEL in the place of a reference."""
-    return [*DRAFTERS, *(f"{name}+{MODEL}" for name, entry in DRAFTERS.items() if entry.goes_first)]
+    second = [name for name, entry in DRAFTERS.items() if entry.has_runner]
+    return [*DRAFTERS, *(f"{a}+{b}" for a, entry in DRAFTERS.items() if entry.goes_first for b in second)]
 
 
 def parse_drafter(text: str) -> DrafterSpec:
@@ -69,26 +84,28 @@ def parse_drafter(text: str) -> DrafterSpec:
         if not plus:
             return DrafterSpec((first,), None)
         if not rest:
-            raise RequestError(f"drafter is {text!r}: name a model after the +")
+            raise RequestError(f"drafter is {text!r}: name a model after the +, or {TRAINED}")
+        if rest == TRAINED:
+            return DrafterSpec((first, TRAINED), None)
         return DrafterSpec((first, MODEL), _model(rest, text))
     if text in DRAFTERS and text != MODEL:
         return DrafterSpec((text,), None)
     return DrafterSpec((MODEL,), _model(text, text))
 
 
-def make_drafter(spec: DrafterSpec, draft: DraftRunner | None) -> Drafter:
-    """Return a new drafter for one batch; `draft` runs the draft model, if `spec` names one."""
+def make_drafter(spec: DrafterSpec, runner: DraftRunner | HeadRunner | None) -> Drafter:
+    """Return a new drafter for one batch; `runner` runs the draft model or the head, if `spec` names one."""
     from decoding.drafters.combined import LONG_MATCH, LookupFirst  # noqa: PLC0415
 
     kinds = [(DRAFTERS[name], resolve_name(DRAFTERS[name].path)) for name in spec.names]
     if len(kinds) == 1:
-        return _make(*kinds[0], draft)
+        return _make(*kinds[0], runner)
     (_, lookup), other = kinds
-    return LookupFirst(lookup(shortest_match=LONG_MATCH), _make(*other, draft))
+    return LookupFirst(lookup(shortest_match=LONG_MATCH), _make(*other, runner))
 
 
-def _make(entry: DrafterEntry, kind: type, draft: DraftRunner | None) -> Drafter:
-    drafter: Drafter = kind(draft) if entry.needs_model else kind()
+def _make(entry: DrafterEntry, kind: type, runner: DraftRunner | HeadRunner | None) -> Drafter:
+    drafter: Drafter = kind(runner) if entry.has_runner else kind()
     return drafter
 
 

@@ -61,7 +61,7 @@ class DenseBlocks:
 
     def __init__(self, model: Any) -> None:
         self.dtype: torch.dtype = model.dtype
-        self.layers = [_Layer(layer) for layer in model.model.layers]
+        self.layers = [Layer(layer) for layer in model.model.layers]
         self.norm = model.model.norm
         self.head: Linear = model.lm_head
 
@@ -76,19 +76,19 @@ class _DenseSteps(NamedTuple):
     sin: torch.Tensor  # [N, 1, D]
 
     def first(self, x: torch.Tensor) -> Heads:
-        return self.blocks.layers[0].heads(x, self.cos, self.sin)
+        return self.blocks.layers[0].read(x, self.cos, self.sin)
 
     def following(self, layer: int, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, Heads]:
         x = self.blocks.layers[layer].finish(x, attended)
-        return x, self.blocks.layers[layer + 1].heads(x, self.cos, self.sin)
+        return x, self.blocks.layers[layer + 1].read(x, self.cos, self.sin)
 
     def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
         x = self.blocks.layers[-1].finish(x, attended)
-        return self.blocks.head(_rms_norm(x if keep is None else x[keep], self.blocks.norm))
+        return self.blocks.head(rms_norm(x if keep is None else x[keep], self.blocks.norm))
 
 
-class _Layer:
-    """One decoder layer, before and after its attention."""
+class Layer:
+    """One decoder layer of Llama or Qwen2, before and after its attention; its gradients are PyTorch's own."""
 
     def __init__(self, layer: Any) -> None:
         attention = layer.self_attn
@@ -100,9 +100,14 @@ class _Layer:
         self._down: Linear = layer.mlp.down_proj
         self._norms = layer.input_layernorm, layer.post_attention_layernorm
 
-    def heads(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> Heads:
-        heads = self._joint(_rms_norm(x, self._norms[0]))  # [N, (Hq + 2 Hkv) D]
-        heads = heads.view(len(x), -1, self._size)
+    def read(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> Heads:
+        """Return the heads of the residual stream x [N, H], rotated by cos and sin [N, 1, D]."""
+        return self.heads(rms_norm(x, self._norms[0]), cos, sin)
+
+    def heads(self, normed: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> Heads:
+        """Return the heads of what the attention's projections read, [N, in]."""
+        heads = self._joint(normed)  # [N, (Hq + 2 Hkv) D]
+        heads = heads.view(len(normed), -1, self._size)
         n_values = heads.shape[1] // (self._group + 2)
         turning, values = torch.split(heads, [heads.shape[1] - n_values, n_values], dim=1)
         left, right = turning.chunk(2, dim=-1)
@@ -111,13 +116,15 @@ class _Layer:
         return Heads(queries, keys, values)
 
     def finish(self, x: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
+        """Return the layer's output [N, H], given the residual stream and what its heads attended to [N, Hq * D]."""
         x = x + self._out(attended)
-        gate, up = self._gate_up(_rms_norm(x, self._norms[1])).chunk(2, dim=-1)
+        gate, up = self._gate_up(rms_norm(x, self._norms[1])).chunk(2, dim=-1)
         return x + self._down(F.silu(gate) * up)
 
 
-def _rms_norm(x: torch.Tensor, norm: Any) -> torch.Tensor:
-    return F.rms_norm(x, norm.weight.shape, norm.weight, norm.variance_epsilon)
+def rms_norm(x: torch.Tensor, norm: Any) -> torch.Tensor:
+    """Return what a module with the weights of an RMSNorm computes, in one operation."""
+    return F.rms_norm(x, norm.weight.shape, norm.weight.to(x.dtype), norm.variance_epsilon)
 
 
 def _joint(*linears: nn.Module) -> Linear:

@@ -14,7 +14,9 @@ from decoding.attention.ragged import ATTENTION_NAME
 from decoding.config import EngineConfig
 from decoding.drafters import registry
 from decoding.engine import Engine
+from decoding.models.heads import HeadRecord, LoadedHead, ready
 from decoding.models.loaded import LoadedModel
+from decoding.training.initial import new_head
 
 EOS = 256
 DRAFT = "./draft"
@@ -101,12 +103,21 @@ def draft(loaded: Callable[[PreTrainedModel], LoadedModel]) -> LoadedModel:
 
 
 @pytest.fixture(scope="session")
-def engine(target: LoadedModel, draft: LoadedModel) -> Callable[..., Engine]:
+def head(target: LoadedModel) -> LoadedHead:
+    """A head that knows half of the tiny target's tokens and is now and then right."""
+    made = new_head(target, (0, 1, 1), torch.arange(0, EOS + 1, 2), seed=0)
+    record = HeadRecord("tiny", target.sha256, "1" * 64, "trained", "2026-01-01", 1, 1, len(made.d2t), [0, 1, 1])
+    return ready(made.eval().requires_grad_(requires_grad=False), target, record)
+
+
+@pytest.fixture(scope="session")
+def engine(target: LoadedModel, draft: LoadedModel, head: LoadedHead) -> Callable[..., Engine]:
     """Make an engine over the tiny models; keywords are EngineConfig's. The draft model is "./draft"."""
 
     def make(draft_model: LoadedModel = draft, **settings: object) -> Engine:
         config = EngineConfig(**{"target": "tiny", "drafter": "none", **settings})
-        return Engine(config, target, draft_model if DRAFT in config.drafter else None)
+        draft = draft_model if DRAFT in config.drafter else None
+        return Engine(config, target, draft, head if registry.TRAINED in config.drafter else None)
 
     return make
 

@@ -30,7 +30,7 @@ def request(**changes: object) -> Request:
 
 def without_eos(engine: Engine) -> Engine:
     """An engine whose samples never end by themselves: the end-of-sequence id is no token of its vocabulary."""
-    return Engine(engine.config, replace(engine.target, vocab_size=EOS), engine.draft)
+    return Engine(engine.config, replace(engine.target, vocab_size=EOS), engine.draft, engine.head)
 
 
 def tokens_of(engine: Engine, wanted: Request) -> list[list[int]]:

@@ -1,0 +1,167 @@
+"""The trained drafters of this machine: one head for each target, beside the models in the cache.
+
+A head belongs to the files of its target, by their hash: hidden states of any other model mean nothing to it. What was
+measured while it was trained is stored beside it. Imports no torch until a head is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from decoding.models import registry
+from decoding.models.cache import cache_folder
+from decoding.models.errors import ModelError
+
+if TYPE_CHECKING:
+    from decoding.models.eagle3 import Eagle3
+    from decoding.models.loaded import LoadedModel
+
+RECORD, WEIGHTS = "bassline.json", "model.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class HeadRecord:
+    """What is known of a head: whose it is, where it comes from, and how good it was on held-out text.
+
+    `source` is `trained`, or the reference it was imported from. `match[j]` is the share of held-out positions whose
+    likeliest token it had in step j of a draft; `curve` holds the evaluations of its training, `speeds` tokens per
+    second of whole answers by drafter and batch. `data` tells how much text of which kind it was trained on.
+    """
+
+    target: str
+    target_sha256: str
+    sha256: str
+    source: str
+    created_at: str
+    n_parameters: int
+    n_bytes: int
+    n_drafted: int
+    taps: list[int]
+    hours: float = 0.0
+    match: list[float] = field(default_factory=list)
+    curve: list[dict[str, Any]] = field(default_factory=list)
+    speeds: list[dict[str, Any]] = field(default_factory=list)
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedHead:
+    """A head on the device of its target, in its precision, ready to run; `embedding` is the module that it reads."""
+
+    head: Eagle3
+    embedding: Any
+    record: HeadRecord
+
+
+def heads_folder() -> Path:
+    """Return the folder of all heads."""
+    return cache_folder() / "drafters"
+
+
+def folder_of(target: str) -> Path:
+    """Return the folder of a target's head, which need not exist. Raises UnknownModelError."""
+    return heads_folder() / registry.resolve(target).slug
+
+
+def find(target: str) -> HeadRecord | None:
+    """Return what is known of a target's head; None if it has none. Raises ModelError if its record is damaged."""
+    return _read(folder_of(target))
+
+
+def every() -> list[HeadRecord]:
+    """Return all heads of this machine, by the names of their targets. Those with damaged records are left out."""
+    records = []
+    for path in sorted(heads_folder().glob(f"*/{RECORD}")):
+        try:
+            records.append(_read(path.parent))
+        except ModelError:
+            continue
+    return [record for record in records if record is not None]
+
+
+def store(target: str, make_files: Callable[[Path], None], describe: Callable[[str, int], HeadRecord]) -> HeadRecord:
+    """Put a head in the place of a target's, whole or not at all, and return its record.
+
+    `make_files` writes its files into an empty folder; `describe` gets the hash and the bytes of its weights.
+    """
+    place = folder_of(target)
+    new, old = place.with_name(f".{place.name}.new"), place.with_name(f".{place.name}.old")
+    for leftover in (new, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    new.mkdir(parents=True)
+    make_files(new)
+    record = describe(_sha256(new / WEIGHTS), (new / WEIGHTS).stat().st_size)
+    write_record(new, record)
+    if place.exists():
+        place.rename(old)
+    new.rename(place)
+    shutil.rmtree(old, ignore_errors=True)
+    return record
+
+
+def write_record(folder: Path, record: HeadRecord) -> None:
+    """Write the record of the head in a folder, whole or not at all."""
+    partial = folder / f"{RECORD}.partial"
+    partial.write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
+    partial.replace(folder / RECORD)
+
+
+def load(target: LoadedModel) -> LoadedHead:
+    """Return the head of a loaded target. Raises ModelError with the remedy if it has none that fits."""
+    record = find(target.ref)
+    if record is None:
+        raise ModelError(
+            f"{target.name} has no trained drafter: make one with `bassline drafter train --target {target.ref}`."
+        )
+    if record.target_sha256 != target.sha256:
+        raise ModelError(
+            f"the trained drafter of {target.name} was made for other weights of it"
+            f" ({record.target_sha256[:12]}, not {target.sha256[:12]}): train it again."
+        )
+    folder = folder_of(target.ref)
+    if _sha256(folder / WEIGHTS) != record.sha256:
+        raise ModelError(f"the trained drafter of {target.name} has changed on disk: train or import it again.")
+    from decoding.models import eagle3_files  # noqa: PLC0415
+
+    head = eagle3_files.read(folder, target.model.config.get_text_config())
+    return ready(head, target, record)
+
+
+def ready(head: Eagle3, target: LoadedModel, record: HeadRecord) -> LoadedHead:
+    """Return a head made ready to run beside its target: on its device, in its precision, its weights prepacked.
+
+    Raises ModelError where the head proposes tokens that the target's tokenizer does not have.
+    """
+    from decoding.models.fusion import fuse  # noqa: PLC0415
+    from decoding.models.packing import prepack  # noqa: PLC0415
+
+    if int(head.token_ids.max()) >= target.vocab_size:
+        raise ModelError(f"the drafter proposes tokens that {target.name}'s tokenizer lacks: it is for another one.")
+    head.to(device=target.device, dtype=target.dtype)
+    fuse(head)
+    prepack(head)
+    head.ready()
+    return LoadedHead(head, head.embedding_or(target.model), record)
+
+
+def _read(folder: Path) -> HeadRecord | None:
+    try:
+        return HeadRecord(**json.loads((folder / RECORD).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise ModelError(f"the record of a trained drafter, {folder / RECORD}, is damaged: train it again.") from error
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ModelError(f"a trained drafter has no {path.name} in {path.parent}: train it again.") from error

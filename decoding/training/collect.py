@@ -1,0 +1,74 @@
+"""Lets a target generate text and keeps its hidden states: one forward serves both.
+
+The same prompts give the same recordings, whatever the time: nothing is drafted, no request has a deadline, and each
+call of `record` is a batch of its own. So a collection that was interrupted goes on with its next batch of prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from decoding.acceptance.registry import make_rule
+from decoding.attention.runner import ModelRunner
+from decoding.attention.runner_pool import Runners
+from decoding.attention.taps import OUTPUT, output_states
+from decoding.attention.target_runner import TargetRunner
+from decoding.draft_length.policies import FixedLength
+from decoding.loop.batch import Batch
+from decoding.loop.scheduler import Scheduler
+from decoding.loop.step import Decoder
+from decoding.models.loaded import LoadedModel
+from decoding.request import Request
+from decoding.state.clock import CostTimer
+from decoding.training.recorder import Recorder, Recording
+
+MAX_ROWS = 32
+"""Rows decoded together. On a CPU the tokens per second hardly grow beyond."""
+
+
+class RecordingRunner(ModelRunner):
+    """Also records what the output layer reads of every token that a round verifies."""
+
+    def forward(self, tokens: Sequence[Sequence[int]], *, last_only: bool = False, first_slot: int = 0) -> torch.Tensor:
+        """Return what `ModelRunner.forward` does."""
+        with output_states(self.model) as found:
+            logits = super().forward(tokens, last_only=last_only, first_slot=first_slot)
+        if not last_only:
+            self.cache.record(OUTPUT, found[-1].view(-1, found[-1].shape[-1]))
+        return logits
+
+
+@torch.inference_mode()
+def record(
+    target: LoadedModel,
+    taps: Sequence[int],
+    requests: Sequence[Request],
+    on_done: Callable[[int], None] = lambda _n_tokens: None,
+    should_cancel: Callable[[], bool] = lambda: False,
+) -> list[tuple[str, Recording | None]]:
+    """Return the text of each request, all of one sample, and its recording; None for one that is too short.
+
+    `on_done` is told the tokens of each request that has ended. The texts are cut where `should_cancel` became true.
+    Raises RequestError for a prompt that does not fit the target, BrokenModelError.
+    """
+    recordings: dict[int, Recording] = {}
+    texts = [""] * len(requests)
+    runner = RecordingRunner(target.model, target.vocab_size, MAX_ROWS, taps=taps)
+    verifier = TargetRunner(runner, make_rule("coupled"))
+    recorder = Recorder(runner.cache, recordings.__setitem__)
+    batch = Batch(target, verifier, recorder, max_samples=MAX_ROWS, shares_rows=False)
+    scheduler = Scheduler(
+        Decoder(batch, target, FixedLength(0)),
+        Runners(verifier, None, (runner.token_timer,)),
+        CostTimer(),
+        None,
+        should_cancel,
+    )
+    for position, outcome in scheduler.run(requests):
+        if isinstance(outcome, Exception):
+            raise outcome
+        texts[position] = outcome.samples[0].text
+        on_done(outcome.samples[0].n_tokens)
+    return [(text, recordings.get(position)) for position, text in enumerate(texts)]

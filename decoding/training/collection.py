@@ -1,0 +1,128 @@
+"""Collects training data batch by batch: prompts that are no evaluation tasks, answered by the target."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+from decoding.models.loaded import LoadedModel
+from decoding.request import Request, SamplingParams
+from decoding.training.collect import record
+from decoding.training.overlap import OverlapFilter
+from decoding.training.shards import ShardInfo, Shards
+from decoding.training.statements import Statement
+
+N_STATEMENTS = 64
+N_INVENTED = 32
+"""Statements, and instructions that the target invents for the next shard, in each shard."""
+TEMPERATURES = (0.2, 0.8)
+LONGEST_PROMPT = 320
+LONGEST_ANSWER = 256
+_LONGEST_INVENTION = 48
+
+
+class Rendered(NamedTuple):
+    """A statement as the target reads it, and the strings that stop its answer."""
+
+    prompt: str
+    stop: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How a target is asked: `render` makes a prompt of a statement.
+
+    `opening` is the beginning of a user's message that the target is to finish itself; None for a model that was not
+    trained to converse. `beginning` are its last words, which belong to the instruction.
+    """
+
+    render: Callable[[Statement], Rendered]
+    opening: str | None = None
+    beginning: str = ""
+
+
+@dataclass
+class Collection:
+    """Fills shards with what `target` answers to `statements`, an iterator that always begins anew."""
+
+    target: LoadedModel
+    taps: Sequence[int]
+    shards: Shards
+    statements: Callable[[], Iterator[Statement]]
+    asking: Asking
+    overlap: OverlapFilter
+    seed: int = 0
+    should_stop: Callable[[], bool] = field(default=lambda: False)
+    on_tokens: Callable[[int], None] = field(default=lambda _n: None)
+
+    def add_shard(self) -> ShardInfo | None:
+        """Collect the next shard and return what it holds; None if it was stopped or no statement is left."""
+        started = time.monotonic()
+        number = len(self.shards.infos)
+        own = list(islice(self.statements(), number * N_STATEMENTS, (number + 1) * N_STATEMENTS))
+        if not own:
+            return None
+        invented = self.shards.infos[-1].invented if number else []
+        asked = [statement for statement in self._merged(own, invented) if not self.overlap.shares(statement.text)]
+        requests = [self._request(f"{number}/{i}", one) for i, one in enumerate(asked)]
+        fits = [self._fits(request) for request in requests]
+        asked = [one for one, fit in zip(asked, fits, strict=True) if fit]
+        requests = [one for one, fit in zip(requests, fits, strict=True) if fit]
+        inventing = [self._invention(f"{number}/new/{i}") for i in range(N_INVENTED)] if self.asking.opening else []
+        done = record(self.target, self.taps, [*requests, *inventing], self.on_tokens, self.should_stop)
+        if self.should_stop():
+            return None
+        answers = done[: len(requests)]
+        kept = [
+            recording
+            for one, (text, recording) in zip(asked, answers, strict=True)
+            if recording is not None and not self.overlap.shares(f"{one.text}\n{text}")
+        ]
+        info = ShardInfo(
+            n_prompts=len(own) + len(invented),
+            n_tokens=sum(len(recording.outputs) for recording in kept),
+            n_documents=len(kept),
+            dropped_prompts=sum(self.overlap.shares(one.text) for one in self._merged(own, invented)),
+            dropped_texts=sum(recording is not None for _, recording in answers) - len(kept),
+            seconds=time.monotonic() - started,
+            invented=[self.asking.beginning + text for text, _ in done[len(requests) :] if text.strip()],
+        )
+        self.shards.add(kept, info)
+        return info
+
+    @staticmethod
+    def _merged(own: list[Statement], invented: list[str]) -> list[Statement]:
+        return own + [Statement("instruction", text) for text in dict.fromkeys(invented)]
+
+    def _request(self, name: str, statement: Statement) -> Request:
+        rendered = self.asking.render(statement)
+        number = self._number(name)
+        temperature = TEMPERATURES[number % len(TEMPERATURES)]
+        return Request(
+            rendered.prompt,
+            sampling=SamplingParams(temperature),
+            seed=number,
+            max_new_tokens=LONGEST_ANSWER,
+            stop=rendered.stop,
+        )
+
+    def _invention(self, name: str) -> Request:
+        assert self.asking.opening is not None
+        return Request(
+            self.asking.opening,
+            sampling=SamplingParams(1.0),  # so that they differ
+            seed=self._number(name),
+            max_new_tokens=_LONGEST_INVENTION,
+            stop=("\n",),
+        )
+
+    def _number(self, name: str) -> int:
+        """A seed for a request of this name."""
+        return int.from_bytes(hashlib.sha256(f"{self.seed}/{name}".encode()).digest()[:4], "big")
+
+    def _fits(self, request: Request) -> bool:
+        return len(self.target.tokenizer(request.prompt)["input_ids"]) <= LONGEST_PROMPT

@@ -1,0 +1,85 @@
+"""Recordings as padded batches, in an order that depends on the seed and the epoch alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from decoding.training.recorder import Recording
+from decoding.training.shards import Shards
+
+BATCH_TOKENS = 2048
+"""Padded tokens of a batch."""
+_SORTED_TOGETHER = 128
+_HELD_OUT = 20
+"""One document in so many is held out."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentBatch:
+    """B documents of up to T tokens: `tokens` int64 [B, T], `taps` [B, T, 3 H], `outputs` [B, T, H].
+
+    `known` bool [B, T] marks positions with outputs: those whose next token the target has generated.
+    """
+
+    tokens: torch.Tensor
+    taps: torch.Tensor
+    outputs: torch.Tensor
+    known: torch.Tensor
+
+    @classmethod
+    def of(cls, recordings: Sequence[Recording]) -> DocumentBatch:
+        """Return recordings side by side, padded with zeros."""
+        B, T = len(recordings), max(len(r.tokens) for r in recordings)
+        tokens = torch.zeros(B, T, dtype=torch.int64)
+        taps = recordings[0].taps.new_zeros(B, T, recordings[0].taps.shape[1])
+        outputs = recordings[0].outputs.new_zeros(B, T, recordings[0].outputs.shape[1])
+        known = torch.zeros(B, T, dtype=torch.bool)
+        for b, recording in enumerate(recordings):
+            n, g = len(recording.tokens), len(recording.outputs)
+            tokens[b, :n] = recording.tokens
+            taps[b, : n - 1] = recording.taps
+            outputs[b, n - 1 - g : n - 1] = recording.outputs
+            known[b, n - 1 - g : n - 1] = True
+        return cls(tokens, taps, outputs, known)
+
+
+class Documents:
+    """All recordings of some shards in memory, split into those to train on and those held out."""
+
+    def __init__(self, shards: Shards, n_shards: int) -> None:
+        every = [recording for number in range(n_shards) for recording in shards.read(number)]
+        self.held_out = every[::_HELD_OUT]
+        self.train = [recording for i, recording in enumerate(every) if i % _HELD_OUT]
+
+    def epoch(self, seed: int, number: int) -> Iterator[DocumentBatch]:
+        """Yield the batches of an epoch; documents of one batch have about the same length."""
+        order = random.Random(f"{seed}/{number}")
+        documents = list(self.train)
+        order.shuffle(documents)
+        groups = []
+        for at in range(0, len(documents), _SORTED_TOGETHER):
+            groups += _grouped(documents[at : at + _SORTED_TOGETHER])
+        order.shuffle(groups)
+        return (DocumentBatch.of(group) for group in groups)
+
+    def held_out_batches(self) -> Iterator[DocumentBatch]:
+        """Yield the held-out documents, always the same batches."""
+        return (DocumentBatch.of(group) for group in _grouped(self.held_out))
+
+    def n_batches(self) -> int:
+        """Return the batches of an epoch, about."""
+        return max(1, sum(len(r.tokens) for r in self.train) // BATCH_TOKENS)
+
+
+def _grouped(documents: Sequence[Recording]) -> list[list[Recording]]:
+    groups: list[list[Recording]] = []
+    for document in sorted(documents, key=lambda one: len(one.tokens)):
+        if groups and (len(groups[-1]) + 1) * len(document.tokens) <= BATCH_TOKENS:
+            groups[-1].append(document)
+        else:
+            groups.append([document])
+    return groups

@@ -1,0 +1,48 @@
+"""Records hidden states while the engine generates: a drafter that proposes nothing and watches every row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from decoding.attention.cache import RaggedCache
+from decoding.attention.taps import OUTPUT, TAPS
+from decoding.drafters.base import NoDrafter
+from decoding.state.row import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One text with its states: `tokens` [T]; `taps` [T - 1, 3 H] of all but the last, which no forward has read.
+
+    `outputs` [G, H] are what the output layer read at the G positions from the prompt's last token on: with the output
+    layer's weights they are the target's distributions of the G generated tokens.
+    """
+
+    tokens: torch.Tensor
+    taps: torch.Tensor
+    outputs: torch.Tensor
+
+
+class Recorder(NoDrafter):
+    """Hands each row's recording to `keep` when the row ends; every row carries one sample."""
+
+    def __init__(self, cache: RaggedCache, keep: Callable[[int, Recording], None]) -> None:
+        """`cache` is the target's; `keep` gets the position of the request and the recording."""
+        self._cache = cache
+        self._keep = keep
+
+    def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
+        """Keep the recordings of the rows that have just ended."""
+        for slot, row in enumerate(rows):
+            first, n = len(row.state.prompt) - 1, len(row.tokens)
+            if row.is_finished and n > first + 2:
+                states = self._cache.states
+                recording = Recording(
+                    torch.tensor(row.tokens, dtype=torch.int32),
+                    states[TAPS][slot, : n - 1].to("cpu", torch.bfloat16, copy=True),
+                    states[OUTPUT][slot, first : n - 1].to("cpu", torch.bfloat16, copy=True),
+                )
+                self._keep(row.state.position, recording)

@@ -1,0 +1,77 @@
+"""The training data on disk: one file for each batch of prompts, whole or not there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from decoding.training.recorder import Recording
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInfo:
+    """What a shard holds besides its recordings.
+
+    `n_tokens` are generated tokens. `invented` are instructions that the target wrote itself, for the next shard. Of
+    `n_prompts`, `dropped_prompts` shared words with an evaluated task, and so did `dropped_texts` of the answers.
+    """
+
+    n_prompts: int = 0
+    n_tokens: int = 0
+    n_documents: int = 0
+    dropped_prompts: int = 0
+    dropped_texts: int = 0
+    seconds: float = 0.0
+    invented: list[str] = field(default_factory=list)
+
+
+class Shards:
+    """The shards of one folder, numbered from 0 without a gap."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def infos(self) -> list[ShardInfo]:
+        """What each shard holds, in order."""
+        infos: list[ShardInfo] = []
+        while (path := self._path(len(infos))).is_file():
+            with safe_open(path, "pt") as file:
+                infos.append(ShardInfo(**json.loads(file.metadata()["info"])))
+        return infos
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of all shards."""
+        return sum(path.stat().st_size for path in self.folder.glob("*.safetensors"))
+
+    def add(self, recordings: Sequence[Recording], info: ShardInfo) -> None:
+        """Store a shard behind the others. A process killed meanwhile leaves none."""
+        path = self._path(len(self.infos))
+        tensors = {
+            f"{i}.{name}": tensor.contiguous()
+            for i, recording in enumerate(recordings)
+            for name, tensor in (
+                ("tokens", recording.tokens),
+                ("taps", recording.taps),
+                ("outputs", recording.outputs),
+            )
+        }
+        partial = path.with_suffix(".partial")
+        save_file(tensors, partial, {"info": json.dumps(asdict(info))})
+        partial.replace(path)
+
+    def read(self, number: int) -> Iterator[Recording]:
+        """Yield the recordings of a shard."""
+        with safe_open(self._path(number), "pt") as file:
+            for i in range(len(file.keys()) // 3):
+                yield Recording(*(file.get_tensor(f"{i}.{name}") for name in ("tokens", "taps", "outputs")))
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"shard-{number:05}.safetensors"

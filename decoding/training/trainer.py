@@ -1,0 +1,183 @@
+"""Fits a head to the collected text: AdamW over shuffled batches, checkpoints on the way, the best weights at the end.
+
+The state after a step depends on the seed and the number of the step alone. So a training that was killed goes on from
+its last checkpoint and ends with the weights that it would have had.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from decoding.models.device import pick_dtype
+from decoding.models.eagle3 import Eagle3
+from decoding.training.documents import DocumentBatch, Documents
+from decoding.training.objective import N_STEPS, Objective
+
+LEARNING_RATE = 1e-3
+_BETAS = (0.9, 0.95)
+_WARM_UP = 0.05
+"""The share of the steps in which the learning rate rises; then it falls to zero along a cosine."""
+_LARGEST_GRADIENT = 0.5
+EVALUATIONS = 20
+PATIENCE = 5
+"""Held-out evaluations in all, and how many without a better one end the training."""
+CHECKPOINT_EVERY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """How good a head was on held-out text after some steps.
+
+    `match[j]` is the share of positions whose likeliest token was right in step j of the drafting, given the steps
+    before; `divergence` is that of step 0 from the target, in nats; `loss` the training's since the last evaluation.
+    """
+
+    step: int
+    loss: float
+    divergence: float
+    match: list[float]
+
+    @property
+    def expected_length(self) -> float:
+        """The tokens of a round that drafts `N_STEPS`, the target's own included, at temperature 0."""
+        return 1 + sum(math.prod(self.match[: j + 1]) for j in range(len(self.match)))
+
+
+@dataclass
+class Trainer:
+    """Trains `head` for `n_steps` steps; `checkpoint` is the file that it can go on from."""
+
+    head: Eagle3
+    objective: Objective
+    documents: Documents
+    n_steps: int
+    checkpoint: Path
+    seed: int = 0
+    on_step: Callable[[int], None] = field(default=lambda _step: None)
+    on_evaluation: Callable[[Evaluation], None] = field(default=lambda _evaluation: None)
+    should_stop: Callable[[], bool] = field(default=lambda: False)
+
+    def __post_init__(self) -> None:
+        self.head.train().requires_grad_(True)
+        self._optimizer = torch.optim.AdamW(self.head.parameters(), LEARNING_RATE, _BETAS, weight_decay=0.0)
+        self.step = 0
+        self.curve: list[Evaluation] = []
+        self._best: dict[str, torch.Tensor] = {}
+        self._losses: list[float] = []
+        self._dtype = pick_dtype("auto", self.head.fc.weight.device)
+        if self.checkpoint.is_file():
+            self._restore(torch.load(self.checkpoint, weights_only=True))
+
+    def run(self) -> bool:
+        """Train to the end and put the best weights into the head; return False if it was stopped before.
+
+        Stopped or not, what was done is in the checkpoint.
+        """
+        if not self.curve:
+            self._evaluate()
+        saved = time.monotonic()
+        every = max(1, self.n_steps // EVALUATIONS)
+        batches = self._batches()
+        while self.step < self.n_steps and not self._is_stuck():
+            if self.should_stop():
+                self._save()
+                return False
+            self._update(next(batches))
+            self.step += 1
+            self.on_step(self.step)
+            if self.step % every == 0 or self.step == self.n_steps:
+                self._evaluate()
+            if time.monotonic() - saved >= CHECKPOINT_EVERY_S:
+                self._save()
+                saved = time.monotonic()
+        self._save()
+        self.head.load_state_dict(self._best)
+        self.head.eval().requires_grad_(False)
+        return True
+
+    @property
+    def best(self) -> Evaluation:
+        """The evaluation with the longest drafts."""
+        return max(self.curve, key=lambda one: one.expected_length)
+
+    def _is_stuck(self) -> bool:
+        return len(self.curve) - 1 - self.curve.index(self.best) >= PATIENCE
+
+    def _batches(self) -> Iterator[DocumentBatch]:
+        """The batches from the next step on."""
+        done, epoch = self.step, 0
+        while True:
+            for batch in self.documents.epoch(self.seed, epoch):
+                if done:
+                    done -= 1
+                else:
+                    yield batch
+            epoch += 1
+
+    def _update(self, batch: DocumentBatch) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = LEARNING_RATE * self._rate()
+        with self._precision():
+            loss = self.objective.loss(self.objective.steps(batch))
+        self._optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.head.parameters(), _LARGEST_GRADIENT)
+        self._optimizer.step()
+        self._losses.append(loss.item())
+
+    def _rate(self) -> float:
+        done = self.step / self.n_steps
+        return min(1.0, (self.step + 1) / max(1.0, _WARM_UP * self.n_steps)) * (1 + math.cos(math.pi * done)) / 2
+
+    @torch.no_grad()
+    def _evaluate(self) -> None:
+        matched, total, divergence = [0] * N_STEPS, [0] * N_STEPS, 0.0
+        for batch in self.documents.held_out_batches():
+            with self._precision():
+                steps = self.objective.steps(batch)
+            divergence += float(steps[0].divergence) * steps[0].n
+            for j, step in enumerate(steps):
+                matched[j] += step.n_matched
+                total[j] += step.n
+        match = [m / max(n, 1) for m, n in zip(matched, total, strict=True)]
+        loss = sum(self._losses) / len(self._losses) if self._losses else math.nan
+        self.curve.append(Evaluation(self.step, loss, divergence / max(total[0], 1), match))
+        self._losses.clear()
+        if self.best is self.curve[-1]:
+            self._best = {name: tensor.detach().clone() for name, tensor in self.head.state_dict().items()}
+        self.on_evaluation(self.curve[-1])
+
+    def _precision(self) -> Any:
+        device = self.head.fc.weight.device.type
+        return torch.autocast(device, self._dtype, enabled=self._dtype != torch.float32)
+
+    def _save(self) -> None:
+        partial = self.checkpoint.with_suffix(".partial")
+        state = {
+            "step": self.step,
+            "head": self.head.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "best": self._best,
+            "losses": self._losses,
+            "curve": [asdict(one) for one in self.curve],
+        }
+        torch.save(state, partial)
+        partial.replace(self.checkpoint)
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.step = state["step"]
+        self.head.load_state_dict(state["head"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._best = state["best"]
+        self._losses = state["losses"]
+        self.curve = [Evaluation(**one) for one in state["curve"]]
+        for one in self.curve:
+            self.on_evaluation(one)
