@@ -26,6 +26,7 @@ COMMANDS = {
     "leaderboard": "app.commands.leaderboard:leaderboard",
     "datasets": "app.commands.datasets:datasets",
     "models": "app.commands.models:models",
+    "drafter": "app.commands.drafter:drafter",
     "sandbox": "app.commands.sandbox:sandbox",
     "doctor": "app.commands.doctor:doctor",
     "bench": "app.commands.bench:bench",

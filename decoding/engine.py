@@ -229,11 +229,11 @@ class Engine:
     ) -> Iterator[tuple[int, Completion | RequestError]]:
         policy = self._make_policy()
         with self._pool.lend(max_samples) as runners:
-            decoder = Decoder(self._make_batch(runners, max_samples), self.target, policy)
+            decoder = Decoder(self._make_batch(runners, max_samples, policy), self.target, policy)
             yield from Scheduler(decoder, runners, self._round_timer, on_update, should_cancel).run(requests)
 
-    def _make_batch(self, runners: Runners, max_samples: int) -> Batch:
-        drafter = make_drafter(self._drafter, runners.draft)
+    def _make_batch(self, runners: Runners, max_samples: int, policy: DraftLength) -> Batch:
+        drafter = make_drafter(self._drafter, runners.draft, policy.draw)
         shares_rows = runners.shares_rows and (self._rule.allows_shared_drafts or not drafter.draws_tokens)
         return Batch(self.target, runners.target, drafter, max_samples=max_samples, shares_rows=shares_rows)
 
@@ -252,8 +252,7 @@ class Engine:
         """Return the policy that the configuration names, in its starting state."""
         match self.config.draft_length:
             case "goodput":
-                costs = self._drafter.drafts_cost_time
-                return GoodputLength(self._acceptance, self.round_cost, drafts_cost_time=costs)
+                return GoodputLength(self._acceptance, self.round_cost, looks_up=self._drafter.looks_up)
             case "bass":
                 return BassLength()
             case "table":

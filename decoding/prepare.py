@@ -49,14 +49,26 @@ def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None
     return replace(loaded, disabled=self_check.check_kernels(loaded)) if loaded.device.type == "cuda" else loaded
 
 
+def load_unpacked(spec: ModelSpec, on_progress: Callable[[str], None] | None = None) -> LoadedModel:
+    """Load a model with an attention backend that suits it and its weights as they are, for those who read them."""
+    loaded = load(spec.ref, spec.dtype, spec.device, on_progress)
+    fit(loaded, spec.attention, on_progress)
+    return loaded
+
+
 def load_head(target: LoadedModel) -> LoadedHead:
     """Load the trained drafter of a loaded target. Raises ModelError if it has none, or none that fits."""
+    refuse_row_by_row(target)
+    return heads.load(target)
+
+
+def refuse_row_by_row(target: LoadedModel) -> None:
+    """Raise ModelError for a target whose states no trained drafter can read."""
     if backend_of(target.model) == OWN:
         raise ModelError(
             f"{target.name} computes attention by itself, row by row, where no trained drafter can read its states:"
             " choose the drafter ngram or sibling."
         )
-    return heads.load(target)
 
 
 def _require_int8(device: torch.device) -> None:

@@ -8,8 +8,9 @@ S falls along a draft, and taking tokens in descending order of S takes a prefix
 from __future__ import annotations
 
 import heapq
+import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 
 from decoding.draft_length.round_cost import RoundCost
 from decoding.limits import MAX_DRAFT_LENGTH
@@ -34,7 +35,7 @@ class AcceptanceModel:
     """The acceptance rate of draft tokens whose predecessors were accepted, by evidence and depth.
 
     `draft_step_s` are the measured seconds of one step of a draft model, None before the first. `rounds_without_draft`
-    counts rounds since a draft was last verified.
+    counts rounds since a draft was last verified, `rounds_not_drawn` those since a model was last to draw one.
     """
 
     def __init__(self) -> None:
@@ -42,6 +43,7 @@ class AcceptanceModel:
         self._tried: defaultdict[tuple[int, int], float] = defaultdict(float)
         self.draft_step_s: float | None = None
         self.rounds_without_draft = 0
+        self.rounds_not_drawn = 0
 
     def observe(self, evidence: int, drafted: int, accepted: int) -> None:
         """Record a row's round: `accepted` of `drafted` tokens were accepted, and the next one, if any, was not."""
@@ -55,6 +57,14 @@ class AcceptanceModel:
         if n_steps:
             step = seconds / n_steps
             self.draft_step_s = step if self.draft_step_s is None else 0.9 * self.draft_step_s + 0.1 * step
+
+    def expected(self, evidence: int, tokens: Sized) -> float:
+        """Return how many of `tokens`, all drafted for this evidence, are accepted on average."""
+        survival, expected = 1.0, 0.0
+        for depth in range(len(tokens)):
+            survival *= self.probability(evidence, depth)
+            expected += survival
+        return expected
 
     def probability(self, evidence: int, depth: int) -> float:
         """Return the probability that draft token `depth` (from 0) is accepted if those before it are."""
@@ -103,22 +113,31 @@ def worth_verifying(
     return [order[:n_drafts].count(row) for row in range(n_rows)]
 
 
-def best_length(n_rows: int, acceptance: AcceptanceModel, cost: RoundCost) -> int:
-    """Return the draft length of a draft model, one for all rows, that maximizes expected tokens per second."""
+def best_length(looked_up: Sequence[float], acceptance: AcceptanceModel, cost: RoundCost) -> int:
+    """Return the draft length of a model, one for all rows, that maximizes expected tokens per second.
+
+    `looked_up[r]` are the tokens that row r expects from a lookup, 0 without one. The model drafts for the rows in
+    which it expects more; a step of it takes the same time however many these are.
+    """
     step = acceptance.draft_step_s
     if step is None:
         return 4  # the first round measures the time of a step
-    expected = survival = 1.0
-    best, best_rate = 0, 1 / cost(n_rows, n_rows, 1)
-    for k in range(1, MAX_DRAFT_LENGTH + 1):
-        survival *= acceptance.probability(MODEL_EVIDENCE, k - 1)
-        expected += survival
-        rate = expected / (k * step + cost(n_rows, n_rows * (k + 1), k + 1))
+    n_rows = len(looked_up)
+    survival, drawn = 1.0, 0.0
+    best, best_rate = 0, 0.0
+    for k in range(MAX_DRAFT_LENGTH + 1):
+        if k:
+            survival *= acceptance.probability(MODEL_EVIDENCE, k - 1)
+            drawn += survival
+        # A lookup's draft is cut about where the tokens that it expects end.
+        lengths = [k if drawn > known else math.ceil(known) for known in looked_up]
+        n_drafted, longest = sum(lengths), max(lengths)
+        expected = n_rows + sum(max(drawn, known) for known in looked_up)
+        rate = expected / (k * step + cost(n_rows, n_rows + n_drafted, longest + 1))
         if rate > best_rate:
             best, best_rate = k, rate
-    if best == 0:
-        acceptance.rounds_without_draft += 1
-        if acceptance.rounds_without_draft >= _EXPLORE_EVERY:
-            acceptance.rounds_without_draft = 0
-            return 1
+    acceptance.rounds_not_drawn = 0 if best else acceptance.rounds_not_drawn + 1
+    if acceptance.rounds_not_drawn >= _EXPLORE_EVERY:
+        acceptance.rounds_not_drawn = 0
+        return 1
     return best

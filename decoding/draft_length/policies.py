@@ -15,7 +15,7 @@ from decoding.draft_length.goodput import AcceptanceModel, best_length, worth_ve
 from decoding.draft_length.profiles import Profile
 from decoding.draft_length.round_cost import RoundCost
 from decoding.limits import MAX_DRAFT_LENGTH
-from decoding.state.proposal import Proposal
+from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
 
 class DraftLength(Protocol):
@@ -23,6 +23,12 @@ class DraftLength(Protocol):
 
     def next(self, n_rows: int, n_samples: int) -> int:
         """Return the draft length limit of the next round, for `n_rows` rows with `n_samples` samples in all."""
+
+    def draw(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
+        """Return how many tokens a model is to draw for each row in the place of what was looked up; 0 keeps that.
+
+        At most `lengths[r]`; `n_samples[r]` samples share row r.
+        """
 
     def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return how many of each row's proposed tokens to verify; `n_samples[r]` samples share row r."""
@@ -34,6 +40,10 @@ class DraftLength(Protocol):
         """
 
 
+LONG_MATCH = 4
+"""Where nothing is learned, shorter matches of a lookup are left to the model."""
+
+
 class FixedLength:
     """Drafts the same number of tokens in every round."""
 
@@ -43,6 +53,13 @@ class FixedLength:
     def next(self, n_rows: int, n_samples: int) -> int:
         """Return the fixed length."""
         return self.k
+
+    def draw(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
+        """Return the length where no long match was found."""
+        return [
+            0 if tokens and match >= LONG_MATCH else k
+            for tokens, match, k in zip(looked_up.tokens, looked_up.evidence, lengths, strict=True)
+        ]
 
     def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return all of each row's tokens."""
@@ -93,19 +110,30 @@ class GoodputLength:
     This is the goodput of SmartSpec (arXiv 2406.14066) with two refinements that packed rows allow: rows have different
     draft lengths, and the acceptance rate depends on the evidence behind a draft (the length of a lookup's match, or a
     draft model). `acceptance` and `cost` belong to the engine and keep what earlier requests taught.
-    `drafts_cost_time` is False for drafters that only look tokens up.
+    `looks_up` says that the drafter looks tokens up, at least in some rows, and does not only compute them.
     """
 
-    def __init__(self, acceptance: AcceptanceModel, cost: RoundCost, *, drafts_cost_time: bool) -> None:
+    def __init__(self, acceptance: AcceptanceModel, cost: RoundCost, *, looks_up: bool) -> None:
         self._acceptance = acceptance
         self._cost = cost
-        self._drafts_cost_time = drafts_cost_time
+        self._looks_up = looks_up
+        self._n_steps = 0
 
     def next(self, n_rows: int, n_samples: int) -> int:
-        """Return the best length for a draft model, and the longest allowed for a lookup, which takes no time."""
-        if not self._drafts_cost_time:
+        """Return the best length for a model, and the longest allowed for a lookup, which takes no time."""
+        if self._looks_up:
             return MAX_DRAFT_LENGTH
-        return best_length(n_rows, self._acceptance, self._cost)
+        self._n_steps = best_length([0.0] * n_rows, self._acceptance, self._cost)
+        return self._n_steps
+
+    def draw(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
+        """Return the best length for a model in the rows where it beats what was looked up, for this round."""
+        known = [self._acceptance.expected(*each) for each in zip(looked_up.evidence, looked_up.tokens, strict=True)]
+        k = best_length(known, self._acceptance, self._cost)
+        drawn = self._acceptance.expected(MODEL_EVIDENCE, range(k))
+        chosen = [min(k, n) if drawn > own else 0 for own, n in zip(known, lengths, strict=True)]
+        self._n_steps = max(chosen, default=0)
+        return chosen
 
     def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return the lengths with the highest expected tokens per second of the round."""
@@ -118,5 +146,4 @@ class GoodputLength:
             for draw in own:
                 self._acceptance.observe(evidence, n, draw.n_accepted)
         self._cost.observe(len(drafted), len(drafted) + sum(drafted), 1 + max(drafted), rest_s)
-        if self._drafts_cost_time:
-            self._acceptance.observe_draft_steps(max(drafted), draft_s)
+        self._acceptance.observe_draft_steps(self._n_steps, draft_s)

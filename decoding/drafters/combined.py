@@ -1,9 +1,10 @@
-"""Lookup where its match is long, another drafter elsewhere."""
+"""Lookup where it is the better draft, another drafter elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import Protocol
 
 import torch
 
@@ -14,19 +15,24 @@ from decoding.drafters.lookup import LookupDrafter
 from decoding.state.proposal import Proposal
 from decoding.state.row import Row
 
-LONG_MATCH = 4
-"""Shorter matches of the lookup are left to the other drafter."""
+
+class Choice(Protocol):
+    """Decides which rows are worth a draft that costs time (`DraftLength.draw`)."""
+
+    def __call__(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
+        """Return how many tokens to draw for each row in the place of what was looked up; 0 keeps that."""
 
 
 class LookupFirst:
-    """Asks the other drafter only for rows in which the lookup has nothing.
+    """Looks all rows up, which costs nothing, and asks the other drafter for the rows that `choice` names.
 
-    A long match is nearly always right and costs nothing; a draft model costs a forward per token.
+    A long match is nearly always right; a draft model costs a forward per token, a trained head a small part of one.
     """
 
-    def __init__(self, lookup: LookupDrafter, other: Drafter) -> None:
+    def __init__(self, lookup: LookupDrafter, other: Drafter, choice: Choice) -> None:
         self._lookup = lookup
         self._other = other
+        self._choice = choice
         self.draws_tokens = other.draws_tokens
 
     def start(self, slot: int, row: Row, source: int | None) -> Iterator[Ahead]:
@@ -34,18 +40,20 @@ class LookupFirst:
         return chain(self._lookup.start(slot, row, source), self._other.start(slot, row, source))
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
-        """Return each row's lookup draft, or the other drafter's where the lookup has none."""
+        """Return each row's lookup draft, or the other drafter's where that was chosen."""
         looked_up = self._lookup.propose(rows, lengths)
-        left = [0 if tokens else k for tokens, k in zip(looked_up.tokens, lengths, strict=True)]
-        other = self._other.propose(rows, left)
-        tokens = [a or b for a, b in zip(looked_up.tokens, other.tokens, strict=True)]
+        drawn = self._choice(looked_up, lengths, [len(row.samples) for row in rows])
+        other = self._other.propose(rows, drawn)
+        # The other drafter may have nothing for a row that it was asked for.
+        kept = [[] if own else tokens for own, tokens in zip(other.tokens, looked_up.tokens, strict=True)]
+        tokens = [a or b for a, b in zip(kept, other.tokens, strict=True)]
         evidence = [
-            match if drafted else own
-            for drafted, match, own in zip(looked_up.tokens, looked_up.evidence, other.evidence, strict=True)
+            match if tokens else own
+            for tokens, match, own in zip(kept, looked_up.evidence, other.evidence, strict=True)
         ]
         q = other.q
         if q is not None:
-            q = _with_certainties(q, looked_up.tokens, max(map(len, tokens)))
+            q = _with_certainties(q, kept, max(map(len, tokens)))
         return Proposal(tokens, evidence, q, other.pending)
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:

@@ -36,9 +36,9 @@ class TextIndex:
                 if len(places) > _MOST_PLACES:
                     del places[0]
 
-    def continuation(self, text: list[int], length: int, shortest_match: int) -> tuple[list[int], int]:
+    def continuation(self, text: list[int], length: int) -> tuple[list[int], int]:
         """Return up to `length` tokens that followed the longest known match of the end of `text`, and its length."""
-        for n in range(min(LONGEST_MATCH, len(text)), shortest_match - 1, -1):
+        for n in range(min(LONGEST_MATCH, len(text)), 0, -1):
             places = [p for p in self._places.get(tuple(text[-n:]), ()) if p[1] < len(p[0])]
             if places:
                 return _consensus(places, length), n
@@ -57,16 +57,12 @@ def _consensus(places: list[Place], length: int) -> list[int]:
 
 
 class LookupDrafter:
-    """Looks each row up in an index; `shared` gives all rows of a request one index, else each has its own.
-
-    Matches shorter than `shortest_match` tokens are left to other drafters.
-    """
+    """Looks each row up in an index; `shared` gives all rows of a request one index, else each has its own."""
 
     draws_tokens = False
     shared: ClassVar[bool]
 
-    def __init__(self, *, shortest_match: int = 1) -> None:
-        self._shortest_match = shortest_match
+    def __init__(self) -> None:
         self._index: list[TextIndex] = []
         self._indexed: list[int] = []
 
@@ -80,7 +76,7 @@ class LookupDrafter:
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return each row's continuation of its longest match, none where nothing matches."""
         matches = [
-            index.continuation(row.tokens, k, self._shortest_match) if k else ([], 0)
+            index.continuation(row.tokens, k) if k else ([], 0)
             for index, row, k in zip(self._index, rows, lengths, strict=True)
         ]
         return Proposal([tokens for tokens, _ in matches], [length for _, length in matches])

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from decoding.attention.draft_runner import DraftRunner
     from decoding.attention.head_runner import HeadRunner
     from decoding.drafters.base import Drafter
+    from decoding.drafters.combined import Choice
 
 MODEL = "MODEL"
 """Stands for a reference to a draft model."""
@@ -56,9 +57,9 @@ class DrafterSpec:
         return TRAINED in self.names
 
     @property
-    def drafts_cost_time(self) -> bool:
-        """Whether a draft is computed, and not only looked up."""
-        return any(DRAFTERS[name].has_runner for name in self.names)
+    def looks_up(self) -> bool:
+        """Whether drafts are looked up, which takes no time, at least in some rows."""
+        return not all(DRAFTERS[name].has_runner for name in self.names)
 
 
 def names() -> list[str]:
@@ -93,15 +94,18 @@ def parse_drafter(text: str) -> DrafterSpec:
     return DrafterSpec((MODEL,), _model(text, text))
 
 
-def make_drafter(spec: DrafterSpec, runner: DraftRunner | HeadRunner | None) -> Drafter:
-    """Return a new drafter for one batch; `runner` runs the draft model or the head, if `spec` names one."""
-    from decoding.drafters.combined import LONG_MATCH, LookupFirst  # noqa: PLC0415
+def make_drafter(spec: DrafterSpec, runner: DraftRunner | HeadRunner | None, choice: Choice) -> Drafter:
+    """Return a new drafter for one batch; `runner` runs the draft model or the head, if `spec` names one.
+
+    With a lookup before that, `choice` decides round by round which rows it drafts for.
+    """
+    from decoding.drafters.combined import LookupFirst  # noqa: PLC0415
 
     kinds = [(DRAFTERS[name], resolve_name(DRAFTERS[name].path)) for name in spec.names]
     if len(kinds) == 1:
         return _make(*kinds[0], runner)
     (_, lookup), other = kinds
-    return LookupFirst(lookup(shortest_match=LONG_MATCH), _make(*other, runner))
+    return LookupFirst(lookup(), _make(*other, runner), choice)
 
 
 def _make(entry: DrafterEntry, kind: type, runner: DraftRunner | HeadRunner | None) -> Drafter:

@@ -114,6 +114,18 @@ def write_record(folder: Path, record: HeadRecord) -> None:
 
 def load(target: LoadedModel) -> LoadedHead:
     """Return the head of a loaded target. Raises ModelError with the remedy if it has none that fits."""
+    record = verified(target)
+    from decoding.models import eagle3_files  # noqa: PLC0415
+
+    head = eagle3_files.read(folder_of(target.ref), target.model.config.get_text_config())
+    return ready(head, target, record)
+
+
+def verified(target: LoadedModel) -> HeadRecord:
+    """Return the record of a loaded target's head, whose files are those that were stored for these weights.
+
+    Raises ModelError with the remedy if there is none.
+    """
     record = find(target.ref)
     if record is None:
         raise ModelError(
@@ -124,13 +136,9 @@ def load(target: LoadedModel) -> LoadedHead:
             f"the trained drafter of {target.name} was made for other weights of it"
             f" ({record.target_sha256[:12]}, not {target.sha256[:12]}): train it again."
         )
-    folder = folder_of(target.ref)
-    if _sha256(folder / WEIGHTS) != record.sha256:
+    if _sha256(folder_of(target.ref) / WEIGHTS) != record.sha256:
         raise ModelError(f"the trained drafter of {target.name} has changed on disk: train or import it again.")
-    from decoding.models import eagle3_files  # noqa: PLC0415
-
-    head = eagle3_files.read(folder, target.model.config.get_text_config())
-    return ready(head, target, record)
+    return record
 
 
 def ready(head: Eagle3, target: LoadedModel, record: HeadRecord) -> LoadedHead:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from decoding.training.recorder import Recording
-from decoding.training.shards import Shards
+from decoding.training.shards import Document, Shards
 
 BATCH_TOKENS = 2048
 """Padded tokens of a batch."""
@@ -48,35 +48,39 @@ class DocumentBatch:
 
 
 class Documents:
-    """All recordings of some shards in memory, split into those to train on and those held out."""
+    """The recordings of some shards, split into those to train on and those held out."""
 
     def __init__(self, shards: Shards, n_shards: int) -> None:
-        every = [recording for number in range(n_shards) for recording in shards.read(number)]
+        every = [document for number in range(n_shards) for document in shards.documents(number)]
         self.held_out = every[::_HELD_OUT]
-        self.train = [recording for i, recording in enumerate(every) if i % _HELD_OUT]
+        self.train = [document for i, document in enumerate(every) if i % _HELD_OUT]
 
     def epoch(self, seed: int, number: int) -> Iterator[DocumentBatch]:
         """Yield the batches of an epoch; documents of one batch have about the same length."""
         order = random.Random(f"{seed}/{number}")
         documents = list(self.train)
         order.shuffle(documents)
-        groups = []
+        groups: list[list[Document]] = []
         for at in range(0, len(documents), _SORTED_TOGETHER):
             groups += _grouped(documents[at : at + _SORTED_TOGETHER])
         order.shuffle(groups)
-        return (DocumentBatch.of(group) for group in groups)
+        return (_read(group) for group in groups)
 
     def held_out_batches(self) -> Iterator[DocumentBatch]:
         """Yield the held-out documents, always the same batches."""
-        return (DocumentBatch.of(group) for group in _grouped(self.held_out))
+        return (_read(group) for group in _grouped(self.held_out))
 
     def n_batches(self) -> int:
-        """Return the batches of an epoch, about."""
-        return max(1, sum(len(r.tokens) for r in self.train) // BATCH_TOKENS)
+        """Return about how many batches an epoch has."""
+        return max(1, sum(len(document.tokens) for document in self.train) // BATCH_TOKENS)
 
 
-def _grouped(documents: Sequence[Recording]) -> list[list[Recording]]:
-    groups: list[list[Recording]] = []
+def _read(group: Sequence[Document]) -> DocumentBatch:
+    return DocumentBatch.of([document.read() for document in group])
+
+
+def _grouped(documents: Sequence[Document]) -> list[list[Document]]:
+    groups: list[list[Document]] = []
     for document in sorted(documents, key=lambda one: len(one.tokens)):
         if groups and (len(groups[-1]) + 1) * len(document.tokens) <= BATCH_TOKENS:
             groups[-1].append(document)

@@ -7,10 +7,10 @@ token at t + 2 + j from true features up to t and j outputs of its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from decoding.models.eagle3 import Eagle3
@@ -33,7 +33,7 @@ class Step:
 class Objective:
     """The loss of a head, given the embedding and the output layer's rows [n_drafted, H] of its target."""
 
-    def __init__(self, head: Eagle3, embedding: nn.Module, rows: torch.Tensor) -> None:
+    def __init__(self, head: Eagle3, embedding: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> None:
         self._head = head
         self._embedding = embedding
         self._rows = rows

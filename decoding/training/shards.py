@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
+import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -28,6 +30,20 @@ class ShardInfo:
     dropped_texts: int = 0
     seconds: float = 0.0
     invented: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A recording on disk; only its tokens are in memory."""
+
+    file: Any
+    index: int
+    tokens: torch.Tensor
+
+    def read(self) -> Recording:
+        """Return the recording with its states."""
+        taps, outputs = (self.file.get_tensor(f"{self.index}.{name}") for name in ("taps", "outputs"))
+        return Recording(self.tokens, taps, outputs)
 
 
 class Shards:
@@ -67,11 +83,12 @@ class Shards:
         save_file(tensors, partial, {"info": json.dumps(asdict(info))})
         partial.replace(path)
 
-    def read(self, number: int) -> Iterator[Recording]:
-        """Yield the recordings of a shard."""
-        with safe_open(self._path(number), "pt") as file:
-            for i in range(len(file.keys()) // 3):
-                yield Recording(*(file.get_tensor(f"{i}.{name}") for name in ("tokens", "taps", "outputs")))
+    def documents(self, number: int) -> Iterator[Document]:
+        """Yield the documents of a shard; their states stay on disk until they are read."""
+        file: Any = safe_open(self._path(number), "pt")
+        n_documents = json.loads(file.metadata()["info"])["n_documents"]
+        for i in range(n_documents):
+            yield Document(file, i, file.get_tensor(f"{i}.tokens"))
 
     def _path(self, number: int) -> Path:
         return self.folder / f"shard-{number:05}.safetensors"

@@ -69,6 +69,7 @@ class Trainer:
         self.head.train().requires_grad_(True)
         self._optimizer = torch.optim.AdamW(self.head.parameters(), LEARNING_RATE, _BETAS, weight_decay=0.0)
         self.step = 0
+        self.seconds = 0.0
         self.curve: list[Evaluation] = []
         self._best: dict[str, torch.Tensor] = {}
         self._losses: list[float] = []
@@ -83,7 +84,8 @@ class Trainer:
         """
         if not self.curve:
             self._evaluate()
-        saved = time.monotonic()
+        saved = started = time.monotonic()
+        before = self.seconds
         every = max(1, self.n_steps // EVALUATIONS)
         batches = self._batches()
         while self.step < self.n_steps and not self._is_stuck():
@@ -92,6 +94,7 @@ class Trainer:
                 return False
             self._update(next(batches))
             self.step += 1
+            self.seconds = before + time.monotonic() - started
             self.on_step(self.step)
             if self.step % every == 0 or self.step == self.n_steps:
                 self._evaluate()
@@ -102,6 +105,15 @@ class Trainer:
         self.head.load_state_dict(self._best)
         self.head.eval().requires_grad_(False)
         return True
+
+    def seconds_of(self, n_steps: int) -> float:
+        """Take some steps, which change the head, and return their seconds: only to plan a training."""
+        batches = self._batches()
+        self._update(next(batches))  # the first includes its setup
+        started = time.monotonic()
+        for _ in range(n_steps):
+            self._update(next(batches))
+        return time.monotonic() - started
 
     @property
     def best(self) -> Evaluation:
@@ -163,6 +175,7 @@ class Trainer:
         partial = self.checkpoint.with_suffix(".partial")
         state = {
             "step": self.step,
+            "seconds": self.seconds,
             "head": self.head.state_dict(),
             "optimizer": self._optimizer.state_dict(),
             "best": self._best,
@@ -173,7 +186,7 @@ class Trainer:
         partial.replace(self.checkpoint)
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self.step = state["step"]
+        self.step, self.seconds = state["step"], state["seconds"]
         self.head.load_state_dict(state["head"])
         self._optimizer.load_state_dict(state["optimizer"])
         self._best = state["best"]

@@ -7,7 +7,7 @@ from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.rule import Draw
 from decoding.config import EngineConfig
 from decoding.draft_length.goodput import AcceptanceModel
-from decoding.draft_length.policies import BassLength, DraftLength, FixedLength, GoodputLength
+from decoding.draft_length.policies import LONG_MATCH, BassLength, DraftLength, FixedLength, GoodputLength
 from decoding.draft_length.round_cost import RoundCost
 from decoding.draft_length.verify_cost import VerifyCost
 from decoding.limits import MAX_DRAFT_LENGTH
@@ -75,14 +75,14 @@ def test_an_unknown_length_is_refused_with_what_is_allowed(text: str) -> None:
         EngineConfig(target="x", draft_length=text)
 
 
-def goodput(slope: float, *, drafts_cost_time: bool) -> GoodputLength:
+def goodput(slope: float, *, looks_up: bool = True) -> GoodputLength:
     """A policy on a machine where each further token makes a verify dearer by `slope` of the first."""
     cost = RoundCost(VerifyCost((1, 101), (1.0, 1.0 + 100 * slope)))
-    return GoodputLength(AcceptanceModel(), cost, drafts_cost_time=drafts_cost_time)
+    return GoodputLength(AcceptanceModel(), cost, looks_up=looks_up)
 
 
 def test_goodput_drafts_as_far_as_it_may_where_drafts_are_free_and_verifies_what_pays() -> None:
-    free, dear = goodput(0.0, drafts_cost_time=False), goodput(1.0, drafts_cost_time=False)
+    free, dear = goodput(0.0), goodput(1.0)
     assert free.next(2, 2) == dear.next(2, 2) == MAX_DRAFT_LENGTH
     found = Proposal([[1] * 6, [2] * 3], [6, 1])
     assert free.trim(found, [1, 1]) == [6, 3]
@@ -90,7 +90,7 @@ def test_goodput_drafts_as_far_as_it_may_where_drafts_are_free_and_verifies_what
 
 
 def test_goodput_learns_from_accepted_tokens() -> None:
-    policy = goodput(0.2, drafts_cost_time=False)
+    policy = goodput(0.2)
     found = Proposal([[1] * 6], [3])
     for _ in range(60):
         observe(policy, 6, drafted=6, evidence=3, rest_s=2.2)
@@ -101,7 +101,7 @@ def test_goodput_learns_from_accepted_tokens() -> None:
 
 
 def test_goodput_learns_that_one_long_draft_makes_every_row_slower() -> None:
-    policy = goodput(0.005, drafts_cost_time=False)
+    policy = goodput(0.005)
     proposal = Proposal([[1] * 8, *[[]] * 7], [3, *[0] * 7])
     assert policy.trim(proposal, [1] * 8)[0] == 8
     for longest in (1, 4, 8) * 20:
@@ -114,13 +114,40 @@ def test_goodput_learns_that_one_long_draft_makes_every_row_slower() -> None:
 def test_goodput_gives_a_draft_model_fewer_steps_the_dearer_they_are() -> None:
     lengths = []
     for step_s in (0.01, 0.3, 5.0):
-        policy = goodput(0.01, drafts_cost_time=True)
+        policy = goodput(0.01, looks_up=False)
         k = policy.next(1, 1)
         observe(policy, k, drafted=k, evidence=MODEL_EVIDENCE, draft_s=k * step_s, rest_s=1.0)
         lengths.append(policy.next(1, 1))
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[0] > lengths[1]
     assert lengths[2] == 0
+
+
+def test_goodput_draws_only_for_rows_that_expect_more_from_the_model_than_from_their_lookup() -> None:
+    policy = goodput(0.01)
+    assert policy.next(3, 3) == MAX_DRAFT_LENGTH
+    looked_up = Proposal([[1] * 12, [], [2]], [6, 0, 1])
+    policy.draw(looked_up, [32] * 3, [1] * 3)
+    observe(policy, 2, drafted=4, evidence=MODEL_EVIDENCE, draft_s=4 * 0.01, rest_s=1.0)
+    long_match, nothing, short_match = policy.draw(looked_up, [32, 32, 2], [1] * 3)
+    assert long_match == 0
+    assert nothing > 0
+    assert short_match == 2, "a row near its end draws no further than that"
+
+
+def test_goodput_draws_nothing_where_a_step_costs_more_than_it_gives_and_tries_again_now_and_then() -> None:
+    policy = goodput(0.01)
+    nothing = Proposal([[]], [0])
+    policy.draw(nothing, [32], [1])
+    observe(policy, 0, drafted=4, evidence=MODEL_EVIDENCE, draft_s=4 * 5.0, rest_s=1.0)
+    drawn = [policy.draw(nothing, [32], [1])[0] for _ in range(24)]
+    assert drawn.count(0) == 22
+    assert drawn.count(1) == 2
+
+
+def test_a_fixed_length_is_drawn_where_no_long_match_was_found() -> None:
+    looked_up = Proposal([[1] * 4, [1] * 4, []], [LONG_MATCH, LONG_MATCH - 1, 0])
+    assert FixedLength(4).draw(looked_up, [4, 4, 3], [1] * 3) == [0, 4, 3]
 
 
 def test_a_cut_proposal_keeps_what_each_token_was_drawn_from() -> None:

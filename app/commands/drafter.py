@@ -1,0 +1,219 @@
+"""`bassline drafter`: trained drafters for models."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+
+from app.commands import common
+from app.commands.training_progress import TrainingProgress
+from app.context import make_context
+from app.errors import BadInput, BasslineError
+from app.language_models import service
+from app.ui.terminal import echo
+
+if TYPE_CHECKING:
+    from decoding.models.heads import HeadRecord
+
+_GIB = 2**30
+target_option = click.option("--target", required=True, metavar="MODEL", help="the model that the drafter is for")
+
+
+@click.group()
+def drafter() -> None:
+    """Train, list, check and import drafters: small heads that draft for one model from its hidden states.
+
+    \b
+    Example:
+        bassline drafter train --target qwen2.5-coder-0.5b --hours 1
+        bassline eval --target qwen2.5-coder-0.5b --drafter sibling+trained
+    """
+
+
+@drafter.command()
+@target_option
+@click.option("--hours", type=click.FloatRange(0.01, 1000), help="hours to take in all; 1 if nothing is given")
+@click.option("--tokens", type=click.IntRange(1000), help="tokens of text to collect, instead of --hours")
+@click.option("--epochs", type=click.IntRange(1, 1000), help="passes over the text, with --tokens")
+@click.option("--max-disk", type=click.FloatRange(0.1), default=8.0, show_default=True, metavar="GB")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--restart", is_flag=True, help="begin anew instead of going on with an interrupted training")
+@common.json_option
+def train(
+    target: str,
+    hours: float | None,
+    tokens: int | None,
+    epochs: int | None,
+    max_disk: float,
+    seed: int,
+    restart: bool,
+    json_file: str | None,
+) -> None:
+    """Collect text of a model with its hidden states, train a drafter on it, and measure what it gains.
+
+    What the model is asked comes from the Python files of this machine. Prompts and answers that share ten words in a
+    row with a task of any dataset here are dropped. Stopped or killed, the same command goes on where it was.
+
+    \b
+    Example:
+        bassline drafter train --target qwen2.5-coder-0.5b --hours 1
+        bassline drafter train --target ./mine --tokens 300000 --epochs 8 --seed 1
+    """
+    if (tokens is None) != (epochs is None):
+        raise BadInput("--tokens and --epochs belong together: give both, or --hours", "tokens")
+    if hours is not None and tokens is not None:
+        raise BadInput("--hours and --tokens were both given: choose one", "hours")
+    # This process has the machine to itself: threads that wait actively save a third of the time.
+    os.environ["OMP_WAIT_POLICY"] = "ACTIVE"
+    from app.commands import training_prompts  # noqa: PLC0415
+    from decoding.models import fetch  # noqa: PLC0415
+    from decoding.models.errors import ModelError  # noqa: PLC0415
+    from decoding.request import RequestError  # noqa: PLC0415
+    from decoding.training.drafter import DrafterTraining, StoppedError  # noqa: PLC0415
+    from decoding.training.plan import Plan, WorkFolder  # noqa: PLC0415
+
+    ctx = common.opened_context()
+    service.require_model(target, "target")
+    if hours is None and tokens is None:
+        hours = 1.0
+    try:
+        info = fetch.ensure(target)
+        work = WorkFolder(target)
+        if restart:
+            work.remove()
+        plan = Plan(target, info.sha256, _taps_of(info.folder), hours, tokens, epochs, seed, int(max_disk * _GIB))
+        with TrainingProgress() as progress:
+            progress.note(
+                f"keeps at most {max_disk:g} GB in {work.path} until the drafter is stored, then nothing but it"
+            )
+            record = DrafterTraining(
+                plan,
+                lambda: training_prompts.statements(seed),
+                lambda loaded: training_prompts.asking_of(loaded.tokenizer, has_chat_template=loaded.has_chat_template),
+                training_prompts.evaluated_texts(ctx),
+                progress,
+            ).run()
+    except StoppedError:
+        raise common.failed("stopped: the same command goes on where it was") from None
+    except RequestError as error:
+        raise BadInput(str(error), "drafter") from None
+    except ModelError as error:
+        raise BasslineError(str(error)) from None
+    _show(record, json_file)
+
+
+@drafter.command("list")
+@common.json_option
+def list_(json_file: str | None) -> None:
+    """The trained drafters of this machine.
+
+    \b
+    Example:
+        bassline drafter list
+    """
+    from decoding.models import heads  # noqa: PLC0415
+
+    make_context()
+    records = heads.every()
+    common.write_json(json_file, [_document(record) for record in records])
+    if not records:
+        common.result_console(json_file).print("No drafter was trained here yet: bassline drafter train --target MODEL")
+        return
+    table = Table("target", "from", "parameters", "size", "first token right", "hours", box=None, pad_edge=False)
+    for record in records:
+        table.add_row(
+            record.target,
+            record.source,
+            f"{record.n_parameters / 1e6:.1f} M",
+            f"{record.n_bytes / 1e6:.0f} MB",
+            f"{record.match[0]:.0%}" if record.match else "-",
+            f"{record.hours:.2f}",
+        )
+    common.result_console(json_file).print(table)
+
+
+@drafter.command()
+@target_option
+@common.json_option
+def check(target: str, json_file: str | None) -> None:
+    """Read a drafter again, compare its hash and that of its model, and measure how often it is right.
+
+    \b
+    Example:
+        bassline drafter check --target qwen2.5-coder-0.5b
+    """
+    _measured(target, None, json_file)
+
+
+@drafter.command("import")
+@click.argument("source", metavar="SOURCE")
+@target_option
+@common.json_option
+def import_(source: str, target: str, json_file: str | None) -> None:
+    """Take an EAGLE-3 head that was published for a model: a folder, or hf:owner/name[@revision].
+
+    Published files count the layers that a head reads in two ways; the one with which it is right more often is kept.
+
+    \b
+    Example:
+        bassline drafter import hf:yuhuili/EAGLE3-LLaMA3.1-Instruct-8B --target hf:meta-llama/Llama-3.1-8B-Instruct
+    """
+    _measured(target, source, json_file)
+
+
+def _measured(target: str, source: str | None, json_file: str | None) -> None:
+    from app.commands import training_prompts  # noqa: PLC0415
+    from decoding.models.errors import ModelError  # noqa: PLC0415
+    from decoding.training import importing  # noqa: PLC0415
+
+    make_context()
+    service.require_model(target, "target")
+    try:
+        record = importing.run(
+            target,
+            source,
+            training_prompts.statements(0),
+            lambda loaded: training_prompts.asking_of(loaded.tokenizer, has_chat_template=loaded.has_chat_template),
+        )
+    except ModelError as error:
+        raise BasslineError(str(error)) from None
+    _show(record, json_file)
+
+
+def _taps_of(folder: Path) -> tuple[int, ...]:
+    from transformers import AutoConfig  # noqa: PLC0415
+
+    from decoding.models.eagle3_files import usual_taps  # noqa: PLC0415
+
+    return usual_taps(AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config().num_hidden_layers)
+
+
+def _show(record: HeadRecord, json_file: str | None) -> None:
+    common.write_json(json_file, _document(record))
+    if json_file == "-":
+        return
+    echo(f"drafter of {record.target}: {record.n_parameters / 1e6:.1f} M parameters, {record.n_bytes / 1e6:.0f} MB")
+    rights = ", ".join(f"{share:.0%}" for share in record.match)
+    echo(f"likeliest token right at positions 1 to {len(record.match)} of a draft: {rights}")
+    if record.speeds:
+        table = Table("samples", "drafter", "tokens/s", "to none", box=None, pad_edge=False)
+        plain = {row["batch"]: row["tokens_per_s"] for row in record.speeds if row["drafter"] == "none"}
+        for row in record.speeds:
+            ratio = row["tokens_per_s"] / plain[row["batch"]]
+            table.add_row(str(row["batch"]), row["drafter"], f"{row['tokens_per_s']:.0f}", f"{ratio:.2f}")
+        common.result_console(json_file).print(table)
+    echo(f"use it: bassline eval --target {record.target} --drafter sibling+trained")
+
+
+def _document(record: HeadRecord) -> dict[str, object]:
+    """The record as JSON, which knows no NaN."""
+    document = dataclasses.asdict(record)
+    for row in document["curve"]:
+        row["loss"] = None if math.isnan(row["loss"]) else row["loss"]
+    return document

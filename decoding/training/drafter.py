@@ -1,0 +1,260 @@
+"""One command's work: collect the target's text, train a head on it, measure it, store it.
+
+Every step can be interrupted. What was collected and trained stays in the work folder, and the same call goes on there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, Protocol
+
+from decoding.models import eagle3_files, heads
+from decoding.models.errors import ModelError
+from decoding.models.heads import HeadRecord
+from decoding.models.loaded import LoadedModel, ModelSpec
+from decoding.prepare import load_head, load_model, load_unpacked, refuse_row_by_row
+from decoding.training import measure
+from decoding.training.collection import N_STATEMENTS, Asking, Collection
+from decoding.training.documents import Documents
+from decoding.training.initial import most_used, new_head, output_rows
+from decoding.training.objective import Objective
+from decoding.training.overlap import OverlapFilter
+from decoding.training.plan import Plan, WorkFolder
+from decoding.training.shards import ShardInfo, Shards
+from decoding.training.statements import Statement
+from decoding.training.trainer import Evaluation, Trainer
+
+COLLECTING = 0.6
+"""The share of the hours in which text is collected: the amount of text decides how good a head becomes."""
+MAX_EPOCHS = 12
+_TIMED_STEPS = 12
+_N_PROMPTS = 2
+
+
+class Watcher(Protocol):
+    """Is told how a training goes, and asked whether to stop."""
+
+    def stage(self, name: str, total: float) -> None:
+        """A part of the work begins; `total` is what `advance` will count to."""
+
+    def advance(self, done: float, facts: str) -> None:
+        """So much of the part is done; `facts` is a line for people."""
+
+    def should_stop(self) -> bool:
+        """Return whether to stop at the next safe point."""
+
+
+class StoppedError(RuntimeError):
+    """The training was stopped; the same call goes on with it."""
+
+
+@dataclass
+class DrafterTraining:
+    """Trains the head of a target. `statements` yields the same prompts, in the same order, each time it is called.
+
+    `asking_of` tells how the loaded target is asked; `tasks` are the texts of evaluated tasks to keep out.
+    """
+
+    plan: Plan
+    statements: Callable[[], Iterator[Statement]]
+    asking_of: Callable[[LoadedModel], Asking]
+    tasks: list[str]
+    watcher: Watcher
+
+    def run(self) -> HeadRecord:
+        """Return the record of the new head, which replaces the target's old one.
+
+        Raises StoppedError, ModelError for a target that no head suits, RequestError for options that do not fit.
+        """
+        self._work = WorkFolder(self.plan.target)
+        self._plan = self._work.open(self.plan)
+        self._shards = Shards(self._work.shards)
+        if self._plan.n_shards is None:
+            self._collect()
+        record = self._train()
+        record = self._measure(record)
+        self._work.remove()
+        return record
+
+    def _decide(self, plan: Plan) -> Plan:
+        self._work.write(plan)
+        self._plan = plan
+        return plan
+
+    # Collecting ---------------------------------------------------------------------------------------------------
+
+    def _collect(self) -> None:
+        plan = self._plan
+        target = load_model(ModelSpec(plan.target))
+        refuse_row_by_row(target)
+        collection = Collection(
+            target,
+            plan.taps,
+            self._shards,
+            self.statements,
+            self.asking_of(target),
+            OverlapFilter(self.tasks),
+            plan.seed,
+            self.watcher.should_stop,
+        )
+        limit_s = plan.hours * 3600 * COLLECTING if plan.hours is not None else None
+        self.watcher.stage("collecting text", limit_s if limit_s is not None else float(plan.tokens or 0))
+        running = _Collected(self.watcher, self._shards.infos, limit_s)
+        collection.on_tokens = running.add
+        while not self._has_enough(limit_s):
+            info = collection.add_shard()
+            if info is None and self.watcher.should_stop():
+                raise StoppedError
+            if info is None:
+                break
+            running.begin_next(info)
+        if not self._shards.infos:
+            raise ModelError(f"{plan.target} wrote no text that can be used: no drafter can be trained for it.")
+        self._decide(replace(plan, n_shards=len(self._shards.infos)))
+
+    def _has_enough(self, limit_s: float | None) -> bool:
+        infos = self._shards.infos
+        if infos and self._shards.n_bytes * (1 + 1 / len(infos)) > self._plan.max_bytes:
+            return True
+        if limit_s is not None:
+            return sum(info.seconds for info in infos) >= limit_s
+        return sum(info.n_tokens for info in infos) >= (self._plan.tokens or 0)
+
+    # Training -----------------------------------------------------------------------------------------------------
+
+    def _train(self) -> HeadRecord:
+        plan = self._plan
+        assert plan.n_shards is not None
+        target = load_unpacked(ModelSpec(plan.target))
+        documents = Documents(self._shards, plan.n_shards)
+        if plan.n_steps is None:
+            plan = self._decide(replace(plan, n_steps=self._n_steps(target, documents)))
+        assert plan.n_steps is not None
+        self.watcher.stage("training", plan.n_steps)
+        trainer = self._trainer(target, documents, plan.n_steps)
+        head = trainer.head
+        if not trainer.run():
+            raise StoppedError
+        return heads.store(
+            plan.target,
+            lambda folder: eagle3_files.write(head, folder, target.model.config.get_text_config()),
+            lambda sha256, n_bytes: HeadRecord(
+                target=plan.target,
+                target_sha256=target.sha256,
+                sha256=sha256,
+                source="trained",
+                created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+                n_parameters=sum(parameter.numel() for parameter in head.parameters()),
+                n_bytes=n_bytes,
+                n_drafted=head.shape.n_drafted,
+                taps=list(head.shape.taps),
+                hours=(sum(info.seconds for info in self._shards.infos) + trainer.seconds) / 3600,
+                match=trainer.best.match,
+                curve=[asdict(one) for one in trainer.curve],
+                data=self._data(trainer.step),
+            ),
+        )
+
+    def _trainer(self, target: LoadedModel, documents: Documents, n_steps: int) -> Trainer:
+        plan = self._plan
+        ids = most_used((document.tokens for document in documents.train), target.vocab_size)
+        head = new_head(target, plan.taps, ids, plan.seed)
+        embedding = target.model.get_input_embeddings()
+        trainer = Trainer(
+            head.to(target.device),
+            Objective(head, lambda tokens: embedding(tokens).float(), output_rows(target, ids)),
+            documents,
+            n_steps,
+            self._work.checkpoint,
+            plan.seed,
+            should_stop=self.watcher.should_stop,
+        )
+
+        def show(step: int) -> None:
+            best = trainer.best if trainer.curve else None
+            self.watcher.advance(step, f"step {step} of {n_steps}, {_described(best)}")
+
+        trainer.on_step = show
+        trainer.on_evaluation = lambda one: self.watcher.advance(one.step, f"step {one.step}: {_described(one)}")
+        return trainer
+
+    def _n_steps(self, target: LoadedModel, documents: Documents) -> int:
+        """How many steps to take: those of the epochs, or what fits into the hours."""
+        plan = self._plan
+        if plan.epochs is not None:
+            return plan.epochs * documents.n_batches()
+        assert plan.hours is not None
+        self.watcher.stage("timing a step", _TIMED_STEPS)
+        trial = self._trainer(target, documents, _TIMED_STEPS)
+        step_s = trial.seconds_of(_TIMED_STEPS) / _TIMED_STEPS
+        left_s = plan.hours * 3600 * (1 - COLLECTING)
+        return max(1, min(int(left_s / step_s), MAX_EPOCHS * documents.n_batches()))
+
+    def _data(self, steps: int) -> dict[str, Any]:
+        infos = self._shards.infos[: self._plan.n_shards]
+        names = ("n_tokens", "n_documents", "n_prompts", "dropped_prompts", "dropped_texts")
+        return {name: sum(getattr(info, name) for info in infos) for name in names} | {
+            "n_bytes": self._shards.n_bytes,
+            "steps": steps,
+        }
+
+    # Measuring ----------------------------------------------------------------------------------------------------
+
+    def _measure(self, record: HeadRecord) -> HeadRecord:
+        target = load_model(ModelSpec(self._plan.target))
+        head = load_head(target)
+        asking = self.asking_of(target)
+        n_used = len(self._shards.infos) * N_STATEMENTS
+        unread = [*islice(self.statements(), n_used, n_used + _N_PROMPTS)] or [*islice(self.statements(), _N_PROMPTS)]
+        fresh = [asking.render(statement).prompt for statement in unread]
+        n_all = len(fresh) * len(measure.DRAFTERS) * len(measure.BATCHES)
+        self.watcher.stage("measuring speed", n_all)
+        done = 0
+
+        def count() -> None:
+            nonlocal done
+            done += 1
+            self.watcher.advance(done, f"answer {done} of {n_all}")
+
+        record = replace(record, speeds=measure.speeds(target, head, fresh, count))
+        heads.write_record(heads.folder_of(self._plan.target), record)
+        return record
+
+
+@dataclass
+class _Collected:
+    """Counts what is collected and tells the watcher: seconds of `limit_s` if there is one, else tokens."""
+
+    watcher: Watcher
+    infos: list[ShardInfo]
+    limit_s: float | None
+
+    def __post_init__(self) -> None:
+        self._tokens = sum(info.n_tokens for info in self.infos)
+        self._seconds = sum(info.seconds for info in self.infos)
+        self._running, self._started = 0, time.monotonic()
+
+    def add(self, n_tokens: int) -> None:
+        """Count the tokens of a text that has ended."""
+        self._running += n_tokens
+        seconds = time.monotonic() - self._started
+        tokens = self._tokens + self._running
+        facts = f"{tokens:,} tokens, {self._running / max(seconds, 1e-9):.0f} tokens/s"
+        self.watcher.advance(self._seconds + seconds if self.limit_s is not None else tokens, facts)
+
+    def begin_next(self, info: ShardInfo) -> None:
+        """Count a shard, and begin the next."""
+        self._tokens += info.n_tokens
+        self._seconds += info.seconds
+        self._running, self._started = 0, time.monotonic()
+
+
+def _described(evaluation: Evaluation | None) -> str:
+    if evaluation is None:
+        return "before the first evaluation"
+    first, *_ = evaluation.match
+    return f"first draft token right {first:.0%} of the time, {evaluation.expected_length:.2f} tokens a round"

@@ -1,0 +1,107 @@
+"""Takes a published head for a target, or looks again at the one that it has; either way measured on fresh text."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import huggingface_hub
+from huggingface_hub.errors import HfHubHTTPError
+
+from decoding.models import eagle3_files, heads
+from decoding.models.eagle3 import Eagle3
+from decoding.models.errors import ModelError, first_line
+from decoding.models.heads import HeadRecord
+from decoding.models.loaded import LoadedModel, ModelSpec
+from decoding.models.registry import is_repository
+from decoding.prepare import load_unpacked, refuse_row_by_row
+from decoding.request import Request, SamplingParams
+from decoding.training import measure
+from decoding.training.collect import record
+from decoding.training.collection import Asking
+from decoding.training.statements import Statement
+
+_N_PROMPTS = 8
+_LONGEST = 48
+_FILES = (eagle3_files.CONFIG, eagle3_files.WEIGHTS, eagle3_files.PICKLED)
+
+
+def run(
+    target: str, source: str | None, statements: Iterator[Statement], asking_of: Callable[[LoadedModel], Asking]
+) -> HeadRecord:
+    """Import a head from `source`, or check the target's own if that is None; return its record, newly measured.
+
+    Raises ModelError for a source that cannot be read, and for a head that does not fit the target.
+    """
+    loaded = load_unpacked(ModelSpec(target))
+    refuse_row_by_row(loaded)
+    asking = asking_of(loaded)
+    prompts = [asking.render(statement).prompt for statement in islice(statements, _N_PROMPTS)]
+    if source is None:
+        known = heads.verified(loaded)
+        head = eagle3_files.read(heads.folder_of(target), loaded.model.config.get_text_config())
+        return replace(known, match=_match(head, head.shape.taps, loaded, prompts))
+    with TemporaryDirectory() as scratch:
+        head = eagle3_files.read(_folder(source, Path(scratch)), loaded.model.config.get_text_config())
+    return _store(head, source, loaded, prompts)
+
+
+def _store(head: Eagle3, source: str, target: LoadedModel, prompts: list[str]) -> HeadRecord:
+    """Store a head with the taps with which it is right most often: files count layers in two ways."""
+    n_layers = target.model.config.get_text_config().num_hidden_layers
+    given = head.shape.taps
+    choices = [tuple(tap + offset for tap in given) for offset in (0, -1, 1)]
+    matches = {taps: _match(head, taps, target, prompts) for taps in choices if min(taps) >= 0 and max(taps) < n_layers}
+    taps = max(matches, key=lambda each: matches[each][0])
+    head.shape = replace(head.shape, taps=taps)
+    return heads.store(
+        target.ref,
+        lambda folder: eagle3_files.write(head, folder, target.model.config.get_text_config()),
+        lambda sha256, n_bytes: HeadRecord(
+            target=target.ref,
+            target_sha256=target.sha256,
+            sha256=sha256,
+            source=source,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            n_parameters=sum(parameter.numel() for parameter in head.parameters()),
+            n_bytes=n_bytes,
+            n_drafted=head.shape.n_drafted,
+            taps=list(taps),
+            match=matches[taps],
+        ),
+    )
+
+
+def _match(head: Eagle3, taps: tuple[int, ...], target: LoadedModel, prompts: list[str]) -> list[float]:
+    requests = [Request(prompt, sampling=SamplingParams(0.0), max_new_tokens=_LONGEST) for prompt in prompts]
+    done = record(target, taps, requests)
+    return measure.match(head, target, [recording for _, recording in done if recording is not None])
+
+
+def _folder(source: str, scratch: Path) -> Path:
+    """The folder with the files of a source, which may have to be fetched."""
+    if not source.startswith("hf:"):
+        folder = Path(source).expanduser()
+        if not (folder / eagle3_files.CONFIG).is_file():
+            raise ModelError(
+                f"{source} has no {eagle3_files.CONFIG}: give a folder with an EAGLE-3 head, or hf:owner/name."
+            )
+        return folder
+    repo, _, revision = source.removeprefix("hf:").partition("@")
+    if not is_repository(repo):
+        raise ModelError(f"{source} is not of the form hf:owner/name[@revision].")
+    try:
+        huggingface_hub.snapshot_download(
+            repo, revision=revision or None, local_dir=scratch, allow_patterns=list(_FILES)
+        )
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        raise ModelError(
+            f"{source} cannot be fetched ({first_line(error)}): check the name and the connection."
+        ) from error
+    shutil.rmtree(scratch / ".cache", ignore_errors=True)
+    return scratch

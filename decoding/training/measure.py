@@ -1,0 +1,72 @@
+"""How good a head is: on text that its target has just written, and in tokens per second of whole answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from decoding.config import EngineConfig
+from decoding.engine import Engine
+from decoding.models.eagle3 import Eagle3
+from decoding.models.heads import LoadedHead
+from decoding.models.loaded import LoadedModel
+from decoding.request import Request, SamplingParams
+from decoding.training.documents import DocumentBatch
+from decoding.training.initial import output_rows
+from decoding.training.objective import N_STEPS, Objective
+from decoding.training.recorder import Recording
+
+DRAFTERS = ("none", "trained", "sibling", "sibling+trained")
+BATCHES = (1, 8)
+TEMPERATURE = 0.2
+_LONGEST = 160
+
+
+@torch.inference_mode()
+def match(head: Eagle3, target: LoadedModel, recordings: Sequence[Recording]) -> list[float]:
+    """Return the share of positions whose likeliest token the head has, in each step of a draft.
+
+    `target` has its weights as PyTorch loads them, `head` runs in float32; the recordings have the head's taps.
+    """
+    embedding = head.embedding_or(target.model)
+    objective = Objective(head, lambda ids: embedding(ids).float(), output_rows(target, head.token_ids))
+    matched, total = [0] * N_STEPS, [0] * N_STEPS
+    for recording in recordings:
+        for j, step in enumerate(objective.steps(DocumentBatch.of([recording]))):
+            matched[j] += step.n_matched
+            total[j] += step.n
+    return [m / max(n, 1) for m, n in zip(matched, total, strict=True)]
+
+
+def speeds(
+    target: LoadedModel, head: LoadedHead, prompts: Sequence[str], on_done: Callable[[], None] = lambda: None
+) -> list[dict[str, Any]]:
+    """Return tokens per second of answers to `prompts`: {drafter, batch, temperature, tokens_per_s} each.
+
+    The drafters take turns on each prompt, so that a machine that becomes slower is slower for all.
+    """
+    engines = {
+        name: Engine(EngineConfig(target.ref, name), target, None, head if "trained" in name else None)
+        for name in DRAFTERS
+    }
+    for engine in engines.values():
+        engine.warm_up()
+    rows = []
+    for batch in BATCHES:
+        tokens, seconds = dict.fromkeys(DRAFTERS, 0), dict.fromkeys(DRAFTERS, 0.0)
+        for seed, prompt in enumerate(prompts):
+            for name, engine in engines.items():
+                request = Request(prompt, batch, SamplingParams(TEMPERATURE), seed, max_new_tokens=_LONGEST)
+                started = time.perf_counter()
+                done = engine.generate(request)
+                seconds[name] += time.perf_counter() - started
+                tokens[name] += sum(sample.n_tokens for sample in done.samples)
+                on_done()
+        rows += [
+            {"drafter": name, "batch": batch, "temperature": TEMPERATURE, "tokens_per_s": tokens[name] / seconds[name]}
+            for name in DRAFTERS
+        ]
+    return rows

@@ -1,0 +1,100 @@
+"""What one training does, written down before it begins and as it is decided, so that it can be interrupted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from decoding.models import registry
+from decoding.models.cache import cache_folder
+from decoding.request import RequestError
+
+_GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The options of a training, and what was decided on the way: `n_shards` and `n_steps`, None before.
+
+    Give `hours` for as much as fits into them, or `tokens` and `epochs` for exactly that much; either pair is None.
+    """
+
+    target: str
+    target_sha256: str
+    taps: tuple[int, ...]
+    hours: float | None
+    tokens: int | None
+    epochs: int | None
+    seed: int
+    max_bytes: int
+    n_shards: int | None = None
+    n_steps: int | None = None
+
+
+class WorkFolder:
+    """The folder of a training: its plan, shards and checkpoint, from its first step to its end."""
+
+    def __init__(self, target: str) -> None:
+        self.path = cache_folder() / "training" / registry.resolve(target).slug
+        self._plan = self.path / "plan.json"
+
+    @property
+    def shards(self) -> Path:
+        """The folder of the training data."""
+        return self.path / "shards"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The file that the training of the head goes on from."""
+        return self.path / "checkpoint.pt"
+
+    def open(self, wanted: Plan) -> Plan:
+        """Return the plan of a training that was interrupted, or begin `wanted`.
+
+        Raises RequestError if the interrupted one has other options, or if the disk has no room for a new one.
+        """
+        found = self.plan()
+        if found is not None:
+            differing = [name for name in _OPTIONS if getattr(found, name) != getattr(wanted, name)]
+            if differing:
+                was = ", ".join(f"{name} {getattr(found, name)}" for name in differing)
+                raise RequestError(
+                    f"a training of {wanted.target} was interrupted that had {was}: give the same options to go on with"
+                    " it, or --restart to begin anew"
+                )
+            return found
+        self.path.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(self.path).free
+        if free < wanted.max_bytes:
+            raise RequestError(
+                f"the training data may take {wanted.max_bytes / _GIB:.1f} GB, and {free / _GIB:.1f} GB are free in"
+                f" {self.path}: give a smaller --max-disk"
+            )
+        self.write(wanted)
+        return wanted
+
+    def plan(self) -> Plan | None:
+        """Return the plan of a training that has begun and not ended."""
+        try:
+            raw: dict[str, Any] = json.loads(self._plan.read_text(encoding="utf-8"))
+            return Plan(**{**raw, "taps": tuple(raw["taps"])})
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise RequestError(f"{self._plan} is damaged: give --restart to begin anew") from error
+
+    def write(self, plan: Plan) -> None:
+        """Write the plan, whole or not at all."""
+        partial = self._plan.with_suffix(".partial")
+        partial.write_text(json.dumps(asdict(plan), indent=2), encoding="utf-8")
+        partial.replace(self._plan)
+
+    def remove(self) -> None:
+        """Remove all of it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+_OPTIONS = ("target_sha256", "taps", "hours", "tokens", "epochs", "seed", "max_bytes")
