@@ -14,11 +14,12 @@ from decoding.drafters.registry import parse_drafter
 from decoding.engine import Engine
 from decoding.models import loading
 from decoding.models.loaded import LoadedModel, ModelSpec
-from decoding.prepare import load_model
+from decoding.prepare import load_head, load_model
 from decoding.request import Request, SamplingParams
 from evaluation import dataset_files, prompting
 
 PLAIN, GENERATE, ASSISTED = "none", "generate", "assisted"
+TRAINED, SIBLING, SIBLING_TRAINED = "trained/goodput", "sibling/goodput", "sibling+trained/goodput"
 STOCK = (GENERATE, ASSISTED)
 INT8 = "int8:"
 """Before the name of an arm whose target has 8-bit weights."""
@@ -78,8 +79,9 @@ class Arms:
             weights=target.weights,
             max_batch=64,
         )
-        ref = parse_drafter(drafter).model
-        engine = Engine(config, target, self._drafts[ref] if ref else None)
+        spec = parse_drafter(drafter)
+        draft = self._drafts[spec.model] if spec.model else None
+        engine = Engine(config, target, draft, load_head(target) if spec.needs_head else None)
         engine.generate(Request("def f(x):\n    return x\n" * 4, n=2, max_new_tokens=8))
         return engine
 

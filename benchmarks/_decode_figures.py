@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from benchmarks._arms import ASSISTED, GENERATE, INT8, PEER, PLAIN, is_ours, weights_of
+from benchmarks._arms import (
+    ASSISTED,
+    GENERATE,
+    INT8,
+    PEER,
+    PLAIN,
+    SIBLING,
+    SIBLING_TRAINED,
+    TRAINED,
+    is_ours,
+    weights_of,
+)
 from benchmarks._report import spread
 from benchmarks._speed import Speed
 from decoding.models.loaded import LoadedModel
@@ -62,6 +74,8 @@ def figures(model: str, n: int, temperature: float, speeds: Speeds, known: Mappi
         "speculative_vs_assisted": (dense, [ASSISTED]),
         "plain_vs_llamacpp": ([PLAIN, INT8 + PLAIN], [LLAMA_CPP]),
         "speculative_vs_best_peer": (speculative, peers),
+        "trained_vs_plain": ([TRAINED], [PLAIN]),
+        "sibling_trained_vs_sibling": ([SIBLING_TRAINED], [SIBLING]),
     }
     found: dict[str, float] = {}
     for key, (ours, others) in wanted.items():
@@ -81,6 +95,33 @@ def figures(model: str, n: int, temperature: float, speeds: Speeds, known: Mappi
         if fixed and arm not in fixed:
             # The best fixed length, chosen afterwards, one for all prompts.
             found[f"{at}.vs_best_fixed"] = min(r[1] for f in fixed if (r := _ratio(speeds, arm, f)))
+    return found
+
+
+def head_figures(model: str, cells: Sequence[Speeds], step_s: float | None) -> dict[str, float]:
+    """How often the first token of a trained drafter's draft is accepted, and its step's share of a plain round.
+
+    `step_s` are the seconds that the engine has learnt for a step; the share is that of the shortest plain rounds.
+    """
+    samples = [
+        (drafted, accepted)
+        for speeds in cells
+        for run in speeds.get(TRAINED, ())
+        if run.completion
+        for r in run.completion.rounds
+        for drafted, accepted in zip(r.drafted, r.accepted, strict=True)
+        if drafted
+    ]
+    found: dict[str, float] = {}
+    if samples:
+        found[f"{model}.position0_match"] = sum(accepted > 0 for _, accepted in samples) / len(samples)
+    plain = [
+        [r.verify_s for run in speeds[PLAIN] if run.completion for r in run.completion.rounds]
+        for speeds in cells
+        if PLAIN in speeds
+    ]
+    if step_s is not None and plain:
+        found[f"{model}.drafter_step_share"] = step_s / min(statistics.median(rounds) for rounds in plain)
     return found
 
 

@@ -7,6 +7,7 @@ shows their median and quartiles. Samples run to their end-of-sequence token or 
     bassline bench decode --json decode.json
     bassline bench decode --models smollm2-135m --batches 1,2,4,8,16,32 --arms none,sibling/goodput,sibling/fixed:4
     bassline bench decode --models qwen2.5-coder-0.5b --arms none,sibling/goodput,sibling/goodput/maximal
+    bassline bench decode --models smollm2-135m --arms none,trained/goodput,sibling/goodput,sibling+trained/goodput
 
 An arm is none, DRAFTER/LENGTH[/RULE], either with int8: in front for 8-bit weights, generate, or assisted
 (transformers' assisted generation, one sample only). Beside the speeds, the report has the share of samples whose text
@@ -25,15 +26,28 @@ from typing import Any
 
 import torch
 
-from benchmarks._arms import ASSISTED, GENERATE, INT8, PEER, PLAIN, Arms, Peer, is_ours, weights_of
+from benchmarks._arms import (
+    ASSISTED,
+    GENERATE,
+    INT8,
+    PEER,
+    PLAIN,
+    SIBLING_TRAINED,
+    TRAINED,
+    Arms,
+    Peer,
+    is_ours,
+    weights_of,
+)
 from benchmarks._convert import convert_seconds
-from benchmarks._decode_figures import figures, rows, utilization
+from benchmarks._decode_figures import figures, head_figures, rows, utilization
 from benchmarks._identity import identity
 from benchmarks._openvino import OpenVino
 from benchmarks._prefix import first_token_ratio
 from benchmarks._report import Report, print_table
 from benchmarks._speed import Speed
 from benchmarks._timing import copy_bandwidth, matmul_rate
+from decoding.models import heads
 from decoding.models.device import device_name
 from decoding.models.errors import first_line
 
@@ -91,6 +105,8 @@ def run(bench: str, options: argparse.Namespace) -> int:
                 report.figures |= utilization(at, arms.targets[weights_of(arm)], speeds[arm], flops, bandwidth)
             left = (time.monotonic() - started) / (i + 1) * (len(cells) - i - 1)
             print(f"{name}: batch {n} at temperature {temperature:g} done, {left:.0f} s left", file=sys.stderr)
+        if TRAINED in names:
+            report.figures |= head_figures(name, measured[-len(cells) :], arms.engine(TRAINED).draft_step_s)
         if PLAIN in names:
             report.figures.setdefault("prefix.first_token_ratio", first_token_ratio(arms.engine(PLAIN)))
     report.figures |= identity(measured)
@@ -139,8 +155,9 @@ def _endpoint(text: str) -> tuple[str, str, str]:
 
 
 def _usual_arms(model: str, device: str) -> list[str]:
-    """The arms that suit a model; 8-bit weights run on a CPU only."""
-    return [arm for arm in ARMS.get(model, LOOKUP_ARMS) if device == "cpu" or weights_of(arm) == "dense"]
+    """The arms that suit a model: 8-bit weights run on a CPU only, a trained drafter where there is one."""
+    head = (TRAINED, SIBLING_TRAINED) if heads.find(model) else ()
+    return [arm for arm in (*ARMS.get(model, LOOKUP_ARMS), *head) if device == "cpu" or weights_of(arm) == "dense"]
 
 
 def _measure(arms: Arms, n_tasks: int, n: int, temperature: float) -> dict[str, list[Speed]]:

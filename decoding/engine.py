@@ -294,6 +294,11 @@ class Engine:
         with self._pool.lend(1) as runners:
             return measure(lambda n_tokens: runners.target.verify_blank(min(n_tokens, longest)))
 
+    @property
+    def draft_step_s(self) -> float | None:
+        """The seconds of one step of the draft model or head, as learnt from rounds so far; None before the first."""
+        return self._acceptance.draft_step_s
+
     @cached_property
     def round_cost(self) -> RoundCost:
         """The cost of a round, as measured and as learnt from the rounds of all requests so far."""

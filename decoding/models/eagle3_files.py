@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig
 
@@ -32,9 +34,9 @@ def read(folder: Path, target: LlamaConfig) -> Eagle3:
     Raises ModelError with a sentence for anything that is no EAGLE-3 head, or one for a model of another shape.
     """
     try:
-        raw = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        raw = dict(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
         weights = {_our_name(name): tensor for name, tensor in _weights(folder).items()}
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, TypeError, RuntimeError, SafetensorError, UnpicklingError) as error:
         raise ModelError(f"{folder} holds no drafter that can be read ({first_line(error)}).") from error
     head = Eagle3(_shape(raw, weights, target))
     weights.pop("t2d", None)  # follows from d2t
@@ -95,6 +97,8 @@ def _our_name(name: str) -> str:
 
 def _shape(raw: dict[str, Any], weights: dict[str, torch.Tensor], target: LlamaConfig) -> Eagle3Shape:
     given = raw.get("transformer_layer_config", raw)
+    if lacking := [name for name in ("hidden_size", "num_attention_heads") if name not in given]:
+        raise ModelError(f"it is no EAGLE-3 head: its {CONFIG} names no {' and no '.join(lacking)}.")
     layer = LlamaConfig(**{name: value for name, value in given.items() if name in _LAYER})
     layer.vocab_size = target.vocab_size
     try:

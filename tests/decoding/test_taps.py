@@ -1,0 +1,109 @@
+"""The states that a trained drafter reads are the inputs of the target's layers, and follow their rows everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
+
+from decoding.attention.prefix_cache import PrefixCache
+from decoding.attention.runner import ModelRunner
+from decoding.attention.taps import TAPS, decoder_layers, tapped
+from decoding.models.errors import ModelError
+from decoding.models.loaded import LoadedModel
+from tests.decoding.conftest import tiny_qwen2
+
+TOKENS = list(range(40, 60))
+TAPPED = (0, 1)
+
+
+def reference(model: PreTrainedModel, tokens: list[int]) -> torch.Tensor:
+    """[N, 2 H]: the inputs of both layers, as transformers reports them."""
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    with torch.inference_mode():
+        states = model(torch.tensor([tokens]), output_hidden_states=True).hidden_states
+    model.set_attn_implementation(before)
+    return torch.cat([states[tap][0] for tap in TAPPED], dim=1)
+
+
+def runner_of(target: LoadedModel, **options: object) -> ModelRunner:
+    return ModelRunner(target.model, target.vocab_size, 4, taps=TAPPED, **options)  # type: ignore[arg-type]
+
+
+def prefill(runner: ModelRunner, row: int, tokens: list[int], **options: object) -> None:
+    for _ in runner.start(row, tokens, 64, **options):  # type: ignore[arg-type]
+        pass
+
+
+@pytest.mark.parametrize("flat", [True, False], ids=["flat forward", "transformers' forward"])
+def test_the_inputs_of_the_layers_are_recorded(target: LoadedModel, flat: bool) -> None:
+    runner = runner_of(target)
+    if not flat:
+        runner._flat = None
+    prefill(runner, 0, TOKENS[:12])
+    prefill(runner, 1, TOKENS[5:9])
+    with torch.inference_mode():
+        runner.forward([TOKENS[12:], TOKENS[9:10]])
+    states = runner.cache.states[TAPS]
+    torch.testing.assert_close(states[0, : len(TOKENS)], reference(target.model, TOKENS), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(states[1, :5], reference(target.model, TOKENS[5:10]), atol=1e-4, rtol=1e-4)
+
+
+@torch.inference_mode()
+def test_they_follow_their_rows_when_these_are_copied_forked_and_dropped(target: LoadedModel) -> None:
+    runner = runner_of(target)
+    prefill(runner, 0, TOKENS[:12])
+    prefill(runner, 1, TOKENS[2:9])
+    runner.start(2, TOKENS[:12], 64, source=0)
+    runner.cache.fork(1)
+    states = runner.cache.states[TAPS].clone()
+    assert torch.equal(states[2, :12], states[0, :12])
+    assert torch.equal(states[3, :7], states[1, :7])
+    runner.cache.drop(0)  # row 3 moves into its place
+    assert torch.equal(runner.cache.states[TAPS][0, :7], states[3, :7])
+    runner.reserve(300)  # moves the buffers
+    assert torch.equal(runner.cache.states[TAPS][0, :7], states[3, :7])
+
+
+def test_a_prompt_from_the_prefix_cache_brings_its_states(target: LoadedModel) -> None:
+    known = PrefixCache(2**24, 4)
+    first, second = (runner_of(target, prefix_cache=known) for _ in range(2))
+    for runner in (first, second):
+        runner.prefill_piece = 4
+    prefill(first, 0, TOKENS[:12], prefix_cache=True)
+    prefill(second, 0, TOKENS[:14], prefix_cache=True)
+    assert torch.equal(second.cache.states[TAPS][0, :12], first.cache.states[TAPS][0, :12])
+    torch.testing.assert_close(
+        second.cache.states[TAPS][0, :14], reference(target.model, TOKENS[:14]), atol=1e-4, rtol=1e-4
+    )
+    blocks = list(known._blocks.values())
+    assert sum(block.n_bytes for block in blocks) == known.n_bytes
+    assert all(block.states[TAPS].nbytes for block in blocks), "the limit of the prefix cache counts them"
+
+
+def test_nothing_is_recorded_without_taps(target: LoadedModel) -> None:
+    runner = ModelRunner(target.model, target.vocab_size, 2)
+    prefill(runner, 0, TOKENS)
+    assert runner.cache.states == {}
+
+
+def test_the_layers_of_other_architectures_are_found(loaded: Callable) -> None:
+    config = GPT2Config(vocab_size=260, n_embd=32, n_layer=3, n_head=2, n_positions=64)
+    model = GPT2LMHeadModel(config).eval()
+    assert len(decoder_layers(model)) == 3
+    with tapped(model, [1]) as inputs, torch.inference_mode():
+        states = model(torch.tensor([TOKENS]), output_hidden_states=True).hidden_states
+    torch.testing.assert_close(inputs[1], states[1])
+    model.transformer.h = model.transformer.h[:2]
+    with pytest.raises(ModelError, match="no list of layers"):
+        decoder_layers(model)
+
+
+def test_hooks_do_not_stay_in_the_model() -> None:
+    model = tiny_qwen2()
+    with tapped(model, TAPPED):
+        pass
+    assert not any(module._forward_pre_hooks for module in model.modules())
