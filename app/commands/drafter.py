@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,7 +120,7 @@ def list_(json_file: str | None) -> None:
 
     make_context()
     records = heads.every()
-    common.write_json(json_file, [_document(record) for record in records])
+    common.write_json(json_file, [dataclasses.asdict(record) for record in records])
     if not records:
         common.result_console(json_file).print("No drafter was trained here yet: bassline drafter train --target MODEL")
         return
@@ -195,7 +194,7 @@ def _taps_of(folder: Path) -> tuple[int, ...]:
 
 
 def _show(record: HeadRecord, json_file: str | None) -> None:
-    common.write_json(json_file, _document(record))
+    common.write_json(json_file, dataclasses.asdict(record))
     if json_file == "-":
         return
     echo(f"drafter of {record.target}: {record.n_parameters / 1e6:.1f} M parameters, {record.n_bytes / 1e6:.0f} MB")
@@ -209,11 +208,3 @@ def _show(record: HeadRecord, json_file: str | None) -> None:
             table.add_row(str(row["batch"]), row["drafter"], f"{row['tokens_per_s']:.0f}", f"{ratio:.2f}")
         common.result_console(json_file).print(table)
     echo(f"use it: bassline eval --target {record.target} --drafter sibling+trained")
-
-
-def _document(record: HeadRecord) -> dict[str, object]:
-    """The record as JSON, which knows no NaN."""
-    document = dataclasses.asdict(record)
-    for row in document["curve"]:
-        row["loss"] = None if math.isnan(row["loss"]) else row["loss"]
-    return document

@@ -37,11 +37,11 @@ class Evaluation:
     """How good a head was on held-out text after some steps.
 
     `match[j]` is the share of positions whose likeliest token was right in step j of the drafting, given the steps
-    before; `divergence` is that of step 0 from the target, in nats; `loss` the training's since the last evaluation.
+    before; `divergence` is that of step 0 from the target, in nats; `loss` the training's since the evaluation before.
     """
 
     step: int
-    loss: float
+    loss: float | None
     divergence: float
     match: list[float]
 
@@ -160,7 +160,7 @@ class Trainer:
                 matched[j] += step.n_matched
                 total[j] += step.n
         match = [m / max(n, 1) for m, n in zip(matched, total, strict=True)]
-        loss = sum(self._losses) / len(self._losses) if self._losses else math.nan
+        loss = sum(self._losses) / len(self._losses) if self._losses else None
         self.curve.append(Evaluation(self.step, loss, divergence / max(total[0], 1), match))
         self._losses.clear()
         if self.best is self.curve[-1]:

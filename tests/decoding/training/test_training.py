@@ -1,0 +1,171 @@
+"""A whole training: killed at any moment it ends with the same weights, keeps to its disk, and leaves only the head."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from decoding.config import EngineConfig
+from decoding.engine import Engine
+from decoding.models import heads
+from decoding.models.errors import ModelError
+from decoding.request import Request, RequestError, SamplingParams
+from decoding.training.drafter import StoppedError
+from decoding.training.plan import WorkFolder
+from tests.decoding.conftest import tiny_qwen2
+from tests.decoding.training.program import TASK, Quiet, training
+from tests.integration.waiting import wait_for
+
+ROOT = Path(__file__).resolve().parents[3]
+N_FUNCTIONS = 150
+
+
+@pytest.fixture(scope="session")
+def model(tokenizer: PreTrainedTokenizerFast, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny model that writes the same few letters again and again, and Python files to ask it about."""
+    folder = tmp_path_factory.mktemp("training")
+    network = tiny_qwen2()
+    with torch.no_grad():
+        network.lm_head.weight.mul_(3)  # a target that is rather certain, so that a head can learn it
+    network.save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    (folder / "python").mkdir()
+    for i in range(N_FUNCTIONS):
+        function = f'def f{i}(x):\n    """Return x multiplied by the number {i}, as a float."""\n'
+        (folder / "python" / f"f{i}.py").write_text(function)
+    (folder / "python" / "planted.py").write_text(TASK.replace("'''", '"""').replace("ten years", "ten  years"))
+    return folder
+
+
+@pytest.fixture
+def place(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the folder with a cache of its own, which this process uses too."""
+    shutil.copytree(model, tmp_path / "place")
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "place" / "cache"))
+    return tmp_path / "place"
+
+
+def start(place: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.decoding.training.program", str(place)],
+        cwd=ROOT,
+        env={**os.environ, "BASSLINE_CACHE_DIR": str(place / "cache")},
+    )
+
+
+def weights(place: Path) -> str:
+    (file,) = (place / "cache" / "drafters").glob("*/model.safetensors")
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def kill_when(process: subprocess.Popen[bytes], happened: Callable[[], object]) -> None:
+    """Kill a process once something has happened in its folder; it must not have ended by itself before."""
+    wait_for(lambda: happened() or process.poll() is not None, 120)
+    assert process.poll() is None
+    process.kill()
+    process.wait()
+
+
+def test_killed_at_any_moment_it_ends_with_the_weights_of_an_undisturbed_one(model: Path, place: Path) -> None:
+    undisturbed = start(model)
+    work = place / "cache" / "training"
+    kill_when(start(place), lambda: list(work.glob("*/shards/*.safetensors")))
+    kill_when(start(place), lambda: len(list(work.glob("*/shards/*.safetensors"))) > 1)
+    kill_when(start(place), lambda: list(work.glob("*/checkpoint.pt")))
+    (checkpoint,) = work.glob("*/checkpoint.pt")
+    written = checkpoint.stat().st_mtime_ns
+    kill_when(start(place), lambda: checkpoint.stat().st_mtime_ns > written)
+    assert not list((place / "cache" / "drafters").glob("*"))
+    last = start(place)
+    assert last.wait(240) == 0
+    assert undisturbed.wait(240) == 0
+    assert weights(place) == weights(model)
+    assert not list(work.glob("*")), "only the head is left"
+
+
+def test_a_training_leaves_a_head_that_drafts_and_a_record_of_what_it_did(place: Path) -> None:
+    record = training(place).run()
+    assert heads.find(str(place / "model")) == record
+    assert heads.every() == [record]
+    assert record.data["n_tokens"] >= 30_000
+    assert record.data["n_prompts"] > 64
+    assert record.data["dropped_prompts"] == 1, "the planted task"
+    assert record.hours > 0
+    assert [row["drafter"] for row in record.speeds[:4]] == ["none", "trained", "sibling", "sibling+trained"]
+    steps = [one["step"] for one in record.curve]
+    assert steps == sorted(steps)
+    assert steps[0] == 0
+    assert record.match[0] > record.curve[0]["match"][0] + 0.1, "it learned"
+    engines = [Engine.load(EngineConfig(str(place / "model"), name, dtype="float32")) for name in ("none", "trained")]
+    request = Request("def f(x):\n", n=4, sampling=SamplingParams(0.8), max_new_tokens=40)
+    plain, drafted = (engine.generate(request) for engine in engines)
+    assert [s.text for s in plain.samples] == [s.text for s in drafted.samples]
+    assert sum(s.n_accepted for s in drafted.samples) > 0
+    assert engines[1].provenance()["draft_sha256"] == record.sha256
+
+
+class Impatient(Quiet):
+    """Stops after some reports."""
+
+    def __init__(self, n: int) -> None:
+        self.left = n
+
+    def advance(self, done: float, facts: str) -> None:
+        self.left -= 1
+
+    def should_stop(self) -> bool:
+        return self.left <= 0
+
+
+@pytest.mark.parametrize("n", [1, 40])
+def test_stopped_it_goes_on_with_the_same_options_and_refuses_others(n: int, place: Path) -> None:
+    with pytest.raises(StoppedError):
+        training(place, Impatient(n)).run()
+    with pytest.raises(RequestError, match=r"interrupted that had epochs 3: give the same options"):
+        training(place, epochs=4).run()
+    assert WorkFolder(str(place / "model")).plan() is not None
+
+
+def test_it_refuses_to_begin_without_room_and_keeps_to_what_it_was_given(place: Path) -> None:
+    with pytest.raises(RequestError, match="GB are free"):
+        training(place, max_bytes=2**60).run()
+    bound = 2**21
+    with pytest.raises(StoppedError):
+        training(place, _UntilTrained(), max_bytes=bound).run()
+    shards = list((place / "cache" / "training").glob("*/shards/*"))
+    assert 0 < sum(shard.stat().st_size for shard in shards) <= bound * 1.1
+
+
+class _UntilTrained(Quiet):
+    """Stops when the training of the head begins."""
+
+    def __init__(self) -> None:
+        self.training = False
+
+    def stage(self, name: str, total: float) -> None:
+        self.training = name == "training"
+
+    def should_stop(self) -> bool:
+        return self.training
+
+
+def test_a_damaged_plan_is_refused_with_the_remedy(place: Path) -> None:
+    work = WorkFolder(str(place / "model"))
+    work.path.mkdir(parents=True)
+    (work.path / "plan.json").write_text("{")
+    with pytest.raises(RequestError, match="--restart"):
+        training(place).run()
+
+
+def test_a_target_without_a_head_says_how_to_get_one(place: Path) -> None:
+    with pytest.raises(ModelError, match="bassline drafter train --target"):
+        Engine.load(EngineConfig(str(place / "model"), "trained"))
