@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.ui.charts.parts import LINE, Chart, Drawing, Label, Path, Tick, frame, placed, series_css
+from app.ui.charts.parts import CHARACTER, LINE, Chart, Drawing, Label, Path, Tick, frame, placed, series_css
 from app.ui.units import count, decimal, percent
 
 _ROUND = tuple(m * 10.0**e for e in range(-4, 19) for m in (1, 2, 5))
@@ -26,8 +26,9 @@ def training_chart(steps: Sequence[int], traces: Sequence[Trace], title: str, y_
     highest = max((v for trace in traces for v in trace.values if v is not None), default=0.0)
     y_step = _round_step(max(highest, 1e-3), 5)
     top = y_step * max(math.ceil(highest / y_step), 1)
+    room = 16 + CHARACTER * max(len(trace.label) for trace in traces)
     drawings = []
-    for d in (frame("wide", 1200, 280, 220), frame("narrow", 380, 240, 16)):
+    for d in (frame("wide", 1200, 280, room), frame("narrow", 380, 240, 16)):
         across, up = d.right - d.left, d.bottom - d.top
         x_step = max(_round_step(last, across / 90), 1)
         d.x_ticks = [Tick(_x(d, i * x_step / last), count(i * x_step)) for i in range(int(last / x_step) + 1)]
@@ -46,7 +47,7 @@ def training_chart(steps: Sequence[int], traces: Sequence[Trace], title: str, y_
             if len(known) == 1:  # a line of one point is invisible
                 d.dots.append(Label(*known[0], trace.label, _css(i)))
             if known:
-                ends.append(Label(known[-1][0] + 8, known[-1][1], trace.label, _css(i)))
+                ends.append(Label(d.right + 8, known[-1][1], trace.label, _css(i)))
         if d.name == "wide":  # on a phone the names are in the key below the chart
             d.labels = placed(ends, d.top, d.bottom, 3 * LINE)
         drawings.append(d)

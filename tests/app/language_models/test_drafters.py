@@ -67,7 +67,7 @@ def test_the_page_shows_what_the_record_says(client, cache):
     write_head(cache)
     text = text_of(client, f"/models/drafters/{TARGET}")
     for shown in (
-        "a1" * 32, "b2" * 32, "2, 12, 21", "8 192", "21 M, 43 MB", "3 h 12 min", "2 450 000",
+        "a1" * 32, "b2" * 32, "2, 12, 21", "8 192", "21 M parameters, 43 MB", "3 h 12 min", "2 450 000",
         "9 800", "12 345, of which 67 dropped", "1st 71.3 %", "2nd 64.2 %", "3rd 58.1 %",
         f"bassline eval --target {TARGET} --drafter trained", f"--target {TARGET} --drafter sibling+trained",
         f"bassline drafter check --target {TARGET}",
