@@ -1,4 +1,4 @@
-"""REST of models."""
+"""REST of models and of trained drafters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pydantic import Field
 from app.http.operations import operation
 from app.http.paging import PageQuery, page_from_list
 from app.http.schemas import ResponseModel
-from app.language_models import service
+from app.language_models import drafters, service
+from app.language_models.drafters import Drafter, DrafterDocument
 
 bp = Blueprint("models_api", __name__, url_prefix="/api/v1")
 
@@ -31,6 +32,13 @@ class ModelPage(ResponseModel):
     next: str | None
 
 
+class DrafterPage(ResponseModel):
+    """Trained drafters by the names of their targets."""
+
+    drafters: list[DrafterDocument]
+    next: str | None
+
+
 @bp.get("/models")
 @operation({200: ModelPage})
 def index(query: PageQuery) -> ModelPage:
@@ -40,3 +48,21 @@ def index(query: PageQuery) -> ModelPage:
         models=[ModelDocument(**{name: getattr(m, name) for name in ModelDocument.model_fields}) for m in page],
         next=following,
     )
+
+
+@bp.get("/drafters")
+@operation({200: DrafterPage})
+def drafters_index(query: PageQuery) -> DrafterPage:
+    """The trained drafters of this machine. One with a damaged record is left out."""
+    page, following = page_from_list(drafters.every(), query, lambda drafter: drafter.slug)
+    return DrafterPage(
+        drafters=[DrafterDocument(**{name: getattr(d, name) for name in DrafterDocument.model_fields}) for d in page],
+        next=following,
+    )
+
+
+@bp.get("/drafters/<slug>")
+@operation({200: Drafter})
+def drafter(slug: str) -> Drafter:
+    """A trained drafter with the curve of its training, its speeds and what it was trained on."""
+    return drafters.get(slug)

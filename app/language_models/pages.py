@@ -1,12 +1,16 @@
-"""The models page."""
+"""The pages of models and of trained drafters."""
 
 from __future__ import annotations
+
+import shlex
 
 from flask import Blueprint, render_template
 
 from app.db.types import utcnow
 from app.http.web import context, session
-from app.language_models import cached
+from app.language_models import cached, drafters
+from app.language_models.speeds import speed_table
+from app.language_models.training import loss_chart, match_chart
 from app.workers import service as workers
 from app.workers.service import is_alive
 
@@ -15,11 +19,31 @@ bp = Blueprint("models", __name__)
 
 @bp.get("/models")
 def index() -> str:
-    """The models of the registry and of the cache: which are ready, and which a worker holds in memory."""
+    """The models of the registry and of the cache, with their states, and the trained drafters."""
     alive = [worker for worker in workers.list_workers(session()) if is_alive(worker, utcnow())]
     return render_template(
         "language_models/index.html",
         cache=cached.read(context().settings.cache_dir),
         loaded={worker.model for worker in alive},
         loading={worker.loading for worker in alive},
+        drafters=drafters.every(),
+    )
+
+
+@bp.get("/models/drafters/<slug>")
+def drafter(slug: str) -> str:
+    """A trained drafter: whose it is, how it was trained, and where it helps. Raises NotFound."""
+    found = drafters.get(slug)
+    target = shlex.quote(found.target)
+    return render_template(
+        "language_models/drafter.html",
+        drafter=found,
+        loss=loss_chart(found.curve),
+        match=match_chart(found.curve),
+        speeds=speed_table(found.speeds),
+        commands=[
+            f"bassline eval --target {target} --drafter trained",
+            f"bassline eval --target {target} --drafter sibling+trained",
+            f"bassline drafter check --target {target}",
+        ],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import uuid
 
 import pytest
@@ -22,6 +23,7 @@ from app.states import RunState, Scope
 from app.studies import service as studies
 from app.studies.schemas import StudySpec
 from app.workers import service as workers
+from tests.head_records import write_head
 
 EXAMPLES = 12  # of each operation, valid and invalid; more by hand: docs/api.md
 CHECKS = [
@@ -44,8 +46,8 @@ def app(ctx):
 
 
 @pytest.fixture
-def there(app, ctx, spec) -> dict[str, uuid.UUID]:
-    """A run and a study that have ended, so that every address of one has something to show."""
+def there(app, ctx, spec, tmp_path, monkeypatch) -> dict[str, uuid.UUID | str]:
+    """A run and a study that have ended, and a trained drafter: every address of one has something to show."""
     arms = [{"target": spec().target, "n": n} for n in (1, 2)]
     study_id = studies.submit(ctx, StudySpec.model_validate({"dataset": spec().dataset, "arms": arms}))
     run_id = service.submit(ctx, spec())
@@ -53,7 +55,9 @@ def there(app, ctx, spec) -> dict[str, uuid.UUID]:
         for run in session.scalars(select(Run)):
             run.state = RunState.FINISHED
             figures.record(session, run)
-    return {"run_id": run_id, "study_id": study_id}
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
+    write_head(tmp_path / "cache", spec().target)
+    return {"run_id": run_id, "study_id": study_id, "slug": spec().target}
 
 
 @pytest.fixture
@@ -66,7 +70,7 @@ def test_every_address_of_the_api_is_described(app):
     described = describe(app)["paths"]
     for rule in app.url_map.iter_rules():
         if rule.rule.startswith("/api/"):
-            path = rule.rule.replace("<uuid:", "{").replace(">", "}")
+            path = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule)
             methods = {m.lower() for m in rule.methods or ()} - {"head", "options"}
             assert methods <= set(described.get(path, ())), path
 

@@ -1,0 +1,114 @@
+"""The trained drafters of this machine, checked: their records are files, which anybody may have edited."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import math
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+
+from app.errors import NotFound
+from app.http.schemas import ResponseModel
+from decoding.models import heads, registry
+from decoding.models.errors import UnknownModelError
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# A name of a file that is no UTF-8 reaches the record with lone surrogates, which no answer can carry.
+Line = Annotated[str, AfterValidator(lambda text: text.encode(errors="replace").decode())]
+# The bounds keep out numbers that no page can write, such as seconds past what a float holds.
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Figure = Annotated[Annotated[float, Field(ge=-1e12, le=1e12)] | None, BeforeValidator(_finite)]
+Share = Annotated[Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(_finite)]
+Match = Annotated[
+    list[Share],
+    Field(description="by step of a draft: the share of held-out positions whose likeliest token it had right"),
+]
+
+
+class TrainingPoint(ResponseModel):
+    """An evaluation during the training, on held-out text."""
+
+    step: Count = Field(description="training steps so far")
+    loss: Figure = Field(None, description="mean training loss since the last evaluation, in nats; null for the first")
+    divergence: Figure = Field(description="divergence from the target for the first token of a draft, in nats")
+    match: Match
+
+
+class Speed(ResponseModel):
+    """Tokens per second of whole answers with one drafter; `none` decodes without drafting."""
+
+    drafter: Line
+    batch: Count
+    temperature: Figure
+    tokens_per_s: Figure
+
+
+class TrainingData(ResponseModel):
+    """What it was trained on. Prompts and texts that share ten words in a row with an evaluated task are dropped."""
+
+    n_tokens: Count | None = None
+    n_documents: Count | None = None
+    n_prompts: Count | None = Field(None, description="all prompts, the dropped ones included")
+    dropped_prompts: Count | None = None
+    dropped_texts: Count | None = None
+    n_bytes: Count | None = Field(None, description="size of the collected data on disk")
+    steps: Count | None = Field(None, description="training steps")
+
+
+class DrafterDocument(ResponseModel):
+    """A trained drafter: a small network that proposes tokens for one target model."""
+
+    slug: str = Field(description="its name in addresses")
+    target: Line = Field(description="the model it drafts for, as in a run")
+    target_sha256: Line = Field(description="of the target's files; it fits no others")
+    sha256: Line = Field(description="of its own weights")
+    source: Line = Field(description="`trained`, or the reference it was imported from")
+    created_at: dt.datetime
+    n_parameters: Count
+    n_bytes: Count
+    n_drafted: Count = Field(description="how many different tokens it can propose")
+    taps: list[Count] = Field(description="the target's layers whose inputs it reads")
+    hours: Figure = Field(description="time of the training; 0 for an imported one")
+    match: Match
+
+
+class Drafter(DrafterDocument):
+    """A trained drafter with what was measured in and after its training."""
+
+    curve: list[TrainingPoint]
+    speeds: list[Speed]
+    data: TrainingData
+
+
+def every() -> list[Drafter]:
+    """The trained drafters by the names of their targets. Those with damaged records are left out."""
+    found = []
+    for record in heads.every():
+        try:
+            drafter = Drafter.model_validate({**asdict(record), "slug": ""})
+        except ValidationError:
+            continue
+        found.append(drafter.model_copy(update={"slug": _slug(drafter.target)}))
+    return found
+
+
+def get(slug: str) -> Drafter:
+    """The trained drafter of this name. Raises NotFound."""
+    for drafter in every():
+        if drafter.slug == slug:
+            return drafter
+    raise NotFound(f"there is no trained drafter {slug[:200]!r} on this machine")
+
+
+def _slug(target: str) -> str:
+    try:
+        return registry.resolve(target).slug
+    except UnknownModelError:  # its folder or file has gone, or was named relative to another folder
+        return f"drafter-{hashlib.sha256(target.encode()).hexdigest()[:10]}"

@@ -1,0 +1,78 @@
+"""The pages of trained drafters in a real browser: both widths, both themes, axe, hostile names, without JavaScript."""
+
+from __future__ import annotations
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from app.context import make_context
+from app.db.migrate import upgrade
+from app.factory import create_app
+from app.settings import Settings
+from tests.app.world import World
+from tests.e2e.conftest import served
+from tests.head_records import TARGET, write_head
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+HOSTILE = "</h1><script>document.title='owned'</script><b>\u202e\x1b[31m" + "very-long-" * 12
+EMPTY = {"match": [], "curve": [], "speeds": [], "data": {}, "hours": 0.0}
+PAGES = ("/models", f"/models/drafters/{TARGET}", "/models/drafters/smollm2-135m")
+
+
+@pytest.fixture
+def url(tmp_path, monkeypatch):
+    """The address of a service whose cache holds a trained drafter, and an imported one with hostile texts."""
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
+    write_head(tmp_path / "cache")
+    write_head(tmp_path / "cache", "smollm2-135m", source=HOSTILE, sha256=HOSTILE, **EMPTY)
+    ctx = make_context(Settings(data_dir=tmp_path, database_url=f"sqlite:///{tmp_path}/bassline.db", _env_file=None))
+    upgrade(ctx.database)
+    with served(World(ctx, create_app(ctx))) as address:
+        yield address
+    ctx.database.dispose()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_pages_fit_and_satisfy_axe_in_both_themes_without_a_console_error(url, browser, width):
+    context = browser.new_context(viewport={"width": width, "height": 844})
+    context.set_default_timeout(30_000)
+    page = context.new_page()
+    found = []
+    page.on("pageerror", lambda error: found.append(str(error)))
+    page.on(
+        "console", lambda line: found.append(line.text) if line.type == "error" and "404" not in line.text else None
+    )
+    for path in PAGES:
+        page.emulate_media(color_scheme="light")
+        page.goto(url + path)
+        assert "owned" not in page.title()
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            found.append(f"{path} scrolls sideways at {width}")
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            result = Axe().run(page, options={"resultTypes": ["violations"]})
+            found += [f"{path} {scheme}: {v['id']} {v['nodes'][0]['target']}" for v in result.response["violations"]]
+    context.close()
+    assert not found, "\n".join(found)
+
+
+def test_the_lines_of_a_chart_are_named_on_a_phone_and_on_a_screen(url, page):
+    page.goto(f"{url}/models/drafters/{TARGET}")
+    chart = page.locator("section", has=page.get_by_role("heading", name="Acceptance over the training"))
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        for name in ("1st token", "2nd token", "3rd token"):
+            expect(chart.locator("text:visible, .legend li:visible").filter(has_text=name)).to_have_count(1)
+
+
+def test_the_table_of_models_leads_to_a_drafter_without_javascript(url, browser):
+    context = browser.new_context(java_script_enabled=False)
+    context.set_default_timeout(30_000)
+    page = context.new_page()
+    page.goto(url + "/models")
+    page.get_by_role("region", name="Trained drafters").get_by_role("link", name=TARGET).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"Trained drafter of {TARGET}")
+    expect(page.get_by_role("region", name="Where it helps")).to_contain_text("1.50 ×")
+    context.close()
