@@ -29,6 +29,7 @@ class EngineConfig:
     `trained` in the place of MODEL is the head trained for the target.
     `weights` int8 (on a CPU) and fp8 (on a GPU) quantize those of target and draft model to 8 bits: other models, so
     they have hashes of their own.
+    `head` is the hash of the trained drafter, where the caller knows it: with another one it is another configuration.
     `acceptance` is a name of `acceptance/registry.py`. `draft_length` is `goodput`, `bass`, `table` (needs a profile,
     see `bassline bench profile`) or `fixed:K`. `attention` names a backend of `kernels/registry.py`; auto is the
     fastest for the device. Raises RequestError on a value that no engine can honour.
@@ -36,6 +37,7 @@ class EngineConfig:
 
     target: str
     drafter: str = "sibling"
+    head: str = ""
     draft_length: str = "goodput"
     acceptance: str = "coupled"
     dtype: str = "auto"

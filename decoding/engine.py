@@ -179,7 +179,8 @@ class Engine:
 
         So a model that several engines share can be counted once.
         """
-        own: dict[ModelSpec | EngineConfig, int] = {self.config: self._pool.n_bytes}
+        head = 0 if self.head is None else weight_bytes(self.head.head)
+        own: dict[ModelSpec | EngineConfig, int] = {self.config: self._pool.n_bytes + head}
         models = zip(self.config.models, self._loaded, strict=True)
         return own | {spec: weight_bytes(each.model) for spec, each in models}
 

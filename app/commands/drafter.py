@@ -14,7 +14,7 @@ from app.commands import common
 from app.commands.training_progress import TrainingProgress
 from app.context import make_context
 from app.errors import BadInput, BasslineError
-from app.language_models import service
+from app.language_models import drafters, service
 from app.ui.terminal import echo
 
 if TYPE_CHECKING:
@@ -116,11 +116,9 @@ def list_(json_file: str | None) -> None:
     Example:
         bassline drafter list
     """
-    from decoding.models import heads  # noqa: PLC0415
-
     make_context()
-    records = heads.every()
-    common.write_json(json_file, [dataclasses.asdict(record) for record in records])
+    records = drafters.every()
+    common.write_json(json_file, [record.model_dump(mode="json") for record in records])
     if not records:
         common.result_console(json_file).print("No drafter was trained here yet: bassline drafter train --target MODEL")
         return
@@ -131,8 +129,8 @@ def list_(json_file: str | None) -> None:
             record.source,
             f"{record.n_parameters / 1e6:.1f} M",
             f"{record.n_bytes / 1e6:.0f} MB",
-            f"{record.match[0]:.0%}" if record.match else "-",
-            f"{record.hours:.2f}",
+            f"{record.match[0]:.0%}" if record.match and record.match[0] is not None else "-",
+            f"{record.hours:.2f}" if record.hours else "-",
         )
     common.result_console(json_file).print(table)
 

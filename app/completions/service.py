@@ -74,7 +74,7 @@ def submit_prompts(
     """
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
-    require_models(spec)
+    require_models(ctx, spec)
     content = json.dumps([[t.prompt, t.entry_point, t.test, t.suffix, t.stop] for t in tasks])
     plain = files.Dataset(NAME, tasks, hashlib.sha256(content.encode()).hexdigest())
     for last_try in (False, True):
@@ -108,7 +108,7 @@ def submit_prompts(
 def check(ctx: Context, spec: CompletionSpec) -> None:
     """Raises BadInput for a model that is not allowed or not known, or for tests without a function to call."""
     require_allowed(ctx, spec.target, spec.drafter)
-    require_models(spec)
+    require_models(ctx, spec)
     _task(spec)
 
 

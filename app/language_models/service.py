@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from app.errors import BadInput
-from decoding.models import registry
+from decoding.models import heads, registry
 from decoding.models.cache import cache_folder
-from decoding.models.errors import UnknownModelError
+from decoding.models.errors import ModelError, UnknownModelError
+from decoding.models.heads import HeadRecord
 from decoding.models.registry import KnownModel, ModelEntry
 from decoding.suggest import advice
 
@@ -22,6 +23,21 @@ def cached_references() -> frozenset[str]:
     records = (cache_folder() / "models").glob(f"*/{manifest.FILENAME}")
     found = (manifest.read(record.parent) for record in records)
     return frozenset(info.ref for info in found if info is not None)
+
+
+def require_head(target: str) -> HeadRecord:
+    """The trained drafter of a target on this machine. Raises BadInput with the remedy."""
+    try:
+        record = heads.find(target)
+    except ModelError as error:
+        raise BadInput(str(error), "drafter") from None
+    if record is None:
+        raise BadInput(
+            f"{target} has no trained drafter here: make one with `bassline drafter train --target {target}`, or choose"
+            " the drafter sibling",
+            "drafter",
+        )
+    return record
 
 
 def require_model(reference: str, field: str = "target") -> ModelEntry:

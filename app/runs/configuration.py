@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+from dataclasses import replace
 from typing import Any
 
 from app.runs.models import Run
 from app.runs.options import options_of
 from app.runs.schemas import DecodingSpec, EngineOptions, RunOptions, RunSpec
 from decoding.config import EngineConfig
+from decoding.drafters.registry import parse_drafter
+from decoding.models import heads
+from decoding.models.errors import ModelError
 
 UNKNOWN = "unknown"
 _MODE_USED = "prompt_mode_used"  # what `auto` came to, decided when the model is loaded
@@ -18,7 +22,17 @@ _MODE_USED = "prompt_mode_used"  # what `auto` came to, decided when the model i
 
 def engine_config(source: Run | EngineOptions) -> EngineConfig:
     """The engine that a run or a specification asks for."""
-    return EngineConfig(**{name: getattr(source, name) for name in EngineOptions.model_fields})
+    config = EngineConfig(**{name: getattr(source, name) for name in EngineOptions.model_fields})
+    return replace(config, head=_head_of(config.target)) if parse_drafter(config.drafter).needs_head else config
+
+
+def _head_of(target: str) -> str:
+    """The hash of a target's trained drafter; empty where there is none, which loading will refuse."""
+    try:
+        record = heads.find(target)
+    except ModelError:
+        return ""
+    return record.sha256 if record is not None else ""
 
 
 def option_columns(spec: DecodingSpec) -> dict[str, Any]:

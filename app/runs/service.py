@@ -12,7 +12,7 @@ from app.db.ids import new_id
 from app.db.types import utcnow
 from app.errors import BadInput
 from app.language_models import allowed
-from app.language_models.service import require_model
+from app.language_models.service import require_head, require_model
 from app.remote import target as remote
 from app.runs import deletion, enqueue, transitions
 from app.runs.configuration import option_columns, shell_command
@@ -56,7 +56,7 @@ def submit(
 
 def check(ctx: Context, spec: RunSpec) -> tuple[Dataset, list[Task]]:
     """The dataset and the selected tasks. Raises BadInput for an unknown model, dataset or task."""
-    require_models(spec)
+    require_models(ctx, spec)
     dataset = datasets.require(ctx, spec.dataset)
     return dataset, datasets.select_tasks(dataset, spec.task_ids, spec.limit)
 
@@ -127,15 +127,20 @@ def require_allowed(ctx: Context, target: str, drafter: str) -> None:
         allowed.require_allowed(draft, "drafter", ctx.settings.model_patterns)
 
 
-def require_models(spec: DecodingSpec) -> None:
-    """Raises BadInput unless the target and the draft model are known."""
+def require_models(ctx: Context, spec: DecodingSpec) -> None:
+    """Raises BadInput unless the target and the draft model are known, and a trained drafter is there if it is named.
+
+    In the stack only the workers know their trained drafters: there a run without one fails with the reason.
+    """
     if remote.is_remote(spec.target):
         remote.parse(spec.target)
         return
     require_model(spec.target, "target")
-    draft = parse_drafter(spec.drafter).model
-    if draft is not None:
-        require_model(draft, "drafter")
+    drafter = parse_drafter(spec.drafter)
+    if drafter.model is not None:
+        require_model(drafter.model, "drafter")
+    if drafter.needs_head and ctx.settings.embedded:
+        require_head(spec.target)
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:

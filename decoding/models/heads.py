@@ -163,7 +163,7 @@ def _read(folder: Path) -> HeadRecord | None:
         return HeadRecord(**json.loads((folder / RECORD).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise ModelError(f"the record of a trained drafter, {folder / RECORD}, is damaged: train it again.") from error
 
 

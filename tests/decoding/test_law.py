@@ -23,11 +23,14 @@ from decoding.acceptance.rule import NO_TOKEN
 from decoding.acceptance.sampling import to_distribution
 from decoding.attention import runner_pool
 from decoding.attention.backends import NAMES
+from decoding.attention.head_runner import HeadRunner
 from decoding.config import EngineConfig
 from decoding.drafters import registry
 from decoding.engine import Engine
+from decoding.models.heads import HeadRecord, ready
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
+from decoding.training.initial import new_head
 from kernels import accept
 from tests.decoding.conftest import disturbed
 
@@ -110,6 +113,17 @@ def law(target: LoadedModel, sampling: SamplingParams) -> torch.Tensor:
     return joint
 
 
+def make_engine(config: EngineConfig, target: LoadedModel, draft: LoadedModel, *, graphs: bool) -> Engine:
+    """An engine with what its drafter needs; the trained head proposes two of the four tokens."""
+    if registry.TRAINED not in config.drafter:
+        return Engine(config, target, draft if "model" in config.drafter else None, graphs=graphs)
+    head = new_head(target, (0, 0, 0), torch.tensor([1, 3]), seed=0)
+    with torch.no_grad():
+        head.lm_head.weight.mul_(3)  # nowhere near the target's own law
+    record = HeadRecord("tiny", target.sha256, "1" * 64, "trained", "2026-01-01", 1, 1, 2, [0, 0, 0])
+    return Engine(config, target, None, ready(head.eval().requires_grad_(False), target, record), graphs=graphs)
+
+
 def chi2(
     pair: tuple[LoadedModel, LoadedModel], *, graphs: bool, samplings: Sequence[SamplingParams], **settings: Any
 ) -> list[float]:
@@ -120,7 +134,7 @@ def chi2(
     if graphs:
         target.model.set_attn_implementation(NAMES["reference"])
     config = EngineConfig(target="tiny", draft_length="fixed:2", max_batch=AT_ONCE, **settings)
-    engine = Engine(config, target, draft if "model" in config.drafter else None, graphs=graphs)
+    engine = make_engine(config, target, draft, graphs=graphs)
     observed = [torch.zeros(V**N_TOKENS, dtype=torch.float64) for _ in samplings]
     n = AT_ONCE // len(samplings)
     for seed in range(n_samples // n):
@@ -148,6 +162,22 @@ def test_the_law_of_the_text_is_the_targets(drafter: str, rule: str, graphs: boo
     assert statistic < CHI2_LIMIT
 
 
+def test_a_head_that_gives_its_own_ids_for_the_targets_is_found_out(
+    pair: Any, on_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The positive control: q that is not what the draft was drawn from makes the maximal rule biased."""
+    on_path(False)
+    monkeypatch.setattr(HeadRunner, "_target_ids", lambda self, q: replace(q, ids=self._ids[1 - q.ids]))
+    sample = Distribution.sample
+    monkeypatch.setattr(
+        Distribution,
+        "sample",
+        lambda self, *where: 4 - sample(self, *where) if self.width == 2 else sample(self, *where),
+    )
+    (statistic,) = chi2(pair, graphs=False, samplings=[SAMPLING], drafter="trained", acceptance="maximal")
+    assert statistic > CHI2_LIMIT
+
+
 @pytest.mark.parametrize("graphs", [False, True], ids=["eager", "graphs"])
 @pytest.mark.parametrize("rule", RULES)
 def test_requests_with_different_sampling_in_one_batch_follow_each_its_own_law(
@@ -160,7 +190,7 @@ def test_requests_with_different_sampling_in_one_batch_follow_each_its_own_law(
 
 
 @pytest.mark.parametrize("graphs", [False, True], ids=["eager", "graphs"])
-@pytest.mark.parametrize("drafter", ["./model", "ngram+./model", "sibling+./model"])
+@pytest.mark.parametrize("drafter", [drafter for drafter in DRAFTERS if drafter not in ("none", "ngram", "sibling")])
 def test_what_a_draft_was_drawn_from_sums_to_one(
     drafter: str, graphs: bool, pair: Any, on_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,7 +209,7 @@ def test_what_a_draft_was_drawn_from_sums_to_one(
     for path in ("accept", "accept_in_kernel"):
         monkeypatch.setattr(Maximal, path, spy)
     config = EngineConfig(target="tiny", draft_length="goodput", max_batch=40, drafter=drafter, acceptance="maximal")
-    engine = Engine(config, *pair, graphs=graphs)
+    engine = make_engine(config, *pair, graphs=graphs)
     for sampling in (SAMPLING, SamplingParams(0.8, top_p=0.9)):
         engine.generate(Request(PROMPT, n=40, sampling=sampling, max_new_tokens=24))
     assert torch.allclose(torch.cat(sums), torch.ones((), dtype=torch.float64), atol=1e-5)

@@ -1,0 +1,142 @@
+"""A head is stored whole, found by its target, and refused for any other target, tokenizer or weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from decoding.config import EngineConfig
+from decoding.engine import Engine
+from decoding.models import eagle3_files, fetch, heads
+from decoding.models.errors import ModelError
+from decoding.models.heads import HeadRecord
+from decoding.models.loaded import LoadedModel
+from decoding.training.initial import new_head
+from tests.decoding.conftest import EOS, tiny_qwen2
+
+
+@pytest.fixture
+def model(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A tiny model in a folder, and an empty cache."""
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
+    tiny_qwen2().save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    return str(tmp_path / "model")
+
+
+def store(model: str, target: LoadedModel, *, ids: torch.Tensor | None = None, **changes: object) -> HeadRecord:
+    head = new_head(target, (0, 1, 1), torch.arange(0, EOS + 1, 2) if ids is None else ids, seed=0)
+    return heads.store(
+        model,
+        lambda folder: eagle3_files.write(head, folder, target.model.config),
+        lambda sha256, n_bytes: replace(
+            HeadRecord(model, fetch.ensure(model).sha256, sha256, "trained", "2026-01-01", 1, n_bytes, 129, [0, 1, 1]),
+            **changes,  # type: ignore[arg-type]
+        ),
+    )
+
+
+def load(model: str, drafter: str = "trained") -> Engine:
+    return Engine.load(EngineConfig(model, drafter, dtype="float32"))
+
+
+def test_a_stored_head_is_found_and_replaced_as_a_whole(model: str, target: LoadedModel) -> None:
+    assert heads.find(model) is None
+    assert heads.every() == []
+    first = store(model, target)
+    assert heads.find(model) == first
+    second = store(model, target, hours=2.0)
+    assert heads.every() == [second]
+    assert sorted(path.name for path in heads.folder_of(model).iterdir()) == [
+        "bassline.json",
+        "config.json",
+        "model.safetensors",
+    ]
+    assert [path.name for path in heads.heads_folder().iterdir()] == [heads.folder_of(model).name]
+
+
+def test_a_head_that_could_not_be_written_leaves_the_old_one(model: str, target: LoadedModel) -> None:
+    first = store(model, target)
+
+    def fail(_folder: Path) -> None:
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space"):
+        heads.store(model, fail, lambda sha256, n_bytes: first)
+    assert heads.find(model) == first
+    assert load(model).head is not None
+
+
+@pytest.mark.parametrize("drafter", ["trained", "ngram+trained", "sibling+trained"])
+def test_a_run_names_the_head_that_drafted(drafter: str, model: str, target: LoadedModel) -> None:
+    record = store(model, target)
+    engine = load(model, drafter)
+    provenance = engine.provenance()
+    assert (provenance["draft"], provenance["draft_sha256"]) == (f"trained for {model}", record.sha256)
+    assert sum(engine.memory().values()) > sum(load(model, "none").memory().values())
+
+
+def test_a_head_made_for_other_weights_is_refused(model: str, target: LoadedModel) -> None:
+    store(model, target, target_sha256="2" * 64)
+    with pytest.raises(ModelError, match=r"was made for other weights of it .* train it again"):
+        load(model)
+
+
+def test_a_target_whose_files_change_needs_a_new_head(
+    model: str, target: LoadedModel, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    store(model, target)
+    tiny_qwen2(seed=3).save_pretrained(model)
+    with pytest.raises(ModelError, match="was made for other weights"):
+        load(model)
+
+
+def test_a_head_that_changed_on_disk_is_refused(model: str, target: LoadedModel) -> None:
+    store(model, target)
+    file = heads.folder_of(model) / "model.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(ModelError, match="has changed on disk"):
+        load(model)
+    file.unlink()
+    with pytest.raises(ModelError, match=r"has no model\.safetensors"):
+        load(model)
+
+
+def test_a_head_with_tokens_that_the_tokenizer_lacks_is_refused(model: str, target: LoadedModel) -> None:
+    store(model, target, ids=torch.arange(200, 260))
+    with pytest.raises(ModelError, match="tokenizer lacks"):
+        load(model)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"target": 1}', "[" * 100_000])
+def test_a_damaged_record_is_one_sentence_and_hides_no_other(content: str, model: str, target: LoadedModel) -> None:
+    store(model, target)
+    record = heads.folder_of(model) / heads.RECORD
+    good = record.read_text()
+    record.write_text(content)
+    with pytest.raises(ModelError, match="damaged: train it again"):
+        heads.find(model)
+    other = heads.heads_folder() / "other"
+    other.mkdir()
+    (other / heads.RECORD).write_text(good)
+    assert [one.target for one in heads.every()] == [json.loads(good)["target"]]
+
+
+def test_a_target_that_runs_row_by_row_is_refused(
+    model: str, target: LoadedModel, loaded: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store(model, target)
+    row_by_row = replace(loaded(tiny_qwen2()), ref=model)
+    row_by_row.model.set_attn_implementation("eager")
+    from decoding import prepare
+
+    with pytest.raises(ModelError, match="row by row"):
+        prepare.load_head(row_by_row)
