@@ -1,0 +1,136 @@
+"""`bassline drafter` as a user meets it: a real model, real processes, interrupted and gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from decoding.models import fetch
+from tests.decoding.model_files import put_gguf
+from tests.integration.waiting import wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model in a folder, with the tokenizer of a tiny GGUF file."""
+    folder = tmp_path_factory.mktemp("drafter")
+    put_gguf(folder / "tiny.gguf")
+    os.environ["BASSLINE_CACHE_DIR"] = str(folder / "conversion")
+    try:
+        converted = fetch.ensure(str(folder / "tiny.gguf")).folder
+    finally:
+        del os.environ["BASSLINE_CACHE_DIR"]
+    shutil.copytree(converted, folder / "model")
+    (folder / "model" / "bassline.json").unlink(missing_ok=True)
+    torch.manual_seed(0)
+    vocab = json.loads((folder / "model" / "config.json").read_text())["vocab_size"]
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = Qwen2Config(vocab_size=vocab, num_hidden_layers=4, max_position_embeddings=1024, eos_token_id=2, **sizes)
+    Qwen2ForCausalLM(config).save_pretrained(folder / "model")
+    return folder / "model"
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "BASSLINE_CACHE_DIR": str(tmp_path / "cache"),
+        "BASSLINE_DATA_DIR": str(tmp_path / "data"),
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def bassline(environment: dict[str, str], *words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "app.cli", *map(str, words)],
+        env=environment,
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_train_stop_go_on_list_check_and_use(model: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    train = ("drafter", "train", "--target", model, "--tokens", 12_000, "--epochs", 1)
+    begun = subprocess.Popen([sys.executable, "-m", "app.cli", *map(str, train)], env=environment, cwd=ROOT, stderr=-1)
+    wait_for(lambda: list((tmp_path / "cache" / "training").glob("*/shards/*.safetensors")), 120)
+    begun.send_signal(signal.SIGTERM)
+    _, said = begun.communicate(timeout=120)
+    assert begun.returncode == 1
+    assert b"keeps at most 8 GB in" in said
+    assert b"the same command goes on where it was" in said
+
+    other = bassline(environment, *train[:-1], 2)
+    assert other.returncode == 2
+    assert "interrupted that had epochs 1: give the same options" in other.stderr
+
+    done = bassline(environment, *train, "--json", "-")
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["target"] == str(model)
+    assert record["data"]["n_tokens"] >= 12_000
+    assert len(record["match"]) == 3
+    assert not list((tmp_path / "cache" / "training").glob("*"))
+
+    listed = json.loads(bassline(environment, "drafter", "list", "--json", "-").stdout)
+    assert [one["sha256"] for one in listed] == [record["sha256"]]
+    checked = bassline(environment, "drafter", "check", "--target", model)
+    assert checked.returncode == 0, checked.stderr
+    assert "likeliest token right at positions 1 to 3" in checked.stdout
+
+    (tmp_path / "prompt.py").write_text("def f(x):\n")
+    complete = ("complete", "--target", model, "--drafter", "sibling+trained", "--n", 2, "--max-tokens", 16)
+    completed = bassline(environment, *complete, tmp_path / "prompt.py")
+    assert completed.returncode == 0, completed.stderr
+
+    (folder,) = (tmp_path / "cache" / "drafters").iterdir()
+    published = tmp_path / "published"
+    shutil.copytree(folder, published)
+    shutil.rmtree(folder)
+    imported = bassline(environment, "drafter", "import", published, "--target", model, "--json", "-")
+    assert imported.returncode == 0, imported.stderr
+    assert json.loads(imported.stdout)["source"] == str(published)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (("train", "--target", "nothing"), 2, "model 'nothing' is not known"),
+        (("train", "--target", "MODEL", "--tokens", "5000"), 2, "--tokens and --epochs belong together"),
+        (("train", "--target", "MODEL", "--tokens", "5000", "--epochs", "1", "--hours", "1"), 2, "choose one"),
+        (("train", "--target", "MODEL", "--hours", "0"), 2, "0.01<=x<=1000"),
+        (("train", "--target", "MODEL", "--max-disk", "9000000"), 2, "give a smaller --max-disk"),
+        (("check", "--target", "MODEL"), 1, "has no trained drafter: make one with"),
+        (("import", "nowhere", "--target", "MODEL"), 1, "nowhere has no config.json"),
+        (("import", "hf:../x", "--target", "MODEL"), 1, "is not of the form hf:owner/name"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    words: tuple[str, ...], code: int, sentence: str, model: Path, environment: dict[str, str]
+) -> None:
+    result = bassline(environment, "drafter", *(str(model) if word == "MODEL" else word for word in words))
+    assert (result.returncode, result.stdout) == (code, "")
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_run_with_a_drafter_that_is_not_there_is_refused_before_it_is_made(
+    model: Path, environment: dict[str, str]
+) -> None:
+    result = bassline(environment, "eval", "--target", model, "--drafter", "trained", "--limit", 1)
+    assert result.returncode == 2
+    assert "has no trained drafter here: make one with `bassline drafter train --target" in result.stderr
+    assert json.loads(bassline(environment, "runs", "list", "--json", "-").stdout) == []
