@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.errors import BadInput
+from decoding.drafters import registry as drafters
 from decoding.models import heads, registry
 from decoding.models.cache import cache_folder
 from decoding.models.errors import ModelError, UnknownModelError
@@ -23,6 +24,14 @@ def cached_references() -> frozenset[str]:
     records = (cache_folder() / "models").glob(f"*/{manifest.FILENAME}")
     found = (manifest.read(record.parent) for record in records)
     return frozenset(info.ref for info in found if info is not None)
+
+
+def drafter_choices() -> list[tuple[str, str]]:
+    """(drafter, note) of the drafters that need no draft model; the trained ones where this machine has some."""
+    lookups = [(name, "") for name in drafters.names() if name != drafters.TRAINED]
+    targets = ", ".join(record.target for record in heads.every())
+    trained = (drafters.TRAINED, f"sibling+{drafters.TRAINED}")
+    return lookups + [(name, f"for {targets}") for name in trained if targets]
 
 
 def require_head(target: str) -> HeadRecord:

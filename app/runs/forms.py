@@ -11,12 +11,11 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from app.errors import BadInput
-from app.language_models.service import list_models
+from app.language_models.service import drafter_choices, list_models
 from app.runs.models import Run
 from app.runs.options import DeclaredOption, Fieldset, options_of
 from app.runs.schemas import DecodingSpec, RunSpec
 from app.ui.form_errors import labelled, sentence
-from decoding.drafters import registry as drafters
 
 VERBATIM = ("prompt", "test")  # sent byte for byte, so blanks at the ends stay
 Choices = Sequence[tuple[str, str]]  # value and text of each
@@ -138,7 +137,7 @@ def _suggestions() -> dict[str, Choices]:
     return {
         "target": models,
         "drafter": [
-            *_untitled(drafters.names()),
+            *drafter_choices(),
             *models,
             *((f"sibling+{reference}", title) for reference, title in models),
         ],

@@ -21,7 +21,6 @@ from app.studies import presets, service
 from app.studies.grid import Grid, grid
 from app.studies.schemas import MIN_ARMS, StudySpec
 from app.ui.form_errors import labelled, sentence
-from decoding.drafters import registry as drafters
 
 SHARED = ("dataset", "limit", "task_ids", "budget_s", "seed", "name")
 OWN_GRID = ("drafter", "n")  # a preset sets these itself
@@ -122,11 +121,6 @@ def model_choices() -> list[tuple[str, str]]:
     """(reference, whether it has to be fetched first) of the known models."""
     cached = cached_references()
     return [(model.ref, "" if model.ref in cached else "is downloaded first") for model in list_models()]
-
-
-def drafter_choices() -> list[tuple[str, str]]:
-    """The drafters that need no draft model, as values with nothing to note."""
-    return [(name, "") for name in drafters.names()]
 
 
 def _shared(values: MultiDict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:

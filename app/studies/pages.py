@@ -15,6 +15,7 @@ from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.errors import BadInput
 from app.http.web import context, session
+from app.language_models.service import drafter_choices
 from app.runs.forms import parse_budget
 from app.states import OPEN_RUN_STATES
 from app.studies import findings, forms, repository, service
@@ -146,7 +147,7 @@ def _form(values: MultiDict[str, str], filled: forms.Filled, errors: dict[str, s
         labels=forms.LABELS,
         questions=forms.questions(),
         models=forms.model_choices(),
-        drafters=forms.drafter_choices(),
+        drafters=drafter_choices(),
         shared=forms.shared_fields(sorted(known)),
         further=further,
         further_used=any(values.get(one.name) for one in further),

@@ -210,3 +210,37 @@ def test_drafters_come_from_the_configured_cache(world, tmp_path, monkeypatch):
         assert f"/models/drafters/{TARGET}" in body_of(create_app(ctx).test_client(), "/models")
     finally:
         ctx.database.dispose()
+
+
+FORMS = ("/runs/new", "/studies/new")
+
+
+def test_forms_offer_trained_drafters_only_where_there_are_some(client, cache):
+    assert all(">trained<" not in body_of(client, path).replace('"trained"', ">trained<") for path in FORMS)
+    write_head(cache)
+    for path in FORMS:
+        page = body_of(client, path)
+        assert 'value="trained"' in page
+        assert 'value="sibling+trained"' in page
+
+
+@pytest.mark.parametrize("drafter", ["trained", "sibling+trained"])
+def test_a_run_with_a_drafter_that_is_not_there_is_refused_with_the_command(client, cache, drafter):
+    body = {"target": TARGET, "drafter": drafter, "dataset": "additions", "n": 2}
+    answer = client.post("/api/v1/runs", json=body)
+    assert answer.status_code == 422
+    assert f"bassline drafter train --target {TARGET}" in answer.get_data(as_text=True)
+    assert "drafter" in answer.get_json()["detail"]
+
+
+def test_another_head_is_another_engine(cache):
+    from app.runs.configuration import engine_config  # noqa: PLC0415
+    from app.runs.schemas import RunSpec  # noqa: PLC0415
+
+    spec = RunSpec(target=TARGET, drafter="trained")
+    configs = [engine_config(spec)]
+    for sha256 in ("1" * 64, "2" * 64, "2" * 64):
+        write_head(cache, sha256=sha256)
+        configs.append(engine_config(spec))
+    assert len(set(configs)) == 3
+    assert engine_config(RunSpec(target=TARGET, drafter="sibling")).head == ""
