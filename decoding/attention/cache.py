@@ -134,7 +134,7 @@ class RaggedCache(Cache):
 
     def record(self, name: str, states: torch.Tensor) -> None:
         """Keep hidden states [N, F] of the tokens of the current forward in their rows' slots."""
-        self._states(name, states)[self.layout.slot, self.layout.position] = states
+        self.states_of(name, states)[self.layout.slot, self.layout.position] = states
 
     def commit(self, counts: Sequence[int], first_slot: int = 0) -> None:
         """Advance each row from `first_slot` on by its accepted tokens; the rest of the last forward is rolled back."""
@@ -188,9 +188,10 @@ class RaggedCache(Cache):
             layer.keys[row, :, start : start + keys.shape[1]] = keys
             layer.values[row, :, start : start + keys.shape[1]] = values
         for name, part in slots.states.items():
-            self._states(name, part)[row, start : start + len(part)] = part
+            self.states_of(name, part)[row, start : start + len(part)] = part
 
-    def _states(self, name: str, like: torch.Tensor) -> torch.Tensor:
+    def states_of(self, name: str, like: torch.Tensor) -> torch.Tensor:
+        """Return the states of a name [B, S, F]. Where there are none, they are made for values such as `like` [N, F]."""
         if name not in self.states:
             self.states[name] = like.new_zeros(self.max_rows, padded_slots(self.capacity), like.shape[1])
         return self.states[name]

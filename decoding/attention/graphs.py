@@ -18,10 +18,11 @@ import logging
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
+from decoding.attention.cache import RaggedCache
 from decoding.attention.layout import Layout
 from decoding.attention.runner import ModelRunner
 from decoding.limits import MAX_DRAFT_LENGTH
@@ -57,13 +58,27 @@ class Work:
     run: Callable[[], tuple[torch.Tensor, ...]]
 
 
-class Graphs:
-    """The captured graphs of one model over its cache, by shape; `ready` is False once a capture has failed.
+class Captured(Protocol):
+    """What runs in graphs: its device, its name for messages, and the cache that its graphs write to."""
+
+    name: str
+    cache: RaggedCache
+
+    @property
+    def device(self) -> torch.device:
+        """The device that it runs on."""
+
+
+Runner = TypeVar("Runner", bound=Captured)
+
+
+class Graphs(Generic[Runner]):
+    """The captured graphs of one runner over its cache, by shape; `ready` is False once a capture has failed.
 
     `captured_s` are the seconds that captures have taken, `n_bytes` the memory of the graphs on a GPU.
     """
 
-    def __init__(self, runner: ModelRunner) -> None:
+    def __init__(self, runner: Runner) -> None:
         self.runner = runner
         self.ready = True
         self.captured_s = 0.0
@@ -144,18 +159,25 @@ class Graphs:
         """Return int64 input buffers of the given shapes."""
         return {name: torch.zeros(size, dtype=torch.int64, device=self.runner.device) for name, size in shapes.items()}
 
-    def forward(self, ids: torch.Tensor, length: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
-        """Return logits [R * T, V] of `ids` [R, T] behind `length` [R], or [R, V] of the packed tokens in `keep`."""
-        R, T = ids.shape
-        cache, device = self.runner.cache, self.runner.device
-        assert cache.max_rows >= R
-        packed = torch.arange(R * T, device=device)
-        position = (length[:, None] + torch.arange(T, device=device)).flatten()
-        each = torch.full((R,), T, dtype=torch.int32, device=device)
-        rows = RaggedRows(packed[::T].int(), each, length.int(), position, T)
-        layout = Layout(rows, first_slot=0, slot=packed // T, gather=packed.view(R, T), scatter=packed)
-        cache.use(layout)
-        return self.runner.forward_packed(ids.view(1, -1), layout, keep, rows)
+
+def rectangle(ids: torch.Tensor, length: torch.Tensor) -> Layout:
+    """Return the layout of `ids` [R, T] behind `length` [R], all on the device."""
+    R, T = ids.shape
+    packed = torch.arange(R * T, device=ids.device)
+    position = (length[:, None] + torch.arange(T, device=ids.device)).flatten()
+    each = torch.full((R,), T, dtype=torch.int32, device=ids.device)
+    rows = RaggedRows(packed[::T].int(), each, length.int(), position, T)
+    return Layout(rows, first_slot=0, slot=packed // T, gather=packed.view(R, T), scatter=packed)
+
+
+def forward(
+    runner: ModelRunner, ids: torch.Tensor, length: torch.Tensor, keep: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return a model's logits [R * T, V] of `ids` [R, T] behind `length` [R]; [R, V] of places `keep` if given."""
+    assert runner.cache.max_rows >= len(ids)
+    layout = rectangle(ids, length)
+    runner.cache.use(layout)
+    return runner.forward_packed(ids.view(1, -1), layout, keep, layout.rows)
 
 
 def _fill(work: Work, values: dict[str, Any]) -> None:

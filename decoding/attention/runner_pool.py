@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from decoding.acceptance.rule import AcceptanceRule
+from decoding.attention.cache import RaggedCache
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftRunner
 from decoding.attention.graphs import Graphs, bucket_rows
+from decoding.attention.head_drafts import HeadDrafts
+from decoding.attention.head_graphs import HeadGraphs
 from decoding.attention.head_runner import HeadRunner
 from decoding.attention.prefix_cache import PrefixCache
 from decoding.attention.row_by_row import runner_of
@@ -38,9 +42,9 @@ class Runners:
     """
 
     target: TargetRunner
-    draft: DraftRunner | HeadRunner | None
+    draft: DraftRunner | HeadDrafts | None
     prefill_costs: tuple[CostTimer, ...]
-    graphs: tuple[Graphs, ...] = ()
+    graphs: tuple[Graphs[Any], ...] = ()
 
     @property
     def shares_rows(self) -> bool:
@@ -82,8 +86,9 @@ class RunnerPool:
         self.prefill_costs = tuple(CostTimer() for _ in self._models)
         self._prefix_caches = [PrefixCache(_PREFIX_CACHE_BYTES, PREFILL_PIECE[m.device.type]) for m in self._models]
         self._verify: VerifyGraphs | None = None
-        self._draft: DraftGraphs | None = None
+        self._draft: DraftGraphs | HeadGraphs | None = None
         self._kept: list[ModelRunner] = []
+        self._kept_head: HeadRunner | None = None
         self._is_lent = False
         if graphs:
             rows, uses_kernel = bucket_rows(max_batch), "accept" not in disabled
@@ -91,6 +96,9 @@ class RunnerPool:
             self._verify = VerifyGraphs(self._kept[0], rule, uses_kernel=uses_kernel)
             if draft is not None:
                 self._draft = DraftGraphs(self._kept[1], rule, uses_kernel=uses_kernel)
+            elif head is not None:
+                self._kept_head = HeadRunner(head, self._kept[0])
+                self._draft = HeadGraphs(self._kept_head, rule, uses_kernel=uses_kernel)
 
     def new_runner(self, model: LoadedModel, max_rows: int, *, capacity_step: int = 1) -> ModelRunner:
         """Return a runner of one of the models with an empty cache of its own."""
@@ -117,18 +125,30 @@ class RunnerPool:
             yield self._runners([self.new_runner(model, max_rows) for model in self._models], None, None)
             return
         self._is_lent = True
-        for runner in self._kept:
-            runner.cache.lens.clear()
+        self._empty_kept()
         try:
             yield self._runners(self._kept, self._verify, self._draft)
         finally:
             self._is_lent = False
 
-    def _runners(self, each: list[ModelRunner], verify: VerifyGraphs | None, draft: DraftGraphs | None) -> Runners:
-        drafting: DraftRunner | HeadRunner | None = None
+    def _empty_kept(self) -> None:
+        for cache in self._kept_caches():
+            cache.lens.clear()
+
+    def _kept_caches(self) -> list[RaggedCache]:
+        caches = [runner.cache for runner in self._kept]
+        return caches if self._kept_head is None else [*caches, self._kept_head.cache]
+
+    def _runners(
+        self, each: list[ModelRunner], verify: VerifyGraphs | None, draft: DraftGraphs | HeadGraphs | None
+    ) -> Runners:
+        drafting: DraftRunner | HeadDrafts | None = None
         if self._head is not None:
-            drafting = HeadRunner(self._head, each[0], self._rule)
+            assert not isinstance(draft, DraftGraphs)
+            runner = draft.runner if draft is not None else HeadRunner(self._head, each[0])
+            drafting = HeadDrafts(runner, self._rule, draft)
         elif len(each) > 1:
+            assert not isinstance(draft, HeadGraphs)
             drafting = DraftRunner(each[1], self._rule, draft)
         return Runners(
             TargetRunner(each[0], self._rule, verify),
@@ -150,13 +170,13 @@ class RunnerPool:
     @property
     def draft_graphs(self) -> DraftGraphs | None:
         """The graphs of the draft model, if there are any."""
-        return self._draft
+        return self._draft if isinstance(self._draft, DraftGraphs) else None
 
     @property
     def n_bytes(self) -> int:
         """The bytes of the caches and graphs that stay between batches."""
         graphs = [each for each in (self._verify, self._draft) if each is not None]
-        kept = sum(runner.cache.n_bytes for runner in self._kept) + sum(each.n_bytes for each in graphs)
+        kept = sum(cache.n_bytes for cache in self._kept_caches()) + sum(each.n_bytes for each in graphs)
         return kept + sum(cache.n_bytes for cache in self._prefix_caches)
 
     @torch.inference_mode()
@@ -164,16 +184,18 @@ class RunnerPool:
         """Capture all graphs, if there are any, so that no request's clock pays for it."""
         if self._verify is None:
             return
+        self._empty_kept()
         for runner in self._kept:
-            runner.cache.lens.clear()
             runner.reserve(1)
+        if self._kept_head is not None:
+            self._kept_head.prepare()
         self._verify.prepare(self._max_batch, longest_draft)
         if self._draft is not None:
             self._draft.prepare(self._max_batch)
 
     def drop_graphs(self) -> None:
         """Run all rounds without graphs from now on."""
-        self._verify = self._draft = None
+        self._verify = self._draft = self._kept_head = None
         self._kept = []
 
     def drop_draft_graphs(self) -> None:

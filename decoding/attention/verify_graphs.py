@@ -11,13 +11,13 @@ from torch.nn import functional as F
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
 from decoding.acceptance.sampling import to_distributions, to_distributions_nosync
-from decoding.attention.graphs import Graphs, Work, bucket_rows, bucket_tokens, row_buckets
+from decoding.attention.graphs import Graphs, Work, bucket_rows, bucket_tokens, forward, row_buckets
 from decoding.attention.runner import ModelRunner
 from decoding.request import SamplingParams
 from decoding.state.proposal import PENDING, Proposal
 
 
-class VerifyGraphs(Graphs):
+class VerifyGraphs(Graphs[ModelRunner]):
     """The target's forward as a graph per shape, one sample to a row.
 
     The acceptance is a few dozen kernels, which the host starts while the forward runs. It stays outside the graph, so
@@ -83,7 +83,7 @@ class VerifyGraphs(Graphs):
             def run() -> tuple[torch.Tensor, ...]:
                 ids = inputs["ids"].clone()
                 ids[:, 1:] = torch.where(ids[:, 1:] == PENDING, inputs["pending"][:, : T - 1], ids[:, 1:])
-                logits = self.forward(ids, inputs["length"])
+                logits = forward(self.runner, ids, inputs["length"])
                 return logits, ids, inputs["length"], inputs["seeds"], inputs["drafted"]
 
             return Work(inputs, run)

@@ -12,7 +12,7 @@ from decoding.suggest import nearest
 
 if TYPE_CHECKING:
     from decoding.attention.draft_runner import DraftRunner
-    from decoding.attention.head_runner import HeadRunner
+    from decoding.attention.head_drafts import HeadDrafts
     from decoding.drafters.base import Drafter
     from decoding.drafters.combined import Choice
 
@@ -94,7 +94,7 @@ def parse_drafter(text: str) -> DrafterSpec:
     return DrafterSpec((MODEL,), _model(text, text))
 
 
-def make_drafter(spec: DrafterSpec, runner: DraftRunner | HeadRunner | None, choice: Choice) -> Drafter:
+def make_drafter(spec: DrafterSpec, runner: DraftRunner | HeadDrafts | None, choice: Choice) -> Drafter:
     """Return a new drafter for one batch; `runner` runs the draft model or the head, if `spec` names one.
 
     With a lookup before that, `choice` decides round by round which rows it drafts for.
@@ -108,7 +108,7 @@ def make_drafter(spec: DrafterSpec, runner: DraftRunner | HeadRunner | None, cho
     return LookupFirst(lookup(), _make(*other, runner), choice)
 
 
-def _make(entry: DrafterEntry, kind: type, runner: DraftRunner | HeadRunner | None) -> Drafter:
+def _make(entry: DrafterEntry, kind: type, runner: DraftRunner | HeadDrafts | None) -> Drafter:
     drafter: Drafter = kind(runner) if entry.has_runner else kind()
     return drafter
 

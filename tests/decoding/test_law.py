@@ -167,7 +167,7 @@ def test_a_head_that_gives_its_own_ids_for_the_targets_is_found_out(
 ) -> None:
     """The positive control: q that is not what the draft was drawn from makes the maximal rule biased."""
     on_path(False)
-    monkeypatch.setattr(HeadRunner, "_target_ids", lambda self, q: replace(q, ids=self._ids[1 - q.ids]))
+    monkeypatch.setattr(HeadRunner, "target_ids", lambda self, q: replace(q, ids=self._ids[1 - q.ids]))
     sample = Distribution.sample
     monkeypatch.setattr(
         Distribution,

@@ -234,8 +234,8 @@ def test_a_run_with_a_drafter_that_is_not_there_is_refused_with_the_command(clie
 
 
 def test_another_head_is_another_engine(cache):
-    from app.runs.configuration import engine_config  # noqa: PLC0415
-    from app.runs.schemas import RunSpec  # noqa: PLC0415
+    from app.runs.configuration import engine_config
+    from app.runs.schemas import RunSpec
 
     spec = RunSpec(target=TARGET, drafter="trained")
     configs = [engine_config(spec)]

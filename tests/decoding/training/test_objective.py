@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from decoding.acceptance.registry import make_rule
 from decoding.attention.head_runner import HeadRunner
 from decoding.attention.runner import ModelRunner
 from decoding.attention.taps import TAPS
@@ -60,16 +59,16 @@ def test_a_step_of_training_computes_what_a_step_of_drafting_does(
     batch = DocumentBatch.of([exact])
     trained = logits_of(everything, target, batch, monkeypatch)
     first = int(batch.known[0].nonzero()[0, 0])
-    drafting = HeadRunner(everything, runner, make_rule("coupled"))
+    drafting = HeadRunner(everything, runner)
     for t in (first - 1, first + 3, len(text) - 6):
         drafting.cache.reserve(128)
         drafting.cache.lens.clear()
         drafting.cache.start(0)
-        output = drafting._read([text[1 : t + 2]], 0)
+        output = drafting.read([text[1 : t + 2]], 0)
         for j in range(N_STEPS):
             expected = trained[j][t - (first - 1 - j)]
             torch.testing.assert_close(everything.head.logits(output)[0], expected, atol=1e-4, rtol=1e-4)
-            output = drafting._step([[text[t + 2 + j]]], everything.head.next_features(output))
+            output = drafting.step([[text[t + 2 + j]]], everything.head.next_features(output))
 
 
 @torch.inference_mode()

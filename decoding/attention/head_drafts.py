@@ -1,0 +1,103 @@
+"""Draws the drafts of a trained head, by CUDA graphs if it has some and they work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from decoding.acceptance.distribution import Distribution, join
+from decoding.acceptance.rule import AcceptanceRule
+from decoding.acceptance.sampling import to_distributions
+from decoding.attention.cache import RaggedCache
+from decoding.attention.head_graphs import HeadGraphs
+from decoding.attention.head_runner import HeadRunner
+from decoding.attention.runner import Ahead
+from decoding.request import SamplingParams
+from decoding.state.proposal import MODEL_EVIDENCE, PENDING, Proposal
+
+
+class HeadDrafts:
+    """Draws a few tokens for every row with the noise that the acceptance rule asks for."""
+
+    def __init__(self, runner: HeadRunner, rule: AcceptanceRule, graphs: HeadGraphs | None = None) -> None:
+        self._runner = runner
+        self._rule = rule
+        self._graphs = graphs
+
+    @property
+    def cache(self) -> RaggedCache:
+        """The keys and values of all rows."""
+        return self._runner.cache
+
+    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[Ahead]:
+        """See `HeadRunner.start`."""
+        return self._runner.start(slot, tokens, source)
+
+    @torch.inference_mode()
+    def draft(
+        self,
+        unseen: Sequence[Sequence[int]],
+        lengths: Sequence[int],
+        seeds: Sequence[int],
+        sampling: Sequence[SamplingParams],
+    ) -> Proposal:
+        """Return `lengths[r]` draft tokens per row behind `unseen[r]`, the tokens of the pairs it has not read yet.
+
+        A row with a length has at least one such token. Commits what it reads; the caller rewinds the cache to the
+        committed pairs after the round.
+        """
+        if self._graphs is not None:
+            unseen = self._read_all_but_last(unseen, lengths, self._graphs.first_feeds[-1])
+            proposal = self._draft_in_graphs(self._graphs, unseen, lengths, seeds, sampling)
+            if proposal is not None:
+                return proposal
+        runner, n_rows, k = self._runner, len(unseen), max(lengths)
+        drafts: list[list[int]] = [[] for _ in unseen]
+        parts: list[tuple[torch.Tensor, Distribution]] = []
+        output, drew = torch.empty(0), list[int]()
+        for step in range(k):
+            drawing = [r for r, length in enumerate(lengths) if length > step]
+            if step:
+                own = output[[drew.index(r) for r in drawing]]
+                feed = [drafts[r][-1:] if length > step else [] for r, length in enumerate(lengths)]
+                output = runner.step(feed, runner.head.next_features(own))
+            else:
+                output = runner.read([tokens if lengths[r] else [] for r, tokens in enumerate(unseen)])
+            drew = drawing
+            q = runner.target_ids(to_distributions(runner.head.logits(output), [sampling[r] for r in drawing]))
+            positions = torch.tensor([self.cache.lens[r] + 1 for r in drawing], device=runner.device)
+            row_seeds = torch.tensor([seeds[r] for r in drawing], device=runner.device)
+            drawn = q.sample(row_seeds, positions, self._rule.draft_role)
+            for r, token in zip(drawing, drawn.tolist(), strict=True):
+                drafts[r].append(token)
+            parts.append((torch.tensor([r * k + step for r in drawing], device=runner.device), q))
+        return Proposal(drafts, [MODEL_EVIDENCE] * n_rows, join(parts, n_rows * k) if self._rule.needs_q else None)
+
+    def _draft_in_graphs(
+        self,
+        graphs: HeadGraphs,
+        unseen: Sequence[Sequence[int]],
+        lengths: Sequence[int],
+        seeds: Sequence[int],
+        sampling: Sequence[SamplingParams],
+    ) -> Proposal | None:
+        """Draw in CUDA graphs and leave the tokens on the device; None when graphs do not work here."""
+        # A row that does not draft takes part with a token that is never committed.
+        feed = [tokens if length else [0] for tokens, length in zip(unseen, lengths, strict=True)]
+        k = max(lengths)
+        drawn = graphs.draft(feed, seeds, k, sampling)
+        if drawn is None:
+            return None
+        tokens, q = drawn
+        self.cache.commit([len(fed) + k - 1 if length else 0 for fed, length in zip(feed, lengths, strict=True)])
+        return Proposal([[PENDING] * length for length in lengths], [MODEL_EVIDENCE] * len(unseen), q, tokens)
+
+    def _read_all_but_last(
+        self, unseen: Sequence[Sequence[int]], lengths: Sequence[int], n: int
+    ) -> list[Sequence[int]]:
+        """Read what a graph does not take in, after rounds in which others drafted; return the `n` tokens left."""
+        behind = [tokens[:-n] if length else [] for tokens, length in zip(unseen, lengths, strict=True)]
+        if any(behind):
+            self._runner.read(behind)
+        return [tokens[len(read) :] for tokens, read in zip(unseen, behind, strict=True)]
