@@ -37,7 +37,6 @@ class EngineConfig:
 
     target: str
     drafter: str = "sibling"
-    head: str = ""
     draft_length: str = "goodput"
     acceptance: str = "coupled"
     dtype: str = "auto"
@@ -45,6 +44,7 @@ class EngineConfig:
     device: str = "auto"
     attention: str = "auto"
     max_batch: int = 16
+    head: str = ""
 
     def __post_init__(self) -> None:
         _one_of("dtype", self.dtype, DTYPES)
