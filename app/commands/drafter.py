@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,8 +67,6 @@ def train(
         raise BadInput("--tokens and --epochs belong together: give both, or --hours", "tokens")
     if hours is not None and tokens is not None:
         raise BadInput("--hours and --tokens were both given: choose one", "hours")
-    # This process has the machine to itself: threads that wait actively save a third of the time.
-    os.environ["OMP_WAIT_POLICY"] = "ACTIVE"
     from app.commands import training_prompts  # noqa: PLC0415
     from decoding.models import fetch  # noqa: PLC0415
     from decoding.models.errors import ModelError  # noqa: PLC0415

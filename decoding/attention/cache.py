@@ -191,7 +191,7 @@ class RaggedCache(Cache):
             self.states_of(name, part)[row, start : start + len(part)] = part
 
     def states_of(self, name: str, like: torch.Tensor) -> torch.Tensor:
-        """Return the states of a name [B, S, F]. Where there are none, they are made for values such as `like` [N, F]."""
+        """Return the states of a name [B, S, F]; where there are none, they are made for values such as `like`."""
         if name not in self.states:
             self.states[name] = like.new_zeros(self.max_rows, padded_slots(self.capacity), like.shape[1])
         return self.states[name]
