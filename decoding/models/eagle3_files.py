@@ -56,7 +56,7 @@ def write(head: Eagle3, folder: Path, target: LlamaConfig) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.bfloat16() if tensor.is_floating_point() else tensor for name, tensor in _state(head).items()}
     t2d = torch.zeros(target.vocab_size, dtype=torch.bool)
-    t2d[head.token_ids] = True
+    t2d[head.token_ids.cpu()] = True
     save_file({**state, "t2d": t2d}, folder / WEIGHTS)
     shape = head.shape
     config = {

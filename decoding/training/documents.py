@@ -46,6 +46,12 @@ class DocumentBatch:
             known[b, n - 1 - g : n - 1] = True
         return cls(tokens, taps, outputs, known)
 
+    def to(self, device: torch.device) -> DocumentBatch:
+        """Return the batch on a device."""
+        return DocumentBatch(
+            self.tokens.to(device), self.taps.to(device), self.outputs.to(device), self.known.to(device)
+        )
+
 
 class Documents:
     """The recordings of some shards, split into those to train on and those held out."""

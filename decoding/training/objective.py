@@ -47,7 +47,7 @@ class Objective:
 
     def steps(self, batch: DocumentBatch) -> list[Step]:
         """Return the steps of the head over a batch, with gradients if they are enabled."""
-        head = self._head
+        head, batch = self._head, batch.to(self._rows.device)
         B, T = batch.tokens.shape
         N = T - 1  # pairs
         with torch.no_grad():

@@ -1,0 +1,59 @@
+"""A drafter is trained on the prompts that evaluations send, and on none of the tasks that they judge."""
+
+from __future__ import annotations
+
+from app.commands import training_prompts
+from decoding.training.overlap import OverlapFilter
+from decoding.training.statements import Statement
+from evaluation import dataset_files, prompting
+from evaluation.datasets import Task
+
+FUNCTION = Statement("function", 'def mean(xs):\n    """Return the mean of a list of numbers."""\n')
+INSTRUCTION = Statement("instruction", "Write a Python function `mean`: return the mean. It takes xs.")
+
+
+class Tokenizer:
+    """A chat template that shows what it was given."""
+
+    def apply_chat_template(self, messages, *, tokenize, add_generation_prompt=False):
+        assert not tokenize
+        told = "".join(f"<user>{message['content']}</user>" for message in messages)
+        return told + ("<model>" if add_generation_prompt else "")
+
+
+def test_a_function_is_asked_in_the_chat_form_of_evaluations():
+    asking = training_prompts.asking_of(Tokenizer(), has_chat_template=True)
+    rendered = asking.render(FUNCTION)
+    expected = prompting.build(Task("", FUNCTION.text, "mean", "", ""), "chat")
+    assert rendered.prompt == f"<user>{expected.messages[0]['content']}</user><model>{expected.reply_prefix}"
+    assert rendered.stop == expected.stop
+    assert asking.render(INSTRUCTION).prompt == f"<user>{INSTRUCTION.text}</user><model>"
+
+
+def test_a_chat_model_begins_instructions_of_its_own_where_a_users_message_stands():
+    asking = training_prompts.asking_of(Tokenizer(), has_chat_template=True)
+    assert asking.opening == f"<user>{asking.beginning}"
+    assert asking.beginning
+
+
+def test_a_base_model_continues_code_and_invents_nothing():
+    asking = training_prompts.asking_of(Tokenizer(), has_chat_template=False)
+    assert asking.opening is None
+    rendered = asking.render(FUNCTION)
+    assert rendered.prompt == FUNCTION.text
+    assert rendered.stop == prompting.build(Task("", FUNCTION.text, "mean", "", ""), "completion").stop
+    assert asking.render(INSTRUCTION).prompt == f"# {INSTRUCTION.text}\n"
+
+
+def test_the_tasks_of_all_datasets_are_kept_out_imported_ones_too(ctx, additions):
+    known = OverlapFilter(training_prompts.evaluated_texts(ctx))
+    assert all(known.shares(task.prompt) for task in dataset_files.load("humaneval").tasks)
+    planted = "the words of a task that somebody has imported here are never to be learned by heart"
+    assert not known.shares(planted)
+    from app.datasets import service as datasets
+    from app.states import DatasetKind
+    from evaluation.datasets import Dataset
+
+    task = Task("mine/0", f'def f():\n    """{planted}"""\n', "f", "def check(candidate):\n    pass\n", "    pass\n")
+    datasets.store(ctx, Dataset("mine", (task,), "0" * 64), DatasetKind.IMPORTED)
+    assert OverlapFilter(training_prompts.evaluated_texts(ctx)).shares(f"# {planted}")
