@@ -113,11 +113,13 @@ def worth_verifying(
     return [order[:n_drafts].count(row) for row in range(n_rows)]
 
 
-def best_length(looked_up: Sequence[float], acceptance: AcceptanceModel, cost: RoundCost) -> int:
+def best_length(
+    looked_up: Sequence[float], n_samples: Sequence[int], acceptance: AcceptanceModel, cost: RoundCost
+) -> int:
     """Return the draft length of a model, one for all rows, that maximizes expected tokens per second.
 
-    `looked_up[r]` are the tokens that row r expects from a lookup, 0 without one. The model drafts for the rows in
-    which it expects more; a step of it takes the same time however many these are.
+    `looked_up[r]` are the tokens that row r expects from a lookup, 0 without one, and `n_samples[r]` samples share it.
+    The model drafts for the rows in which it expects more; a step of it takes the same time however many these are.
     """
     step = acceptance.draft_step_s
     if step is None:
@@ -132,7 +134,7 @@ def best_length(looked_up: Sequence[float], acceptance: AcceptanceModel, cost: R
         # A lookup's draft is cut about where the tokens that it expects end.
         lengths = [k if drawn > known else math.ceil(known) for known in looked_up]
         n_drafted, longest = sum(lengths), max(lengths)
-        expected = n_rows + sum(max(drawn, known) for known in looked_up)
+        expected = sum(n * (1 + max(drawn, known)) for n, known in zip(n_samples, looked_up, strict=True))
         rate = expected / (k * step + cost(n_rows, n_rows + n_drafted, longest + 1))
         if rate > best_rate:
             best, best_rate = k, rate

@@ -123,13 +123,13 @@ class GoodputLength:
         """Return the best length for a model, and the longest allowed for a lookup, which takes no time."""
         if self._looks_up:
             return MAX_DRAFT_LENGTH
-        self._n_steps = best_length([0.0] * n_rows, self._acceptance, self._cost)
+        self._n_steps = best_length([0.0] * n_rows, [1] * n_rows, self._acceptance, self._cost)
         return self._n_steps
 
     def draw(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
         """Return the best length for a model in the rows where it beats what was looked up, for this round."""
         known = [self._acceptance.expected(*each) for each in zip(looked_up.evidence, looked_up.tokens, strict=True)]
-        k = best_length(known, self._acceptance, self._cost)
+        k = best_length(known, n_samples, self._acceptance, self._cost)
         drawn = self._acceptance.expected(MODEL_EVIDENCE, range(k))
         chosen = [min(k, n) if drawn > own else 0 for own, n in zip(known, lengths, strict=True)]
         self._n_steps = max(chosen, default=0)

@@ -145,6 +145,15 @@ def test_goodput_draws_nothing_where_a_step_costs_more_than_it_gives_and_tries_a
     assert drawn.count(1) == 2
 
 
+def test_a_row_that_many_samples_share_counts_for_each_of_them() -> None:
+    """Steps are dear: they pay for eight samples in a row without a match, and not for one beside a good lookup."""
+    policy = goodput(0.01)
+    policy.draw(Proposal([[], []], [0, 0]), [32] * 2, [1] * 2)
+    observe(policy, 3, 3, drafted=4, evidence=MODEL_EVIDENCE, draft_s=4 * 0.4, rest_s=1.0)
+    looked_up = Proposal([[], [1] * 12], [0, 6])
+    assert policy.draw(looked_up, [32] * 2, [8, 1])[0] > policy.draw(looked_up, [32] * 2, [1, 8])[0]
+
+
 def test_a_fixed_length_is_drawn_where_no_long_match_was_found() -> None:
     looked_up = Proposal([[1] * 4, [1] * 4, []], [LONG_MATCH, LONG_MATCH - 1, 0])
     assert FixedLength(4).draw(looked_up, [4, 4, 3], [1] * 3) == [0, 4, 3]
