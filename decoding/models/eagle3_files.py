@@ -110,6 +110,11 @@ def _shape(raw: dict[str, Any], weights: dict[str, torch.Tensor], target: LlamaC
     layer.attention_bias = "midlayer.self_attn.q_proj.bias" in weights
     has_embedding = "embed_tokens.weight" in weights
     taps = _taps(raw, target.num_hidden_layers)
+    if not all(type(tap) is int and 0 <= tap < target.num_hidden_layers for tap in taps):
+        raise ModelError(
+            f"the head reads layers {', '.join(map(str, taps))}, and the target has {target.num_hidden_layers}: it is"
+            " for another model."
+        )
     if fc.shape[1] != len(taps) * target.hidden_size or (not has_embedding and len(fc) != target.hidden_size):
         raise ModelError(
             f"the head reads {fc.shape[1]} numbers of a token, and the target's {len(taps)} layers of"

@@ -170,6 +170,13 @@ def test_a_head_for_another_target_is_refused(target: LlamaConfig, why: str, tmp
         eagle3_files.read(tmp_path, target)
 
 
+@pytest.mark.parametrize("ids", [[2, 6, 12], [-1, 6, 9], ["2", 6, 9]])
+def test_a_head_that_reads_layers_which_the_target_lacks_is_refused(ids: list[Any], tmp_path: Path) -> None:
+    published(a_head(), tmp_path, {**EAGLE, IDS: ids})
+    with pytest.raises(ModelError, match="and the target has 12"):
+        eagle3_files.read(tmp_path, TARGET)
+
+
 @pytest.mark.parametrize("missing", ["fc.weight", "lm_head.weight", "midlayer.mlp.up_proj.weight"])
 def test_files_that_are_no_eagle3_head_are_refused_with_what_is_missing(missing: str, tmp_path: Path) -> None:
     published(a_head(), tmp_path, EAGLE)
