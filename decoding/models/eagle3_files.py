@@ -138,7 +138,7 @@ def _taps(raw: dict[str, Any], n_layers: int) -> tuple[int, ...]:
     if raw.get(_IDS):
         return tuple(raw[_IDS])
     if nested:
-        return tuple(layer + 1 for layer in nested)
+        return tuple(layer + 1 if type(layer) is int else layer for layer in nested)
     return usual_taps(n_layers)
 
 
