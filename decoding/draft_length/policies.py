@@ -123,20 +123,19 @@ class GoodputLength:
         """Return the best length for a model, and the longest allowed for a lookup, which takes no time."""
         if self._looks_up:
             return MAX_DRAFT_LENGTH
-        self._n_steps = best_length([0.0] * n_rows, [1] * n_rows, self._acceptance, self._cost)
-        return self._n_steps
+        return best_length([0.0] * n_rows, [1] * n_rows, self._acceptance, self._cost)
 
     def draw(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
         """Return the best length for a model in the rows where it beats what was looked up, for this round."""
         known = [self._acceptance.expected(*each) for each in zip(looked_up.evidence, looked_up.tokens, strict=True)]
         k = best_length(known, n_samples, self._acceptance, self._cost)
         drawn = self._acceptance.expected(MODEL_EVIDENCE, range(k))
-        chosen = [min(k, n) if drawn > own else 0 for own, n in zip(known, lengths, strict=True)]
-        self._n_steps = max(chosen, default=0)
-        return chosen
+        return [min(k, n) if drawn > own else 0 for own, n in zip(known, lengths, strict=True)]
 
     def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return the lengths with the highest expected tokens per second of the round."""
+        drawn = [row for row, why in zip(proposal.tokens, proposal.evidence, strict=True) if why == MODEL_EVIDENCE]
+        self._n_steps = max(map(len, drawn), default=0)
         return worth_verifying(proposal, n_samples, self._acceptance, self._cost)
 
     def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]], draft_s: float, rest_s: float) -> None:

@@ -19,6 +19,7 @@ def observe(policy: DraftLength, *accepted: int, drafted: int = 32, evidence: in
     """Tell the policy of a round of one sample per row, each with a draft of `drafted` tokens."""
     proposal = Proposal([[7] * drafted for _ in accepted], [evidence] * len(accepted))
     draws = [[Draw(n, (7,) * (n + 1), (0.0,) * (n + 1))] for n in accepted]
+    policy.trim(proposal, [1] * len(accepted))  # a policy sees the whole draft before it sees what became of it
     policy.observe(proposal, draws, **{"draft_s": 0.0, "rest_s": 0.1, **seconds})
 
 
