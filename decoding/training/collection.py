@@ -25,6 +25,13 @@ LONGEST_ANSWER = 256
 _LONGEST_INVENTION = 48
 
 
+def largest_shard(target: LoadedModel, taps: Sequence[int]) -> int:
+    """Return the bytes that a shard takes at most: states in bfloat16, for texts of the greatest length."""
+    width: int = target.model.config.get_text_config().hidden_size
+    each = (LONGEST_PROMPT + LONGEST_ANSWER) * len(taps) + LONGEST_ANSWER
+    return (N_STATEMENTS + N_INVENTED) * each * 2 * width
+
+
 class Rendered(NamedTuple):
     """A statement as the target reads it, and the strings that stop its answer."""
 

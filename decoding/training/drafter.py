@@ -17,8 +17,9 @@ from decoding.models.errors import ModelError
 from decoding.models.heads import HeadRecord
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.prepare import load_head, load_model, load_unpacked, refuse_row_by_row
+from decoding.request import RequestError
 from decoding.training import measure
-from decoding.training.collection import N_STATEMENTS, Asking, Collection
+from decoding.training.collection import N_STATEMENTS, Asking, Collection, largest_shard
 from decoding.training.documents import Documents
 from decoding.training.initial import most_used, new_head, output_rows
 from decoding.training.objective import Objective
@@ -101,11 +102,12 @@ class DrafterTraining:
             plan.seed,
             self.watcher.should_stop,
         )
+        self._require_room(largest_shard(target, plan.taps))
         limit_s = plan.hours * 3600 * COLLECTING if plan.hours is not None else None
         self.watcher.stage("collecting text", limit_s if limit_s is not None else float(plan.tokens or 0))
         running = _Collected(self.watcher, self._shards.infos, limit_s)
         collection.on_tokens = running.add
-        while not self._has_enough(limit_s):
+        while not self._has_enough(limit_s, largest_shard(target, plan.taps)):
             info = collection.add_shard()
             if info is None and self.watcher.should_stop():
                 raise StoppedError
@@ -116,9 +118,17 @@ class DrafterTraining:
             raise ModelError(f"{plan.target} wrote no text that can be used: no drafter can be trained for it.")
         self._decide(replace(plan, n_shards=len(self._shards.infos)))
 
-    def _has_enough(self, limit_s: float | None) -> bool:
+    def _require_room(self, n_bytes: int) -> None:
+        """Raise RequestError if not even one shard of this size may be kept, and forget the training."""
+        if n_bytes > self._plan.max_bytes:
+            self._work.remove()
+            raise RequestError(
+                f"a part of its training data may take {n_bytes / 2**30:.2f} GB: give a larger --max-disk"
+            )
+
+    def _has_enough(self, limit_s: float | None, next_bytes: int) -> bool:
         infos = self._shards.infos
-        if infos and self._shards.n_bytes * (1 + 1 / len(infos)) > self._plan.max_bytes:
+        if self._shards.n_bytes + next_bytes > self._plan.max_bytes:
             return True
         if limit_s is not None:
             return sum(info.seconds for info in infos) >= limit_s

@@ -173,7 +173,7 @@ def test_complete_prints_samples_and_verdicts(bassline, tmp_path):
     ("words", "exit_code", "sentence"),
     [
         (["--target", "gpt-9"], 2, "model 'gpt-9' is not known"),
-        (["--drafter", "gpt-9"], 2, "--drafter is 'gpt-9': use none, ngram, sibling, MODEL"),
+        (["--drafter", "gpt-9"], 2, "--drafter is 'gpt-9': use none, ngram, sibling, trained, MODEL"),
         (["--drafter", "siblng"], 2, "--drafter is 'siblng': did you mean sibling? Use none, ngram, sibling"),
         (["--dataset", "nothing"], 2, "there is no dataset 'nothing': use one of additions, humaneval"),
         (["--task", "add/9"], 2, "'add/9' is not in dataset 'additions'"),

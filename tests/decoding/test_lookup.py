@@ -26,8 +26,8 @@ def index(*texts: str) -> TextIndex:
     return made
 
 
-def continuation(made: TextIndex, text: str, length: int = 8, shortest: int = 1) -> str:
-    return "".join(map(chr, made.continuation(ids(text), length, shortest)[0]))
+def continuation(made: TextIndex, text: str, length: int = 8) -> str:
+    return "".join(map(chr, made.continuation(ids(text), length)[0]))
 
 
 def row(text: str) -> Row:
@@ -58,14 +58,8 @@ def test_a_draft_ends_where_the_known_text_ends() -> None:
     assert continuation(index("abcd"), "ab", 8) == "cd"
 
 
-def test_matches_that_are_too_short_are_left_to_others() -> None:
-    made = index("abcd")
-    assert continuation(made, "xb", shortest=2) == ""
-    assert continuation(made, "ab", shortest=2) == "cd"
-
-
 def test_the_length_of_the_match_is_its_evidence() -> None:
-    assert index("abcd").continuation(ids("zbc"), 4, 1) == (ids("d"), 2)
+    assert index("abcd").continuation(ids("zbc"), 4) == (ids("d"), 2)
 
 
 def test_siblings_see_each_other_and_loners_do_not() -> None:
