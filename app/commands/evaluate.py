@@ -56,7 +56,7 @@ def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
         if compare_plain and run.state is RunState.FINISHED:
             try:
                 run = _with_speedup(ctx, place, run, spec, compare_plain)
-            except foreground.Interrupted:
+            except (foreground.Interrupted, KeyboardInterrupt):  # the second between its submission and its work
                 cut = foreground.Interrupted("interrupted while decoding without drafting: the run itself is finished")
     foreground.report(ctx, run, json_file)
     if cut is not None:
