@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from decoding.acceptance.sampling import KINDS, Kind, draft_distribution, draft_
 from decoding.attention.graphs import Graphs, Runner, Work, bucket_rows, forward, row_buckets
 from decoding.attention.runner import ModelRunner
 from decoding.request import SamplingParams
+from decoding.state.proposal import MODEL_EVIDENCE, PENDING, Proposal
 from kernels import accept
 
 # The most tokens that the first step feeds per row: the pending token and the draft model's own last draft.
@@ -21,7 +23,7 @@ FIRST_FEED = 2
 _IDLE = [1.0, 1.0, 0.0, 0.0]
 
 
-class StepGraphs(Graphs[Runner]):
+class StepGraphs(Graphs[Runner], ABC):
     """One step of what drafts as a graph, replayed k times; the drafts stay on the device.
 
     Without `uses_kernel` PyTorch makes the draws. `carried` names what a step gives the next one beside its token, and
@@ -45,6 +47,28 @@ class StepGraphs(Graphs[Runner]):
             for kind in KINDS:
                 for T in (*self.first_feeds, 1):
                     self._step(R, T, kind, {"fed": [1] * R, "limits": [_IDLE] * R})
+
+    def propose(
+        self,
+        unseen: Sequence[Sequence[int]],
+        lengths: Sequence[int],
+        seeds: Sequence[int],
+        sampling: Sequence[SamplingParams],
+    ) -> Proposal | None:
+        """Return `lengths[r]` tokens per row behind `unseen[r]`, left on the device; None when graphs do not work here.
+
+        Commits what it feeds.
+        """
+        # A row that does not draft takes part with a token that is never committed.
+        feed = [tokens if length else [0] for tokens, length in zip(unseen, lengths, strict=True)]
+        k = max(lengths)
+        drawn = self.draft(feed, seeds, k, sampling)
+        if drawn is None:
+            return None
+        tokens, q = drawn
+        counts = [len(fed) + k - 1 if length else 0 for fed, length in zip(feed, lengths, strict=True)]
+        self.runner.cache.commit(counts)
+        return Proposal([[PENDING] * length for length in lengths], [MODEL_EVIDENCE] * len(unseen), q, tokens)
 
     def draft(
         self, feed: Sequence[Sequence[int]], seeds: Sequence[int], k: int, sampling: Sequence[SamplingParams]
@@ -109,9 +133,9 @@ class StepGraphs(Graphs[Runner]):
         limits = torch.ones(R, 4, device=self.runner.device)
         return self.buffers(ids=(R, T), fed=(R,), length=(R,), seeds=(R,)) | {"limits": limits}
 
+    @abstractmethod
     def compute(self, inputs: dict[str, torch.Tensor], keep: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the logits [R, V] of the packed tokens in `keep` [R], and what is `carried`."""
-        raise NotImplementedError
 
     def target_ids(self, dist: Distribution) -> Distribution:
         """Return a distribution over what drafts' own ids as one over the target's."""

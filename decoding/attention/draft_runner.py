@@ -13,7 +13,7 @@ from decoding.attention.cache import RaggedCache
 from decoding.attention.draft_graphs import FIRST_FEED, DraftGraphs
 from decoding.attention.runner import Ahead, ModelRunner
 from decoding.request import SamplingParams
-from decoding.state.proposal import MODEL_EVIDENCE, PENDING, Proposal
+from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
 
 class DraftRunner:
@@ -48,7 +48,7 @@ class DraftRunner:
         """
         if self._graphs is not None:
             unseen = self._feed_all_but_last(unseen, lengths)
-            proposal = self._draft_in_graphs(self._graphs, unseen, lengths, seeds, sampling)
+            proposal = self._graphs.propose(unseen, lengths, seeds, sampling)
             if proposal is not None:
                 return proposal
         return self._draft_by_forward(unseen, lengths, seeds, sampling)
@@ -78,25 +78,6 @@ class DraftRunner:
                 drafts[r].append(token)
             parts.append((torch.tensor([r * k + step for r in drawing], device=runner.device), q))
         return Proposal(drafts, [MODEL_EVIDENCE] * n_rows, join(parts, n_rows * k) if self._rule.needs_q else None)
-
-    def _draft_in_graphs(
-        self,
-        graphs: DraftGraphs,
-        unseen: list[list[int]],
-        lengths: Sequence[int],
-        seeds: Sequence[int],
-        sampling: Sequence[SamplingParams],
-    ) -> Proposal | None:
-        """Draw in CUDA graphs and leave the tokens on the device; None when graphs do not work here."""
-        # A row that does not draft takes part with a token that is never committed.
-        feed = [tokens if length else [0] for tokens, length in zip(unseen, lengths, strict=True)]
-        k = max(lengths)
-        drawn = graphs.draft(feed, seeds, k, sampling)
-        if drawn is None:
-            return None
-        tokens, q = drawn
-        self.cache.commit([len(fed) + k - 1 if length else 0 for fed, length in zip(feed, lengths, strict=True)])
-        return Proposal([[PENDING] * length for length in lengths], [MODEL_EVIDENCE] * len(unseen), q, tokens)
 
     def _feed_all_but_last(self, unseen: list[list[int]], lengths: Sequence[int]) -> list[list[int]]:
         """Feed what a graph does not take in, after rounds in which others drafted; return what is left to feed."""

@@ -14,7 +14,7 @@ from decoding.attention.head_graphs import HeadGraphs
 from decoding.attention.head_runner import HeadRunner
 from decoding.attention.runner import Ahead
 from decoding.request import SamplingParams
-from decoding.state.proposal import MODEL_EVIDENCE, PENDING, Proposal
+from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
 
 class HeadDrafts:
@@ -49,7 +49,7 @@ class HeadDrafts:
         """
         if self._graphs is not None:
             unseen = self._read_all_but_last(unseen, lengths, self._graphs.first_feeds[-1])
-            proposal = self._draft_in_graphs(self._graphs, unseen, lengths, seeds, sampling)
+            proposal = self._graphs.propose(unseen, lengths, seeds, sampling)
             if proposal is not None:
                 return proposal
         runner, n_rows, k = self._runner, len(unseen), max(lengths)
@@ -73,25 +73,6 @@ class HeadDrafts:
                 drafts[r].append(token)
             parts.append((torch.tensor([r * k + step for r in drawing], device=runner.device), q))
         return Proposal(drafts, [MODEL_EVIDENCE] * n_rows, join(parts, n_rows * k) if self._rule.needs_q else None)
-
-    def _draft_in_graphs(
-        self,
-        graphs: HeadGraphs,
-        unseen: Sequence[Sequence[int]],
-        lengths: Sequence[int],
-        seeds: Sequence[int],
-        sampling: Sequence[SamplingParams],
-    ) -> Proposal | None:
-        """Draw in CUDA graphs and leave the tokens on the device; None when graphs do not work here."""
-        # A row that does not draft takes part with a token that is never committed.
-        feed = [tokens if length else [0] for tokens, length in zip(unseen, lengths, strict=True)]
-        k = max(lengths)
-        drawn = graphs.draft(feed, seeds, k, sampling)
-        if drawn is None:
-            return None
-        tokens, q = drawn
-        self.cache.commit([len(fed) + k - 1 if length else 0 for fed, length in zip(feed, lengths, strict=True)])
-        return Proposal([[PENDING] * length for length in lengths], [MODEL_EVIDENCE] * len(unseen), q, tokens)
 
     def _read_all_but_last(
         self, unseen: Sequence[Sequence[int]], lengths: Sequence[int], n: int
