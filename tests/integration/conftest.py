@@ -79,7 +79,7 @@ def migrated_url(request, tmp_path) -> Iterator[str]:
 @pytest.fixture
 def ctx(migrated_url, tmp_path) -> Iterator[Context]:
     """A context over each kind of database, with the fakes behind the ports."""
-    settings = Settings(_env_file=None, data_dir=tmp_path, database_url=migrated_url, lease_s=1.0, heartbeat_s=0.1)
+    settings = Settings(_env_file=None, data_dir=tmp_path, database_url=migrated_url, heartbeat_s=0.1)
     database = Database(settings.database)
     engine = FakeEngine()
     yield Context(

@@ -263,6 +263,7 @@ def test_no_message_is_sent_for_what_is_rolled_back(ctx, run_id, broker):
 
 def test_a_worker_that_could_not_prove_that_it_lives_stores_nothing(ctx, run_id):
     held = claims.claim(ctx, job_ids(ctx, run_id)[0], Step.DECODE)
+    ctx.settings = ctx.settings.model_copy(update={"lease_s": 0.2})
     lease = Lease(ctx, held)  # its heartbeat never ran, as if the process had been stopped
     wait_for(lambda: lease.stop is Stop.FENCED)
     with pytest.raises(LostClaim):
@@ -329,7 +330,8 @@ def test_a_lost_message_is_sent_again_once(ctx, run_id, broker):
 
 def test_while_messages_wait_only_those_of_the_longest_waiting_jobs_are_sent_again(ctx, run_id, broker):
     assert broker.queue_length(queues.GPU_BATCH) == N_TASKS
-    long_ago, lately = (utcnow() - reaper.PATIENCE * dt.timedelta(seconds=s) for s in (3, 1))
+    silence = dt.timedelta(seconds=reaper.SILENT_LEASES * ctx.settings.lease_s)
+    long_ago, lately = (utcnow() - reaper.PATIENCE * silence * times for times in (1.5, 0.5))
     first = job_ids(ctx, run_id)[0]
     with ctx.database.session() as session:
         session.execute(update(RunTask).values(enqueued_at=lately))

@@ -33,7 +33,6 @@ def test_an_archive_loads_where_it_was_written(ctx):
     ctx.load_engine(None, None).generate = hostile
     import_bytes(ctx, "\n".join(map(json.dumps, ROWS)).encode(), "additions", "additions.jsonl")
     arms = [{"target": "smollm2-135m", "n": n} for n in (1, 2)]
-    study_id = service.submit(ctx, StudySpec.model_validate({"dataset": "additions", "arms": arms}))
 
     def found():
         with ctx.database.read() as session:
@@ -44,6 +43,7 @@ def test_an_archive_loads_where_it_was_written(ctx):
             )
 
     with Embedded(ctx, "test"):
+        study_id = service.submit(ctx, StudySpec.model_validate({"dataset": "additions", "arms": arms}))
         wait_for(lambda: found()[0] is RunState.FINISHED)
     before = found()
     with ctx.database.read() as session:
