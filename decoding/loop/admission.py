@@ -1,0 +1,109 @@
+"""Whether a request may join a batch: only if everybody in it still finishes in time, as far as can be foreseen."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from decoding.draft_length.round_cost import RoundCost
+from decoding.loop.batch import Batch
+from decoding.request import Sample
+from decoding.state.clock import CostTimer
+from decoding.state.request_state import RequestState
+
+# Samples whose lengths and paces are remembered.
+_REMEMBERED = 256
+# A sample without a known pace gains this many tokens a round.
+_USUAL_PACE = 2.0
+
+
+class Lengths:
+    """How long samples become, learnt from those that ended by themselves."""
+
+    def __init__(self) -> None:
+        self._seen: deque[int] = deque(maxlen=_REMEMBERED)
+        self._paces: deque[float] = deque(maxlen=_REMEMBERED)
+
+    def observe(self, samples: Sequence[Sample]) -> None:
+        """Record samples that have ended."""
+        for sample in samples:
+            if sample.finish_reason in ("stop", "length"):
+                self._seen.append(sample.n_tokens)
+            if sample.n_rounds:
+                self._paces.append(sample.n_tokens / sample.n_rounds)
+
+    @property
+    def pace(self) -> float:
+        """The mean number of tokens that a sample gains in a round."""
+        return max(sum(self._paces) / len(self._paces), 1.0) if self._paces else _USUAL_PACE
+
+    def expected_left(self, n_tokens: int, limit: int) -> float:
+        """Return how many tokens follow on average where a sample has `n_tokens` and may have `limit`."""
+        longer = [min(length, limit) - n_tokens for length in self._seen if length >= n_tokens]
+        # A sample that is longer than all before it may end at any token.
+        return sum(longer) / len(longer) if longer else min(limit - n_tokens, 1.0)
+
+
+class Admission:
+    """Decides by the measured cost of rounds; `round_cost` gives their proportions, the timers their seconds.
+
+    Each request in a batch is promised that what is likely to be left of it, by the lengths of earlier samples, will be
+    decoded before its deadline. Another request makes the rounds longer. It joins if that breaks no promise which could
+    be kept without it, and if there is a place for one of its samples.
+    """
+
+    def __init__(
+        self, batch: Batch, lengths: Lengths, round_timer: CostTimer, prefill_timer: CostTimer, round_cost: RoundCost
+    ) -> None:
+        self._batch = batch
+        self._lengths = lengths
+        self._round_timer = round_timer
+        self._prefill_timer = prefill_timer
+        self._round_cost = round_cost
+
+    def can_finish(self, state: RequestState) -> bool:
+        """Return whether a waiting request is likely to end in time, if it joins now."""
+        return self._keeps(state, self._round_s(state.request.n), self._prefill_s(state))
+
+    def admits(self, state: RequestState) -> bool:
+        """Return whether a waiting request may join now, with fewer samples if it allows that and they are too many."""
+        others = self._batch.requests
+        if not others:
+            return True
+        if self._batch.n_free < 1:
+            return False
+        most = state.request.n
+        fewest = most if state.request.n_min is None else state.request.n_min
+        for n in range(most, fewest - 1, -1):
+            has_places = n <= self._batch.n_free or n == fewest
+            if has_places and self._harms_nobody(state, n):
+                if n < most:
+                    state.limit_samples(n)
+                return True
+        return False
+
+    def _harms_nobody(self, state: RequestState, n: int) -> bool:
+        prefill_s, round_s, least_s = self._prefill_s(state), self._round_s(n), self._round_timer.least_s
+        return all(
+            self._keeps(other, round_s, prefill_s) or not self._keeps(other, least_s, 0.0)
+            for other in self._batch.requests
+        )
+
+    def _keeps(self, state: RequestState, round_s: float, delay_s: float) -> bool:
+        return state.clock.fits(delay_s + round_s * self._rounds_left(state))
+
+    def _rounds_left(self, state: RequestState) -> float:
+        n_tokens = max((sample.n_tokens for sample in state.samples if sample.finish_reason is None), default=0)
+        return self._lengths.expected_left(n_tokens, state.limit) / self._lengths.pace
+
+    def _prefill_s(self, state: RequestState) -> float:
+        return self._prefill_timer.expected_s * len(state.prompt)
+
+    def _round_s(self, n_joining: int) -> float:
+        """Return the seconds of the next round with so many more samples, each in a row of its own."""
+        rows = self._batch.rows
+        if not rows:
+            return self._round_timer.expected_s
+        longest = round(self._lengths.pace + 1)
+        now, then = (self._round_cost(n, n * longest, longest) for n in (len(rows), len(rows) + n_joining))
+        return self._round_timer.expected_s * then / now
