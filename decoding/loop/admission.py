@@ -97,14 +97,14 @@ class Admission:
         return self._lengths.expected_left(n_tokens, state.limit) / self._lengths.pace
 
     def _prefill_s(self, state: RequestState) -> float:
-        return self._prefill_timer.expected_s * len(state.prompt)
+        return self._prefill_timer.known_s * len(state.prompt)
 
     def _round_s(self, n_joining: int) -> float:
         """Return the seconds of a round with so many more samples, once every sample has a row of its own."""
         rows = self._batch.rows
         if not rows:
-            return self._round_timer.expected_s
+            return self._round_timer.known_s
         n_samples = sum(len(row.samples) for row in rows)
         longest = round(self._lengths.pace + 1)
         now, then = (self._round_cost(n, n * longest, longest) for n in (len(rows), n_samples + n_joining))
-        return self._round_timer.expected_s * then / now
+        return self._round_timer.known_s * then / now

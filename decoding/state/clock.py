@@ -62,6 +62,11 @@ class CostTimer:
         return max(self._seen) * _MARGIN if self._seen else self._cheapest_s / _SPEEDUP
 
     @property
+    def known_s(self) -> float:
+        """Seconds that a unit has taken: as `expected_s`, but as long as before until this batch has measured one."""
+        return self.expected_s if self._seen else self._cheapest_s
+
+    @property
     def least_s(self) -> float:
         """Seconds that a unit takes at least: the fastest of the last few."""
         return min(self._seen, default=self._cheapest_s / _SPEEDUP)
