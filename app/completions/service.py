@@ -10,6 +10,7 @@ import uuid
 
 from sqlalchemy.exc import IntegrityError
 
+from app.completions.room import require_room
 from app.completions.schemas import CompletionSpec
 from app.context import Context
 from app.datasets import service as datasets
@@ -40,7 +41,7 @@ def submit(
     """Stores the completion and enqueues it; `handover` and `after_id` as for runs. Returns its run's id.
 
     An editor sends nearly the same file again and again, so a completion uses the prefix cache, unless `prefix_cache`
-    says that it must not. Raises BadInput.
+    says that it must not. Raises BadInput, or Overloaded if too many wait.
     """
     graded = bool(spec.test.strip())
     return submit_prompts(
@@ -53,6 +54,7 @@ def submit(
         handover=handover,
         after_id=after_id,
         prefix_cache=prefix_cache,
+        n_min=spec.n_min,
     )
 
 
@@ -67,14 +69,18 @@ def submit_prompts(
     handover: bool = False,
     after_id: uuid.UUID | None = None,
     prefix_cache: bool = True,
+    n_min: int | None = None,
 ) -> uuid.UUID:
-    """Stores a completion of several prompts, one after the other, each with the whole budget.
+    """Stores a completion of several prompts, all within one budget, which begins now.
 
-    `name` is by default the first line of the first prompt. See submit.
+    `name` is by default the first line of the first prompt; with `n_min` fewer samples may be decoded under load. See
+    submit.
     """
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)
+    if not is_local(pinned_worker, handover) and after_id is None:
+        require_room(ctx, spec)
     content = json.dumps([[t.prompt, t.entry_point, t.test, t.suffix, t.stop] for t in tasks])
     plain = files.Dataset(NAME, tasks, hashlib.sha256(content.encode()).hexdigest())
     for last_try in (False, True):
@@ -95,6 +101,7 @@ def submit_prompts(
                 after_id=after_id,
             )
             run.prefix_cache = prefix_cache and not remote.is_remote(spec.target)
+            run.n_min = n_min
             store(ctx, run)
             if not graded and not handover:
                 prepare_run(ctx, run.id)
