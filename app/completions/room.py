@@ -82,4 +82,4 @@ def _ended_lately(session: Session, target: str) -> list[tuple[float, dt.datetim
         .order_by(RunTask.finished_at.desc())
         .limit(MOST)
     )
-    return [(wall_s, finished_at) for wall_s, finished_at in rows]
+    return [(wall_s, finished_at) for wall_s, finished_at in rows if wall_s is not None and finished_at is not None]

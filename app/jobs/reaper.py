@@ -126,11 +126,13 @@ def _without_open_tasks(ctx: Context, ours: ColumnElement[bool]) -> Sequence[uui
 def return_expired(ctx: Context, run_id: uuid.UUID) -> None:
     """Returns the expired jobs of a completion to their queue at once, because its user cannot wait for a sweep."""
     _return_expired(ctx, Run.id == run_id)
-    with ctx.database.session() as session:
-        unsent = (RunTask.run_id == run_id, RunTask.state == TaskState.QUEUED, RunTask.enqueued_at.is_(None))
-        ids = session.scalars(select(RunTask.id).where(*unsent)).all()
-        session.execute(update(RunTask).where(RunTask.id.in_(ids)).values(enqueued_at=utcnow()))
-        after_commit(session, enqueue.decode, ctx, ids, RunKind.COMPLETION)
+    unsent = (RunTask.run_id == run_id, RunTask.state == TaskState.QUEUED, RunTask.enqueued_at.is_(None))
+    with ctx.database.read() as session:
+        ids = session.scalars(select(RunTask.id).join(RunTask.run).where(*unsent, Run.state == RunState.RUNNING)).all()
+    if ids:
+        with ctx.database.session() as session:
+            session.execute(update(RunTask).where(RunTask.id.in_(ids)).values(enqueued_at=utcnow()))
+            after_commit(session, enqueue.decode, ctx, ids, RunKind.COMPLETION)
 
 
 def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
