@@ -71,12 +71,18 @@ class Lease:
                 time.sleep(TRY_AGAIN_S)
 
     def shorten(self, lease_s: float) -> None:
-        """Makes the lease `lease_s` long from the next heartbeat on, if that is shorter, and heartbeats as frequent.
+        """Makes the lease end in `lease_s` seconds, if that is sooner, and heartbeats as frequent as that needs.
 
-        A user who waits for the job must not wait for a long lease to run out, should this worker be lost.
+        A user who waits for the job must not wait for a long lease to run out, should this worker be lost. Raises
+        LostClaim, or the database's error.
         """
-        self._heartbeat_s = min(self._heartbeat_s, lease_s / BEATS)
-        self._lease_s = min(self._lease_s, lease_s)
+        lease_s = min(self._lease_s, lease_s)
+        proven = time.monotonic()
+        if not self._beat(lease_s):
+            raise LostClaim(str(self._claim.run_task_id))
+        # In this order: `stop` must never compare an old heartbeat with the shorter lease.
+        self._proven = proven
+        self._heartbeat_s, self._lease_s = min(self._heartbeat_s, lease_s / BEATS), lease_s
 
     def begin(self) -> None:
         """Starts the heartbeat."""
@@ -88,15 +94,14 @@ class Lease:
         self._thread.join()
 
     def _watch(self) -> None:
-        beaten = self._proven
         while not self._over.wait(min(WATCH_S, self._heartbeat_s)):
             now = time.monotonic()
             try:
-                if now - beaten >= self._heartbeat_s:
-                    if not self._beat():
+                if now - self._proven >= self._heartbeat_s:
+                    if not self._beat(self._lease_s):
                         self._stop = Stop.FENCED
                         return
-                    beaten = self._proven = now
+                    self._proven = now
                 noticed = Stop.INTERRUPTED if self._ctx.stopping.is_set() else self._unwanted()
             except DBAPIError as error:
                 log.warning("heartbeat failed", run_task=str(self._claim.run_task_id), error=error_summary(error))
@@ -105,13 +110,13 @@ class Lease:
             if self._stop:
                 return
 
-    def _beat(self) -> bool:
+    def _beat(self, lease_s: float) -> bool:
         with self._ctx.database.session() as session:
             return updated_any(
                 session,
                 update(RunTask)
                 .where(RunTask.id == self._claim.run_task_id, RunTask.attempt_token == self._claim.token)
-                .values(lease_until=utcnow() + dt.timedelta(seconds=self._lease_s)),
+                .values(lease_until=utcnow() + dt.timedelta(seconds=lease_s)),
             )
 
     def _unwanted(self) -> Stop | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 
@@ -13,23 +14,29 @@ from decoding.state.request_state import RequestState
 
 # Samples whose lengths and paces are remembered.
 _REMEMBERED = 256
+# Tokens of a sample, before any has been seen.
+_USUAL_LENGTH = 64
 # A sample without a known pace gains this many tokens a round.
 _USUAL_PACE = 2.0
 
 
 class Lengths:
-    """How long samples become, learnt from those that ended by themselves."""
+    """How long samples become and how fast, learnt from those that have ended.
+
+    Under load many samples are cut off, mostly the long ones. These say of their length only that it was more, which
+    must not be left out: the others are too short on average.
+    """
 
     def __init__(self) -> None:
-        self._seen: deque[int] = deque(maxlen=_REMEMBERED)
+        # (tokens, whether the sample ended there by itself); the first stands for what was seen of other models.
+        self._seen: deque[tuple[int, bool]] = deque([(_USUAL_LENGTH, True)], maxlen=_REMEMBERED)
         self._paces: deque[float] = deque(maxlen=_REMEMBERED)
 
     def observe(self, samples: Sequence[Sample]) -> None:
         """Record samples that have ended."""
         for sample in samples:
-            if sample.finish_reason in ("stop", "length"):
-                self._seen.append(sample.n_tokens)
             if sample.n_rounds:
+                self._seen.append((sample.n_tokens, sample.finish_reason in ("stop", "length")))
                 self._paces.append(sample.n_tokens / sample.n_rounds)
 
     @property
@@ -38,18 +45,24 @@ class Lengths:
         return max(sum(self._paces) / len(self._paces), 1.0) if self._paces else _USUAL_PACE
 
     def expected_left(self, n_tokens: int, limit: int) -> float:
-        """Return how many tokens follow on average where a sample has `n_tokens` and may have `limit`."""
-        longer = [min(length, limit) - n_tokens for length in self._seen if length >= n_tokens]
-        # A sample that is longer than all before it may end at any token.
-        return sum(longer) / len(longer) if longer else min(limit - n_tokens, 1.0)
+        """Return how many tokens follow on average where a sample has `n_tokens` and may have `limit`.
+
+        That is the tokens which longer samples had from there on, per end among them: the estimate by maximum
+        likelihood of a constant chance to end, from samples of which some are censored.
+        """
+        longer = [(length - n_tokens, ended) for length, ended in self._seen if length >= n_tokens]
+        n_ends = sum(ended for _, ended in longer)
+        left = sum(tokens for tokens, _ in longer) / n_ends if n_ends else math.inf
+        return min(left, limit - n_tokens)
 
 
 class Admission:
     """Decides by the measured cost of rounds; `round_cost` gives their proportions, the timers their seconds.
 
     Each request in a batch is promised that what is likely to be left of it, by the lengths of earlier samples, will be
-    decoded before its deadline. Another request makes the rounds longer. It joins if that breaks no promise which could
-    be kept without it, and if there is a place for one of its samples.
+    decoded before its deadline. Another request makes the rounds longer. It joins if all promises are kept with it, or
+    if only those are broken that could not be kept anyway and its own is kept; and if there is a place for one of its
+    samples. A request alone always joins: there is nothing to lose.
     """
 
     def __init__(
@@ -76,18 +89,17 @@ class Admission:
         fewest = most if state.request.n_min is None else state.request.n_min
         for n in range(most, fewest - 1, -1):
             has_places = n <= self._batch.n_free or n == fewest
-            if has_places and self._harms_nobody(state, n):
+            if has_places and self._helps(state, n):
                 if n < most:
                     state.limit_samples(n)
                 return True
         return False
 
-    def _harms_nobody(self, state: RequestState, n: int) -> bool:
+    def _helps(self, state: RequestState, n: int) -> bool:
         prefill_s, round_s, least_s = self._prefill_s(state), self._round_s(n), self._round_timer.least_s
-        return all(
-            self._keeps(other, round_s, prefill_s) or not self._keeps(other, least_s, 0.0)
-            for other in self._batch.requests
-        )
+        late = [other for other in self._batch.requests if not self._keeps(other, round_s, prefill_s)]
+        lost = all(not self._keeps(other, least_s, 0.0) for other in late)
+        return not late or (lost and self._keeps(state, round_s, prefill_s))
 
     def _keeps(self, state: RequestState, round_s: float, delay_s: float) -> bool:
         return state.clock.fits(delay_s + round_s * self._rounds_left(state))

@@ -12,7 +12,7 @@ import pytest
 from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
 from decoding.loop.admission import Lengths
-from decoding.request import Completion, Request, RequestError, Sample, SamplingParams
+from decoding.request import Completion, FinishReason, Request, RequestError, Sample, SamplingParams
 
 MakeEngine = Callable[..., Engine]
 PROMPTS = ["def add(a, b):", "x = [1, 2, 3]\nfor i in x:", "import os\n\n\ndef read(path):\n    " * 4, "class A:"]
@@ -223,12 +223,23 @@ def test_a_cancelled_request_that_waits_is_answered_without_having_joined(
     assert [s.finish_reason for s in outcome.samples] == ["cancelled"] * 2
 
 
-def test_lengths_expect_of_a_long_sample_what_longer_ones_had_left() -> None:
+def ended(*lengths: int, reason: FinishReason = "stop") -> list[Sample]:
+    return [Sample(0, 0, token_ids=[1] * n, n_rounds=n // 2, finish_reason=reason) for n in lengths]
+
+
+def test_of_a_long_sample_is_expected_what_longer_ones_had_left() -> None:
     lengths = Lengths()
-    lengths.observe([Sample(0, 0, token_ids=[1] * n, n_rounds=n // 2, finish_reason="stop") for n in (10, 20, 60)])
-    lengths.observe([Sample(0, 0, token_ids=[1] * 500, n_rounds=500, finish_reason="deadline")])
-    assert lengths.expected_left(0, 100) == 30
-    assert lengths.expected_left(15, 100) == 25
-    assert lengths.expected_left(15, 40) == 15
-    assert lengths.expected_left(80, 100) == 1
-    assert lengths.pace == pytest.approx((2 + 2 + 2 + 1) / 4)
+    lengths.observe(ended(*[10, 20, 60] * 85))  # so many that what is usual elsewhere is forgotten
+    assert lengths.expected_left(0, 100) == pytest.approx(30, abs=1)
+    assert lengths.expected_left(15, 100) == pytest.approx(25, abs=1)
+    assert lengths.expected_left(15, 30) == 15
+    assert lengths.pace == 2.0
+
+
+def test_samples_that_were_cut_off_make_the_expected_length_longer() -> None:
+    lengths = Lengths()
+    lengths.observe(ended(*[10] * 100))
+    before = lengths.expected_left(0, 400)
+    lengths.observe(ended(*[100] * 10, reason="deadline"))
+    assert lengths.expected_left(0, 400) > 1.5 * before
+    assert lengths.expected_left(90, 400) == 310, "none of that length has ever ended"
