@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks._load_service import ALONE, TOGETHER
-from evaluation.load import UNCLOCKED_S, Asked, Point, Tried, capacity, collapse, difference, low_rate
+from evaluation.load import UNCLOCKED_S, Asked, Point, Tried, capacity, collapse, difference, low_rate, sentence
 
 Rate = float | None  # None: idle
 
@@ -81,7 +81,7 @@ def figures(services: Mapping[str, Measured], budget_s: float) -> dict[str, floa
 
 def sentences(services: Mapping[str, Measured], found: Mapping[str, float]) -> list[str]:
     """What the figures say, a line each."""
-    lines = [capacity_sentence(arm, measured) for arm, measured in services.items() if measured.loaded]
+    lines = [f"{arm}: {sentence(one.idle.pass_first, one.tried)}" for arm, one in services.items() if one.loaded]
     if (ratio := found.get("right_in_time.together_vs_alone")) is not None:
         rate = found["right_in_time.rate"]
         at_least = "" if found["right_in_time.alone"] else "at least "
@@ -103,16 +103,6 @@ def sentences(services: Mapping[str, Measured], found: Mapping[str, float]) -> l
                 "percentile), so its samples finished later than shown"
             )
     return lines
-
-
-def capacity_sentence(arm: str, measured: Measured) -> str:
-    """The capacity, and which rates were tried."""
-    tried = ", ".join(f"{one.rate:g}" for one in measured.tried)
-    found = measured.capacity
-    if not measured.idle.pass_first:
-        return f"capacity of {arm}: unknown, since the idle service has no right answer in time"
-    carried = "less than every rate tried" if found is None else f"{found:g} requests/s"
-    return f"capacity of {arm}: {carried} (Pass@First within 5 points of idle; tried {tried})"
 
 
 def _compared(together: Measured, alone: Measured, budget_s: float) -> dict[str, float]:

@@ -103,7 +103,7 @@ def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.
     parser.add_argument("--drafter", default="", help="source of proposed tokens; by default the service's")
     parser.add_argument("--temperature", type=float, default=0.2)
     parser.add_argument("--max-tokens", type=_count, default=256)
-    parser.add_argument("--seed", type=int, default=0, help="of arrivals, prompts and samples")
+    parser.add_argument("--seed", type=_seed, default=0, help="of arrivals, prompts and samples")
     parser.add_argument("--arms", type=_arms, help=f"services to start, by comma (default: {','.join(ARMS)})")
     parser.add_argument("--url", type=_url, help="a running service to ask instead, such as http://HOST:8000")
     parser.add_argument("--token", default="", help="for --url: an API token of the scope submit")

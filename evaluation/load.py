@@ -144,6 +144,24 @@ def capacity(idle_pass_first: float, tried: Iterable[Tried]) -> float | None:
     return max((rate for rate, pass_first in tried if pass_first >= least), default=None)
 
 
+def sentence(idle_pass_first: float, tried: Sequence[Tried]) -> str:
+    """The capacity in words, with the rates that were tried."""
+    rates = ", ".join(f"{rate:g}" for rate, _ in tried)
+    loss, idle = f"{100 * CAPACITY_LOSS:g} points", f"{100 * idle_pass_first:.0f} %"
+    if not idle_pass_first:
+        return "The idle service has no right answer in time, so there is no quality that load could take away."
+    found = capacity(idle_pass_first, tried)
+    if found is None:
+        return (
+            f"It carries none of the rates tried, {rates} requests per second: Pass@First is more than {loss} below "
+            f"the {idle} of the idle service."
+        )
+    return (
+        f"It carries {found:g} {'request' if found == 1 else 'requests'} per second: there Pass@First is within {loss} "
+        f"of the {idle} of the idle service, or above. Tried: {rates}."
+    )
+
+
 def collapse(idle_pass_first: float, tried: Iterable[Tried]) -> float | None:
     """The lowest tried rate at which Pass@First is below COLLAPSED of the idle one; None where none is."""
     return min((rate for rate, pass_first in tried if pass_first < COLLAPSED * idle_pass_first), default=None)
