@@ -151,6 +151,12 @@ def _number(above: float, most: float) -> Any:
     return parse
 
 
+def _seed(text: str) -> int:
+    if not (text.isdecimal() and int(text) < 2**62):
+        raise argparse.ArgumentTypeError(f"{text!r}: give a whole number from 0")
+    return int(text)
+
+
 def _count(text: str) -> int:
     if not (text.isdecimal() and 1 <= int(text) <= 10_000):
         raise argparse.ArgumentTypeError(f"{text!r}: give a whole number from 1")

@@ -51,6 +51,7 @@ def show(load_test_id: uuid.UUID) -> str:
     return render_template(
         "capacity/show.html",
         tests=tests,
+        names=presentation.short_names(tests),
         charts=presentation.charts(tests),
         settings=presentation.settings(tests),
         caution=presentation.caution(tests),

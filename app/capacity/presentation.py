@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from app.capacity.documents import LoadTestDocument
 from app.capacity.schemas import LoadPoint
@@ -10,24 +11,46 @@ from app.ui.charts.parts import Chart
 from app.ui.charts.rates import RateLine, rate_chart
 from app.ui.units import UNKNOWN, decimal, seconds
 
-Get = Callable[[LoadPoint], float | None]
+
+@dataclass(frozen=True)
+class RateFigure:
+    """A figure of a point as a line of a chart, with its interval where it has one."""
+
+    label: str
+    get: Callable[[LoadPoint], float | None]
+    dashed: bool = False
+    interval: Callable[[LoadPoint], tuple[float, float]] | None = None
+
+
+def short_names(tests: Sequence[LoadTestDocument]) -> list[str]:
+    """What tells the load tests apart: the parts of a name (`model, n = 4, together`) that are not in all of them."""
+    names = [test.name for test in tests]
+    parts = [name.split(", ") for name in names]
+    if len(names) < 2 or len({len(words) for words in parts}) > 1:
+        return names
+    kept = [i for i, words in enumerate(zip(*parts, strict=True)) if len(set(words)) > 1]
+    return [", ".join(words[i] for i in kept) for words in parts] if kept else names
 
 
 def charts(tests: Sequence[LoadTestDocument]) -> list[tuple[Chart, str]]:
     """(chart, what it shows in a sentence) for one load test, or for several laid over each other."""
-    both = len(tests) > 1
     budgets = {test.settings.budget_s for test in tests}
-    quality = [
-        line
-        for i, test in enumerate(tests)
-        for line in (
-            _line(test, i, "Pass@First", both, lambda p: p.pass_first, interval=True),
-            _line(test, i, "Pass@All", both, lambda p: p.pass_all, dashed=True),
-        )
-    ]
-    right = [_line(test, i, "right answers", both, lambda p: p.right_in_time_per_s) for i, test in enumerate(tests)]
-    waits = _quantiles(tests, lambda p: p.first_finished_p50_s, lambda p: p.first_finished_p95_s)
-    answers = _quantiles(tests, lambda p: p.answer_p50_s, lambda p: p.answer_p95_s)
+    quality = _lines(
+        tests,
+        RateFigure("Pass@First", lambda p: p.pass_first, interval=lambda p: p.pass_first_interval),
+        RateFigure("Pass@All", lambda p: p.pass_all, dashed=True),
+    )
+    right = _lines(tests, RateFigure("right answers", lambda p: p.right_in_time_per_s))
+    waits = _lines(
+        tests,
+        RateFigure("median", lambda p: p.first_finished_p50_s),
+        RateFigure("95 % within", lambda p: p.first_finished_p95_s, dashed=True),
+    )
+    answers = _lines(
+        tests,
+        RateFigure("median", lambda p: p.answer_p50_s),
+        RateFigure("95 % within", lambda p: p.answer_p95_s, dashed=True),
+    )
     budget = budgets.pop() if len(budgets) == 1 else None
     idle = "The thin dashed lines are the values of the idle service."
     return [
@@ -83,37 +106,25 @@ def caution(tests: Sequence[LoadTestDocument]) -> str:
     return f"They differ in more than the service: {words}. A difference between the curves may come from that."
 
 
-def _quantiles(tests: Sequence[LoadTestDocument], p50: Get, p95: Get) -> list[RateLine]:
-    return [
-        line
-        for i, test in enumerate(tests)
-        for line in (
-            _line(test, i, "median", len(tests) > 1, p50),
-            _line(test, i, "95 % within", len(tests) > 1, p95, dashed=True),
-        )
-    ]
-
-
-def _line(
-    test: LoadTestDocument,
-    series: int,
-    figure: str,
-    named: bool,
-    get: Get,
-    *,
-    dashed: bool = False,
-    interval: bool = False,
-) -> RateLine:
-    return RateLine(
-        f"{test.name}: {figure}" if named else figure,
-        [point.rate or 0.0 for point in test.points],
-        [get(point) for point in test.points],
-        series=series,
-        dashed=dashed,
-        low=[point.pass_first_interval[0] for point in test.points] if interval else None,
-        high=[point.pass_first_interval[1] for point in test.points] if interval else None,
-        idle=get(test.idle),
-    )
+def _lines(tests: Sequence[LoadTestDocument], *figures: RateFigure) -> list[RateLine]:
+    """A line for each figure of each load test; the load tests differ in colour."""
+    lines = []
+    for series, (test, name) in enumerate(zip(tests, short_names(tests), strict=True)):
+        for figure in figures:
+            bounds = [figure.interval(point) for point in test.points] if figure.interval else None
+            lines.append(
+                RateLine(
+                    f"{name}: {figure.label}" if len(tests) > 1 else figure.label,
+                    [point.rate or 0.0 for point in test.points],
+                    [figure.get(point) for point in test.points],
+                    series=series,
+                    dashed=figure.dashed,
+                    low=[low for low, _ in bounds] if bounds else None,
+                    high=[high for _, high in bounds] if bounds else None,
+                    idle=figure.get(test.idle),
+                )
+            )
+    return lines
 
 
 def _budget(budget: float | None) -> str:
