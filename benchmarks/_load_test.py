@@ -42,7 +42,7 @@ class Load:
     @property
     def device(self) -> str:
         """Where the service decodes."""
-        return str(self.provenance.get("device_name") or self.provenance.get("cpu") or "unknown")
+        return str(self.provenance.get("device_name") or self.provenance.get("device") or "unknown")
 
     @property
     def faults(self) -> list[str]:
@@ -54,7 +54,7 @@ class Load:
         """Measure the services, by the names of their arms. Raises Refused and ServiceError."""
         clients = {arm: self._client(url) for arm, url in addresses.items()}
         for arm, client in clients.items():
-            _say(f"{arm}: loading {self._options.target} and reading {len(self.prompts)} prompts")
+            _say(f"{arm}: loading {self._options.target}, then prompts to answer: {len(self.prompts)}")
             self._warm(client)
             self.services[arm] = Measured(arm)
         self._windows_left = len(clients) * len(self._options.rates)
@@ -141,7 +141,7 @@ class Load:
                 self._progress(f"{arm}, idle: {settled} of {len(requests)} answered", 0.0)
 
         requests = plan.one_by_one(self.prompts, self._options.seed)
-        self._progress(f"{arm}, idle: {len(requests)} requests, one at a time", 0.0)
+        self._progress(f"{arm}, idle: 0 of {len(requests)} answered, one at a time", 0.0)
         replies, waited = client.in_turn(requests, progress)
         self._settle(arm, None, replies, waited, waited)
 

@@ -81,8 +81,8 @@ def _report(options: argparse.Namespace, load: Load, measured: dict[str, Measure
     out = sys.stderr if options.json == "-" else sys.stdout
     with contextlib.redirect_stdout(out):
         print(
-            f"{report.device}; {options.target}, n = {options.n}, budget {options.budget:g} s, {len(load.prompts)} "
-            f"prompts, {options.duration:g} s per rate; shares with 95 % intervals, times in seconds"
+            f"{report.device}; {options.target}, n = {options.n}, budget {options.budget:g} s, prompts: "
+            f"{len(load.prompts)}, {options.duration:g} s per rate; shares with 95 % intervals, times in seconds"
         )
         print_table(report.rows)
         for line in (*sentences(measured, report.figures), *load.faults):
