@@ -57,8 +57,7 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
     deadline = time.monotonic() + _START_S
     while (found := _ADDRESS.search(said := log.read_text(errors="replace"))) is None:
         if process.poll() is not None or time.monotonic() > deadline:
-            raise ServiceError(
-                f"`bassline serve` does not start: {said.strip().splitlines()[-1:] or ['it says nothing']}"
-            )
+            last = (said.strip().splitlines() or ["it says nothing"])[-1]
+            raise ServiceError(f"`bassline serve` does not start: {last}")
         time.sleep(0.05)
     return found[1]

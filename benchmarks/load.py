@@ -27,10 +27,11 @@ from benchmarks import _load_store
 from benchmarks._load_figures import Measured, figures, row, sentences
 from benchmarks._load_grading import Judge
 from benchmarks._load_plan import how_many_prompts, shuffled
+from benchmarks._load_run import SERVICE, Load, Refused
 from benchmarks._load_service import ARMS, ServiceError, own_service
-from benchmarks._load_test import SERVICE, Load, Refused
 from benchmarks._report import Report, print_table
 from evaluation.datasets import DatasetError
+from evaluation.prompting import MODES
 from evaluation.sandbox import SandboxUnavailable
 
 LARGEST_BUDGET_S = 600.0
@@ -103,6 +104,9 @@ def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.
     parser.add_argument("--drafter", default="", help="source of proposed tokens; by default the service's")
     parser.add_argument("--temperature", type=float, default=0.2)
     parser.add_argument("--max-tokens", type=_count, default=256)
+    parser.add_argument(
+        "--prompt-mode", choices=("auto", *MODES), default="auto", help="how a task becomes a prompt; auto: as in eval"
+    )
     parser.add_argument("--seed", type=_seed, default=0, help="of arrivals, prompts and samples")
     parser.add_argument("--arms", type=_arms, help=f"services to start, by comma (default: {','.join(ARMS)})")
     parser.add_argument("--url", type=_url, help="a running service to ask instead, such as http://HOST:8000")

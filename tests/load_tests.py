@@ -29,6 +29,7 @@ def load_test(
         "budget_s": BUDGET_S,
         "temperature": 0.2,
         "max_tokens": 256,
+        "prompt_mode": "auto",
         "dataset": "humaneval",
         "dataset_sha256": "b796127e" * 8,
         "prompts": 12,

@@ -84,6 +84,7 @@ def settings(tests: Sequence[LoadTestDocument]) -> list[tuple[str, list[str], bo
         ("Budget", lambda t: seconds(t.settings.budget_s)),
         ("Temperature", lambda t: f"{t.settings.temperature:g}"),
         ("Max tokens per sample", lambda t: str(t.settings.max_tokens)),
+        ("Prompt mode", lambda t: t.settings.prompt_mode),
         ("Dataset", lambda t: f"{t.settings.dataset}, {t.settings.prompts} prompts"),
         ("sha256 of the dataset", lambda t: t.settings.dataset_sha256),
         ("Time per rate", lambda t: seconds(t.settings.duration_s)),
@@ -98,7 +99,7 @@ def settings(tests: Sequence[LoadTestDocument]) -> list[tuple[str, list[str], bo
 
 def caution(tests: Sequence[LoadTestDocument]) -> str:
     """Why two load tests do not compare; "" where they do, and for one alone."""
-    names = ("target", "dataset_sha256", "prompts", "n", "budget_s", "duration_s", "seed", "device")
+    names = ("target", "dataset_sha256", "prompts", "n", "budget_s", "prompt_mode", "duration_s", "seed", "device")
     differ = [name for name in names if len({str(getattr(test.settings, name)) for test in tests}) > 1]
     if not differ:
         return ""

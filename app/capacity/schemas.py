@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from app.http.schemas import RequestModel, Text
-from app.runs.schemas import MAX_N, MAX_TOKENS
+from app.runs.schemas import MAX_N, MAX_TOKENS, PromptMode
 from app.settings import MAX_BUDGET_S
 
 MAX_POINTS = 100
@@ -65,6 +65,7 @@ class LoadSettings(RequestModel):
     budget_s: float = Field(gt=0, le=MAX_BUDGET_S, allow_inf_nan=False, examples=[5.0])
     temperature: float = Field(ge=0, le=10, allow_inf_nan=False, examples=[0.2])
     max_tokens: int = Field(ge=1, le=MAX_TOKENS, examples=[256])
+    prompt_mode: PromptMode = Field("auto", examples=["auto"])
     dataset: Word = Field(examples=["humaneval"])
     dataset_sha256: Word = Field(examples=["b796127e"])
     prompts: Count = Field(description="different prompts; every rate asks for the same ones", examples=[12])

@@ -21,6 +21,7 @@ from benchmarks import _load_plan as plan
 from benchmarks._load_client import Client
 from benchmarks._load_figures import Measured, figures, sentences
 from benchmarks._load_grading import Judge
+from benchmarks._load_service import ServiceError, own_service
 from evaluation.datasets import Task
 from evaluation.load import Asked, point
 from evaluation.metrics import SampleOutcome
@@ -313,6 +314,12 @@ def test_an_imported_dataset_that_is_not_here_is_named(own_data, capsys):
         load.main(["--target", "m", "--dataset", "mine"])
     assert stopped.value.code == 2
     assert "--dataset: there is no dataset 'mine'" in capsys.readouterr().err
+
+
+def test_a_service_that_does_not_start_says_why(own_data, monkeypatch):
+    monkeypatch.setenv("BASSLINE_LEASE_S", "no number")
+    with pytest.raises(ServiceError, match="does not start: Error: BASSLINE_LEASE_S"), own_service("alone"):
+        pass
 
 
 @pytest.mark.slow

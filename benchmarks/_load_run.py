@@ -78,6 +78,7 @@ class Load:
                 "budget_s": options.budget,
                 "temperature": options.temperature,
                 "max_tokens": options.max_tokens,
+                "prompt_mode": options.prompt_mode,
                 "dataset": dataset.name,
                 "dataset_sha256": dataset.sha256,
                 "prompts": len(self.prompts),
@@ -104,7 +105,7 @@ class Load:
             "budget_s": options.budget,
             "temperature": options.temperature,
             "max_tokens": options.max_tokens,
-            "prompt_mode": "auto",
+            "prompt_mode": options.prompt_mode,
         }
         if options.drafter:
             body["drafter"] = options.drafter
