@@ -120,7 +120,7 @@ def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.
         parser.exit(2, "--arms and --url exclude each other: leave one out, a running service is its own arm\n")
     if options.token and options.url is None:
         parser.exit(2, "--token is for a running service: give its address with --url\n")
-    options.arms = options.arms or list(ARMS)
+    options.arms = options.arms or (list(ARMS) if options.url is None else [SERVICE])
     return parser, options
 
 
