@@ -58,7 +58,6 @@ def _kept(body: dict[str, Any]) -> str:
     try:
         from app.capacity import service  # noqa: PLC0415
         from app.capacity.schemas import LoadTestSpec  # noqa: PLC0415
-
         from app.commands import common  # noqa: PLC0415
         from app.errors import BasslineError  # noqa: PLC0415
     except ImportError as error:
