@@ -4,9 +4,9 @@ the other one when that is gone. Every message is sent twice throughout (program
 from __future__ import annotations
 
 import itertools
-import threading
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -19,6 +19,7 @@ from tests.integration.waiting import wait_for
 
 A, B = "smollm2-135m", "qwen2.5-coder-0.5b"
 DECLARED = {"gpu0": A, "gpu1": B}
+CLIENTS = 8
 GONE_S = 30.0  # leases of 3 seconds, of which two of silence, and a sweep: see TIMES in stack.py
 numbers = itertools.count()
 
@@ -59,21 +60,12 @@ def pids(stack: Stack, text: str) -> set[int]:
 
 
 def test_completions_of_two_models_go_to_their_workers_and_each_loads_one_engine(stack: Stack):
+    def state(model: str, text: str) -> str:
+        return stack.http("/api/v1/complete", {"target": model, "prompt": text, "n": 2, "budget_s": 20})["run"]["state"]
+
     asked = [(model, prompt("takes 0.1")) for _ in range(8) for model in (A, B)]
-    answers: list[dict] = []
-    clients = [
-        threading.Thread(
-            target=lambda model=model, text=text: answers.append(
-                stack.http("/api/v1/complete", {"target": model, "prompt": text, "n": 2, "budget_s": 20})
-            )
-        )
-        for model, text in asked
-    ]
-    for client in clients:
-        client.start()
-    for client in clients:
-        client.join()
-    assert [answer["run"]["state"] for answer in answers] == [RunState.FINISHED] * len(asked)
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        assert set(clients.map(state, *zip(*asked, strict=True))) == {RunState.FINISHED}
     children = {model: stack.child(name) for name, model in DECLARED.items()}
     assert {(model, pid) for model, text in asked for pid in pids(stack, text)} == set(children.items())
     loads = [(event["target"], event["pid"]) for event in stack.events("load")]
@@ -119,6 +111,7 @@ def test_a_worker_that_was_asked_to_stop_finishes_its_task_while_the_other_serve
     assert pids(stack, waiting) == pids(stack, after) == {stack.child("gpu1")}
     stack.wait_for_end(first)
     assert len(pids(stack, at_work)) == 1
+    assert stack.parts["gpu0"].wait(30) == 0
 
 
 def test_a_redis_that_forgets_every_message_delays_completions_and_moves_none(stack: Stack):
