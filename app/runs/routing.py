@@ -66,7 +66,7 @@ def may_serve(ctx: Context, session: Session) -> ColumnElement[bool]:
 
     It belongs to the workers that declare its model. If none of them lives, it belongs to every worker.
     """
-    return or_(Run.kind != RunKind.COMPLETION, _one_of(ctx.declared), ~_one_of(declared.live(ctx, session)))
+    return _served_by(ctx, declared.live(ctx, session))
 
 
 def completions_waiting(ctx: Context, session: Session) -> ColumnElement[bool]:
@@ -83,11 +83,16 @@ def completions_waiting(ctx: Context, session: Session) -> ColumnElement[bool]:
 
 def belongs_to_others(ctx: Context, run_task_id: uuid.UUID) -> bool:
     """Whether the task waits to be decoded, and only by other workers than this one."""
-    if not ctx.broker.shared:
-        return False
     with ctx.database.read() as session:
-        theirs = (RunTask.id == run_task_id, RunTask.state == TaskState.QUEUED, ~may_serve(ctx, session))
+        live = declared.live(ctx, session)
+        if not live:
+            return False
+        theirs = (RunTask.id == run_task_id, RunTask.state == TaskState.QUEUED, ~_served_by(ctx, live))
         return session.scalar(select(RunTask.id).join(RunTask.run).where(*theirs)) is not None
+
+
+def _served_by(ctx: Context, live: Collection[ModelQueue]) -> ColumnElement[bool]:
+    return or_(Run.kind != RunKind.COMPLETION, _one_of(ctx.declared), ~_one_of(live))
 
 
 def _one_of(model_queues: Collection[ModelQueue]) -> ColumnElement[bool]:
