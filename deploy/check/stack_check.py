@@ -116,7 +116,7 @@ class Check:
         stack.call("rm", "--force", stack.name("cpu"), quiet=True)
         for name, model in DECLARED.items():
             command = ["worker", "--queues", "gpu.interactive,gpu.batch", "--models", model, "--name", name]
-            services[name] = {**services["cpu"], "command": command}
+            services[name] = {**services["cpu"], "command": command, "restart": None}  # a killed one stays away
             stack.up(name)
         self.until("both workers have declared their models", lambda: set(self.declared()) == set(DECLARED), 180)
         for _ in range(3):
@@ -126,11 +126,11 @@ class Check:
             "each worker holds its model alone",
             lambda: {host: worker["model"] for host, worker in self.declared().items()} == DECLARED,
         )
-        stack.call("rm", "--force", stack.name("cpu0"), quiet=True)
+        stack.call("kill", "--signal=KILL", stack.name("cpu0"), quiet=True)
         began = time.monotonic()
         self.complete(MODEL)
         print(f"   answered by the other worker after {time.monotonic() - began:.0f} s")
-        stack.call("rm", "--force", stack.name("cpu1"), quiet=True)
+        stack.call("rm", "--force", *map(stack.name, DECLARED), quiet=True)
         stack.up("cpu")
 
     def declared(self) -> dict[str, Any]:
