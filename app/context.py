@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app import ports
 from app.broker import broker
 from app.broker.broker import Broker
+from app.broker.model_queues import ModelQueue
 from app.db.database import Database
 from app.engines import HeldEngines
 from app.events.bus import EventBus, connect
@@ -30,7 +32,7 @@ class Context:
     `stopping` is set when the process shuts down: jobs are returned within a second and stay claimable. `streams`
     limits how many web threads wait at a time, so that the pages stay reachable. `engines` are those its worker threads
     hold; `turns` is which runs this worker served last, by step. `cpu` is held by whoever decodes against the clock on
-    a CPU, or grades (app/jobs/work/cpu_turns.py).
+    a CPU, or grades (app/jobs/work/cpu_turns.py). `declared` are the models whose completions come to this worker.
     """
 
     settings: Settings
@@ -44,6 +46,7 @@ class Context:
     engines: HeldEngines = field(init=False)
     streams: threading.BoundedSemaphore = field(init=False)
     turns: dict[str, Turns] = field(default_factory=dict)
+    declared: Collection[ModelQueue] = ()
     cpu: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:

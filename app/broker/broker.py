@@ -16,7 +16,12 @@ Message = tuple[str, uuid.UUID]
 
 
 class Broker(Protocol):
-    """Carries messages to workers. A message may be lost or delivered twice: the row decides what is done."""
+    """Carries messages to workers. A message may be lost or delivered twice: the row decides what is done.
+
+    `shared` says whether messages reach the workers of other processes.
+    """
+
+    shared: bool
 
     def send(self, messages: Iterable[Message], queue: str) -> None:
         """Sends the messages, in this order. An unreachable broker is logged: the reaper sends them again."""
@@ -24,12 +29,17 @@ class Broker(Protocol):
     def queue_length(self, queue: str) -> int | None:
         """How many messages wait in a queue; None if the broker cannot be reached."""
 
+    def purge(self, queue: str) -> None:
+        """Forgets the messages that wait in a queue. An unreachable broker is logged."""
+
     def fault(self) -> str | None:
         """Why the broker cannot be reached; None if it can."""
 
 
 class MemoryBroker:
     """For the embedded form: a queue of messages per name and one condition. Messages die with the process."""
+
+    shared = False
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -44,6 +54,11 @@ class MemoryBroker:
     def queue_length(self, queue: str) -> int:
         """See Broker."""
         return len(self._queues[queue])
+
+    def purge(self, queue: str) -> None:
+        """See Broker."""
+        with self._changed:
+            self._queues[queue].clear()
 
     def fault(self) -> None:
         """See Broker."""

@@ -11,6 +11,7 @@ from celery import Celery
 from kombu import Queue
 
 from app.broker import queues
+from app.broker.model_queues import ModelQueue
 from app.errors import BadInput
 from app.settings import MAX_BUDGET_S, SWEEP_INTERVAL_S, Settings
 
@@ -45,7 +46,7 @@ celery_app.conf.update(
     task_queues=[Queue(name, routing_key=name) for name in queues.ALL],
     task_default_queue=queues.CONTROL,
     task_default_routing_key=queues.CONTROL,
-    task_create_missing_queues=False,  # a mistyped queue name fails instead of waiting for ever
+    task_create_missing_queues=False,  # a mistyped queue name fails instead of waiting for ever; see add_queue
     task_routes={task: {"queue": queue} for task, queue in queues.ROUTES.items()},
 )
 
@@ -71,6 +72,12 @@ def configure(settings: Settings) -> None:
         },
     )
     celery_app.set_default()
+
+
+def add_queue(name: str) -> None:
+    """Makes this process know the queue of a model. Does nothing for any other name: Celery refuses those it misses."""
+    if name not in celery_app.amqp.queues and ModelQueue.parse(name):
+        celery_app.amqp.queues.add(Queue(name, routing_key=name))
 
 
 def _every(interval_s: float, task: str) -> dict[str, Any]:

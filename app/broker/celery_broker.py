@@ -11,7 +11,7 @@ from kombu.pools import producers
 from redis.exceptions import RedisError
 
 from app.broker.broker import Message
-from app.broker.celery_app import celery_app, configure
+from app.broker.celery_app import add_queue, celery_app, configure
 from app.settings import Settings
 
 UNREACHABLE = (OperationalError, RedisError, OSError)
@@ -21,11 +21,14 @@ log = structlog.get_logger(__name__)
 class CeleryBroker:
     """See Broker. Configures this process's Celery application."""
 
+    shared = True
+
     def __init__(self, settings: Settings) -> None:
         configure(settings)
 
     def send(self, messages: Iterable[Message], queue: str) -> None:
         """See Broker."""
+        add_queue(queue)
         try:
             with producers[celery_app.connection_for_write()].acquire(block=True) as producer:
                 for task, row_id in messages:
@@ -43,6 +46,16 @@ class CeleryBroker:
                 return int(channel.queue_declare(queue).message_count)
         except UNREACHABLE:
             return None
+
+    def purge(self, queue: str) -> None:
+        """See Broker."""
+        try:
+            with celery_app.connection_for_write() as connection:
+                connection.ensure_connection(max_retries=1, timeout=1)
+                channel: Any = connection.default_channel
+                channel.queue_purge(queue)
+        except UNREACHABLE as error:
+            log.warning("broker unreachable; the reaper purges again", queue=queue, error=str(error))
 
     def fault(self) -> str | None:
         """See Broker."""

@@ -1,6 +1,7 @@
 """Names of queues and Celery tasks.
 
-docker-compose.yml must consume every queue named here (a test checks it).
+docker-compose.yml must consume every queue named here (a test checks it). Beside these, each model that a worker
+declares has queues of its own (app/broker/model_queues.py).
 """
 
 from __future__ import annotations

@@ -17,13 +17,16 @@ from flask import Flask
 
 from app import observability
 from app.broker import queues
-from app.broker.celery_app import celery_app, require_broker
+from app.broker.celery_app import add_queue, celery_app, require_broker
+from app.broker.model_queues import ModelQueue
 from app.commands import common
 from app.context import Context, install, make_context
 from app.errors import BadInput, Unavailable
 from app.factory import create_app, create_server_app
 from app.jobs.database_lock import SERVE
 from app.jobs.embedded import Embedded
+from app.language_models.service import require_model
+from app.workers.declared import device_class
 from app.workers.service import QUEUES
 
 HOST, PORT = "127.0.0.1", 8000
@@ -118,23 +121,34 @@ def web(host: str, port: int, workers: int, threads: int) -> None:
     show_default=True,
     help="queues to consume, the most urgent first",
 )
+@click.option(
+    "--models",
+    help="models, separated by commas: their completions come to this worker [default: any model, if no other worker "
+    "declares it]",
+)
 @click.option("--name", default="bassline", show_default=True, help="Celery node name; one per process on a host")
-def worker(names: str, name: str) -> None:
+def worker(names: str, models: str | None, name: str) -> None:
     """A worker process: one for each GPU, and some for the sandbox.
 
     \b
     Example:
         CUDA_VISIBLE_DEVICES=0 bassline worker --queues gpu.interactive,gpu.batch --name gpu0
+        bassline worker --queues gpu.interactive,gpu.batch --models qwen2.5-coder-0.5b --name gpu1
         bassline worker --queues control,exec.interactive,exec --name exec
     """
-    unknown = [part for part in names.split(",") if part not in queues.ALL]
+    consumed = names.split(",")
+    unknown = [part for part in consumed if part not in queues.ALL]
     if unknown:
         raise BadInput(f"queue {unknown[0]!r} is not known: use some of {', '.join(queues.ALL)}", "queues")
+    declared = list(dict.fromkeys(models.split(","))) if models is not None else []
+    _require_declarable(declared, consumed)
     ctx = common.opened_context()
     require_broker(ctx.settings, "worker")
     install(ctx)
-    os.environ[QUEUES] = names
     observability.own_output(ctx.settings)
+    if declared:
+        names = ",".join(_with_model_queues(consumed, declared))
+    os.environ[QUEUES] = names
     if ctx.settings.log_format == "json":
         # What Celery says of signals goes past logging and past sys.stdout, to the file descriptor.
         celery_worker.safe_say = _say  # type: ignore[attr-defined]
@@ -172,6 +186,26 @@ def beat() -> None:
     observability.own_output(ctx.settings)
     # The scheduler that keeps no file: a SIGTERM while the default one writes its file ends beat with an error.
     celery_app.Beat(scheduler_cls="celery.beat:Scheduler", loglevel=ctx.settings.log_level.upper(), quiet=True).run()
+
+
+def _require_declarable(models: list[str], consumed: list[str]) -> None:
+    """Raises BadInput for a model that is not known, and for one beside queues without completions."""
+    if models and queues.GPU_INTERACTIVE not in consumed:
+        raise BadInput(
+            f"a worker that declares models serves completions: add {queues.GPU_INTERACTIVE} to --queues", "models"
+        )
+    for model in models:
+        require_model(model, "models")
+
+
+def _with_model_queues(consumed: list[str], models: list[str]) -> list[str]:
+    """The queues, and before that of all other completions those of the models, which Celery then knows."""
+    device = device_class()
+    served = [ModelQueue(device, model).name for model in models]
+    for name in served:
+        add_queue(name)
+    first = consumed.index(queues.GPU_INTERACTIVE)
+    return [*consumed[:first], *served, *consumed[first:]]
 
 
 def _say(text: str, _file: object = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import structlog
 from sqlalchemy import ColumnElement, and_, or_, select, true, update
@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.broker import queues
 from app.broker.broker import Message
+from app.broker.model_queues import ModelQueue
 from app.context import Context
 from app.datasets.models import Task
 from app.db.database import after_commit, updated_any
@@ -19,14 +20,15 @@ from app.db.types import utcnow
 from app.jobs import deadlines
 from app.jobs.claims import MAX_ATTEMPTS, Step
 from app.jobs.work.live_updates import task_changed
-from app.runs import enqueue, transitions
+from app.runs import enqueue, routing, transitions
 from app.runs.models import Run, RunTask
 from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunKind, RunState, TaskState
 from app.studies import schedule
 from app.studies.models import StudyArm
+from app.workers import declared
+from app.workers.declared import silence
 from app.workers.models import Worker
 
-SILENT_LEASES = 2  # after this many leases of silence a worker or a message is lost
 MAX_SENT = 500  # messages sent again in one sweep to an empty queue
 MAX_SENT_BESIDE = 20  # and to one in which messages wait
 PATIENCE = 10  # times longer a job waits for its message while others are in its queue
@@ -53,6 +55,7 @@ def reap(ctx: Context, *, pinned_only: bool = False) -> None:
     _return_expired(ctx, ours)
     # Their worker died before it closed them.
     _each(_without_open_tasks(ctx, ours), lambda run_id: transitions.close_if_done(ctx, run_id))
+    _leave_lost_queues(ctx)
     _send_again(ctx, ours)
     _each(_overdue_completions(ctx), lambda run_id: deadlines.keep(ctx, run_id))
     _each(_silent_studies(ctx, ours), lambda study_id: schedule.send_next(ctx, study_id))
@@ -99,7 +102,7 @@ def _each(ids: Sequence[uuid.UUID], action: Callable[[uuid.UUID], object]) -> No
 
 def _abandoned(ctx: Context) -> Sequence[uuid.UUID]:
     """Runs pinned to a worker process that is gone."""
-    silent_since = utcnow() - _silence(ctx)
+    silent_since = utcnow() - silence(ctx)
     alive = select(Worker.name).where(Worker.name == Run.pinned_worker, Worker.last_seen_at >= silent_since).exists()
     with ctx.database.read() as session:
         return session.scalars(
@@ -184,22 +187,38 @@ def _return(ctx: Context, session: Session, row: RunTask, run: Run, task_id: str
     return state is TaskState.FAILED and step is Step.DECODE and run.started_at is None
 
 
+def _leave_lost_queues(ctx: Context) -> None:
+    """Empties the queues of models that no live worker consumes any more. Their jobs count as never sent, so they are
+    sent again at once, to where completions of the model go now."""
+    with ctx.database.read() as session:
+        lost = declared.lost(ctx, session)
+    for queue in lost:
+        if ctx.broker.queue_length(queue.name):
+            log.warning("no live worker consumes a queue; its jobs are sent elsewhere", queue=queue.name)
+            with ctx.database.session() as session:
+                waiting = select(RunTask.id).join(RunTask.run).where(routing.waits_for(queue))
+                session.execute(update(RunTask).where(RunTask.id.in_(waiting)).values(enqueued_at=None))
+                after_commit(session, ctx.broker.purge, queue.name)
+
+
 def _send_again(ctx: Context, ours: ColumnElement[bool]) -> None:
     """Sends messages that may be lost again, for the longest waiting first.
 
     While messages wait in a queue, that of a waiting job is probably among them. An empty queue beside waiting jobs
     proves a loss.
     """
-    for queue in queues.ALL:
+    with ctx.database.read() as session:
+        live = declared.live(ctx, session)
+    for queue in (*queues.ALL, *(of_model.name for of_model in live)):
         n_messages = ctx.broker.queue_length(queue)
         if n_messages is None:
             return  # the broker is unreachable
         limit = MAX_SENT_BESIDE if n_messages else MAX_SENT
-        before = utcnow() - _silence(ctx) * (PATIENCE if n_messages else 1)
-        runs, jobs = _unsent(ctx, ours, before, queue, limit)
+        before = utcnow() - silence(ctx) * (PATIENCE if n_messages else 1)
+        runs, jobs = _unsent(ctx, ours, before, queue, live, limit)
         if not runs and not jobs:
             continue
-        step = queues.DECODE_TASK if queue in queues.GPU else queues.GRADE_TASK
+        step = queues.GRADE_TASK if queue in queues.SANDBOX else queues.DECODE_TASK
         messages: list[Message] = [*((queues.PREPARE_RUN, run_id) for run_id in runs), *((step, job) for job in jobs)]
         with ctx.database.session() as session:
             for table, ids in ((Run, runs), (RunTask, jobs)):
@@ -209,7 +228,7 @@ def _send_again(ctx: Context, ours: ColumnElement[bool]) -> None:
 
 def _silent_studies(ctx: Context, ours: ColumnElement[bool]) -> Sequence[uuid.UUID]:
     """Studies whose next job waits, and was last sent a message so long ago that it may be lost."""
-    before = utcnow() - _silence(ctx)
+    before = utcnow() - silence(ctx)
     with ctx.database.read() as session:
         studies = session.scalars(
             select(StudyArm.study_id)
@@ -227,7 +246,12 @@ def _silent_studies(ctx: Context, ours: ColumnElement[bool]) -> Sequence[uuid.UU
 
 
 def _unsent(
-    ctx: Context, ours: ColumnElement[bool], before: dt.datetime, queue: str, limit: int
+    ctx: Context,
+    ours: ColumnElement[bool],
+    before: dt.datetime,
+    queue: str,
+    live: Collection[ModelQueue],
+    limit: int,
 ) -> tuple[Sequence[uuid.UUID], Sequence[uuid.UUID]]:
     """(runs, jobs) that wait for a message in this queue and were last sent one before a time."""
     runs: Sequence[uuid.UUID] = ()
@@ -241,7 +265,7 @@ def _unsent(
             .where(
                 Run.state == RunState.RUNNING,
                 ours,
-                enqueue.waits_in(queue),
+                enqueue.waits_in(queue, live),
                 ~_decodes_in_a_study,
                 or_(RunTask.enqueued_at.is_(None), RunTask.enqueued_at < before),
             )
@@ -249,7 +273,3 @@ def _unsent(
             .limit(limit)
         ).all()
     return runs, jobs
-
-
-def _silence(ctx: Context) -> dt.timedelta:
-    return dt.timedelta(seconds=SILENT_LEASES * ctx.settings.lease_s)

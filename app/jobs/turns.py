@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session, defer
 
 from app.context import Context
 from app.jobs.claims import Step
+from app.runs import enqueue, routing
 from app.runs.models import Run, RunTask
 from app.states import RunKind, RunState
 from app.studies import schedule
@@ -75,8 +76,12 @@ def claim_next(
 ) -> T | None:
     """What `claim` makes of the job whose turn it is when a message names `run_task_id`; None if none waits.
 
-    A run pinned to this process, and a completion, for which a user waits, are worked as their messages come.
+    A run pinned to this process, and a completion, for which a user waits, are worked as their messages come. A
+    completion that only others may serve is sent on to them: a worker declared its model after the message was sent.
     """
+    if step is Step.DECODE and routing.belongs_to_others(ctx, run_task_id):
+        enqueue.decode(ctx, [run_task_id], RunKind.COMPLETION)
+        return None
     turns = ctx.turns.setdefault(step.name, Turns())
     for _ in range(TRIES):
         with ctx.database.read() as session:

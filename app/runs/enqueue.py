@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from sqlalchemy import ColumnElement, and_, false
+from sqlalchemy import ColumnElement, and_, true
 
 from app.broker import queues
+from app.broker.model_queues import ModelQueue
 from app.context import Context
+from app.runs import routing
 from app.runs.models import Run, RunTask
 from app.states import RunKind, TaskState
 
@@ -19,9 +21,10 @@ def prepare(ctx: Context, run_id: uuid.UUID) -> None:
 
 
 def decode(ctx: Context, run_task_ids: Iterable[uuid.UUID], kind: RunKind) -> None:
-    """Asks for tasks of a run to be decoded, in this order."""
-    queue = queues.GPU_INTERACTIVE if kind is RunKind.COMPLETION else queues.GPU_BATCH
-    ctx.broker.send([(queues.DECODE_TASK, row_id) for row_id in run_task_ids], queue)
+    """Asks for tasks of a run to be decoded, in this order; those of a completion by a worker that has its model."""
+    ids = list(run_task_ids)
+    queue = routing.queue_for(ctx, ids) if kind is RunKind.COMPLETION else queues.GPU_BATCH
+    ctx.broker.send([(queues.DECODE_TASK, row_id) for row_id in ids], queue)
 
 
 def grade(ctx: Context, run_task_ids: Iterable[uuid.UUID], kind: RunKind) -> None:
@@ -30,11 +33,15 @@ def grade(ctx: Context, run_task_ids: Iterable[uuid.UUID], kind: RunKind) -> Non
     ctx.broker.send([(queues.GRADE_TASK, row_id) for row_id in run_task_ids], queue)
 
 
-def waits_in(queue: str) -> ColumnElement[bool]:
-    """Whether a job waits for a message in this queue, as a condition over RunTask joined with Run."""
-    if queue not in (*queues.GPU, queues.EXEC_INTERACTIVE, queues.EXEC):
-        return false()
-    waiting = TaskState.QUEUED if queue in queues.GPU else TaskState.DECODED
-    interactive = queue in (queues.GPU_INTERACTIVE, queues.EXEC_INTERACTIVE)
-    of_kind = Run.kind == RunKind.COMPLETION if interactive else Run.kind != RunKind.COMPLETION
-    return and_(RunTask.state == waiting, of_kind)
+def waits_in(queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
+    """Whether a job waits for a message in this queue, as a condition over RunTask joined with Run.
+
+    `live` are the queues of models that live workers consume.
+    """
+    graded = queue in (queues.EXEC_INTERACTIVE, queues.EXEC)
+    interactive = queue not in (queues.GPU_BATCH, queues.EXEC)
+    return and_(
+        RunTask.state == (TaskState.DECODED if graded else TaskState.QUEUED),
+        Run.kind == RunKind.COMPLETION if interactive else Run.kind != RunKind.COMPLETION,
+        routing.goes_to(queue, live) if interactive and not graded else true(),
+    )

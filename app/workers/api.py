@@ -18,6 +18,13 @@ from app.workers.models import Worker
 bp = Blueprint("workers_api", __name__, url_prefix="/api/v1")
 
 
+class DeclaredModel(ResponseModel):
+    """A model that a worker declares, and the class of the worker's device."""
+
+    model: str
+    device: str = Field(description="cuda or cpu")
+
+
 class WorkerDocument(ResponseModel):
     """A worker process as it last reported itself."""
 
@@ -30,10 +37,11 @@ class WorkerDocument(ResponseModel):
     loading: str | None = Field(description="the target it is loading")
     node: str | None = Field(description="the name it keeps over restarts")
     queues: list[str] | None = Field(description="what it consumes; null: every queue")
+    declared: list[DeclaredModel] = Field(description="the models whose completions come to it")
     crashes: int = Field(description="processes of its node in a row that died shortly after their start, before it")
     started_at: dt.datetime
     last_seen_at: dt.datetime
-    stopped_at: dt.datetime | None = Field(description="when it ended because it was asked to")
+    stopped_at: dt.datetime | None = Field(description="when it was asked to end; it may still finish a task")
 
 
 class WorkerPage(ResponseModel):
@@ -52,5 +60,6 @@ def index(query: PageQuery) -> WorkerPage:
 
 
 def _document(worker: Worker) -> WorkerDocument:
-    own = {name: getattr(worker, name) for name in WorkerDocument.model_fields if name != "alive"}
-    return WorkerDocument(**own, alive=service.is_alive(worker, utcnow()))
+    own = {name: getattr(worker, name) for name in WorkerDocument.model_fields if name not in ("alive", "declared")}
+    declared = [DeclaredModel(model=queue.model, device=queue.device) for queue in worker.declared]
+    return WorkerDocument(**own, alive=service.is_alive(worker, utcnow()), declared=declared)

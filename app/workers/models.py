@@ -7,6 +7,7 @@ import datetime as dt
 from sqlalchemy import String
 from sqlalchemy.orm import Mapped, mapped_column
 
+from app.broker.model_queues import ModelQueue, among
 from app.db.types import Base, utcnow
 
 MODEL_LENGTH = 500
@@ -17,7 +18,8 @@ class Worker(Base):
     loading; None for none.
 
     `node` is the name that it keeps over restarts, `queues` what it consumes (None: every queue), `crashes` how many
-    processes of its node in a row died shortly after their start before this one came.
+    processes of its node in a row died shortly after their start before this one came. `stopped_at` is when it was
+    asked to end; it may still finish a task.
     """
 
     __tablename__ = "workers"
@@ -34,3 +36,8 @@ class Worker(Base):
     started_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
     stopped_at: Mapped[dt.datetime | None]
     last_seen_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)
+
+    @property
+    def declared(self) -> list[ModelQueue]:
+        """The queues of models that it consumes: those models' completions come to it."""
+        return among(self.queues or ())

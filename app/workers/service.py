@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 
 import structlog
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -64,6 +64,14 @@ def register(ctx: Context, node: str | None, queues: list[str] | None) -> None:
         row.started_at = row.last_seen_at = now
         row.crashes, row.stopped_at = crashes, None
         session.add(row)
+
+
+def asked_to_stop(ctx: Context, node: str) -> None:
+    """Reports that a node takes nothing new from now on, while it may still finish a task: others serve its models."""
+    with ctx.database.session() as session:
+        session.execute(
+            update(Worker).where(Worker.node == node, Worker.stopped_at.is_(None)).values(stopped_at=utcnow())
+        )
 
 
 def stopped(ctx: Context) -> None:

@@ -7,7 +7,14 @@ import os
 
 import structlog
 from billiard import current_process
-from celery.signals import setup_logging, task_postrun, task_prerun, worker_process_init, worker_process_shutdown
+from celery.signals import (
+    setup_logging,
+    task_postrun,
+    task_prerun,
+    worker_process_init,
+    worker_process_shutdown,
+    worker_shutting_down,
+)
 from sqlalchemy.exc import SQLAlchemyError
 
 
@@ -35,12 +42,24 @@ def _unbind(**_: object) -> None:
 @worker_process_init.connect
 def _report(sender: str | None = None, **_: object) -> None:
     from app import tables  # noqa: PLC0415
+    from app.broker.model_queues import among  # noqa: PLC0415
     from app.context import current  # noqa: PLC0415
     from app.workers.service import QUEUES, Heartbeat  # noqa: PLC0415
 
     assert tables.metadata.tables  # every mapper must be known before the first query, of whichever thread
     consumed = os.environ.get(QUEUES)
-    Heartbeat(current(), sender, consumed.split(",") if consumed else None).start()
+    names = consumed.split(",") if consumed else None
+    current().declared = among(names or ())
+    Heartbeat(current(), sender, names).start()
+
+
+@worker_shutting_down.connect
+def _asked_to_stop(sender: str, **_: object) -> None:
+    from app.context import current  # noqa: PLC0415
+    from app.workers.service import asked_to_stop  # noqa: PLC0415
+
+    with contextlib.suppress(SQLAlchemyError):  # its heartbeat ends with its last task
+        asked_to_stop(current(), sender)
 
 
 @worker_process_shutdown.connect

@@ -25,6 +25,7 @@ from containers import CheckError, Stack
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = "smollm2-135m"
+DECLARED = {"cpu0": MODEL, "cpu1": "qwen2.5-coder-0.5b"}  # by worker
 OURS = ("web", "cpu", "exec", "beat")
 PASSWORD = "correct-horse-battery"
 
@@ -54,7 +55,8 @@ class Check:
             stack.up("redis")
             self.until("PostgreSQL and Redis answer", lambda: stack.healthy("postgres") and stack.healthy("redis"))
             stack.up("migrate")
-            self.model()
+            for model in DECLARED.values():
+                self.pull(model)
         with self.step("web; unready without workers"):
             stack.up("web")
             self.until("the pages answer", lambda: stack.healthy("web"), 120)
@@ -69,6 +71,8 @@ class Check:
             print("  ", self.inside("exec", "sandbox", "selftest").splitlines()[-1])
         with self.step("a run; its worker is killed and PostgreSQL restarted in the middle"):
             self.disturbed_run()
+        with self.step("two workers, each with a model of its own; one is killed"):
+            self.two_models()
         with self.step("a sandbox worker that cannot start makes the stack unready, a good one ready again"):
             self.crash_loop()
         with self.step("stop; every line of the logs is JSON"):
@@ -76,16 +80,16 @@ class Check:
         with self.step("all passed"):
             pass
 
-    def model(self) -> None:
-        """Put the model into the volume: from this machine's cache, else the container downloads it."""
-        cached = Path.home() / ".cache" / "bassline" / "models" / MODEL
+    def pull(self, model: str) -> None:
+        """Put a model into the volume: from this machine's cache, else the container downloads it."""
+        cached = Path.home() / ".cache" / "bassline" / "models" / model
         volume, image = self.stack.name("models"), images.image_of(self.stack)
         if cached.is_dir():
-            script = f"mkdir -p /cache/models && cp -a /from /cache/models/{MODEL} && chown -R bassline /cache"
+            script = f"mkdir -p /cache/models && cp -a /from /cache/models/{model} && chown -R bassline /cache"
             mounts = ["--volume", f"{volume}:/cache", "--volume", f"{cached}:/from:ro"]
             self.stack.call("run", "--rm", "--user=0", *mounts, "--entrypoint=sh", image, "-c", script)
         else:
-            self.stack.call("run", "--rm", "--volume", f"{volume}:/cache", image, "models", "pull", MODEL)
+            self.stack.call("run", "--rm", "--volume", f"{volume}:/cache", image, "models", "pull", model)
 
     def disturbed_run(self) -> None:
         """Run five tasks; none may be lost or counted twice."""
@@ -105,6 +109,41 @@ class Check:
             raise CheckError(f"the run ended as {state} with {done} of 5 tasks")
         if MODEL not in json.dumps(self.api("/leaderboard?budget=10")):
             raise CheckError("the run is not on the leaderboard")
+
+    def two_models(self) -> None:
+        """Completions go to the worker that declares their model, and to the other one once that is gone."""
+        stack, services = self.stack, self.stack.spec["services"]
+        stack.call("rm", "--force", stack.name("cpu"), quiet=True)
+        for name, model in DECLARED.items():
+            command = ["worker", "--queues", "gpu.interactive,gpu.batch", "--models", model, "--name", name]
+            services[name] = {**services["cpu"], "command": command, "restart": None}  # a killed one stays away
+            stack.up(name)
+        self.until("both workers have declared their models", lambda: set(self.declared()) == set(DECLARED), 180)
+        for _ in range(3):
+            for model in DECLARED.values():
+                self.complete(model)
+        self.until(
+            "each worker holds its model alone",
+            lambda: {host: worker["model"] for host, worker in self.declared().items()} == DECLARED,
+        )
+        stack.call("kill", "--signal=KILL", stack.name("cpu0"), quiet=True)
+        began = time.monotonic()
+        self.complete(MODEL)
+        print(f"   answered by the other worker after {time.monotonic() - began:.0f} s")
+        stack.call("rm", "--force", *map(stack.name, DECLARED), quiet=True)
+        stack.up("cpu")
+
+    def declared(self) -> dict[str, Any]:
+        """The workers that declare a model, by host."""
+        workers = self.api("/workers")["workers"]
+        return {worker["host"]: worker for worker in workers if worker["declared"]}
+
+    def complete(self, model: str) -> None:
+        """Complete a prompt; the time includes loading the model."""
+        body = {"target": model, "prompt": "def add(a, b):\n", "n": 1, "budget_s": 10, "max_tokens": 16}
+        state = self.api("/complete", body, 300)["run"]["state"]
+        if state != "finished":
+            raise CheckError(f"a completion by {model} ended as {state}")
 
     def crash_loop(self) -> None:
         """Without /dev/shm the worker's pool cannot start and is restarted repeatedly."""
@@ -153,11 +192,13 @@ class Check:
             raise CheckError(f"readiness answers {status}, not 503")
         print("  ", checks["workers"])
 
-    def api(self, path: str, body: dict[str, Any] | None = None) -> Any:
+    def api(self, path: str, body: dict[str, Any] | None = None, timeout_s: float = 30) -> Any:
         """The JSON of a request, posted if there is a body."""
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         data = json.dumps(body).encode() if body else None
-        with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers), timeout=30) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(self.url + path, data, headers), timeout=timeout_s
+        ) as answer:
             return json.load(answer)
 
     def counts(self, run: str) -> tuple[str, int]:

@@ -291,6 +291,21 @@ def test_parts_of_the_stack_refuse_the_broker_in_memory(bassline, part):
     assert "BASSLINE_BROKER_URL" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--models", "smollm2-135m,smollm9"), "model 'smollm9' is not known"),
+        (("--models", ""), "model '' is empty"),
+        (("--models", "smollm2-135m", "--queues", "gpu.batch"), "add gpu.interactive to --queues"),
+        (("--queues", "gpu.interactive.cpu.smollm2-135m"), "'gpu.interactive.cpu.smollm2-135m' is not known"),
+    ],
+)
+def test_a_worker_refuses_models_that_it_could_not_serve(bassline, words, said):
+    result = bassline("worker", *words)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
 @pytest.mark.usefixtures("additions", "_ctrl_c")
 def test_ctrl_c_keeps_finished_samples_and_resume_does_the_rest(bassline, ctx, engine):
     generate = engine.generate

@@ -18,11 +18,12 @@ from app.jobs import deadlines
 from app.jobs.lease import Stop
 from app.jobs.work.decode_job import DecodeJob, claim_job, ready_engine
 from app.jobs.work.open_jobs import OpenJobs
+from app.runs import routing
 from app.runs.configuration import engine_config
 from app.runs.models import Run, RunTask
 from app.runs.schemas import EngineOptions
 from app.settings import MAX_BUDGET_S
-from app.states import RunKind, RunState, TaskState
+from app.states import RunState
 from decoding.request import Completion, Request
 
 if TYPE_CHECKING:
@@ -121,21 +122,16 @@ class _Serving:
     def _waiting(self) -> Sequence[Row[Any]]:
         """Completions that this worker may decode, the earliest deadline first."""
         options = [getattr(Run, name) for name in EngineOptions.model_fields]
-        pinned = self._first.run.pinned_worker
         query = (
             select(RunTask.id.label("run_task_id"), RunTask.queued_at, Run.budget_s, *options)
             .join(RunTask.run)
-            .where(
-                RunTask.state == TaskState.QUEUED,
-                Run.state == RunState.RUNNING,
-                Run.kind == RunKind.COMPLETION,
-                Run.pinned_worker.is_(None) if pinned is None else Run.pinned_worker == pinned,
-            )
+            # A process that works a run pinned to it does no others.
+            .where(Run.pinned_worker.is_not_distinct_from(self._first.run.pinned_worker))
             .order_by(RunTask.queued_at, RunTask.position)
             .limit(MOST_LOOKED_AT)
         )
         with self._ctx.database.read() as session:
-            rows = session.execute(query).all()
+            rows = session.execute(query.where(routing.completions_waiting(self._ctx, session))).all()
         return sorted(rows, key=lambda row: row.queued_at + dt.timedelta(seconds=row.budget_s))
 
     def _look_for_unwanted(self) -> None:

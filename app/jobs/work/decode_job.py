@@ -11,7 +11,6 @@ import structlog
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session, joinedload
 
-from app.broker import queues
 from app.context import Context
 from app.datasets.service import as_plain
 from app.db.database import after_commit
@@ -25,7 +24,7 @@ from app.jobs.work import machine_use
 from app.jobs.work.live_updates import LiveUpdates, letters
 from app.provenance import of_this_process
 from app.remote import target as remote
-from app.runs import enqueue, transitions
+from app.runs import routing, transitions
 from app.runs.configuration import engine_config
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
@@ -191,9 +190,9 @@ def completion_waits(ctx: Context, run: Run) -> bool:
     """Whether a completion waits that this worker could do; one that works a run pinned to it does no others."""
     if run.pinned_worker is not None:
         return False
-    waits = (Run.state == RunState.RUNNING, enqueue.waits_in(queues.GPU_INTERACTIVE))
     with ctx.database.read() as session:
-        return session.scalar(select(RunTask.id).join(RunTask.run).where(*waits).limit(1)) is not None
+        waiting = routing.completions_waiting(ctx, session)
+        return session.scalar(select(RunTask.id).join(RunTask.run).where(waiting).limit(1)) is not None
 
 
 def prompt_for(engine: Engine, run: Run, task: PlainTask) -> tuple[prompting.Prompt, str]:

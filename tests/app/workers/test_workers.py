@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+from app.broker import queues
+from app.broker.model_queues import ModelQueue
+from app.factory import create_app
 from app.workers import service
 from app.workers.models import MODEL_LENGTH, Worker
 from decoding.config import EngineConfig
@@ -20,6 +25,29 @@ def test_a_worker_reports_each_model_it_holds_once_and_the_last_used_first(ctx, 
     assert reported(ctx) == "smollm2-135m, qwen2.5-coder-0.5b"
     ctx.engines.drop()
     assert reported(ctx) is None
+
+
+def test_rest_and_page_name_the_models_that_a_worker_declares(ctx):
+    consumed = [ModelQueue("cuda", "hf:owner/name").name, ModelQueue("cuda", "smollm2-135m").name, *queues.GPU]
+    service.register(ctx, "gpu0@a", consumed)
+    client = create_app(ctx).test_client()
+    (worker,) = client.get("/api/v1/workers").json["workers"]
+    assert worker["declared"] == [
+        {"model": "hf:owner/name", "device": "cuda"},
+        {"model": "smollm2-135m", "device": "cuda"},
+    ]
+    assert "hf:owner/name (cuda), smollm2-135m (cuda)" in client.get("/workers").text
+
+
+def test_a_worker_that_was_asked_to_stop_is_not_counted_as_crashed(ctx):
+    service.register(ctx, "gpu0@a", list(queues.GPU))
+    service.asked_to_stop(ctx, "gpu0@a")
+    again = dataclasses.replace(ctx, worker_name="a:2")
+    service.register(again, "gpu0@a", list(queues.GPU))
+    with ctx.database.read() as session:
+        assert session.get_one(Worker, ctx.worker_name).stopped_at is not None
+        assert session.get_one(Worker, "a:2").stopped_at is None
+        assert session.get_one(Worker, "a:2").crashes == 0
 
 
 def test_a_list_of_models_ends_where_its_column_does(ctx, engine):

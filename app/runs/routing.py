@@ -1,0 +1,102 @@
+"""Which queue a completion's message goes to, and which worker may decode it, so that models stay in memory.
+
+A completion goes to a worker that declares its model, and to any worker if no live one does (docs/jobs.md).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import ColumnElement, and_, false, or_, select
+from sqlalchemy.orm import Session
+
+from app.broker import queues
+from app.broker.model_queues import DEVICE_CLASSES, ModelQueue
+from app.context import Context
+from app.runs.models import Run, RunTask
+from app.states import RunKind, RunState, TaskState
+from app.workers import declared
+from decoding.config import DEVICES
+
+AUTO = "auto"
+
+
+def queue_of(model: str, device: str, live: Collection[ModelQueue]) -> str:
+    """The queue for completions of a model on a device (`auto`: any), where live workers consume these queues.
+
+    With `auto`, a GPU goes before a CPU: more of the answer is ready within the budget.
+    """
+    for each in DEVICE_CLASSES:
+        if device in (AUTO, each) and (queue := ModelQueue(each, model)) in live:
+            return queue.name
+    return queues.GPU_INTERACTIVE
+
+
+def queue_for(ctx: Context, run_task_ids: Sequence[uuid.UUID]) -> str:
+    """The queue for these tasks of one completion, as workers are now."""
+    with ctx.database.read() as session:
+        live = declared.live(ctx, session)
+        if not live:
+            return queues.GPU_INTERACTIVE
+        run = session.execute(
+            select(Run.target, Run.device).join(Run.tasks).where(RunTask.id.in_(run_task_ids)).limit(1)
+        ).one_or_none()
+    return queue_of(run.target, run.device, live) if run else queues.GPU_INTERACTIVE
+
+
+def goes_to(queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
+    """Whether `queue_of` names this queue for a completion, as a condition over Run."""
+    if queue == queues.GPU_INTERACTIVE:
+        return ~_one_of(live)
+    model_queue = ModelQueue.parse(queue)
+    if model_queue is None:
+        return false()
+    devices = [device for device in DEVICES if queue_of(model_queue.model, device, live) == queue]
+    return and_(Run.target == model_queue.model, Run.device.in_(devices))
+
+
+def waits_for(queue: ModelQueue) -> ColumnElement[bool]:
+    """Whether a completion waits that workers of this queue could decode, as a condition over RunTask and Run."""
+    return and_(RunTask.state == TaskState.QUEUED, Run.kind == RunKind.COMPLETION, _one_of([queue]))
+
+
+def may_serve(ctx: Context, session: Session) -> ColumnElement[bool]:
+    """Whether this worker may decode a run's tasks, as a condition over Run. Only a completion can belong to others.
+
+    It belongs to the workers that declare its model. If none of them lives, it belongs to every worker.
+    """
+    return _served_by(ctx, declared.live(ctx, session))
+
+
+def completions_waiting(ctx: Context, session: Session) -> ColumnElement[bool]:
+    """Whether a task is one of a completion that waits to be decoded and that this worker may serve, as a condition
+    over RunTask joined with Run."""
+    return and_(
+        RunTask.state == TaskState.QUEUED,
+        Run.state == RunState.RUNNING,
+        Run.kind == RunKind.COMPLETION,
+        or_(Run.pinned_worker.is_(None), Run.pinned_worker == ctx.worker_name),
+        may_serve(ctx, session),
+    )
+
+
+def belongs_to_others(ctx: Context, run_task_id: uuid.UUID) -> bool:
+    """Whether the task waits to be decoded, and only by other workers than this one."""
+    with ctx.database.read() as session:
+        live = declared.live(ctx, session)
+        if not live:
+            return False
+        theirs = (RunTask.id == run_task_id, RunTask.state == TaskState.QUEUED, ~_served_by(ctx, live))
+        return session.scalar(select(RunTask.id).join(RunTask.run).where(*theirs)) is not None
+
+
+def _served_by(ctx: Context, live: Collection[ModelQueue]) -> ColumnElement[bool]:
+    return or_(Run.kind != RunKind.COMPLETION, _one_of(ctx.declared), ~_one_of(live))
+
+
+def _one_of(model_queues: Collection[ModelQueue]) -> ColumnElement[bool]:
+    """Whether workers of one of these queues could decode a completion, as a condition over Run."""
+    return or_(
+        false(), *(and_(Run.target == queue.model, Run.device.in_((AUTO, queue.device))) for queue in model_queues)
+    )
