@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from decoding.acceptance.top_logprobs import TopIds, given_logprobs
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.loaded import LoadedModel
-from decoding.request import Completion, FinishReason, Request, RequestError, Round, Sample
+from decoding.request import (
+    BrokenModelError,
+    Completion,
+    FinishReason,
+    PromptToken,
+    Request,
+    RequestError,
+    Round,
+    Sample,
+)
 from decoding.state.clock import Clock
 from decoding.state.memory import peak_memory_bytes
+from decoding.state.token_text import TokenTexts, check_known, pieces
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(slots=True, eq=False)
@@ -17,6 +34,7 @@ class RequestState:
     """A request of a batch, by its `position` among the requests decoded together.
 
     `prompt` are its token ids, `limit` the most tokens a sample may have; samples start in the order of `waiting`.
+    `scored` are the log-probabilities of the prompt's tokens from the second on, with the likeliest in their places.
     """
 
     position: int
@@ -27,6 +45,7 @@ class RequestState:
     samples: list[Sample] = field(init=False)
     waiting: deque[Sample] = field(init=False)
     rounds: list[Round] = field(default_factory=list)
+    scored: list[tuple[float, TopIds]] = field(default_factory=list)
     prefill_s: float = 0.0
     cached_tokens: int = 0
 
@@ -38,7 +57,7 @@ class RequestState:
     def start(cls, position: int, request: Request, model: LoadedModel) -> RequestState:
         """Start the request's clock and tokenize its prompt.
 
-        Raises RequestError when the prompt does not leave room for one token.
+        Raises RequestError when the prompt does not leave room for one token, or holds an id that is no token.
         """
         clock = Clock(request.budget_s)
         prompt = encode(model, request.prompt)
@@ -59,6 +78,17 @@ class RequestState:
         """Whether every sample has ended."""
         return all(sample.finish_reason is not None for sample in self.samples)
 
+    def score(self, logits: torch.Tensor) -> None:
+        """Take the log-probabilities of the prompt's next tokens from `logits` [N, V].
+
+        Raises BrokenModelError when they are not numbers.
+        """
+        at = len(self.scored) + 1
+        scores = given_logprobs(logits, self.prompt[at : at + len(logits)], self.request.prompt_logprobs or 0)
+        if any(math.isnan(logprob) for logprob, _ in scores):
+            raise BrokenModelError("the model computed logits that are not numbers: its weights are broken")
+        self.scored += scores
+
     def finish_waiting(self, reason: FinishReason) -> None:
         """End the samples that were never started."""
         for sample in self.waiting:
@@ -66,7 +96,7 @@ class RequestState:
         self.waiting.clear()
 
     def completion(self, model: LoadedModel) -> Completion:
-        """Return the samples, the rounds and the times."""
+        """Return the samples, the rounds, the times and what the prompt's tokens scored."""
         return Completion(
             samples=self.samples,
             n_prompt_tokens=len(self.prompt),
@@ -75,11 +105,25 @@ class RequestState:
             prefill_s=self.prefill_s,
             wall_s=self.clock.elapsed,
             peak_memory_bytes=peak_memory_bytes(model.device),
+            prompt_logprobs=self._prompt_logprobs(model),
         )
 
+    def _prompt_logprobs(self, model: LoadedModel) -> list[PromptToken] | None:
+        if self.request.prompt_logprobs is None or len(self.scored) + 1 < len(self.prompt):
+            return None
+        texts, names = pieces(model.tokenizer, self.prompt), TokenTexts.of(model)
+        rest = zip(texts[1:], self.scored, strict=True)
+        return [
+            PromptToken(texts[0], None, ()),
+            *(PromptToken(text, logprob, names.top(top)) for text, (logprob, top) in rest),
+        ]
 
-def encode(model: LoadedModel, text: str) -> list[int]:
-    """Return the token ids of a prompt. Raises RequestError if there are none."""
+
+def encode(model: LoadedModel, text: str | Sequence[int]) -> list[int]:
+    """Return the token ids of a prompt. Raises RequestError if there are none, or one that the model does not know."""
+    if not isinstance(text, str):
+        check_known(model, text)
+        return list(text)
     tokenizer = model.tokenizer
     # A rendered chat already begins with the beginning-of-sequence token; a bare prompt may need it added.
     begun = bool(tokenizer.bos_token) and text.startswith(tokenizer.bos_token)
