@@ -7,6 +7,7 @@ import json
 import re
 import textwrap
 import uuid
+from dataclasses import asdict
 
 from sqlalchemy.exc import IntegrityError
 
@@ -67,15 +68,18 @@ def submit_prompts(
     handover: bool = False,
     after_id: uuid.UUID | None = None,
     prefix_cache: bool = True,
+    prompt_logprobs: int | None = None,
+    top_logprobs: int = 0,
 ) -> uuid.UUID:
     """Stores a completion of several prompts, one after the other, each with the whole budget.
 
-    `name` is by default the first line of the first prompt. See submit.
+    `name` is by default the first line of the first prompt. See submit; the last two are those of
+    decoding.request.Request.
     """
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)
-    content = json.dumps([[t.prompt, t.entry_point, t.test, t.suffix, t.stop] for t in tasks])
+    content = json.dumps([asdict(task) for task in tasks])
     plain = files.Dataset(NAME, tasks, hashlib.sha256(content.encode()).hexdigest())
     for last_try in (False, True):
         dataset = datasets.store(ctx, plain, DatasetKind.PROMPT)
@@ -95,6 +99,7 @@ def submit_prompts(
                 after_id=after_id,
             )
             run.prefix_cache = prefix_cache and not remote.is_remote(spec.target)
+            run.prompt_logprobs, run.top_logprobs = prompt_logprobs, top_logprobs
             store(ctx, run)
             if not graded and not handover:
                 prepare_run(ctx, run.id)

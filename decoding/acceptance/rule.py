@@ -28,8 +28,8 @@ class Positions(NamedTuple):
 class Draw(NamedTuple):
     """The tokens that one sample takes from a round: `n_accepted` draft tokens and one more of the target's.
 
-    `logprobs` are the target's own log-probabilities of `tokens`; `top` are the likeliest tokens in the place of each, if
-    they are asked for.
+    `logprobs` are the target's own log-probabilities of `tokens`; `top` are the likeliest tokens in the place of each,
+    if they are asked for.
     """
 
     n_accepted: int

@@ -112,6 +112,8 @@ class RequestState:
         if self.request.prompt_logprobs is None or len(self.scored) + 1 < len(self.prompt):
             return None
         texts, names = pieces(model.tokenizer, self.prompt), TokenTexts.of(model)
+        if isinstance(self.request.prompt, str) and not self.request.prompt.startswith(texts[0]):
+            texts[0] = ""  # the tokenizer began the sequence: no part of the text
         rest = zip(texts[1:], self.scored, strict=True)
         return [
             PromptToken(texts[0], None, ()),

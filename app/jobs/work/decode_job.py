@@ -21,7 +21,7 @@ from app.jobs import claims
 from app.jobs.claims import Claim, Step
 from app.jobs.job import CannotLoad, Job, Stopped
 from app.jobs.lease import Stop
-from app.jobs.work import machine_use
+from app.jobs.work import logprobs, machine_use
 from app.jobs.work.live_updates import LiveUpdates, letters
 from app.provenance import of_this_process
 from app.remote import target as remote
@@ -62,7 +62,7 @@ class DecodeJob(Job):
         prompt, self._text = prompt_for(engine, run, self._task)
         self._prompt = prompt
         request = Request(
-            prompt=self._text,
+            prompt=prompt.token_ids or self._text,
             n=run.n,
             sampling=SamplingParams(run.temperature, run.top_p),
             seed=run.seed,
@@ -70,6 +70,8 @@ class DecodeJob(Job):
             max_new_tokens=run.max_tokens,
             stop=prompt.stop,
             prefix_cache=run.prefix_cache,
+            prompt_logprobs=run.prompt_logprobs,
+            top_logprobs=run.top_logprobs,
         )
         self.lease.store(lambda: _mark_started(self._ctx, engine, run, prompt.mode))
         self.announce()
@@ -101,6 +103,7 @@ class DecodeJob(Job):
             finished_at=None if state is TaskState.DECODED else now,
             n_prompt_tokens=completion.n_prompt_tokens,
             cached_tokens=completion.cached_tokens,
+            prompt_logprobs=logprobs.of_prompt(completion),
             started_at=self._started_at,
             queue_s=(self._started_at - self._queued_at).total_seconds(),
             prefill_s=completion.prefill_s,
@@ -140,7 +143,9 @@ class DecodeJob(Job):
                     "n_drafted": s.n_drafted,
                     "n_accepted": s.n_accepted,
                     "token_ids": s.token_ids,
-                    "logprobs": [round(x, 5) for x in s.logprobs],
+                    "logprobs": [logprobs.rounded(x) for x in s.logprobs],
+                    "top_logprobs": logprobs.of_sample(s),
+                    "eos_logprob": s.eos_logprob,
                     "origins": letters(s.origins),
                     "ends": s.ends,
                 }
@@ -198,9 +203,13 @@ def prompt_for(engine: Engine, run: Run, task: PlainTask) -> tuple[prompting.Pro
         mode = "infill" if infill else "chat" if engine.has_chat_template else "completion"
     if mode == "chat" and not engine.has_chat_template:
         raise prompting.PromptError(f"{run.target} has no chat template: use --prompt-mode completion")
+    if task.messages is not None and not engine.has_chat_template:
+        raise prompting.PromptError(f"{run.target} has no chat template: send a prompt to /v1/completions")
     prompt = prompting.build(task, mode, engine.fim_tokens)  # type: ignore[arg-type]
     if prompt.text is not None:
         return prompt, prompt.text
+    if prompt.token_ids is not None:
+        return prompt, engine.decode(prompt.token_ids)
     return prompt, engine.render_chat(prompt.messages or [], prompt.reply_prefix)
 
 
