@@ -50,7 +50,7 @@ class InfillRequest(SamplesRequest):
         length = sum(map(len, (self._before, self.prompt, self.input_suffix)))
         if length > MAX_CHARACTERS:
             raise ValueError(
-                f"input_prefix with the other texts has {length} characters: give at most {MAX_CHARACTERS}"
+                f"input_prefix and the other texts have {length} characters: give at most {MAX_CHARACTERS}"
             )
         return self
 
