@@ -17,8 +17,7 @@ class Task:
     `canonical_solution` is a completion known to be right, "" where the file has none. `stop` holds strings
     that end a sample of this task beside those of the prompt mode.
 
-    A client may send `messages` (each with role and content) or `prompt_token_ids` instead of a prompt. `reply_prefix`
-    is the part of an infilled text that is there already.
+    A client may send `messages` (each with role and content) or `prompt_token_ids` instead of a prompt.
     """
 
     task_id: str
@@ -30,7 +29,6 @@ class Task:
     stop: tuple[str, ...] = ()
     messages: tuple[dict[str, str], ...] | None = None
     prompt_token_ids: tuple[int, ...] | None = None
-    reply_prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)

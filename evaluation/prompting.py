@@ -97,7 +97,7 @@ def _infill(task: Task, fim_tokens: tuple[str, str, str] | None) -> Prompt:
     if fim_tokens is None:
         raise PromptError("the model has no fill-in-the-middle tokens: use another model for mode infill")
     prefix, suffix, middle = fim_tokens
-    text = f"{prefix}{task.prompt}{suffix}{task.suffix}{middle}{task.reply_prefix}"
+    text = f"{prefix}{task.prompt}{suffix}{task.suffix}{middle}"
     return Prompt("infill", VERSIONS["infill"], text, None, "", _joined(fim_tokens, task.stop))
 
 

@@ -54,7 +54,7 @@ def show(run_id: uuid.UUID) -> str:
 
 def _curl(run: Run, task: Task) -> str | None:
     """How to repeat it; None for what this API has no fields for."""
-    if task.messages or task.prompt_token_ids or task.reply_prefix:
+    if task.messages or task.prompt_token_ids:
         return None
     return curl(run, task, request.host_url, tokens=context().settings.require_tokens)
 

@@ -124,7 +124,6 @@ def as_plain(task: Task) -> files.Task:
         stop=tuple(task.stop),
         messages=None if task.messages is None else tuple(task.messages),
         prompt_token_ids=None if task.prompt_token_ids is None else tuple(task.prompt_token_ids),
-        reply_prefix=task.reply_prefix,
     )
 
 
@@ -178,5 +177,4 @@ def _columns(dataset: Dataset, position: int, task: files.Task) -> dict[str, obj
         "stop": list(task.stop),
         "messages": None if task.messages is None else list(task.messages),
         "prompt_token_ids": None if task.prompt_token_ids is None else list(task.prompt_token_ids),
-        "reply_prefix": task.reply_prefix,
     }

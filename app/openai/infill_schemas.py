@@ -47,11 +47,9 @@ class InfillRequest(SamplesRequest):
 
     @model_validator(mode="after")
     def _is_not_too_long(self) -> Self:
-        length = sum(map(len, (self._before, self.prompt, self.input_suffix)))
+        length = len(self._before) + len(self.input_suffix)
         if length > MAX_CHARACTERS:
-            raise ValueError(
-                f"input_prefix and the other texts have {length} characters: give at most {MAX_CHARACTERS}"
-            )
+            raise ValueError(f"input_prefix and the other texts have {length} characters: give {MAX_CHARACTERS}")
         return self
 
     def ignored(self) -> frozenset[str]:
@@ -75,18 +73,12 @@ class InfillRequest(SamplesRequest):
         return super().decoding(usual_budget_s)
 
     def tasks(self) -> tuple[Task, ...]:
-        """The gap as one task. The line being written goes behind the suffix: what is before it stays in the cache."""
-        return (
-            Task(
-                "prompt/0",
-                self._before,
-                *("", "", ""),
-                suffix=self.input_suffix,
-                stop=self.stop,
-                reply_prefix=self.prompt,
-            ),
-        )
+        """The gap as one task."""
+        return (Task("prompt/0", self._before, "", "", "", suffix=self.input_suffix, stop=self.stop),)
 
     @property
     def _before(self) -> str:
-        return "".join(f"{extra.filename}\n{extra.text}\n\n" for extra in self.input_extra) + self.input_prefix
+        """The line being written belongs to the prefix: behind the marker of the gap, as llama.cpp puts it, its last
+        word would count as whole, and a model continues `re` by ` = a` instead of `turn a`."""
+        extra = "".join(f"{extra.filename}\n{extra.text}\n\n" for extra in self.input_extra)
+        return extra + self.input_prefix + self.prompt

@@ -15,12 +15,11 @@ JSON = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgr
 def upgrade() -> None:
     op.add_column("tasks", sa.Column("messages", JSON))
     op.add_column("tasks", sa.Column("prompt_token_ids", JSON))
-    op.add_column("tasks", sa.Column("reply_prefix", sa.Text(), nullable=False, server_default=""))
     op.add_column("runs", sa.Column("prompt_logprobs", sa.Integer()))
     op.add_column("runs", sa.Column("top_logprobs", sa.Integer(), nullable=False, server_default="0"))
     op.add_column("run_tasks", sa.Column("prompt_logprobs", JSON))
     op.add_column("samples", sa.Column("top_logprobs", JSON))
-    op.add_column("samples", sa.Column("eos_logprob", sa.Float()))
+    op.add_column("samples", sa.Column("eos_logprob", sa.Double()))
 
 
 def downgrade() -> None:
@@ -29,6 +28,5 @@ def downgrade() -> None:
     op.drop_column("run_tasks", "prompt_logprobs")
     op.drop_column("runs", "top_logprobs")
     op.drop_column("runs", "prompt_logprobs")
-    op.drop_column("tasks", "reply_prefix")
     op.drop_column("tasks", "prompt_token_ids")
     op.drop_column("tasks", "messages")

@@ -104,7 +104,7 @@ def test_llama_vscode_gets_the_text_for_the_gap(post, engine, path):
     assert answer["timings"]["prompt_ms"] == pytest.approx(50)
     assert answer["timings"]["predicted_per_second"] > 0
     (request,) = engine.requests
-    assert request.prompt == "<PRE>x.py\nx = 1\n\n\ndef add(a, b):\n<SUF>\nprint(add(1, 2))\n<MID>    re"
+    assert request.prompt == "<PRE>x.py\nx = 1\n\n\ndef add(a, b):\n    re<SUF>\nprint(add(1, 2))\n<MID>"
     assert (request.max_new_tokens, request.budget_s, request.sampling.temperature) == (128, 1.5, 0.0)
     assert request.prefix_cache
 
