@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
+from tokenizers.processors import TemplateProcessing
 
 from decoding.config import EngineConfig
 from decoding.engine import Engine
@@ -130,3 +133,24 @@ def test_names_of_tokens_differ_even_for_parts_of_a_character(engine):
     names = [text for text, _ in scored[1].top]
     assert len(set(names)) == 5
     assert all(not math.isnan(logprob) for _, logprob in scored[1].top)
+
+
+def test_the_token_with_which_a_tokenizer_begins_a_sequence_adds_no_text(loaded, tokenizer):
+    begins = copy.deepcopy(tokenizer)
+    begins.add_special_tokens({"bos_token": "<eos>"})
+    begins._tokenizer.post_processor = TemplateProcessing(single="<eos> $A", special_tokens=[("<eos>", EOS)])
+    engine = Engine(EngineConfig("tiny", drafter="none"), replace(loaded(tiny_qwen2()), tokenizer=begins), None)
+    scored = engine.generate(Request("ab", max_new_tokens=1, prompt_logprobs=0)).prompt_logprobs
+    assert [token.text for token in scored] == ["", "a", "b"]
+    given = tuple(begins("ab")["input_ids"])
+    scored = engine.generate(Request(given, max_new_tokens=1, prompt_logprobs=0)).prompt_logprobs
+    assert [token.text for token in scored] == ["<eos>", "a", "b"], "a client that sends the token gets its text"
+    assert engine.decode(given) == "<eos>ab"
+
+
+def test_messages_that_a_chat_template_refuses_are_the_callers_fault(loaded, tokenizer):
+    strict = copy.deepcopy(tokenizer)
+    strict.chat_template = "{{ raise_exception('roles must alternate') }}"
+    engine = Engine(EngineConfig("tiny", drafter="none"), replace(loaded(tiny_qwen2()), tokenizer=strict), None)
+    with pytest.raises(RequestError, match="messages do not fit the chat template of tiny: roles must alternate"):
+        engine.render_chat([{"role": "user", "content": "x"}], "")
