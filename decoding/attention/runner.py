@@ -113,9 +113,10 @@ class ModelRunner:
     def _prefill(
         self, row: int, tokens: Sequence[int], first: int, known: PrefixCache | None, score: TakeLogits | None
     ) -> Iterator[Ahead]:
+        timer = self.token_timer if score is None else CostTimer()  # a token that is scored costs more than others
         for at in range(first, len(tokens), self.prefill_piece):
             piece = tokens[at : at + self.prefill_piece]
-            yield Ahead(len(piece) * self.token_timer.expected_s, (len(tokens) - at) * self.token_timer.least_s)
+            yield Ahead(len(piece) * timer.expected_s, (len(tokens) - at) * timer.least_s)
             started = time.perf_counter()
             logits = self.forward([piece], last_only=score is None, first_slot=row)
             self.cache.commit([len(piece)], first_slot=row)
@@ -123,8 +124,8 @@ class ModelRunner:
                 score(logits)
             if self.device.type == "cuda":
                 torch.cuda.synchronize(self.device)
-            if len(piece) >= _FEWEST_TO_TIME and score is None:  # a token that is scored costs more than others
-                self.token_timer.observe((time.perf_counter() - started) / len(piece))
+            if len(piece) >= _FEWEST_TO_TIME:
+                timer.observe((time.perf_counter() - started) / len(piece))
             if known is not None:
                 known.store(self.cache, row, tokens[: at + len(piece)])
 

@@ -10,10 +10,11 @@ import pytest
 import torch
 from tokenizers.processors import TemplateProcessing
 
+from decoding.attention.runner import ModelRunner
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.request import Request, RequestError, SamplingParams
-from tests.decoding.conftest import EOS, tiny_qwen2
+from tests.decoding.conftest import EOS, drafters, tiny_qwen2
 
 PROMPT = "def add(a, b):\n    return a + b\n" * 5  # 155 tokens of one byte: three pieces of a prefill
 GREEDY = SamplingParams(0.0, 1.0)
@@ -32,7 +33,7 @@ def ids_of(engine, text: str) -> list[int]:
     return engine.target.tokenizer(text)["input_ids"]
 
 
-@pytest.mark.parametrize("drafter", ["none", "sibling", "./draft"])
+@pytest.mark.parametrize("drafter", drafters())
 def test_a_prompt_scores_what_the_model_itself_computes(engine, drafter):
     made = engine(drafter=drafter)
     ids = ids_of(made, PROMPT)
@@ -154,3 +155,13 @@ def test_messages_that_a_chat_template_refuses_are_the_callers_fault(loaded, tok
     engine = Engine(EngineConfig("tiny", drafter="none"), replace(loaded(tiny_qwen2()), tokenizer=strict), None)
     with pytest.raises(RequestError, match="messages do not fit the chat template of tiny: roles must alternate"):
         engine.render_chat([{"role": "user", "content": "x"}], "")
+
+
+def test_the_cost_of_scoring_is_learnt_for_the_deadline_and_not_taken_for_that_of_other_prompts(target, monkeypatch):
+    runner = ModelRunner(target.model, target.vocab_size, max_rows=1)
+    now = iter(range(0, 10_000, 5))
+    monkeypatch.setattr("decoding.attention.runner.time.perf_counter", lambda: float(next(now)))
+    ahead = [each.next_s for each in runner.start(0, [65] * 150, 200, score=lambda logits: None)]
+    assert ahead[0] == 0, "nothing is known before the first piece"
+    assert ahead[1] >= 5, "a piece has taken five seconds"
+    assert runner.token_timer.expected_s == 0

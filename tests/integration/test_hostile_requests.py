@@ -15,10 +15,13 @@ from app.errors import BadInput
 from app.factory import create_app
 from app.http import disconnect
 from app.http.operations import OPERATION
+from app.jobs.work.decode import decode_task
+from app.openai import service
 from app.openai.chat_schemas import ChatRequest
 from app.openai.infill_schemas import InfillRequest
 from app.openai.schemas import CompletionRequest
 from app.runs.schemas import RunSpec
+from app.runs.task_repository import tasks_with_tokens
 from app.samples.models import Sample
 from app.states import Scope
 from tests.fakes import RIGHT
@@ -211,3 +214,16 @@ def test_names_of_files_headers_and_tokens_are_no_way_in_either(ctx, client):
 def test_what_a_model_or_another_server_wrote_is_stored_with_a_stand_in(ctx, client):
     column = Sample.__table__.c.raw.type
     assert column.process_bind_param("a\ud800b\0\U0001f600", None) == "a\ufffd\ufe0eb\u2400\ufe0e\U0001f600"
+
+
+def test_log_probabilities_of_any_token_are_stored_with_a_stand_in(ctx):
+    asked = CompletionRequest(model="smollm2-135m", prompt=[97, 0], echo=True, logprobs=1, max_tokens=1)
+    run_id = service.submit(ctx, asked)
+    with ctx.database.read() as session:
+        (waiting_task,) = tasks_with_tokens(session, run_id)
+    decode_task(ctx, waiting_task.id)
+    with ctx.database.read() as session:
+        (task,) = tasks_with_tokens(session, run_id)
+    assert task.prompt_sent == "a\u2400\ufe0e"
+    assert task.prompt_logprobs == [["a", None, []], ["\u2400\ufe0e", -0.5, [["    ", -0.05]]]]
+    assert task.samples[0].top_logprobs == [[["    ", -0.05]]] * 4

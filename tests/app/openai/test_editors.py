@@ -116,6 +116,21 @@ def test_llama_vscode_prepares_the_cache_and_gets_no_text(post, engine):
 
 
 @pytest.mark.parametrize(
+    ("asked", "budget_s", "n_predict"),
+    [
+        ({}, 1.5, 128),
+        ({"budget": 4}, 4, 128),
+        ({"t_max_predict_ms": 0}, 60, 128),
+        ({"t_max_prompt_ms": 10**9, "n_predict": -1}, 600, 128),
+        ({"n_predict": 7}, 1.5, 7),
+    ],
+)
+def test_the_milliseconds_of_an_infill_are_its_budget(post, engine, asked, budget_s, n_predict):
+    post(f"/v1/models/{MODEL}/infill", LLAMA_VSCODE | asked)
+    assert (engine.requests[0].budget_s, engine.requests[0].max_new_tokens) == (budget_s, n_predict)
+
+
+@pytest.mark.parametrize(
     ("asked", "param"),
     [
         ({"temperature": 0.8}, "top_k"),
