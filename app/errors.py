@@ -51,6 +51,17 @@ class Busy(Unavailable):
     code = "busy"
 
 
+class Overloaded(BasslineError):  # noqa: N818 (reads as what happened)
+    """More work waits than can be done in time; in `retry_after_s` seconds there should be room."""
+
+    status = 429
+    code = "overloaded"
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
 class Unauthorized(BasslineError):  # noqa: N818 (reads as what happened)
     """No token, or one that is not valid."""
 

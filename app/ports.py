@@ -12,7 +12,16 @@ from decoding.models.errors import ModelError
 if TYPE_CHECKING:
     from decoding.config import EngineConfig
     from decoding.models.loaded import ModelSpec
-    from decoding.request import Calibration, Completion, OnUpdate, OnUpdateOf, Request, RequestError, ShouldCancel
+    from decoding.request import (
+        Calibration,
+        Completion,
+        OnUpdate,
+        OnUpdateOf,
+        Request,
+        RequestError,
+        ShouldCancel,
+        ShouldCancelOf,
+    )
     from evaluation.datasets import Task
     from evaluation.verdicts import Verdict
 
@@ -42,9 +51,17 @@ class Engine(Protocol):
         self,
         requests: Iterable[Request],
         on_update: OnUpdateOf | None = None,
-        should_cancel: ShouldCancel | None = None,
+        should_cancel: ShouldCancelOf | None = None,
     ) -> Iterator[tuple[int, Completion | RequestError]]:
         """(position, outcome) of requests decoded in one batch, each taken from `requests` when there is room."""
+
+    def serve(
+        self,
+        requests: Iterable[Request | None],
+        on_update: OnUpdateOf | None = None,
+        should_cancel: ShouldCancelOf | None = None,
+    ) -> Iterator[tuple[int, Completion | RequestError]]:
+        """(position, outcome) of requests that arrive while others are decoded; None says that none has now."""
 
     def calibrate(self) -> Calibration | None:
         """How fast the machine is now; None where it is not this one. To be called between requests."""

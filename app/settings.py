@@ -51,10 +51,13 @@ class Settings(BaseSettings):
         "`registered cached` where tokens are required, else all (*)",
     )
     max_streams: int = Field(
-        8, ge=1, le=256, description="live streams and waiting completions of a web process; keep below its threads"
+        48, ge=1, le=256, description="live streams and waiting completions of a web process; keep below its threads"
     )
     completion_budget_s: float = Field(
         60.0, gt=0, le=MAX_BUDGET_S, description="seconds for a prompt of /v1/completions that names no budget"
+    )
+    completions_together: int = Field(
+        16, ge=1, le=256, description="completions that a worker decodes in one batch; 1: one after the other"
     )
     completion_days: float = Field(
         30.0, ge=0, description="days that completions are kept, with their prompts and outputs; 0: for good"

@@ -81,6 +81,11 @@ class _Engine:
         for position, request in enumerate(requests):
             yield position, self.generate(request)
 
+    def serve(
+        self, requests: Iterable[Request | None], on_update: Any = None, should_cancel: Any = None
+    ) -> Iterator[tuple[int, Completion | RequestError]]:
+        yield from self.generate_many(request for request in requests if request is not None)
+
 
 class _Grader:
     """Passes everything at once."""

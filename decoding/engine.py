@@ -33,8 +33,10 @@ from decoding.draft_length.round_cost import RoundCost
 from decoding.draft_length.verify_cost import SIZES, VerifyCost, measure
 from decoding.drafters.registry import make_drafter, parse_drafter
 from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.loop.admission import Lengths
 from decoding.loop.batch import Batch
-from decoding.loop.scheduler import Scheduler
+from decoding.loop.intake import EarliestDeadline, InOrder, Intake
+from decoding.loop.scheduler import Outcome, Scheduler
 from decoding.loop.step import Decoder
 from decoding.models.device import device_name
 from decoding.models.errors import NoMemoryError
@@ -44,11 +46,24 @@ from decoding.models.loading import check_same_tokenizer
 from decoding.models.memory import is_out_of_memory, weight_bytes
 from decoding.models.pool import ModelPool
 from decoding.prepare import load_head, load_model
-from decoding.request import Calibration, Completion, OnUpdate, OnUpdateOf, Request, RequestError, ShouldCancel, Update
+from decoding.request import (
+    Calibration,
+    Completion,
+    OnUpdate,
+    OnUpdateOf,
+    Request,
+    RequestError,
+    ShouldCancel,
+    ShouldCancelOf,
+    Update,
+)
 from decoding.state.clock import CostTimer
 from decoding.state.token_text import check_known, decode
 
 _models = ModelPool()
+# Samples that are decoded together for users who wait, where no graphs say otherwise.
+_MAX_SERVED = 32
+_MakeIntake = Callable[[Scheduler], Intake]
 
 
 class Engine:
@@ -81,6 +96,7 @@ class Engine:
         # Costs learnt from earlier requests, so that the first round of the next can be predicted.
         self._acceptance = AcceptanceModel()
         self._round_timer = CostTimer()
+        self._lengths = Lengths()
         if graphs is None:
             graphs = target.device.type == "cuda" and all(
                 backend_of(each.model).supports_graphs for each in self._loaded
@@ -213,8 +229,9 @@ class Engine:
             if on_update is not None:
                 on_update(updates)
 
+        cancels = None if should_cancel is None else lambda _position: should_cancel()
         max_samples = min(request.n, self.config.max_batch)
-        ((_, outcome),) = self._decode([request], max_samples, on_update_of, should_cancel)
+        ((_, outcome),) = self._decode(self._in_order([request]), max_samples, on_update_of, cancels)
         if isinstance(outcome, RequestError):
             raise outcome
         return outcome
@@ -223,28 +240,52 @@ class Engine:
         self,
         requests: Iterable[Request],
         on_update: OnUpdateOf | None = None,
-        should_cancel: ShouldCancel | None = None,
-    ) -> Iterator[tuple[int, Completion | RequestError]]:
+        should_cancel: ShouldCancelOf | None = None,
+    ) -> Iterator[Outcome]:
         """Decode several prompts in one batch, for throughput; yield (position, outcome) as each request is done.
 
         The next request is taken from `requests`, and its clock started, when the others leave room for one of its
-        samples. A request that cannot be honoured yields its RequestError. Once `should_cancel` returns True no further
-        request is taken. Raises BrokenModelError.
+        samples. A request that cannot be honoured yields its RequestError. A request ends before the next round once
+        `should_cancel` returns True for its position. Raises BrokenModelError.
         """
-        return self._decode(requests, self.config.max_batch, on_update, should_cancel)
+        return self._decode(self._in_order(requests), self.config.max_batch, on_update, should_cancel)
+
+    def serve(
+        self,
+        requests: Iterable[Request | None],
+        on_update: OnUpdateOf | None = None,
+        should_cancel: ShouldCancelOf | None = None,
+    ) -> Iterator[Outcome]:
+        """Decode requests of many users in one batch as they arrive; yield (position, outcome) as each is done.
+
+        Before each round `requests` is asked for those that have arrived; it yields None if there are none now, and may
+        wait while all that it gave has been answered. `loop/admission.py` decides who joins, and when; a request whose
+        budget ends first is answered with what there is. Returns once `requests` has ended and all are answered.
+        Raises BrokenModelError.
+        """
+        # The kept caches and graphs have their size.
+        max_samples = self.config.max_batch if self._pool.has_graphs else max(self.config.max_batch, _MAX_SERVED)
+        return self._decode(self._as_they_arrive(requests), max_samples, on_update, should_cancel)
+
+    def _in_order(self, requests: Iterable[Request]) -> _MakeIntake:
+        return lambda scheduler: InOrder(requests, self.target, scheduler.has_room)
+
+    def _as_they_arrive(self, requests: Iterable[Request | None]) -> _MakeIntake:
+        return lambda scheduler: EarliestDeadline(requests, self.target, scheduler.admission(self.round_cost))
 
     @torch.inference_mode()
     def _decode(
         self,
-        requests: Iterable[Request],
+        make_intake: _MakeIntake,
         max_samples: int,
         on_update: OnUpdateOf | None,
-        should_cancel: ShouldCancel | None,
-    ) -> Iterator[tuple[int, Completion | RequestError]]:
+        should_cancel: ShouldCancelOf | None,
+    ) -> Iterator[Outcome]:
         policy = self._make_policy()
         with self._pool.lend(max_samples) as runners:
             decoder = Decoder(self._make_batch(runners, max_samples, policy), self.target, policy)
-            yield from Scheduler(decoder, runners, self._round_timer, on_update, should_cancel).run(requests)
+            scheduler = Scheduler(decoder, runners, self._round_timer, self._lengths, on_update, should_cancel)
+            yield from scheduler.run(make_intake(scheduler))
 
     def _make_batch(self, runners: Runners, max_samples: int, policy: DraftLength) -> Batch:
         drafter = make_drafter(self._drafter, runners.draft, policy.draw)

@@ -51,9 +51,10 @@ class Request:
     """n samples of one prompt.
 
     `prompt` is the text exactly as the model shall see it, or its token ids. `budget_s` is wall-clock seconds from the
-    moment the engine takes the request up, tokenization and prefill included; None means no deadline. `stop` holds
-    strings that end a sample and are not part of its text. Sample i draws its randomness from (seed, i, token position)
-    alone.
+    moment the engine takes the request up, tokenization and prefill included; None means no deadline. A service that
+    has accepted the request `waited_s` seconds before says so: they count as spent. `stop` holds strings that end a
+    sample and are not part of its text. Sample i draws its randomness from (seed, i, token position) alone. With
+    `n_min` a batch that is short of time or places may decode fewer samples, the first ones, but no fewer than that.
     With `prefix_cache` the prompt is prefilled only from where it differs from earlier prompts that had it too:
     the same texts, sooner. `prompt_logprobs` asks for the log-probability of each token of the prompt and for that many
     of the likeliest ones in its place (None: for neither; such a prompt is prefilled whole), `top_logprobs` for that
@@ -68,6 +69,8 @@ class Request:
     max_new_tokens: int = 512
     stop: tuple[str, ...] = ()
     prefix_cache: bool = False
+    waited_s: float = 0.0
+    n_min: int | None = None
     prompt_logprobs: int | None = None
     top_logprobs: int = 0
 
@@ -81,6 +84,9 @@ class Request:
         _in_range("seed", self.seed, 0, 2**63 - 1)
         if self.budget_s is not None:
             _in_range("budget", self.budget_s, 0.0, 86_400.0, open_low=True)
+        _in_range("waited_s", self.waited_s, 0.0, math.inf)
+        if self.n_min is not None:
+            _in_range("n_min", self.n_min, 1, self.n)
         if any(not s for s in self.stop):
             raise RequestError("stop holds an empty string: remove it")
 
@@ -89,7 +95,8 @@ class Request:
 class Sample:
     """One completion, finished or not, with the clock and the counts it was made with.
 
-    Times are seconds since the engine took the request up. `logprobs` are the target's own log-probabilities (before
+    Times are seconds since the request was accepted: since the engine took it up, and what it had waited before.
+    `logprobs` are the target's own log-probabilities (before
     temperature and filtering) of `token_ids`; `mean_logprob` is their mean, None while there are none. `origins` says
     for each token whether the drafter proposed it or the target supplied it (first, correction and bonus tokens),
     `ends` how many characters of `text` there were once it was taken. `top_logprobs` has an entry for each token if the
@@ -165,7 +172,8 @@ class Round:
 class Completion:
     """All samples of a request, in index order, and how the time went (seconds).
 
-    Of the prompt's tokens, `cached_tokens` came from the prefix cache; None if that is not known, as of another server.
+    The request had waited `waited_s` when its prefill began; `prefill_s` and `wall_s` begin there. Of the prompt's
+    tokens, `cached_tokens` came from the prefix cache; None if that is not known, as of another server.
     `prompt_logprobs` has an entry for each of them, if the request asks for that and its deadline allows it, else None.
     """
 
@@ -176,6 +184,7 @@ class Completion:
     wall_s: float
     peak_memory_bytes: int | None = None
     cached_tokens: int | None = None
+    waited_s: float = 0.0
     prompt_logprobs: list[PromptToken] | None = None
 
 
@@ -211,6 +220,7 @@ OnUpdate = Callable[[Sequence[Update]], None]
 OnUpdateOf = Callable[[int, Sequence[Update]], None]
 """With the position of the request among those decoded together."""
 ShouldCancel = Callable[[], bool]
+ShouldCancelOf = Callable[[int], bool]
 
 
 def _in_range(name: str, value: float, low: float, high: float, *, open_low: bool = False) -> None:

@@ -104,6 +104,30 @@ class FakeEngine:
         first, *rest = request.prompt if isinstance(request.prompt, str) else self.decode(request.prompt)
         return [PromptToken(first, None, ()), *(PromptToken(each, -0.5, TOP[:n]) for each in rest)]
 
+    def serve(self, requests, on_update=None, should_cancel=None):
+        """As generate_many, with those that have come."""
+        incoming, together = iter(requests), deque[tuple[int, Request]]()
+        n_taken, is_over = 0, False
+        while together or not is_over:
+            while not is_over and len(together) < self.places:
+                request = next(incoming, self)
+                is_over = request is self
+                if is_over or request is None:
+                    break
+                together.append((n_taken, request))
+                n_taken += 1
+            self.most_together = max(self.most_together, len(together))
+            if together:
+                yield self._answer(*together.popleft(), on_update, should_cancel)
+
+    def _answer(self, position, request, on_update, should_cancel):
+        told = partial(on_update, position) if on_update else None
+        cancels = partial(should_cancel, position) if should_cancel else None
+        try:
+            return position, self.generate(request, told, cancels)
+        except RequestError as error:
+            return position, error
+
     def generate_many(self, requests, on_update=None, should_cancel=None):
         """Up to `places` requests at a time, each answered by generate(), the longest waiting first."""
         incoming, together = enumerate(requests), deque[tuple[int, Request]]()
@@ -113,12 +137,7 @@ class FakeEngine:
             self.most_together = max(self.most_together, len(together))
             if not together:
                 return
-            position, request = together.popleft()
-            try:
-                told = partial(on_update, position) if on_update else None
-                yield position, self.generate(request, told, should_cancel)
-            except RequestError as error:
-                yield position, error
+            yield self._answer(*together.popleft(), on_update, should_cancel)
 
     def _sample(self, request: Request, i: int, cancelled: bool) -> Sample:
         return Sample(

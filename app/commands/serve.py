@@ -27,7 +27,7 @@ from app.jobs.embedded import Embedded
 from app.workers.service import QUEUES
 
 HOST, PORT = "127.0.0.1", 8000
-THREADS = 16
+THREADS = 64
 STOP_S = 10  # for requests at work; live views come back to another process by themselves
 
 host_option = click.option("--host", default=HOST, show_default=True, help="address to listen on")
@@ -74,7 +74,7 @@ def http_server(pages: Flask, host: str, port: int) -> Any:
 @host_option
 @port_option
 @click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="gunicorn processes")
-@click.option("--threads", type=click.IntRange(2, 256), default=32, show_default=True, help="threads of each")
+@click.option("--threads", type=click.IntRange(2, 256), default=64, show_default=True, help="threads of each")
 def web(host: str, port: int, workers: int, threads: int) -> None:
     """Pages and API only (gunicorn), for the stack: needs Redis and a migrated database.
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Self
 
+from pydantic import Field, model_validator
+
+from app.errors import BadInput
 from app.http.schemas import Text
-from app.runs.schemas import DecodingSpec, PromptModeOption
+from app.runs.schemas import MAX_N, DecodingSpec, PromptModeOption
 
 MAX_CHARACTERS = 200_000
 
@@ -18,3 +21,12 @@ class CompletionSpec(DecodingSpec):
     entry_point: Text = Field("", max_length=200, description="function under test; empty: the prompt's last")
     suffix: Text | None = Field(None, max_length=MAX_CHARACTERS, description="what follows the gap, for infilling")
     prompt_mode: PromptModeOption = "completion"
+    n_min: int | None = Field(
+        None, ge=1, le=MAX_N, description="samples that are enough while the service is short of time; empty: n"
+    )
+
+    @model_validator(mode="after")
+    def _no_more_than_n(self) -> Self:
+        if self.n_min is not None and self.n_min > self.n:
+            raise BadInput(f"n_min is {self.n_min} and n is {self.n}: give at most n", "n_min")
+        return self

@@ -11,6 +11,7 @@ from dataclasses import asdict
 
 from sqlalchemy.exc import IntegrityError
 
+from app.completions.room import require_room
 from app.completions.schemas import CompletionSpec
 from app.context import Context
 from app.datasets import service as datasets
@@ -41,7 +42,7 @@ def submit(
     """Stores the completion and enqueues it; `handover` and `after_id` as for runs. Returns its run's id.
 
     An editor sends nearly the same file again and again, so a completion uses the prefix cache, unless `prefix_cache`
-    says that it must not. Raises BadInput.
+    says that it must not. Raises BadInput, or Overloaded if too many wait.
     """
     graded = bool(spec.test.strip())
     return submit_prompts(
@@ -54,6 +55,7 @@ def submit(
         handover=handover,
         after_id=after_id,
         prefix_cache=prefix_cache,
+        n_min=spec.n_min,
     )
 
 
@@ -70,15 +72,18 @@ def submit_prompts(
     prefix_cache: bool = True,
     prompt_logprobs: int | None = None,
     top_logprobs: int = 0,
+    n_min: int | None = None,
 ) -> uuid.UUID:
-    """Stores a completion of several prompts, one after the other, each with the whole budget.
+    """Stores a completion of several prompts, all within one budget, which begins now.
 
-    `name` is by default the first line of the first prompt. See submit; the last two are those of
-    decoding.request.Request.
+    `name` is by default the first line of the first prompt; with `n_min` fewer samples may be decoded under load. See
+    submit; `prompt_logprobs` and `top_logprobs` are those of decoding.request.Request.
     """
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)
+    if not is_local(pinned_worker, handover) and after_id is None:
+        require_room(ctx, spec)
     content = json.dumps([asdict(task) for task in tasks])
     plain = files.Dataset(NAME, tasks, hashlib.sha256(content.encode()).hexdigest())
     for last_try in (False, True):
@@ -100,6 +105,7 @@ def submit_prompts(
             )
             run.prefix_cache = prefix_cache and not remote.is_remote(spec.target)
             run.prompt_logprobs, run.top_logprobs = prompt_logprobs, top_logprobs
+            run.n_min = n_min
             store(ctx, run)
             if not graded and not handover:
                 prepare_run(ctx, run.id)

@@ -14,6 +14,7 @@ from werkzeug.exceptions import HTTPException
 
 from app.errors import BasslineError
 from app.http.schemas import ResponseModel
+from app.http.web import note_retry_after
 
 log = structlog.get_logger(__name__)
 CONTENT_TYPE = "application/problem+json"
@@ -41,11 +42,16 @@ class Problem(ResponseModel):
 
 def init(app: Flask) -> None:
     """Registers a handler each for our errors, HTTP errors, an unreachable database, and any other exception."""
-    app.register_error_handler(BasslineError, lambda e: _answer(e.status, str(e), e.code, getattr(e, "field", None)))
+    app.register_error_handler(BasslineError, _ours)
     app.register_error_handler(HTTPException, _http)
     for away in (InterfaceError, OperationalError, PoolTimeout):
         app.register_error_handler(away, _database)
     app.register_error_handler(Exception, _unexpected)
+
+
+def _ours(error: BasslineError) -> Response:
+    note_retry_after(error)
+    return _answer(error.status, str(error), error.code, getattr(error, "field", None))
 
 
 def _http(error: HTTPException) -> Response:

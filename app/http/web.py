@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from werkzeug.exceptions import TooManyRequests
 
 from app.context import Context
-from app.errors import Unavailable
+from app.errors import BasslineError, Overloaded, Unavailable
 
 KEY = "bassline"
 RETRY_AFTER_S = 2
@@ -31,8 +31,14 @@ def session() -> Session:
     return found
 
 
+def note_retry_after(error: BasslineError) -> None:
+    """Lets the answer to this request say when to come again, if the error knows."""
+    if isinstance(error, Overloaded):
+        g.retry_after_s = error.retry_after_s
+
+
 def init(app: Flask, ctx: Context) -> None:
-    """Stores the context in the application, closes sessions at teardown, and sets Retry-After on a 503."""
+    """Stores the context in the application, closes sessions at teardown, and sets Retry-After on a 503 or a 429."""
     app.extensions[KEY] = ctx
 
     @app.teardown_appcontext
@@ -43,7 +49,9 @@ def init(app: Flask, ctx: Context) -> None:
     @app.after_request
     def _when(response: Response) -> Response:
         # The limiter sets the header on every answer. Clients would wait for its window after any other error too.
-        if response.status_code == Unavailable.status:
+        if "retry_after_s" in g:
+            response.headers["Retry-After"] = str(g.retry_after_s)
+        elif response.status_code == Unavailable.status:
             response.headers["Retry-After"] = str(RETRY_AFTER_S)
         elif response.status_code != TooManyRequests.code:
             response.headers.pop("Retry-After", None)

@@ -84,7 +84,7 @@ def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
                     attempt_token=token,
                     worker=ctx.worker_name,
                     started_at=now,
-                    lease_until=lease_end(ctx, now),
+                    lease_until=now + dt.timedelta(seconds=ctx.settings.lease_s),
                 )
                 .returning(RunTask.run_id, RunTask.attempt),
                 execution_options={"synchronize_session": False},
@@ -115,8 +115,3 @@ def release(session: Session, claim: Claim, state: TaskState, **values: Any) -> 
         .values(state=state, attempt_token=None, lease_until=None, **values),
     ):
         raise LostClaim(str(claim.run_task_id))
-
-
-def lease_end(ctx: Context, now: dt.datetime) -> dt.datetime:
-    """Until when a worker that proves at `now` that it is alive owns its job."""
-    return now + dt.timedelta(seconds=ctx.settings.lease_s)

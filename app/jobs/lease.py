@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import enum
 import threading
 import time
@@ -14,12 +15,13 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from app.context import Context
 from app.db.database import error_summary, updated_any
 from app.db.types import utcnow
-from app.jobs.claims import Claim, LostClaim, lease_end
+from app.jobs.claims import Claim, LostClaim
 from app.runs.models import Run, RunTask
 from app.states import RunState
 
 WATCH_S = 0.5
 TRY_AGAIN_S = 0.25
+BEATS = 5  # heartbeats within a shortened lease
 log = structlog.get_logger(__name__)
 
 
@@ -40,12 +42,13 @@ class Lease:
         self._thread = threading.Thread(target=self._watch, name=f"lease-{claim.run_task_id}", daemon=True)
         self._stop: Stop | None = None
         self._proven = time.monotonic()
+        self._lease_s, self._heartbeat_s = ctx.settings.lease_s, ctx.settings.heartbeat_s
 
     @property
     def stop(self) -> Stop | None:
         """None while the work is wanted. Cheap: an engine reads it before every round."""
         # Checked on read: the heartbeat thread may be blocked on a dead connection, or was suspended with the process.
-        if self._stop is None and time.monotonic() - self._proven >= self._ctx.settings.lease_s:
+        if self._stop is None and time.monotonic() - self._proven >= self._lease_s:
             self._stop = Stop.FENCED
         return self._stop
 
@@ -55,7 +58,7 @@ class Lease:
         Samples that took minutes must survive a restart of the database. Raises LostClaim once the lease is lost, or
         the database's error after that time.
         """
-        limit = time.monotonic() + self._ctx.settings.lease_s
+        limit = time.monotonic() + self._lease_s
         while True:
             if self.stop is Stop.FENCED:
                 raise LostClaim(str(self._claim.run_task_id))
@@ -67,6 +70,20 @@ class Lease:
                 log.warning("storing failed", run_task=str(self._claim.run_task_id), error=error_summary(error))
                 time.sleep(TRY_AGAIN_S)
 
+    def shorten(self, lease_s: float) -> None:
+        """Makes the lease end in `lease_s` seconds, if that is sooner, and heartbeats as frequent as that needs.
+
+        A user who waits for the job must not wait for a long lease to run out, should this worker be lost. Raises
+        LostClaim, or the database's error.
+        """
+        lease_s = min(self._lease_s, lease_s)
+        proven = time.monotonic()
+        if not self._beat(lease_s):
+            raise LostClaim(str(self._claim.run_task_id))
+        # In this order: `stop` must never compare an old heartbeat with the shorter lease.
+        self._proven = proven
+        self._heartbeat_s, self._lease_s = min(self._heartbeat_s, lease_s / BEATS), lease_s
+
     def begin(self) -> None:
         """Starts the heartbeat."""
         self._thread.start()
@@ -77,16 +94,14 @@ class Lease:
         self._thread.join()
 
     def _watch(self) -> None:
-        settings = self._ctx.settings
-        beaten = self._proven
-        while not self._over.wait(min(WATCH_S, settings.heartbeat_s)):
+        while not self._over.wait(min(WATCH_S, self._heartbeat_s)):
             now = time.monotonic()
             try:
-                if now - beaten >= settings.heartbeat_s:
-                    if not self._beat():
+                if now - self._proven >= self._heartbeat_s:
+                    if not self._beat(self._lease_s):
                         self._stop = Stop.FENCED
                         return
-                    beaten = self._proven = now
+                    self._proven = now
                 noticed = Stop.INTERRUPTED if self._ctx.stopping.is_set() else self._unwanted()
             except DBAPIError as error:
                 log.warning("heartbeat failed", run_task=str(self._claim.run_task_id), error=error_summary(error))
@@ -95,13 +110,13 @@ class Lease:
             if self._stop:
                 return
 
-    def _beat(self) -> bool:
+    def _beat(self, lease_s: float) -> bool:
         with self._ctx.database.session() as session:
             return updated_any(
                 session,
                 update(RunTask)
                 .where(RunTask.id == self._claim.run_task_id, RunTask.attempt_token == self._claim.token)
-                .values(lease_until=lease_end(self._ctx, utcnow())),
+                .values(lease_until=utcnow() + dt.timedelta(seconds=lease_s)),
             )
 
     def _unwanted(self) -> Stop | None:

@@ -16,11 +16,12 @@ from app.context import Context
 from app.datasets.models import Task
 from app.db.database import after_commit, updated_any
 from app.db.types import utcnow
+from app.jobs import deadlines
 from app.jobs.claims import MAX_ATTEMPTS, Step
 from app.jobs.work.live_updates import task_changed
 from app.runs import enqueue, transitions
 from app.runs.models import Run, RunTask
-from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, TaskState
+from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunKind, RunState, TaskState
 from app.studies import schedule
 from app.studies.models import StudyArm
 from app.workers.models import Worker
@@ -53,6 +54,7 @@ def reap(ctx: Context, *, pinned_only: bool = False) -> None:
     # Their worker died before it closed them.
     _each(_without_open_tasks(ctx, ours), lambda run_id: transitions.close_if_done(ctx, run_id))
     _send_again(ctx, ours)
+    _each(_overdue_completions(ctx), lambda run_id: deadlines.keep(ctx, run_id))
     _each(_silent_studies(ctx, ours), lambda study_id: schedule.send_next(ctx, study_id))
 
 
@@ -110,10 +112,27 @@ def _abandoned(ctx: Context) -> Sequence[uuid.UUID]:
         ).all()
 
 
+def _overdue_completions(ctx: Context) -> Sequence[uuid.UUID]:
+    with ctx.database.read() as session:
+        return list(deadlines.overdue(session))
+
+
 def _without_open_tasks(ctx: Context, ours: ColumnElement[bool]) -> Sequence[uuid.UUID]:
     some_open = select(RunTask.id).where(RunTask.run_id == Run.id, RunTask.state.in_(OPEN_TASK_STATES)).exists()
     with ctx.database.read() as session:
         return session.scalars(select(Run.id).where(Run.state == RunState.RUNNING, ours, ~some_open)).all()
+
+
+def return_expired(ctx: Context, run_id: uuid.UUID) -> None:
+    """Returns the expired jobs of a completion to their queue at once, because its user cannot wait for a sweep."""
+    _return_expired(ctx, Run.id == run_id)
+    unsent = (RunTask.run_id == run_id, RunTask.state == TaskState.QUEUED, RunTask.enqueued_at.is_(None))
+    with ctx.database.read() as session:
+        ids = session.scalars(select(RunTask.id).join(RunTask.run).where(*unsent, Run.state == RunState.RUNNING)).all()
+    if ids:
+        with ctx.database.session() as session:
+            session.execute(update(RunTask).where(RunTask.id.in_(ids)).values(enqueued_at=utcnow()))
+            after_commit(session, enqueue.decode, ctx, ids, RunKind.COMPLETION)
 
 
 def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:

@@ -20,7 +20,7 @@ from app.context import Context
 from app.errors import BadInput, BasslineError, NotFound
 from app.http import disconnect, idempotency
 from app.http.schemas import bad_input
-from app.http.web import context
+from app.http.web import context, note_retry_after
 from app.language_models import allowed
 from app.openai import service
 from app.openai.answers import Answers, ChatAnswers, TextAnswers
@@ -83,6 +83,7 @@ def unknown(rest: str) -> Response:
 
 @bp.errorhandler(BasslineError)
 def _ours(error: BasslineError) -> tuple[dict[str, Any], int]:
+    note_retry_after(error)
     return service.error_document(error), service.status_of(error)
 
 

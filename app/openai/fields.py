@@ -89,8 +89,8 @@ class Wanted(NamedTuple):
 
 
 class SamplesRequest(BaseModel):
-    """n samples of each prompt. `budget` is the seconds of wall clock for a prompt, queueing not counted; where it is
-    missing, BASSLINE_COMPLETION_BUDGET_S holds.
+    """n samples of each prompt. `budget` is the seconds of wall clock for all prompts together, from the moment the
+    request is accepted; where it is missing, BASSLINE_COMPLETION_BUDGET_S holds.
 
     A field that has no effect here is refused, unless its value asks for nothing or cannot change the text: an error is
     better than figures for other settings than those asked for. `null` means the default.

@@ -132,7 +132,7 @@ def _ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
     """The run and its tasks in order, samples loaded. Raises the error that ended it early."""
     with ctx.database.read() as session:
         run, tasks = get_run(session, run_id), list(tasks_with_tokens(session, run_id))
-        whole = all(len(task.samples) == run.n for task in tasks)
+        whole = all(len(task.samples) >= (run.n_min or run.n) for task in tasks)
     if run.state is RunState.FINISHED and whole:
         return run, tasks
     failed: Run | RunTask = next((t for t in tasks if t.error), run)

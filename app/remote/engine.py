@@ -24,6 +24,7 @@ from decoding.request import (
     RequestError,
     Sample,
     ShouldCancel,
+    ShouldCancelOf,
     Update,
 )
 
@@ -120,7 +121,7 @@ class RemoteEngine:
             raise RequestError("logprobs asks for more than the chosen tokens: a remote target has only those, use 0")
         samples = [RemoteSample(index=i, seed=request.seed) for i in range(request.n)]
         for attempt in range(TRIES):
-            started = time.monotonic()
+            started = time.monotonic() - request.waited_s
             try:
                 usage = self._listen(request, samples, started, on_update, should_cancel)
                 break
@@ -130,25 +131,37 @@ class RemoteEngine:
                 if not _wait(error, should_cancel):
                     usage = None
                     break
-        wall_s = time.monotonic() - started
+        ended_s = time.monotonic() - started
         cancelled = should_cancel is not None and should_cancel()
-        cut = "cancelled" if cancelled else "deadline" if _over(request, wall_s) else "error"
+        cut = "cancelled" if cancelled else "deadline" if _over(request, ended_s) else "error"
         for sample in samples:
             if sample.finish_reason is None:
-                sample.finish_reason, sample.finished_s = cut, wall_s  # type: ignore[assignment]
-        first = min((s.first_token_s for s in samples if s.first_token_s is not None), default=wall_s)
+                sample.finish_reason, sample.finished_s = cut, ended_s  # type: ignore[assignment]
+        waited_s, wall_s = request.waited_s, ended_s - request.waited_s
+        first = min((s.first_token_s - waited_s for s in samples if s.first_token_s is not None), default=wall_s)
         n_prompt_tokens, details = (usage.prompt_tokens, usage.prompt_tokens_details) if usage else (0, None)
         cached_tokens = details.cached_tokens if details else None
-        return Completion(list[Sample](samples), n_prompt_tokens, [], first, wall_s, cached_tokens=cached_tokens)
+        return Completion(
+            list[Sample](samples), n_prompt_tokens, [], first, wall_s, cached_tokens=cached_tokens, waited_s=waited_s
+        )
 
     def generate_many(
         self,
         requests: Iterable[Request],
         on_update: OnUpdateOf | None = None,
-        should_cancel: ShouldCancel | None = None,
+        should_cancel: ShouldCancelOf | None = None,
     ) -> Iterator[tuple[int, Completion | RequestError]]:
         """Raises RequestError: how requests share a batch is the server's to decide."""
         raise RequestError("throughput is true: a remote target decodes one task at a time, leave it out")
+
+    def serve(
+        self,
+        requests: Iterable[Request | None],
+        on_update: OnUpdateOf | None = None,
+        should_cancel: ShouldCancelOf | None = None,
+    ) -> Iterator[tuple[int, Completion | RequestError]]:
+        """Raises RequestError, as generate_many."""
+        raise RequestError("a remote target decodes one request at a time")
 
     def calibrate(self) -> None:
         """None: how fast the other machine is cannot be known from here."""

@@ -8,6 +8,8 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
+from sqlalchemy import Row
+
 from app.runs.models import Run
 from app.runs.options import options_of
 from app.runs.schemas import DecodingSpec, EngineOptions, RunOptions, RunSpec
@@ -20,8 +22,8 @@ UNKNOWN = "unknown"
 _MODE_USED = "prompt_mode_used"  # what `auto` came to, decided when the model is loaded
 
 
-def engine_config(source: Run | EngineOptions) -> EngineConfig:
-    """The engine that a run or a specification asks for."""
+def engine_config(source: Run | Row[Any] | EngineOptions) -> EngineConfig:
+    """The engine that a run, or the columns of one, or a specification asks for."""
     config = EngineConfig(**{name: getattr(source, name) for name in EngineOptions.model_fields})
     return replace(config, head=_head_of(config.target)) if parse_drafter(config.drafter).needs_head else config
 

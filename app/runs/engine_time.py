@@ -15,13 +15,14 @@ def busy_s(walls: Iterable[Wall], *, together: bool) -> float:
 
     What lies between two batches, such as the pause before a run was resumed, is not counted.
     """
-    done = [(queued + dt.timedelta(seconds=wait or 0.0), wall) for queued, wait, wall in walls if wall is not None]
+    # In seconds since 1970: a loaded file may hold waits that no date can be moved by.
+    done = [(queued.timestamp() + (wait or 0.0), wall) for queued, wait, wall in walls if wall is not None]
     if not together:
         return math.fsum(wall for _, wall in done)
-    busy, until = dt.timedelta(), dt.datetime.min.replace(tzinfo=dt.UTC)
+    busy, until = 0.0, -math.inf
     for began, wall in sorted(done):
-        ended = began + dt.timedelta(seconds=wall)
+        ended = began + wall
         if ended > until:
             busy += ended - max(began, until)
             until = ended
-    return busy.total_seconds()
+    return busy

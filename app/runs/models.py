@@ -23,7 +23,8 @@ class Run(Named, Base):
 
     `n_tasks` counts the requested tasks after exclusion; `excluded` lists `{"task_id", "reason"}` of those whose
     canonical solution fails here. `pinned_worker` names the only process that may work the run (`bassline eval`);
-    None means any worker. `throughput` decodes several tasks in one batch. `prefix_cache` reuses the prefill of earlier
+    None means any worker. A completion with `n_min` may get fewer than `n` samples while its worker is short of places,
+    but at least these. `throughput` decodes several tasks in one batch. `prefix_cache` reuses the prefill of earlier
     prompts. `prompt_logprobs` and `top_logprobs` are those of decoding.request.Request. `figures` is None until the run
     has ended once. `provenance` is the engine's report when the first task was decoded, plus versions and the git
     commit. `error` says why the run failed, was interrupted or lacks tasks; `failure` is set only when it failed.
@@ -52,6 +53,7 @@ class Run(Named, Base):
     weights: Mapped[str] = mapped_column(String(20), default="dense", server_default="dense")
     device: Mapped[str] = mapped_column(String(20))
     n: Mapped[int]
+    n_min: Mapped[int | None]
     budget_s: Mapped[float]
     temperature: Mapped[float]
     top_p: Mapped[float]

@@ -28,6 +28,8 @@ from decoding.state.clock import CostTimer
 
 # Slots by which a cache grows. When it moves, its graphs have to be captured anew.
 _CAPACITY_STEP = 2048
+# The same without graphs: growing copies the cache, which must not happen for every prompt that is a little longer.
+_BATCH_STEP = 256
 # What the prefix cache of a model may hold: about 20,000 tokens of qwen2.5-coder-0.5b in bf16, 9,000 of the 1.5b.
 _PREFIX_CACHE_BYTES = 256 * 2**20
 
@@ -122,7 +124,8 @@ class RunnerPool:
         new runners, without graphs.
         """
         if self._verify is None or self._is_lent:
-            yield self._runners([self.new_runner(model, max_rows) for model in self._models], None, None)
+            runners = [self.new_runner(model, max_rows, capacity_step=_BATCH_STEP) for model in self._models]
+            yield self._runners(runners, None, None)
             return
         self._is_lent = True
         self._empty_kept()

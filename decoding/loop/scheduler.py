@@ -1,16 +1,21 @@
-"""Admits requests to a batch while there is room, takes it from round to round, and ends requests at deadlines."""
+"""Lets requests join a batch, takes it from round to round, and ends requests at their deadlines."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from decoding.attention.runner_pool import Runners
+from decoding.draft_length.round_cost import RoundCost
+from decoding.loop.admission import Admission, Lengths
+from decoding.loop.intake import Intake
 from decoding.loop.step import Decoder
 from decoding.loop.updates import publish
-from decoding.request import Completion, OnUpdateOf, Request, RequestError, ShouldCancel
+from decoding.request import Completion, OnUpdateOf, RequestError, ShouldCancelOf
 from decoding.state.clock import CostTimer
 from decoding.state.request_state import RequestState
+
+Outcome = tuple[int, Completion | RequestError]
 
 
 class Scheduler:
@@ -21,49 +26,62 @@ class Scheduler:
         decoder: Decoder,
         runners: Runners,
         round_cost: CostTimer,
+        lengths: Lengths,
         on_update: OnUpdateOf | None,
-        should_cancel: ShouldCancel | None,
+        should_cancel: ShouldCancelOf | None,
     ) -> None:
         self._decoder = decoder
         self._batch = decoder.batch
         self._model = decoder.model
         self._runners = runners
         self._round_cost = round_cost
+        self._lengths = lengths
         self._on_update = on_update
         self._should_cancel = should_cancel
 
-    def run(self, requests: Iterable[Request]) -> Iterator[tuple[int, Completion | RequestError]]:
-        """Yield (position, outcome) as each request is done; the next is taken when the others leave room for it."""
+    def run(self, intake: Intake) -> Iterator[Outcome]:
+        """Yield (position, outcome) as each request is done, until the intake has none and the batch is empty."""
         for timer in (self._round_cost, *self._runners.prefill_costs):
             timer.restart()
-        batch, incoming, cancelled = self._batch, enumerate(requests), False
+        batch = self._batch
         while True:
-            while not cancelled and self._has_room() and (arrival := next(incoming, None)):
-                position, request = arrival
-                try:
-                    state = RequestState.start(position, request, self._model)
-                except RequestError as error:
-                    yield position, error
-                    continue
-                yield from self._admit(state)
+            while taken := intake.next():
+                if isinstance(taken, RequestState):
+                    yield from self._admit(taken)
+                else:
+                    yield taken
+            for state in self._end_waiting(intake):
+                yield self._outcome(state)
             if not batch.requests:
-                return
-            cancelled = self._should_cancel is not None and self._should_cancel()
-            self._end_requests(cancelled)
+                if intake.is_over:
+                    return
+                continue
+            self._end_requests()
             done = batch.retire()
             if batch.rows:
                 done += self._step()
             for state in done:
-                yield state.position, state.completion(self._model)
+                yield self._outcome(state)
 
-    def _has_room(self) -> bool:
+    def has_room(self) -> bool:
         """Return whether another sample fits, and its prefill ends before the deadlines of the others."""
         round_s, token_s = self._round_cost.expected_s, self._runners.prefill_costs[0].expected_s
         return self._batch.n_free > 0 and all(
             state.clock.fits(round_s + token_s * len(state.prompt)) for state in self._batch.requests
         )
 
-    def _admit(self, state: RequestState) -> Iterator[tuple[int, Completion]]:
+    def admission(self, cost: RoundCost) -> Admission:
+        """Return who decides whether requests may join the batch; `cost` is that of a round by its rows and tokens."""
+        return Admission(self._batch, self._lengths, self._round_cost, self._runners.prefill_costs[0], cost)
+
+    def _is_cancelled(self, state: RequestState) -> bool:
+        return self._should_cancel is not None and self._should_cancel(state.position)
+
+    def _outcome(self, state: RequestState) -> Outcome:
+        self._lengths.observe(state.samples)
+        return state.position, state.completion(self._model)
+
+    def _admit(self, state: RequestState) -> Iterator[Outcome]:
         """Prefill a request's prompt in pieces; yield requests that end meanwhile, itself if no round fits."""
         batch = self._batch
         for n_pieces, ahead in enumerate(batch.admit(state)):
@@ -71,29 +89,40 @@ class Scheduler:
             for other in [o for o in batch.requests if o is not state and not o.clock.fits(ahead.next_s)]:
                 publish(batch.finish(other, "deadline"), self._on_update)
                 batch.requests.remove(other)
-                yield other.position, other.completion(self._model)
-            if n_pieces and self._should_cancel is not None and self._should_cancel():
+                yield self._outcome(other)
+            if n_pieces and self._is_cancelled(state):
                 publish(batch.finish(state, "cancelled"), self._on_update)
                 break
             if not state.clock.fits(ahead.rest_s):
-                if not n_pieces:
+                if not n_pieces and not state.waited_s:
                     # Refused on an estimate: halve it, so that one slow measurement cannot refuse all later requests.
                     for timer in self._runners.prefill_costs:
                         timer.halve_estimates()
                 publish(batch.finish(state, "deadline"), self._on_update)
                 break
-        state.prefill_s = state.clock.elapsed
+        state.prefill_s = state.clock.elapsed - state.waited_s
         for done in batch.retire():
-            yield done.position, done.completion(self._model)
+            yield self._outcome(done)
 
-    def _end_requests(self, cancelled: bool) -> None:
-        """End all requests if cancelled, else those whose deadline the next round would miss."""
+    def _end_waiting(self, intake: Intake) -> list[RequestState]:
+        """End the requests that wait to join and are cancelled or out of time; return them."""
+        ended = []
+        for state in intake.waiting():
+            cancelled = self._is_cancelled(state)
+            if cancelled or not state.clock.fits(self._round_cost.expected_s):
+                state.waited_s = state.clock.elapsed
+                state.finish_waiting("cancelled" if cancelled else "deadline")
+                ended.append(state)
+        return ended
+
+    def _end_requests(self) -> None:
+        """End the requests that are cancelled, and those whose deadline the next round would miss."""
         expected_s = self._round_cost.expected_s + self._runners.capture_ahead_s
         for state in self._batch.requests:
-            if cancelled:
+            if self._is_cancelled(state):
                 publish(self._batch.finish(state, "cancelled"), self._on_update)
             elif not state.clock.fits(expected_s):
-                if not state.rounds:
+                if not state.rounds and not state.waited_s:
                     # No round fit: halve the estimate, so that one slow measurement cannot refuse all later requests.
                     self._round_cost.halve_estimates()
                 publish(self._batch.finish(state, "deadline"), self._on_update)

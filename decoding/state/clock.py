@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 
@@ -13,20 +14,25 @@ _SPEEDUP = 4.0
 
 
 class Clock:
-    """Starts when it is made; times are seconds since then."""
+    """Starts when it is made, with `waited_s` seconds already gone; times are in seconds."""
 
-    def __init__(self, budget_s: float | None) -> None:
-        self._start = time.perf_counter()
+    def __init__(self, budget_s: float | None, waited_s: float = 0.0) -> None:
+        self._start = time.perf_counter() - waited_s
         self.budget_s = budget_s
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the request was started."""
+        """Seconds since the request was accepted."""
         return time.perf_counter() - self._start
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the deadline; infinity without one."""
+        return math.inf if self.budget_s is None else self.budget_s - self.elapsed
 
     def fits(self, seconds: float) -> bool:
         """Return whether work of `seconds` would end within the budget."""
-        return self.budget_s is None or self.elapsed + seconds <= self.budget_s
+        return seconds <= self.left_s
 
 
 class CostTimer:
@@ -54,6 +60,11 @@ class CostTimer:
     def expected_s(self) -> float:
         """Seconds that the next unit will take: the slowest of the last few, with a margin."""
         return max(self._seen) * _MARGIN if self._seen else self._cheapest_s / _SPEEDUP
+
+    @property
+    def known_s(self) -> float:
+        """Seconds that a unit has taken: as `expected_s`, but as long as before until this batch has measured one."""
+        return self.expected_s if self._seen else self._cheapest_s
 
     @property
     def least_s(self) -> float:

@@ -34,7 +34,8 @@ class RequestState:
     """A request of a batch, by its `position` among the requests decoded together.
 
     `prompt` are its token ids, `limit` the most tokens a sample may have; samples start in the order of `waiting`.
-    `scored` are the log-probabilities of the prompt's tokens from the second on, with the likeliest in their places.
+    `waited_s` is the time on its clock at which its prefill began. `scored` are the log-probabilities of the prompt's
+    tokens from the second on, with the likeliest in their places.
     """
 
     position: int
@@ -46,12 +47,20 @@ class RequestState:
     waiting: deque[Sample] = field(init=False)
     rounds: list[Round] = field(default_factory=list)
     scored: list[tuple[float, TopIds]] = field(default_factory=list)
+    waited_s: float = field(init=False)
     prefill_s: float = 0.0
     cached_tokens: int = 0
 
     def __post_init__(self) -> None:
+        self.waited_s = self.request.waited_s
         self.samples = [Sample(index=i, seed=self.request.seed) for i in range(self.request.n)]
         self.waiting = deque(self.samples)
+
+    def limit_samples(self, n: int) -> None:
+        """Decode the first `n` samples only, if the request allows it; to be called before its first sample starts."""
+        if self.request.n_min is not None:
+            self.samples = self.samples[: max(n, self.request.n_min)]
+            self.waiting = deque(self.samples)
 
     @classmethod
     def start(cls, position: int, request: Request, model: LoadedModel) -> RequestState:
@@ -59,7 +68,7 @@ class RequestState:
 
         Raises RequestError when the prompt does not leave room for one token, or holds an id that is no token.
         """
-        clock = Clock(request.budget_s)
+        clock = Clock(request.budget_s, request.waited_s)
         prompt = encode(model, request.prompt)
         room = model.context_length - len(prompt)
         if room < 1:
@@ -103,7 +112,8 @@ class RequestState:
             cached_tokens=self.cached_tokens,
             rounds=self.rounds,
             prefill_s=self.prefill_s,
-            wall_s=self.clock.elapsed,
+            wall_s=self.clock.elapsed - self.waited_s,
+            waited_s=self.waited_s,
             peak_memory_bytes=peak_memory_bytes(model.device),
             prompt_logprobs=self._prompt_logprobs(model),
         )

@@ -7,6 +7,7 @@ call of `record` is a batch of its own. So a collection that was interrupted goe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 import torch
 
@@ -16,7 +17,9 @@ from decoding.attention.runner_pool import Runners
 from decoding.attention.taps import OUTPUT, output_states
 from decoding.attention.target_runner import TargetRunner
 from decoding.draft_length.policies import FixedLength
+from decoding.loop.admission import Lengths
 from decoding.loop.batch import Batch
+from decoding.loop.intake import InOrder
 from decoding.loop.scheduler import Scheduler
 from decoding.loop.step import Decoder
 from decoding.models.loaded import LoadedModel
@@ -63,10 +66,12 @@ def record(
         Decoder(batch, target, FixedLength(0)),
         Runners(verifier, None, (runner.token_timer,)),
         CostTimer(),
+        Lengths(),
         None,
-        should_cancel,
+        lambda _position: should_cancel(),
     )
-    for position, outcome in scheduler.run(requests):
+    wanted = takewhile(lambda _request: not should_cancel(), requests)
+    for position, outcome in scheduler.run(InOrder(wanted, target, scheduler.has_room)):
         if isinstance(outcome, Exception):
             raise outcome
         texts[position] = outcome.samples[0].text

@@ -322,18 +322,12 @@ def test_requests_with_different_sampling_in_one_batch_get_the_samples_they_get_
     assert [[s.token_ids for s in together[i].samples] for i in range(len(wanted))] == alone
 
 
-def test_a_cancelled_batch_takes_up_nothing_more(engine: MakeEngine) -> None:
-    made = without_eos(engine(max_batch=2))
-    rounds = 0
-
-    def cancel() -> bool:
-        nonlocal rounds
-        rounds += 1
-        return rounds == 3
-
-    outcomes = dict(made.generate_many([request(n=4), request(n=4)], should_cancel=cancel))
-    assert list(outcomes) == [0]
+def test_one_request_of_many_is_cancelled_alone(engine: MakeEngine) -> None:
+    made = without_eos(engine(max_batch=4))
+    wanted = [request(n=2, max_new_tokens=30), request(n=2, max_new_tokens=8)]
+    outcomes = dict(made.generate_many(wanted, should_cancel=lambda position: position == 0))
     assert {s.finish_reason for s in outcomes[0].samples} == {"cancelled"}
+    assert {s.finish_reason for s in outcomes[1].samples} == {"length"}
 
 
 def test_updates_of_many_requests_name_their_position(engine: MakeEngine) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from sqlalchemy import select
@@ -16,10 +15,11 @@ from app.jobs.claims import Step
 from app.jobs.lease import Stop
 from app.jobs.work import calibrate
 from app.jobs.work.decode_job import DecodeJob, claim_job, completion_waits, ready_engine
+from app.jobs.work.open_jobs import OpenJobs
 from app.runs.models import RunTask
 from app.settings import MAX_BUDGET_S
 from app.states import TaskState
-from decoding.request import Completion, Request, Update
+from decoding.request import Completion, Request
 
 if TYPE_CHECKING:
     from app.ports import Engine
@@ -39,23 +39,23 @@ def decode_together(ctx: Context, first: DecodeJob) -> None:
     try:
         engine = ready_engine(ctx, first.run)
         calibrate.before_task(ctx, first, engine)
-        for position, outcome in engine.generate_many(batch.requests(engine), batch.update, batch.should_cancel):
+        requests = batch.requests(engine)
+        for position, outcome in engine.generate_many(requests, batch.jobs.update, lambda _: batch.should_cancel()):
             batch.end(position, outcome)
     except Exception as error:
-        batch.end_all(error)
+        batch.jobs.end_all(error)
     finally:
-        batch.close()
+        batch.jobs.close()
 
 
 class _Batch:
-    """The jobs that are with the engine; `_sent[i]` belongs to the i-th request."""
+    """The jobs of one run that are with the engine."""
 
     def __init__(self, ctx: Context, first: DecodeJob) -> None:
         self._ctx, self._first, self._run = ctx, first, first.run
-        self._open: dict[DecodeJob, ExitStack] = {}  # each entered, to be left when its outcome is there
-        self._sent: list[DecodeJob] = []
+        self.jobs = OpenJobs()
         self._stop: Stop | None = None
-        self._enter(first)
+        self.jobs.enter(first)
 
     def requests(self, engine: Engine) -> Iterator[Request]:
         """A request for each job, which is claimed when the engine asks for it."""
@@ -63,18 +63,14 @@ class _Batch:
             try:
                 request = job.start(engine)
             except Exception as error:
-                self._end(job, error)
+                self.jobs.end(job, error)
                 continue
-            self._sent.append(job)
+            self.jobs.sent.append(job)
             yield request
-
-    def update(self, position: int, updates: Sequence[Update]) -> None:
-        """Passes on what a round added to the samples of one request."""
-        self._sent[position].live_updates(updates)
 
     def should_cancel(self) -> bool:
         """Whether the run has stopped, or every job in the batch has been lost."""
-        stops = {job.lease.stop for job in self._open}
+        stops = {job.lease.stop for job in self.jobs.jobs}
         for stop in (Stop.CANCELLED, Stop.INTERRUPTED):
             if stop in stops:
                 # Kept, because the other leases notice it later.
@@ -83,29 +79,7 @@ class _Batch:
 
     def end(self, position: int, outcome: Completion | Exception) -> None:
         """Stores the samples of a request, or ends its job with the error."""
-        self._end(self._sent[position], outcome)
-
-    def end_all(self, error: Exception) -> None:
-        """Ends the jobs still in the batch with the error that ended it."""
-        with ExitStack() as each:  # every one of them, even if the database refuses another
-            for job in self._open:
-                each.callback(self._end, job, error)
-
-    def close(self) -> None:
-        """Ends the leases of jobs still in the batch."""
-        for entered in self._open.values():
-            entered.close()
-
-    def _enter(self, job: DecodeJob) -> None:
-        self._open[job] = ExitStack()
-        self._open[job].enter_context(job)
-
-    def _end(self, job: DecodeJob, outcome: Completion | Exception) -> None:
-        with self._open.pop(job):
-            if isinstance(outcome, Exception):
-                raise outcome
-            job.end_clock()
-            job.store(outcome, self._stop or job.lease.stop)
+        self.jobs.end(self.jobs.sent[position], outcome, self._stop)
 
     def _jobs(self) -> Iterator[DecodeJob]:
         turn_ends = time.monotonic() + turns.TURN_S
@@ -120,7 +94,7 @@ class _Batch:
                 return
             job = claim_job(self._ctx, run_task_id)
             if job is not None:
-                self._enter(job)
+                self.jobs.enter(job)
                 yield job
 
     def _waiting(self) -> Sequence[uuid.UUID]:

@@ -17,7 +17,7 @@ from app.datasets.service import as_plain
 from app.db.database import after_commit
 from app.db.types import utcnow
 from app.events import event_types
-from app.jobs import claims
+from app.jobs import claims, deadlines
 from app.jobs.claims import Claim, Step
 from app.jobs.job import CannotLoad, Job, Stopped
 from app.jobs.lease import Stop
@@ -29,7 +29,7 @@ from app.runs import enqueue, transitions
 from app.runs.configuration import engine_config
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from app.states import RunState, TaskState
+from app.states import RunKind, RunState, TaskState
 from decoding.models.errors import ModelError
 from decoding.request import Completion, Request, RequestError, SamplingParams
 from evaluation import prompting
@@ -54,14 +54,24 @@ class DecodeJob(Job):
         super().__init__(ctx, claim)
         self.run = run
         self.live_updates = LiveUpdates(ctx, run, task)
-        self._task, self._queued_at = task, queued_at
+        self.queued_at = queued_at
+        self._task = task
 
     def start(self, engine: Engine) -> Request:
         """The request, to be handed to the engine at once: the task's wait ends here. Raises PromptError, LostClaim."""
         run = self.run
         prompt, self._text = prompt_for(engine, run, self._task)
         self._prompt = prompt
-        request = Request(
+        self.lease.store(lambda: _mark_started(self._ctx, engine, run, prompt.mode))
+        self.announce()
+        self._started_at = utcnow()
+        waited_s = 0.0
+        if run.kind is RunKind.COMPLETION:  # a user waits for it from the moment it was accepted
+            waited_s = max((self._started_at - self.queued_at).total_seconds(), 0.0)
+            self.lease.store(lambda: self.lease.shorten(deadlines.lease_s(run.budget_s)))
+        # What others take of this machine says nothing about another one's times.
+        self._before = None if remote.is_remote(run.target) else machine_use.read()
+        return Request(
             prompt=prompt.token_ids or self._text,
             n=run.n,
             sampling=SamplingParams(run.temperature, run.top_p),
@@ -72,13 +82,9 @@ class DecodeJob(Job):
             prefix_cache=run.prefix_cache,
             prompt_logprobs=run.prompt_logprobs,
             top_logprobs=run.top_logprobs,
+            waited_s=waited_s,
+            n_min=run.n_min,
         )
-        self.lease.store(lambda: _mark_started(self._ctx, engine, run, prompt.mode))
-        self.announce()
-        self._started_at = utcnow()
-        # What others take of this machine says nothing about another one's times.
-        self._before = None if remote.is_remote(run.target) else machine_use.read()
-        return request
 
     def end_clock(self) -> None:
         """Ends the reading of what others take from the task; call it as soon as the engine is done."""
@@ -105,7 +111,7 @@ class DecodeJob(Job):
             cached_tokens=completion.cached_tokens,
             prompt_logprobs=logprobs.of_prompt(completion),
             started_at=self._started_at,
-            queue_s=(self._started_at - self._queued_at).total_seconds(),
+            queue_s=completion.waited_s or (self._started_at - self.queued_at).total_seconds(),
             prefill_s=completion.prefill_s,
             wall_s=completion.wall_s,
             n_rounds=len(rounds),

@@ -95,4 +95,6 @@ def _mark_enqueued(session: Session, run_id: uuid.UUID) -> dict[TaskState, list[
     ):
         waiting[row.state].append(row.id)
         row.enqueued_at = now
+        if row.run.after_id is not None:
+            row.queued_at = now  # until now it waited for the other run, not for a worker
     return waiting

@@ -30,18 +30,38 @@ def note(what: str, **facts: object) -> None:
 
 class ScriptedEngine(FakeEngine):
     def generate(self, request: Request, on_update=None, should_cancel=None) -> Completion:
+        until = self._begin(request)
+        while time.monotonic() < until and not (should_cancel and should_cancel()):
+            time.sleep(0.01)
+        # Asked again: the time may have run out while the process was suspended.
+        return self._end(request, on_update, bool(should_cancel and should_cancel()))
+
+    def serve(self, requests, on_update=None, should_cancel=None):
+        """All at the same time."""
+        incoming, at_work, n_taken = iter(requests), {}, 0
+        while (request := next(incoming, self)) is not self or at_work:
+            if isinstance(request, Request):
+                at_work[n_taken] = (request, self._begin(request))
+                n_taken += 1
+            for position, (each, until) in list(at_work.items()):
+                cancelled = bool(should_cancel and should_cancel(position))
+                if cancelled or time.monotonic() >= until:
+                    del at_work[position]
+                    yield position, self._end(each, None, cancelled)
+            time.sleep(0.01)
+
+    def _begin(self, request: Request) -> float:
         note("generate", prompt=request.prompt, seed=request.seed)
         if "# kills" in request.prompt:
             os.kill(os.getpid(), signal.SIGKILL)
         seconds = re.search(r"# takes ([\d.]+)", request.prompt)
-        until = time.monotonic() + min(float(seconds[1]) if seconds else 0.0, request.budget_s or 600.0)
-        while time.monotonic() < until and not (should_cancel and should_cancel()):
-            time.sleep(0.01)
-        # Asked again: the time may have run out while the process was suspended.
-        cancelled = bool(should_cancel and should_cancel())
+        left_s = (request.budget_s or 600.0) - request.waited_s
+        return time.monotonic() + min(float(seconds[1]) if seconds else 0.0, left_s)
+
+    def _end(self, request: Request, on_update, cancelled: bool) -> Completion:
         if cancelled:
             note("put down", prompt=request.prompt)
-        done = super().generate(request, on_update, should_cancel)
+        done = super().generate(request, on_update)
         note("generated", prompt=request.prompt)
         for sample in done.samples:
             sample.text = expected_text(request.prompt, request.seed, sample.index)

@@ -23,7 +23,7 @@ from app.db import migrate
 from app.db.database import Database
 from app.events.bus import RedisBus
 from app.runs import service
-from app.runs.models import Run
+from app.runs.models import Run, RunTask
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.settings import Settings
@@ -172,6 +172,13 @@ class Stack:
                 assert [s.finish_reason for s in task.samples] == ["stop"] * N
                 assert [s.verdict for s in task.samples] == ["passed", "wrong_answer"]
             assert (run.figures.tasks, run.figures.samples) == (len(done), N * len(done))
+
+    def decoding(self) -> Counter[str]:
+        """How many jobs each part decodes now."""
+        with self.ctx.database.read() as session:
+            workers = session.scalars(select(RunTask.worker).where(RunTask.state == TaskState.DECODING)).all()
+        by_pid = Counter(int(name.rpartition(":")[2]) for name in workers if name)
+        return Counter({name: sum(by_pid[pid] for pid in _children(self.parts[name].pid)) for name in ("gpu0", "gpu1")})
 
     def http(self, path: str, body: dict | None = None) -> dict:
         data = json.dumps(body).encode() if body is not None else None

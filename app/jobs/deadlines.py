@@ -1,0 +1,153 @@
+"""The deadline of a completion: its clock starts when the service accepts it, and waiting counts.
+
+The time that a worker needs to load the model does not count: that says nothing of the model's speed, and the
+completions that waited for it start anew. Whoever waits for a completion calls `keep` now and then, and the reaper
+does for the others: workers may all be busy or lost when a budget ends.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.db.database import after_commit, updated_any
+from app.db.ids import new_id
+from app.db.types import utcnow
+from app.jobs.work.live_updates import task_changed
+from app.runs import transitions
+from app.runs.models import Run, RunTask
+from app.samples.models import Sample
+from app.states import OPEN_RUN_STATES, Failure, RunKind, RunState, TaskState
+
+SILENT_S = 1.5  # after which a worker counts as lost if the budget is over; it heartbeats several times within this
+LEAST_LEASE_S = 2.5
+OPEN = (TaskState.QUEUED, TaskState.DECODING)
+LOST = f"{Failure.WORKER_LOST}: the worker stopped answering, and the budget is over: ask again"
+
+
+def lease_s(budget_s: float) -> float:
+    """The lease of a completion that is decoded: if its worker is lost, another one has half of the budget left."""
+    return max(budget_s / 2, LEAST_LEASE_S)
+
+
+def restart(ctx: Context, target: str) -> dt.datetime:
+    """Starts the clocks of all completions that waited until `target` was loaded. Returns when that was."""
+    now = utcnow()
+    of_target = select(Run.id).where(
+        Run.kind == RunKind.COMPLETION, Run.state.in_(OPEN_RUN_STATES), Run.target == target
+    )
+    with ctx.database.session() as session:
+        waited = update(RunTask).where(RunTask.state.in_(OPEN), RunTask.run_id.in_(of_target))
+        session.execute(waited.values(queued_at=now), execution_options={"synchronize_session": False})
+    return now
+
+
+def keep(ctx: Context, run_id: uuid.UUID) -> float:
+    """Answers those of a completion's jobs whose budget is over, if no worker is about to: without text, or an error.
+
+    A job that still waits ends as if a worker had begun it too late. Returns the seconds until it should be called
+    again; infinity when nothing is left to wait for.
+    """
+    now = utcnow()
+    with ctx.database.read() as session:
+        rows = session.execute(
+            select(RunTask, Run)
+            .join(RunTask.run)
+            .where(RunTask.run_id == run_id, RunTask.state.in_(OPEN), Run.state.in_(OPEN_RUN_STATES))
+        ).all()
+        if not rows:
+            return math.inf
+        left_s = min(_left_s(row, run, now) for row, run in rows)
+        if left_s > 0:
+            return left_s
+        if _is_loading(session, rows[0][1].target, now):
+            return SILENT_S
+    ended = [_end(ctx, row, run, now) for row, run in rows if _left_s(row, run, now) <= 0]
+    if any(ended):
+        transitions.close_if_done(ctx, run_id)
+    return SILENT_S
+
+
+def overdue(session: Session) -> Iterable[uuid.UUID]:
+    """The completions whose budget has been over for a while."""
+    now = utcnow()
+    rows = session.execute(
+        select(RunTask.run_id, RunTask.queued_at, Run.budget_s)
+        .join(RunTask.run)
+        .where(Run.kind == RunKind.COMPLETION, Run.state.in_(OPEN_RUN_STATES), RunTask.state.in_(OPEN))
+    )
+    return {run_id for run_id, queued_at, budget_s in rows if queued_at + dt.timedelta(seconds=budget_s) < now}
+
+
+def _left_s(row: RunTask, run: Run, now: dt.datetime) -> float:
+    if run.after_id is not None and run.state is RunState.QUEUED:
+        return math.inf  # it waits for its turn; its clock has not begun
+    return run.budget_s - (now - row.queued_at).total_seconds()
+
+
+def _is_loading(session: Session, target: str, now: dt.datetime) -> bool:
+    """Whether a worker has claimed a first job for the model and not begun to decode: it loads it."""
+    claimed = (RunTask.state == TaskState.DECODING, RunTask.lease_until > now)
+    query = select(RunTask.id).join(RunTask.run).where(*claimed, Run.target == target, Run.started_at.is_(None))
+    return session.scalar(query.limit(1)) is not None
+
+
+def _end(ctx: Context, row: RunTask, run: Run, now: dt.datetime) -> bool:
+    """Ends a job whose budget is over. False if a worker is about to, or another caller was first."""
+    values: dict[str, Any] = {"attempt_token": None, "lease_until": None, "finished_at": now}
+    owned = RunTask.attempt_token == row.attempt_token
+    if row.state is TaskState.QUEUED:
+        waited_s = (now - row.queued_at).total_seconds()
+        owned = RunTask.attempt_token.is_(None)
+        values |= {"state": TaskState.FINISHED, "queue_s": waited_s, "wall_s": 0.0, "prefill_s": 0.0}
+    elif row.lease_until is not None and _last_heartbeat(row, run) >= now - dt.timedelta(seconds=SILENT_S):
+        return False
+    else:
+        values |= {"state": TaskState.FAILED, "failure": Failure.WORKER_LOST, "error": LOST}
+    with ctx.database.session() as session:
+        if not updated_any(
+            session, update(RunTask).where(RunTask.id == row.id, RunTask.state == row.state, owned).values(values)
+        ):
+            return False
+        if row.state is TaskState.QUEUED:
+            session.execute(insert(Sample), [_empty(row, run, i, waited_s) for i in range(run.n)])
+            # Its tests could not be prepared in time; there is nothing to judge.
+            waits = update(Run).where(Run.id == run.id, Run.state == RunState.QUEUED)
+            session.execute(waits.values(state=RunState.RUNNING), execution_options={"synchronize_session": False})
+        state, error = values["state"], values.get("error")
+        after_commit(session, task_changed, ctx, run.id, row.task.task_id, row.position, state, error)
+    return True
+
+
+def _last_heartbeat(row: RunTask, run: Run) -> dt.datetime:
+    assert row.lease_until is not None
+    return row.lease_until - dt.timedelta(seconds=lease_s(run.budget_s))
+
+
+def _empty(row: RunTask, run: Run, index: int, finished_s: float) -> dict[str, object]:
+    """A sample that was never begun."""
+    return {
+        "id": new_id(),
+        "run_id": run.id,
+        "run_task_id": row.id,
+        "index": index,
+        "seed": run.seed,
+        "raw": "",
+        "n_tokens": 0,
+        "finish_reason": "deadline",
+        "finished_s": finished_s,
+        "n_rounds": 0,
+        "n_drafted": 0,
+        "n_accepted": 0,
+        "token_ids": [],
+        "logprobs": [],
+        "origins": "",
+        "ends": [],
+    }

@@ -1,0 +1,116 @@
+"""Which request joins the batch next, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from decoding.loop.admission import Admission
+from decoding.models.loaded import LoadedModel
+from decoding.request import Request, RequestError
+from decoding.state.request_state import RequestState
+
+# A service claims requests for this batch alone, so most of those that wait are left to other workers.
+_MOST_WAITING = 4
+
+Taken = RequestState | tuple[int, RequestError]
+"""A request to be decoded, or the position of one that cannot be honoured, and why."""
+
+
+class Intake(Protocol):
+    """Hands requests to a batch."""
+
+    def next(self) -> Taken | None:
+        """Take the next request if it may join the batch now."""
+
+    def waiting(self) -> list[RequestState]:
+        """Return the requests that are taken and have not joined; the caller may end them."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether an empty batch stays empty."""
+
+
+class InOrder:
+    """Takes requests in their order, each when the others leave room for one of its samples; then its clock starts."""
+
+    def __init__(self, requests: Iterable[Request], model: LoadedModel, has_room: Callable[[], bool]) -> None:
+        self._incoming = enumerate(requests)
+        self._model = model
+        self._has_room = has_room
+
+    def next(self) -> Taken | None:
+        """See Intake."""
+        arrival = next(self._incoming, None) if self._has_room() else None
+        return _started(*arrival, self._model) if arrival else None
+
+    def waiting(self) -> list[RequestState]:
+        """Return none: a request waits where it comes from."""
+        return []
+
+    @property
+    def is_over(self) -> bool:
+        """See Intake: a batch without requests has room, so the last request has come."""
+        return True
+
+
+class EarliestDeadline:
+    """Takes requests as they arrive, their clocks running, and lets them join by their deadlines.
+
+    The request with the earliest deadline joins first, of those that can still be finished in time; the others follow.
+    A source that has no request now yields None; it is asked again before the next round.
+    """
+
+    def __init__(self, requests: Iterable[Request | None], model: LoadedModel, admission: Admission) -> None:
+        self._incoming = iter(requests)
+        self._model = model
+        self._admission = admission
+        self._waiting: list[RequestState] = []
+        self._n_taken = 0
+        self._has_ended = False
+
+    def next(self) -> Taken | None:
+        """See Intake."""
+        while len(self._waiting) < _MOST_WAITING and (request := self._arrived()):
+            taken = _started(self._n_taken, request, self._model)
+            self._n_taken += 1
+            if not isinstance(taken, RequestState):
+                return taken
+            self._waiting.append(taken)
+        return self._join()
+
+    def waiting(self) -> list[RequestState]:
+        """See Intake."""
+        self._waiting = [state for state in self._waiting if not state.is_done]
+        return list(self._waiting)
+
+    @property
+    def is_over(self) -> bool:
+        """See Intake."""
+        return self._has_ended and not self._waiting
+
+    def _arrived(self) -> Request | None:
+        try:
+            return next(self._incoming)
+        except StopIteration:
+            self._has_ended = True
+            return None
+
+    def _join(self) -> RequestState | None:
+        admission = self._admission
+        waiting = self.waiting()
+        if not waiting:
+            return None
+        state = min(waiting, key=lambda each: (not admission.can_finish(each), each.clock.left_s, each.position))
+        if not admission.admits(state):
+            return None
+        self._waiting.remove(state)
+        state.waited_s = state.clock.elapsed
+        return state
+
+
+def _started(position: int, request: Request, model: LoadedModel) -> Taken:
+    try:
+        return RequestState.start(position, request, model)
+    except RequestError as error:
+        return position, error

@@ -1,0 +1,84 @@
+"""A completion that could only wait until its budget is over is refused, with the time to come back."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.completions import service
+from app.completions.room import expected_wait_s
+from app.completions.schemas import CompletionSpec
+from app.db.types import utcnow
+from app.errors import Overloaded
+from app.factory import create_app
+from app.runs.models import RunTask
+from app.states import TaskState
+
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+ASKED = {"target": "smollm2-135m", "prompt": "def f(", "n": 1, "budget_s": 5}
+
+
+def ended(wall_s: float, n: int, apart_s: float = 1.0) -> list[tuple[float, dt.datetime]]:
+    return [(wall_s, NOW - dt.timedelta(seconds=apart_s * i)) for i in range(n)]
+
+
+def test_one_at_a_time_the_wait_is_that_of_those_before():
+    assert expected_wait_s(4, 1, ended(2.0, 10, apart_s=2.0), NOW) == pytest.approx(8.0, rel=0.2)
+
+
+def test_those_that_are_decoded_together_leave_sooner():
+    assert expected_wait_s(4, 4, ended(2.0, 3, apart_s=2.0), NOW) == pytest.approx(2.0)
+
+
+def test_without_experience_nothing_is_foreseen():
+    assert expected_wait_s(40, 1, ended(2.0, 2), NOW) is None
+
+
+@given(
+    waiting=st.integers(1, 100),
+    at_work=st.integers(0, 16),
+    wall_s=st.floats(0.0, 600.0),
+    n=st.integers(3, 20),
+    apart_s=st.floats(0.0, 60.0),
+)
+def test_the_wait_is_finite_and_grows_with_the_queue(waiting, at_work, wall_s, n, apart_s):
+    done = ended(wall_s, n, apart_s)
+    wait = expected_wait_s(waiting, at_work, done, NOW)
+    assert 0 <= wait <= expected_wait_s(waiting + 1, at_work, done, NOW) < 1e6
+
+
+@pytest.fixture
+def crowded(ctx):
+    """A service that needs 3 seconds for a completion, with one at work and three that wait."""
+    ids = [service.submit(ctx, CompletionSpec(**ASKED | {"prompt": f"prompt {i}"})) for i in range(8)]
+    with ctx.database.session() as session:
+        for i, run_id in enumerate(ids[:5]):
+            row = session.query(RunTask).filter_by(run_id=run_id).one()
+            row.state = TaskState.DECODING if i == 4 else TaskState.FINISHED
+            row.wall_s, row.finished_at = 3.0, utcnow() - dt.timedelta(seconds=3 * i)
+    return ctx
+
+
+def test_one_too_many_is_refused_before_a_run_is_made(crowded):
+    with pytest.raises(Overloaded, match="3 completions wait for smollm2-135m") as refused:
+        service.submit(crowded, CompletionSpec(**ASKED))
+    assert 4 <= refused.value.retry_after_s <= 10
+
+
+def test_more_time_or_another_model_is_accepted(crowded):
+    assert service.submit(crowded, CompletionSpec(**ASKED | {"budget_s": 60}))
+    assert service.submit(crowded, CompletionSpec(**ASKED | {"target": "qwen2.5-coder-0.5b"}))
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/api/v1/complete", ASKED), ("/v1/completions", {"model": "smollm2-135m", "prompt": "def f(", "budget": 5})],
+)
+def test_a_client_is_told_when_to_come_again(crowded, path, body):
+    answer = create_app(crowded).test_client().post(path, json=body)
+    assert answer.status_code == 429
+    assert 4 <= int(answer.headers["Retry-After"]) <= 10
+    assert "ask again later, or with more time" in answer.get_data(as_text=True)
