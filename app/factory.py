@@ -26,6 +26,7 @@ DOMAINS = (
     "openai",
     "runs",
     "studies",
+    "capacity",
     "datasets",
     "language_models",
     "workers",

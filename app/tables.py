@@ -1,6 +1,7 @@
 """Every table in one import, so that `Base.metadata` is whole for migrations and mappers."""
 
 from app.accounts.models import BrowserSession, Token, User
+from app.capacity.models import LoadTest
 from app.datasets.models import Dataset, DatasetCheck, Task
 from app.db.types import Base
 from app.http.idempotency_models import IdempotencyKey
@@ -17,6 +18,7 @@ __all__ = [
     "Dataset",
     "DatasetCheck",
     "IdempotencyKey",
+    "LoadTest",
     "Run",
     "RunCurve",
     "RunTask",

@@ -10,6 +10,7 @@ from app.ui.charts.parts import Drawing, Tick
 from app.ui.units import seconds
 
 _TICKS = tuple(m * 10.0**e for e in range(-4, 6) for m in (1, 2, 5))
+_ROUND = tuple(m * 10.0**e for e in range(-4, 19) for m in (1, 2, 5))
 _SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
@@ -95,3 +96,17 @@ def nice_top(value: float) -> float:
 def table_budgets(low: float, high: float) -> list[float]:
     """Round budgets in the range, and its end: what a chart's table lists."""
     return [*(m for m in _TICKS if low <= m < high * 0.999), high]
+
+
+def round_step(reach: float, most: float) -> float:
+    """The smallest round number of which at most `most` fit into `reach`."""
+    return next((s for s in _ROUND if reach / s <= most), reach)
+
+
+def polyline(places: Sequence[tuple[float, float] | None]) -> str:
+    """Path data through the places, with a gap where one is missing."""
+    parts, pen = [], "M"
+    for place in places:
+        parts.append(f"{pen} {place[0]:g} {place[1]:g}" if place else "")
+        pen = "L" if place else "M"
+    return " ".join(filter(None, parts))

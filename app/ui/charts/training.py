@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.ui.charts.axes import polyline, round_step
 from app.ui.charts.parts import CHARACTER, LINE, Chart, Drawing, Label, Path, Tick, frame, placed, series_css
 from app.ui.units import count, decimal, percent
-
-_ROUND = tuple(m * 10.0**e for e in range(-4, 19) for m in (1, 2, 5))
 
 
 @dataclass(frozen=True)
@@ -24,13 +23,13 @@ def training_chart(steps: Sequence[int], traces: Sequence[Trace], title: str, y_
     """The traces over the steps (at least one), which are in ascending order. `shares` are written in per cent."""
     last = steps[-1] or 1
     highest = max((v for trace in traces for v in trace.values if v is not None), default=0.0)
-    y_step = _round_step(max(highest, 1e-3), 5)
+    y_step = round_step(max(highest, 1e-3), 5)
     top = y_step * max(math.ceil(highest / y_step), 1)
     room = 16 + CHARACTER * max(len(trace.label) for trace in traces)
     drawings = []
     for d in (frame("wide", 1200, 280, room), frame("narrow", 380, 240, 16)):
         across, up = d.right - d.left, d.bottom - d.top
-        x_step = max(_round_step(last, across / 90), 1)
+        x_step = max(round_step(last, across / 90), 1)
         d.x_ticks = [Tick(_x(d, i * x_step / last), count(i * x_step)) for i in range(int(last / x_step) + 1)]
         d.y_ticks = [
             Tick(round(d.bottom - i * y_step / top * up, 1), f"{100 * i * y_step:g} %" if shares else f"{i * y_step:g}")
@@ -43,7 +42,7 @@ def training_chart(steps: Sequence[int], traces: Sequence[Trace], title: str, y_
                 for step, v in zip(steps, trace.values, strict=True)
             ]
             known = [place for place in places if place is not None]
-            d.lines.append(Path(_line(places), f"curve {_css(i)}"))
+            d.lines.append(Path(polyline(places), f"curve {_css(i)}"))
             if len(known) == 1:  # a line of one point is invisible
                 d.dots.append(Label(*known[0], trace.label, _css(i)))
             if known:
@@ -70,22 +69,8 @@ def training_chart(steps: Sequence[int], traces: Sequence[Trace], title: str, y_
     )
 
 
-def _round_step(reach: float, most: float) -> float:
-    """The smallest round number of which at most `most` fit into `reach`."""
-    return next((s for s in _ROUND if reach / s <= most), reach)
-
-
 def _x(drawing: Drawing, share: float) -> float:
     return round(drawing.left + share * (drawing.right - drawing.left), 1)
-
-
-def _line(places: Sequence[tuple[float, float] | None]) -> str:
-    """Path data through the places, with a gap where one is missing."""
-    parts, pen = [], "M"
-    for place in places:
-        parts.append(f"{pen} {place[0]:g} {place[1]:g}" if place else "")
-        pen = "L" if place else "M"
-    return " ".join(filter(None, parts))
 
 
 def _css(trace: int) -> str:

@@ -1,0 +1,42 @@
+"""REST of load tests: stored by `bassline bench load --url`, and read."""
+
+from __future__ import annotations
+
+import uuid
+
+from flask import Blueprint, url_for
+
+from app.capacity import render, repository, service
+from app.capacity.documents import LoadTestDocument, LoadTestPage
+from app.capacity.schemas import LoadTestSpec
+from app.http.operations import operation
+from app.http.paging import PageQuery, page_from_rows
+from app.http.web import context, session
+
+bp = Blueprint("capacity_api", __name__, url_prefix="/api/v1")
+
+
+@bp.post("/capacity")
+@operation({201: LoadTestDocument})
+def create(body: LoadTestSpec) -> tuple[LoadTestDocument, dict[str, str]]:
+    """Stores a load test that has ended. Its address is in the header Location."""
+    load_test_id = service.store(context(), body)
+    with context().database.read() as fresh:
+        found = render.document(repository.get_load_test(fresh, load_test_id))
+    return found, {"Location": url_for("capacity_api.show", load_test_id=load_test_id)}
+
+
+@bp.get("/capacity")
+@operation({200: LoadTestPage})
+def index(query: PageQuery) -> LoadTestPage:
+    """Load tests, newest first."""
+    rows = repository.list_load_tests(session(), limit=query.limit + 1, before=query.id())
+    page, following = page_from_rows(rows, query, lambda row: str(row.id))
+    return LoadTestPage(load_tests=[render.document(row) for row in page], next=following)
+
+
+@bp.get("/capacity/<uuid:load_test_id>")
+@operation({200: LoadTestDocument})
+def show(load_test_id: uuid.UUID) -> LoadTestDocument:
+    """A load test with its points and its capacity."""
+    return render.document(repository.get_load_test(session(), load_test_id))

@@ -1,0 +1,33 @@
+"""Load tests as the API shows them. Times are ISO 8601, durations seconds, shares from 0 to 1."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+
+from pydantic import Field
+
+from app.capacity.schemas import LoadPoint, LoadSettings
+from app.http.schemas import ResponseModel
+
+
+class LoadTestDocument(ResponseModel):
+    """A load test of one service."""
+
+    id: uuid.UUID
+    name: str
+    created_at: dt.datetime
+    settings: LoadSettings
+    idle: LoadPoint = Field(description="the service with one request at a time")
+    points: list[LoadPoint] = Field(description="the service under load, by rate")
+    capacity: float | None = Field(
+        description="the highest tried rate (requests per second) at which Pass@First is within 5 points of idle"
+    )
+    sentence: str = Field(description="the capacity in words")
+
+
+class LoadTestPage(ResponseModel):
+    """Load tests, newest first."""
+
+    load_tests: list[LoadTestDocument]
+    next: str | None

@@ -1,0 +1,67 @@
+"""Pages of load tests: the list, and one load test, alone or with another laid over it."""
+
+from __future__ import annotations
+
+import uuid
+
+from flask import Blueprint, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response as AnyResponse
+
+from app.capacity import presentation, render, repository
+from app.errors import BadInput
+from app.http.web import session
+from evaluation.load import UNCLOCKED_S
+
+bp = Blueprint("capacity", __name__)
+
+PAGE_SIZE = 20
+COMMAND = "bassline bench load --target qwen2.5-coder-0.5b --rates 0.1,0.2,0.5,1,2 --budget 5 --n 4 --duration 300"
+
+
+@bp.get("/capacity")
+def index() -> AnyResponse | str | tuple[str, int]:
+    """Load tests, newest first; `?before=` an id gives the next page, two times `?test=` compares these two."""
+    ticked = request.args.getlist("test")
+    error = ""
+    if len(ticked) == 2:
+        address = url_for("capacity.show", load_test_id=_uuid(ticked[0]))
+        return redirect(f"{address}?with={_uuid(ticked[1])}")
+    if "compare" in request.args:
+        error = f"{len(ticked)} load tests are ticked: tick two to compare them"
+    before = request.args.get("before")
+    rows = repository.list_load_tests(session(), limit=PAGE_SIZE + 1, before=_uuid(before) if before else None)
+    page = render_template(
+        "capacity/index.html",
+        tests=[render.document(row) for row in rows[:PAGE_SIZE]],
+        following=rows[PAGE_SIZE - 1].id if len(rows) > PAGE_SIZE else None,
+        ticked=set(ticked),
+        error=error,
+        command=COMMAND,
+    )
+    return (page, 422) if error else page
+
+
+@bp.get("/capacity/<uuid:load_test_id>")
+def show(load_test_id: uuid.UUID) -> str:
+    """A load test; `?with=` the id of another lays that one over it."""
+    other = request.args.get("with")
+    ids = [load_test_id, *([_uuid(other)] if other else [])]
+    tests = [render.document(repository.get_load_test(session(), one)) for one in dict.fromkeys(ids)]
+    others = [row for row in repository.list_load_tests(session(), limit=PAGE_SIZE) if row.id not in ids]
+    return render_template(
+        "capacity/show.html",
+        tests=tests,
+        names=presentation.short_names(tests),
+        charts=presentation.charts(tests),
+        settings=presentation.settings(tests),
+        caution=presentation.caution(tests),
+        others=others,
+        unclocked_s=UNCLOCKED_S,
+    )
+
+
+def _uuid(text: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        raise BadInput(f"{text[:60]!r} is not a load test's id: choose one on the page Capacity") from None

@@ -1,0 +1,144 @@
+"""The client of a load test: sends requests when they are due, whatever became of those before (an open loop)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+
+from benchmarks._load_plan import Planned
+from evaluation.load import Fate
+
+PATIENCE_S = 60.0  # after the budget
+PAUSE_S = 0.25  # between two requests to the idle service
+REPORT_EVERY_S = 10.0
+REFUSALS = (httpx2.codes.TOO_MANY_REQUESTS, httpx2.codes.SERVICE_UNAVAILABLE)
+
+OnProgress = Callable[[int, int, float], None]
+"""Told how many requests were sent, how many are settled, and the seconds since the window began."""
+
+
+@dataclass(slots=True)
+class Reply:
+    """What became of a request.
+
+    `late_s` is how long after it was due it was sent, `answered_s` how long after that moment its whole answer was
+    there. `status` is of HTTP, 0 for none. `content` is the answer, `fault` says why there is none.
+    """
+
+    planned: Planned
+    late_s: float
+    fate: Fate = "failed"
+    answered_s: float = 0.0
+    status: int = 0
+    content: bytes = b""
+    retry_after_s: float | None = None
+    fault: str = ""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The completion as the API answered it."""
+        found = json.loads(self.content)
+        assert isinstance(found, dict)
+        return found
+
+
+@dataclass(frozen=True)
+class Client:
+    """Asks a service for completions. `body` is what all requests have in common."""
+
+    url: str
+    token: str
+    body: dict[str, Any]
+    budget_s: float
+    headers: dict[str, str] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.token:
+            self.headers["Authorization"] = f"Bearer {self.token}"
+
+    def open_loop(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
+        """(the replies in the order of the requests, seconds until the last was settled). Sends each when it is due."""
+        return asyncio.run(self._all(requests, on_progress))
+
+    def in_turn(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
+        """(the replies, seconds spent waiting for them). Sends each after the one before, with a pause in between."""
+        return asyncio.run(self._each(requests, on_progress))
+
+    async def _all(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
+        tasks: list[asyncio.Task[Reply]] = []
+        async with self._http() as http:
+            began = time.perf_counter()
+            reporter = asyncio.create_task(_report(began, tasks, on_progress))
+            for request in requests:
+                await asyncio.sleep(began + request.due_s - time.perf_counter())
+                tasks.append(asyncio.create_task(self._ask(http, request, began + request.due_s)))
+            replies = await asyncio.gather(*tasks)
+            reporter.cancel()
+        return replies, time.perf_counter() - began
+
+    async def _each(self, requests: Sequence[Planned], on_progress: OnProgress) -> tuple[list[Reply], float]:
+        replies: list[Reply] = []
+        waited = 0.0
+        async with self._http() as http:
+            for request in requests:
+                began = time.perf_counter()
+                replies.append(await self._ask(http, request, began))
+                waited += time.perf_counter() - began
+                on_progress(len(replies), len(replies), waited)
+                await asyncio.sleep(PAUSE_S)
+        return replies, waited
+
+    def _http(self) -> httpx2.AsyncClient:
+        # Kept connections would save little, and a service that closes one while it is used looks like a failure.
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
+        timeout = httpx2.Timeout(self.budget_s + PATIENCE_S, connect=self.budget_s)
+        local = httpx2.URL(self.url).host in ("127.0.0.1", "localhost", "::1")
+        return httpx2.AsyncClient(headers=self.headers, limits=limits, timeout=timeout, trust_env=not local)
+
+    async def _ask(self, http: httpx2.AsyncClient, request: Planned, due: float) -> Reply:
+        """`due` is on the clock of time.perf_counter."""
+        reply = Reply(request, late_s=time.perf_counter() - due)
+        try:
+            answer = await http.post(f"{self.url}/api/v1/complete", json=body_of(self.body, request))
+        except httpx2.HTTPError as error:
+            reply.fault = f"{type(error).__name__}: {error}".rstrip(": ")
+            return reply
+        reply.answered_s, reply.status = time.perf_counter() - due, answer.status_code
+        if answer.is_success:
+            reply.fate, reply.content = "answered", answer.content
+        else:
+            reply.fate = "refused" if answer.status_code in REFUSALS else "failed"
+            reply.retry_after_s = _seconds(answer.headers.get("Retry-After"))
+            reply.fault = _detail(answer)
+        return reply
+
+
+def body_of(common: dict[str, Any], request: Planned) -> dict[str, Any]:
+    """The body of POST /api/v1/complete: the prompt of the task as `bassline eval` asks for it, without its test."""
+    task = request.task
+    suffix = {} if task.suffix is None else {"suffix": task.suffix}
+    return {**common, "prompt": task.prompt, "entry_point": task.entry_point, "seed": request.seed, **suffix}
+
+
+async def _report(began: float, tasks: list[asyncio.Task[Reply]], on_progress: OnProgress) -> None:
+    while True:
+        await asyncio.sleep(REPORT_EVERY_S)
+        on_progress(len(tasks), sum(task.done() for task in tasks), time.perf_counter() - began)
+
+
+def _seconds(header: str | None) -> float | None:
+    return float(header) if header is not None and header.isdecimal() else None
+
+
+def _detail(answer: httpx2.Response) -> str:
+    """The sentence of a problem document, else the status."""
+    try:
+        return str(answer.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return f"{answer.status_code} {answer.reason_phrase}"

@@ -1,0 +1,187 @@
+"""The course of a load test: warm the services, measure them idle, then take turns at each rate."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks import _load_plan as plan
+from benchmarks._load_client import Client, Reply
+from benchmarks._load_figures import Measured
+from benchmarks._load_grading import Judge
+from benchmarks._load_service import ServiceError
+from evaluation.datasets import Dataset, Task
+from evaluation.load import point
+
+SERVICE = "service"  # the arm of a service that was running
+LOADING_S = 600.0  # for the model
+BUSY_S = 2.0  # after a refusal that does not say when to come again
+REQUEST_FAULTS = range(400, 500)
+MACHINE = ("device", "device_name", "cpu", "cpu_count", "platform")
+
+
+class Refused(ValueError):  # noqa: N818 (reads as what happened)
+    """The service does not take these requests; the message is its own."""
+
+
+class Load:
+    """A load test. `services` are those measured so far, `faults` why requests failed, a line each."""
+
+    def __init__(self, options: argparse.Namespace, prompts: Sequence[Task], judge: Judge) -> None:
+        self.prompts = prompts
+        self.services: dict[str, Measured] = {}
+        self.provenance: dict[str, Any] = {}
+        self._options = options
+        self._judge = judge
+        self._faults: dict[str, int] = {}
+        self._windows_left = 0
+
+    @property
+    def device(self) -> str:
+        """Where the service decodes."""
+        return str(self.provenance.get("device_name") or self.provenance.get("device") or "unknown")
+
+    @property
+    def faults(self) -> list[str]:
+        """Why requests were refused or have failed, the most frequent first."""
+        ranked = sorted(self._faults.items(), key=lambda pair: -pair[1])
+        return [f"{count} not answered: {fault}" for fault, count in ranked]
+
+    def run(self, addresses: Mapping[str, str]) -> None:
+        """Measure the services, by the names of their arms. Raises Refused and ServiceError."""
+        clients = {arm: self._client(url) for arm, url in addresses.items()}
+        for arm, client in clients.items():
+            _say(f"{arm}: loading {self._options.target}, then prompts to answer: {len(self.prompts)}")
+            self._warm(client)
+            self.services[arm] = Measured(arm)
+        self._windows_left = len(clients) * len(self._options.rates)
+        for arm, client in clients.items():
+            self._idle(arm, client)
+        for turn, rate in enumerate(self._options.rates):
+            # The first of a turn changes, so that a machine that becomes slower does so for all.
+            for arm in list(clients) if turn % 2 == 0 else list(clients)[::-1]:
+                self._loaded(arm, clients[arm], rate)
+
+    def document(self, measured: Measured, dataset: Dataset) -> dict[str, Any]:
+        """The load test of one service as it is stored: the body of POST /api/v1/capacity without its points."""
+        options = self._options
+        title = options.name or f"{options.target}, n = {options.n}, {options.budget:g} s"
+        return {
+            "name": (title if options.name and measured.arm == SERVICE else f"{title}, {measured.arm}")[:200],
+            "settings": {
+                "target": options.target,
+                "drafter": options.drafter,
+                "n": options.n,
+                "budget_s": options.budget,
+                "temperature": options.temperature,
+                "max_tokens": options.max_tokens,
+                "prompt_mode": options.prompt_mode,
+                "dataset": dataset.name,
+                "dataset_sha256": dataset.sha256,
+                "prompts": len(self.prompts),
+                "duration_s": options.duration,
+                "seed": options.seed,
+                "arm": measured.arm,
+                "device": self.device,
+                "machine": {key: self.provenance[key] for key in MACHINE if self.provenance.get(key) is not None},
+                "versions": {
+                    key: value
+                    for key, value in self.provenance.items()
+                    if value is not None and (key.endswith("_version") or key in ("python", "git_commit"))
+                },
+            },
+            "idle": measured.idle,
+            "points": measured.loaded,
+        }
+
+    def _client(self, url: str) -> Client:
+        options = self._options
+        body = {
+            "target": options.target,
+            "n": options.n,
+            "budget_s": options.budget,
+            "temperature": options.temperature,
+            "max_tokens": options.max_tokens,
+            "prompt_mode": options.prompt_mode,
+        }
+        if options.drafter:
+            body["drafter"] = options.drafter
+        return Client(url, options.token, body, options.budget)
+
+    def _warm(self, client: Client) -> None:
+        """Loads the model, and lets the service meet every prompt once: its prefix cache then serves all rates alike.
+
+        Raises Refused for a request that it does not understand, ServiceError if it does not answer.
+        """
+        requests = plan.one_by_one(self.prompts, self._options.seed)
+        least = Client(
+            client.url, client.token, client.body | {"n": 1, "max_tokens": 1, "budget_s": LOADING_S}, LOADING_S
+        )
+        deadline = time.monotonic() + LOADING_S
+        while True:
+            (reply,), _ = least.in_turn(requests[:1], _silent)
+            if reply.fate == "answered" and reply.document["samples"]:
+                break
+            if reply.fate == "answered":
+                raise ServiceError(f"the service cannot decode: {reply.document['run']['error']}")
+            if reply.status in REQUEST_FAULTS and reply.fate == "failed":
+                raise Refused(f"the service refuses the request: {reply.fault}")
+            if reply.fate == "failed" or time.monotonic() > deadline:
+                raise ServiceError(f"{client.url} does not answer: {reply.fault}")
+            time.sleep(reply.retry_after_s or BUSY_S)
+        self.provenance = reply.document["run"]["provenance"]
+        least.in_turn(requests[1:], _silent)
+        client.in_turn(requests[:1], _silent)
+
+    def _idle(self, arm: str, client: Client) -> None:
+        def progress(_sent: int, settled: int, _seconds: float) -> None:
+            if settled % 10 == 0:
+                self._progress(f"{arm}, idle: {settled} of {len(requests)} answered", 0.0)
+
+        requests = plan.one_by_one(self.prompts, self._options.seed)
+        self._progress(f"{arm}, idle: 0 of {len(requests)} answered, one at a time", 0.0)
+        replies, waited = client.in_turn(requests, progress)
+        self._settle(arm, None, replies, waited, waited)
+
+    def _loaded(self, arm: str, client: Client, rate: float) -> None:
+        requests = plan.window(rate, self._options.duration, self.prompts, self._options.seed)
+
+        def progress(sent: int, settled: int, seconds: float) -> None:
+            self._progress(f"{arm} at {rate:g}/s: {sent} of {len(requests)} sent, {settled} settled", seconds)
+
+        progress(0, 0, 0.0)
+        replies, elapsed = client.open_loop(requests, progress)
+        self._windows_left -= 1
+        self._settle(arm, rate, replies, self._options.duration, elapsed)
+
+    def _settle(
+        self, arm: str, rate: float | None, replies: Sequence[Reply], window_s: float, elapsed_s: float
+    ) -> None:
+        asked = self._judge.asked(replies)
+        found = point(asked, rate, self._options.budget, window_s, elapsed_s)
+        for reply in replies:
+            if reply.fault:
+                self._faults[reply.fault] = self._faults.get(reply.fault, 0) + 1
+        measured = self.services[arm]
+        measured.asked[rate], measured.points[rate] = asked, found
+        where = "idle" if rate is None else f"at {rate:g}/s"
+        _say(
+            f"{arm} {where}: Pass@First {100 * found.pass_first:.0f} %, {found.right_in_time_per_s:.3f} right answers "
+            f"in time per second, {found.refused} refused, {found.failed} failed"
+        )
+
+    def _progress(self, what: str, seconds: float) -> None:
+        window = self._options.duration + self._options.budget
+        left = max(0.0, self._windows_left * window - seconds)
+        _say(f"{what}; about {left:.0f} s of windows left")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _silent(_sent: int, _settled: int, _seconds: float) -> None:
+    """No progress."""

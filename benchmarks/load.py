@@ -1,0 +1,184 @@
+"""What quality is left when many people type at once: right answers in time, by requests per second.
+
+Requests arrive at random at each rate, whether the ones before are answered or not, and each has the budget from the
+moment it is due. Two services answer the same requests in turn: `together` decodes completions in one batch, `alone`
+one after the other. After each window the answers are judged in the sandbox as `bassline eval` judges them. Every rate
+asks for the same prompts; first the idle service answers them one by one. docs/capacity.md defines every figure.
+
+    bassline bench load --target qwen2.5-coder-0.5b --rates 0.1,0.2,0.5,1,2 --budget 5 --n 4 --duration 60
+    bassline bench load --target smollm2-135m --rates 0.5,1 --arms together --drafter ngram --json load.json
+    bassline bench load --target qwen2.5-coder-7b --rates 1,2,4 --url http://gpu7:8000 --token "$TOKEN" --name gpu7
+
+The intervals are wide with few requests: give --duration 300 or more for figures to decide by. The result is stored for
+the page Capacity, with --url in that service. Ctrl-C reports what is done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks import _load_store
+from benchmarks._load_figures import Measured, figures, row, sentences
+from benchmarks._load_grading import Judge
+from benchmarks._load_plan import how_many_prompts, shuffled
+from benchmarks._load_run import SERVICE, Load, Refused
+from benchmarks._load_service import ARMS, ServiceError, own_service
+from benchmarks._report import Report, print_table
+from evaluation.datasets import DatasetError
+from evaluation.prompting import MODES
+from evaluation.sandbox import SandboxUnavailable
+
+LARGEST_BUDGET_S = 600.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print the table, store it, write JSON if asked. Return 0, or 1 after Ctrl-C."""
+    parser, options = _options(argv)
+    try:
+        dataset = _load_store.dataset(options.dataset)
+        judge = Judge()
+    except (DatasetError, SandboxUnavailable, _load_store.Missing) as error:
+        parser.exit(2, f"{error}\n")
+    wanted = how_many_prompts(options.rates, options.duration, options.budget)
+    prompts = judge.sound(shuffled(dataset.tasks, options.seed), wanted)
+    load = Load(options, prompts, judge)
+    interrupted = False
+    try:
+        with contextlib.ExitStack() as services:
+            if options.url is not None:
+                addresses = {SERVICE: options.url}
+            else:
+                addresses = {arm: services.enter_context(own_service(arm)) for arm in options.arms}
+            load.run(addresses)
+    except KeyboardInterrupt:
+        interrupted = True
+        print("interrupted: what is done is reported, the rate under way is not", file=sys.stderr)
+    except Refused as error:
+        parser.exit(2, f"{error}\n")
+    except ServiceError as error:
+        parser.exit(1, f"{error}\n")
+    finally:
+        judge.close()
+    measured = {arm: one for arm, one in load.services.items() if one.points}
+    documents = [load.document(one, dataset) for one in measured.values() if one.loaded]
+    _report(options, load, measured).write(options.json)
+    for line in _load_store.store(documents, options.url, options.token):
+        print(line, file=sys.stderr)
+    return int(interrupted)
+
+
+def _report(options: argparse.Namespace, load: Load, measured: dict[str, Measured]) -> Report:
+    """Prints the table and what follows from it. Returns the report."""
+    settings = {key: value for key, value in vars(options).items() if key != "token"}
+    report = Report("load", load.device, settings | {"prompts": len(load.prompts), "provenance": load.provenance})
+    report.rows = [row(arm, point) for arm, one in measured.items() for point in one.points.values()]
+    report.figures = figures(measured, options.budget)
+    out = sys.stderr if options.json == "-" else sys.stdout
+    with contextlib.redirect_stdout(out):
+        print(
+            f"{report.device}; {options.target}, n = {options.n}, budget {options.budget:g} s, prompts: "
+            f"{len(load.prompts)}, {options.duration:g} s per rate; shares with 95 % intervals, times in seconds"
+        )
+        print_table(report.rows)
+        for line in (*sentences(measured, report.figures), *load.faults):
+            print(line)
+    return report
+
+
+def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    parser = argparse.ArgumentParser(
+        prog="bassline bench load", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--target", required=True, help="the model that the service decodes with")
+    parser.add_argument("--rates", type=_rates, default="0.1,0.2,0.5,1,2", help="requests per second, by comma")
+    parser.add_argument("--budget", type=_number(0, LARGEST_BUDGET_S), default=5.0, help="seconds for each request")
+    parser.add_argument("--n", type=_count, default=4, help="samples of each request")
+    parser.add_argument("--duration", type=_number(0, 86400), default=60.0, help="seconds for which requests arrive")
+    parser.add_argument("--dataset", default="humaneval", help="name of a dataset")
+    parser.add_argument("--drafter", default="", help="source of proposed tokens; by default the service's")
+    parser.add_argument("--temperature", type=float, default=0.2)
+    parser.add_argument("--max-tokens", type=_count, default=256)
+    parser.add_argument(
+        "--prompt-mode", choices=("auto", *MODES), default="auto", help="how a task becomes a prompt; auto: as in eval"
+    )
+    parser.add_argument("--seed", type=_seed, default=0, help="of arrivals, prompts and samples")
+    parser.add_argument("--arms", type=_arms, help=f"services to start, by comma (default: {','.join(ARMS)})")
+    parser.add_argument("--url", type=_url, help="a running service to ask instead, such as http://HOST:8000")
+    parser.add_argument("--token", default="", help="for --url: an API token of the scope submit")
+    parser.add_argument(
+        "--json", metavar="FILE", type=_file, help="also write the report as JSON; - for standard output"
+    )
+    parser.add_argument("--name", default="", help="what lists call the load test")
+    options = parser.parse_args(argv)
+    if options.url is not None and options.arms:
+        parser.exit(2, "--arms and --url exclude each other: leave one out, a running service is its own arm\n")
+    if options.token and options.url is None:
+        parser.exit(2, "--token is for a running service: give its address with --url\n")
+    options.arms = options.arms or (list(ARMS) if options.url is None else [SERVICE])
+    return parser, options
+
+
+def _rates(text: str) -> list[float]:
+    remedy = f"{text!r}: give different requests per second by comma, each above 0 and at most 1000, such as 0.1,0.5,1"
+    try:
+        rates = sorted(float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(remedy) from None
+    if len(set(rates)) < len(rates) or not all(0 < rate <= 1000 for rate in rates):
+        raise argparse.ArgumentTypeError(remedy)
+    return rates
+
+
+def _arms(text: str) -> list[str]:
+    arms = text.split(",")
+    if len(set(arms)) < len(arms) or not set(arms) <= set(ARMS):
+        raise argparse.ArgumentTypeError(f"{text!r}: use one or both of {', '.join(ARMS)}, by comma")
+    return arms
+
+
+def _number(above: float, most: float) -> Any:
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not above < value <= most:
+            raise argparse.ArgumentTypeError(f"{text!r}: give seconds above {above:g}, at most {most:g}")
+        return value
+
+    return parse
+
+
+def _seed(text: str) -> int:
+    if not (text.isdecimal() and int(text) < 2**62):
+        raise argparse.ArgumentTypeError(f"{text!r}: give a whole number from 0")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not (text.isdecimal() and 1 <= int(text) <= 10_000):
+        raise argparse.ArgumentTypeError(f"{text!r}: give a whole number from 1")
+    return int(text)
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{text!r}: give the address of the service, such as http://127.0.0.1:8000")
+    return text.rstrip("/")
+
+
+def _file(text: str) -> str:
+    folder = Path(text).parent
+    if text != "-" and (Path(text).is_dir() or not os.access(text if Path(text).exists() else folder, os.W_OK)):
+        raise argparse.ArgumentTypeError(f"{text} cannot be written: give a file in a folder that exists, or -")
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(main())
