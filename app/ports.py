@@ -69,6 +69,9 @@ class Engine(Protocol):
     def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
         """The messages in the target's chat template with the reply opened by `reply_prefix`."""
 
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of token ids; RequestError for one that the target does not have."""
+
     def provenance(self) -> Mapping[str, str | int | float | None]:
         """What the figures were measured with: hashes, versions, device."""
 

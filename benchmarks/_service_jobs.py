@@ -42,6 +42,9 @@ class _Engine:
     def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
         return reply_prefix
 
+    def decode(self, tokens: Sequence[int]) -> str:
+        return str(tokens)
+
     def provenance(self) -> dict[str, str | int | float | None]:
         return {"device": "none"}
 

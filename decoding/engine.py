@@ -18,6 +18,7 @@ from functools import cached_property, partial
 
 import torch
 import transformers
+from jinja2 import TemplateError
 
 from decoding.acceptance.registry import make_rule
 from decoding.attention.backends import backend_of
@@ -57,6 +58,7 @@ from decoding.request import (
     Update,
 )
 from decoding.state.clock import CostTimer
+from decoding.state.token_text import check_known, decode
 
 _models = ModelPool()
 # Samples that are decoded together for users who wait, where no graphs say otherwise.
@@ -146,9 +148,20 @@ class Engine:
         return self.target.fim_tokens
 
     def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
-        """Return the prompt text of a conversation with the reply already begun by `reply_prefix`."""
-        text: str = self.target.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        """Return the prompt text of a conversation with the reply already begun by `reply_prefix`.
+
+        Raises RequestError for messages that the template refuses.
+        """
+        try:
+            text: str = self.target.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        except TemplateError as error:  # many templates refuse an order of roles
+            raise RequestError(f"messages do not fit the chat template of {self.target.name}: {error}") from None
         return text + reply_prefix
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of token ids, special tokens included. Raises RequestError for an id that is no token."""
+        check_known(self.target, tokens)
+        return decode(self.target.tokenizer, tokens)
 
     def provenance(self) -> dict[str, str | int | None]:
         """Return what a figure was measured with: models by hash, device, precision and versions."""

@@ -13,6 +13,9 @@ from typing import Literal
 
 FinishReason = Literal["stop", "length", "deadline", "cancelled", "error"]
 Origin = Literal["draft", "target"]
+Top = tuple[tuple[str, float], ...]
+"""The likeliest tokens of one place, likeliest first: (text, log-probability)."""
+MAX_TOP_LOGPROBS = 20
 
 
 class RequestError(ValueError):
@@ -47,16 +50,18 @@ class SamplingParams:
 class Request:
     """n samples of one prompt.
 
-    `prompt` is the text exactly as the model shall see it. `budget_s` is wall-clock seconds from the moment the
-    engine takes the request up, tokenization and prefill included; None means no deadline. A service that has accepted
-    the request `waited_s` seconds before says so: they count as spent. `stop` holds strings that end a sample and are
-    not part of its text. Sample i draws its randomness from (seed, i, token position) alone. With `n_min` a batch
-    that is short of time or places may decode fewer samples, the first ones, but no fewer than that.
+    `prompt` is the text exactly as the model shall see it, or its token ids. `budget_s` is wall-clock seconds from the
+    moment the engine takes the request up, tokenization and prefill included; None means no deadline. A service that
+    has accepted the request `waited_s` seconds before says so: they count as spent. `stop` holds strings that end a
+    sample and are not part of its text. Sample i draws its randomness from (seed, i, token position) alone. With
+    `n_min` a batch that is short of time or places may decode fewer samples, the first ones, but no fewer than that.
     With `prefix_cache` the prompt is prefilled only from where it differs from earlier prompts that had it too:
-    the same texts, sooner.
+    the same texts, sooner. `prompt_logprobs` asks for the log-probability of each token of the prompt and for that many
+    of the likeliest ones in its place (None: for neither; such a prompt is prefilled whole), `top_logprobs` for that
+    many of the likeliest tokens in the place of each sampled one.
     """
 
-    prompt: str
+    prompt: str | tuple[int, ...]
     n: int = 1
     sampling: SamplingParams = field(default_factory=SamplingParams)
     seed: int = 0
@@ -66,10 +71,14 @@ class Request:
     prefix_cache: bool = False
     waited_s: float = 0.0
     n_min: int | None = None
+    prompt_logprobs: int | None = None
+    top_logprobs: int = 0
 
     def __post_init__(self) -> None:
         if not self.prompt:
             raise RequestError("prompt is empty: give at least one character")
+        _in_range("prompt_logprobs", self.prompt_logprobs or 0, 0, MAX_TOP_LOGPROBS)
+        _in_range("top_logprobs", self.top_logprobs, 0, MAX_TOP_LOGPROBS)
         _in_range("n", self.n, 1, 1024)
         _in_range("max_new_tokens", self.max_new_tokens, 1, math.inf)
         _in_range("seed", self.seed, 0, 2**63 - 1)
@@ -90,8 +99,9 @@ class Sample:
     `logprobs` are the target's own log-probabilities (before
     temperature and filtering) of `token_ids`; `mean_logprob` is their mean, None while there are none. `origins` says
     for each token whether the drafter proposed it or the target supplied it (first, correction and bonus tokens),
-    `ends` how many characters of `text` there were once it was taken. `stop_string` is the one that ended the sample,
-    if any did; `text` does not hold it.
+    `ends` how many characters of `text` there were once it was taken. `top_logprobs` has an entry for each token if the
+    request asks for them. `stop_string` is the one that ended the sample, if any did; `text` does not hold it.
+    `eos_logprob` is the log-probability of the end-of-sequence token, if that ended it.
     """
 
     index: int
@@ -102,6 +112,8 @@ class Sample:
     logprobs: list[float] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
+    top_logprobs: list[Top] = field(default_factory=list)
+    eos_logprob: float | None = None
     finish_reason: FinishReason | None = None
     first_token_s: float | None = None
     finished_s: float | None = None
@@ -125,6 +137,16 @@ class Sample:
         if self.finished_s is None or not self.token_ids:
             return None
         return 1000 * self.finished_s / len(self.token_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptToken:
+    """A token of a prompt: the text that it adds ("" if it only begins a character), its log-probability under the
+    target (None for the first one, which follows nothing), and the likeliest tokens in its place."""
+
+    text: str
+    logprob: float | None
+    top: Top
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +174,7 @@ class Completion:
 
     The request had waited `waited_s` when its prefill began; `prefill_s` and `wall_s` begin there. Of the prompt's
     tokens, `cached_tokens` came from the prefix cache; None if that is not known, as of another server.
+    `prompt_logprobs` has an entry for each of them, if the request asks for that and its deadline allows it, else None.
     """
 
     samples: list[Sample]
@@ -162,6 +185,7 @@ class Completion:
     peak_memory_bytes: int | None = None
     cached_tokens: int | None = None
     waited_s: float = 0.0
+    prompt_logprobs: list[PromptToken] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ class Task:
 
     `canonical_solution` is a completion known to be right, "" where the file has none. `stop` holds strings
     that end a sample of this task beside those of the prompt mode.
+
+    A client may send `messages` (each with role and content) or `prompt_token_ids` instead of a prompt.
     """
 
     task_id: str
@@ -25,6 +27,8 @@ class Task:
     canonical_solution: str
     suffix: str | None = None
     stop: tuple[str, ...] = ()
+    messages: tuple[dict[str, str], ...] | None = None
+    prompt_token_ids: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 - `completion`: the prompt's bytes unchanged; one newline less moves scores by tens of points. For base models.
 - `chat`: one instruction, the prompt in a fenced block, and the reply opened with a fence, so that the answer
   starts with code. For instruct models.
-- `raw`: the prompt's bytes, stopped by the task's stop strings alone. For callers who choose both.
+- `raw`: the prompt's bytes, messages or token ids, stopped by the task's stop strings alone. For callers who choose
+  both.
 - `infill`: the text before and after the gap, in the model's fill-in-the-middle tokens.
 
 A change of a text or stop list below needs a new version, so that stored runs keep their meaning.
@@ -45,8 +46,8 @@ class PromptError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The input of a model. `text` is all of it (completion, raw, infill); in chat mode it is None and the input is
-    `messages` in the model's chat template followed by `reply_prefix`. A sample ends at the first `stop` string."""
+    """The input of a model. `text` is all of it, or else `token_ids` are, or else it is `messages` in the model's chat
+    template followed by `reply_prefix`. A sample ends at the first `stop` string."""
 
     mode: Mode
     version: str
@@ -54,6 +55,7 @@ class Prompt:
     messages: list[dict[str, str]] | None
     reply_prefix: str
     stop: tuple[str, ...]
+    token_ids: tuple[int, ...] | None = None
 
 
 def build(task: Task, mode: Mode, fim_tokens: tuple[str, str, str] | None = None) -> Prompt:
@@ -71,7 +73,9 @@ def build(task: Task, mode: Mode, fim_tokens: tuple[str, str, str] | None = None
     if mode == "chat":
         return Prompt(mode, VERSIONS[mode], None, _messages(task), REPLY_PREFIX, CHAT_STOP)
     if mode == "raw":
-        return Prompt(mode, VERSIONS[mode], task.prompt, None, "", task.stop)
+        messages = list(task.messages) if task.messages is not None else None
+        text = task.prompt if messages is None and task.prompt_token_ids is None else None
+        return Prompt(mode, VERSIONS[mode], text, messages, "", task.stop, task.prompt_token_ids)
     stop = BLOCK_STOP if opens_entry_point(task) else PROGRAM_STOP
     return Prompt(mode, VERSIONS[mode], task.prompt, None, "", _joined(stop, task.stop))
 

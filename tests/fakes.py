@@ -11,12 +11,14 @@ from types import SimpleNamespace
 
 from app.broker import queues
 from app.broker.broker import MemoryBroker, Message
-from decoding.request import Calibration, Completion, Request, RequestError, Sample, Update
+from decoding.request import Calibration, Completion, PromptToken, Request, RequestError, Sample, Update
 from evaluation.verdicts import Status, Trust, Verdict
 
 RIGHT = "    return a + b\n"
 WRONG = "    return a - b\n"
 FENCE = "\n```"
+VOCABULARY = 256  # a token of a prompt is a character
+TOP = (("    ", -0.05), ("\tif", -1.5), ("\n", -2.5))
 
 
 class FakeEngine:
@@ -41,6 +43,11 @@ class FakeEngine:
 
     def render_chat(self, messages: list[dict[str, str]], reply_prefix: str) -> str:
         return "\n".join(m["content"] for m in messages) + reply_prefix
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        if max(tokens) >= VOCABULARY:
+            raise RequestError(f"prompt holds the token id {max(tokens)}: use this model's tokenizer")
+        return "".join(map(chr, tokens))
 
     def provenance(self) -> dict[str, str | int | float | None]:
         return {"target_sha256": "0" * 64, "device": "fake"}
@@ -83,7 +90,19 @@ class FakeEngine:
         rounds: list = [SimpleNamespace(draft_s=0.01, verify_s=0.02, other_s=0.001, n_verified=8)]
         cached_tokens = 5 if request.prefix_cache else 0
         wall_s = self.pace * 0.1 * request.n
-        return Completion(samples, len(request.prompt), rounds, 0.05, wall_s, cached_tokens=cached_tokens)
+        return Completion(
+            *(samples, len(request.prompt), rounds, 0.05, wall_s),
+            cached_tokens=cached_tokens,
+            prompt_logprobs=self._scored(request),
+        )
+
+    def _scored(self, request: Request) -> list[PromptToken] | None:
+        """Every token of the prompt has the log-probability -0.5, and `TOP` in its place; none in a short time."""
+        n = request.prompt_logprobs
+        if n is None or (request.budget_s or 1) < 0.01:
+            return None
+        first, *rest = request.prompt if isinstance(request.prompt, str) else self.decode(request.prompt)
+        return [PromptToken(first, None, ()), *(PromptToken(each, -0.5, TOP[:n]) for each in rest)]
 
     def serve(self, requests, on_update=None, should_cancel=None):
         """As generate_many, with those that have come."""
@@ -129,6 +148,8 @@ class FakeEngine:
             logprobs=[-0.1 * (i + 1)] * 4,
             origins=["draft", "target"] * 2,
             ends=[4, 10, 12, 17],
+            top_logprobs=[TOP[: request.top_logprobs]] * 4 if request.top_logprobs else [],
+            eos_logprob=-0.7 if i == 0 else None,
             finish_reason="cancelled" if cancelled else "stop",
             stop_string=FENCE if FENCE in request.stop else "",
             first_token_s=0.05,

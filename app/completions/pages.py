@@ -9,6 +9,7 @@ from werkzeug.wrappers import Response
 
 from app.completions import forms, race_pages, service
 from app.completions.repeat import curl
+from app.datasets.models import Task
 from app.errors import BadInput, NotFound
 from app.http.web import context, session
 from app.runs import presentation as shown
@@ -51,6 +52,13 @@ def show(run_id: uuid.UUID) -> str:
     return _page(forms.values(run, rows[0]), run=run, row=rows[0])
 
 
+def _curl(run: Run, task: Task) -> str | None:
+    """How to repeat it; None for what this API has no fields for."""
+    if task.messages or task.prompt_token_ids:
+        return None
+    return curl(run, task, request.host_url, tokens=context().settings.require_tokens)
+
+
 def _page(
     values: dict[str, str], errors: dict[str, str] | None = None, run: Run | None = None, row: RunTask | None = None
 ) -> str:
@@ -70,6 +78,6 @@ def _page(
         finished=sum(in_budget_s(s.row) is not None for s in signs),
         passed=sum(in_budget_s(s.row) is not None and s.row.verdict == PASSED for s in signs),
         labels=forms.LABELS,
-        curl=curl(run, row.task, request.host_url, tokens=context().settings.require_tokens) if run and row else None,
+        curl=_curl(run, row.task) if run and row else None,
         verdicts={key: (v.letter, v.family, v.name) for key, v in VERDICTS.items()},
     )

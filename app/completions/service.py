@@ -7,6 +7,7 @@ import json
 import re
 import textwrap
 import uuid
+from dataclasses import asdict
 
 from sqlalchemy.exc import IntegrityError
 
@@ -69,19 +70,21 @@ def submit_prompts(
     handover: bool = False,
     after_id: uuid.UUID | None = None,
     prefix_cache: bool = True,
+    prompt_logprobs: int | None = None,
+    top_logprobs: int = 0,
     n_min: int | None = None,
 ) -> uuid.UUID:
     """Stores a completion of several prompts, all within one budget, which begins now.
 
     `name` is by default the first line of the first prompt; with `n_min` fewer samples may be decoded under load. See
-    submit.
+    submit; `prompt_logprobs` and `top_logprobs` are those of decoding.request.Request.
     """
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)
     if not is_local(pinned_worker, handover) and after_id is None:
         require_room(ctx, spec)
-    content = json.dumps([[t.prompt, t.entry_point, t.test, t.suffix, t.stop] for t in tasks])
+    content = json.dumps([asdict(task) for task in tasks])
     plain = files.Dataset(NAME, tasks, hashlib.sha256(content.encode()).hexdigest())
     for last_try in (False, True):
         dataset = datasets.store(ctx, plain, DatasetKind.PROMPT)
@@ -101,6 +104,7 @@ def submit_prompts(
                 after_id=after_id,
             )
             run.prefix_cache = prefix_cache and not remote.is_remote(spec.target)
+            run.prompt_logprobs, run.top_logprobs = prompt_logprobs, top_logprobs
             run.n_min = n_min
             store(ctx, run)
             if not graded and not handover:

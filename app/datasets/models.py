@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from typing import Any
 
 from sqlalchemy import ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
@@ -30,7 +31,10 @@ class Dataset(Identified, Base):
 
 
 class Task(Identified, Base):
-    """One problem, in HumanEval's fields. `position` is its place in the dataset, from 0."""
+    """One problem, in HumanEval's fields; the last two are those of evaluation.datasets.Task.
+
+    `position` is its place in the dataset, from 0.
+    """
 
     __tablename__ = "tasks"
     __table_args__ = (UniqueConstraint("dataset_id", "task_id"), UniqueConstraint("dataset_id", "position"))
@@ -44,6 +48,8 @@ class Task(Identified, Base):
     canonical_solution: Mapped[str] = mapped_column(Text)
     suffix: Mapped[str | None] = mapped_column(Text)
     stop: Mapped[list[str]]
+    messages: Mapped[list[dict[str, Any]] | None]
+    prompt_token_ids: Mapped[list[int] | None]
 
     dataset: Mapped[Dataset] = relationship(back_populates="tasks")
 

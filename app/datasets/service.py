@@ -122,6 +122,8 @@ def as_plain(task: Task) -> files.Task:
         canonical_solution=task.canonical_solution,
         suffix=task.suffix,
         stop=tuple(task.stop),
+        messages=None if task.messages is None else tuple(task.messages),
+        prompt_token_ids=None if task.prompt_token_ids is None else tuple(task.prompt_token_ids),
     )
 
 
@@ -173,4 +175,6 @@ def _columns(dataset: Dataset, position: int, task: files.Task) -> dict[str, obj
         "canonical_solution": task.canonical_solution,
         "suffix": task.suffix,
         "stop": list(task.stop),
+        "messages": None if task.messages is None else list(task.messages),
+        "prompt_token_ids": None if task.prompt_token_ids is None else list(task.prompt_token_ids),
     }

@@ -60,7 +60,12 @@ class OutputText(TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """Storable going in."""
-        return _UNSTORABLE.sub(lambda found: _STAND_INS.get(found[0], _FOR_SURROGATES), value) if value else value
+        return storable(value) if value else value
+
+
+def storable(text: str) -> str:
+    """The text with a stand-in for each character that no database stores, see OutputText."""
+    return _UNSTORABLE.sub(lambda found: _STAND_INS.get(found[0], _FOR_SURROGATES), text)
 
 
 _FOR_SURROGATES = "\N{REPLACEMENT CHARACTER}\N{VARIATION SELECTOR-15}"

@@ -1,10 +1,13 @@
-"""/v1/completions and /v1/models, for clients of OpenAI's API."""
+"""/v1/chat/completions, /v1/completions and /v1/models for clients of OpenAI's API, /infill for those of llama.cpp."""
 
 from __future__ import annotations
 
 import contextlib
+import uuid
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import structlog
 from flask import Blueprint, Response, request
@@ -13,45 +16,58 @@ from pydantic_core import from_json
 from werkzeug.exceptions import HTTPException
 
 from app.completions import waiting
+from app.context import Context
 from app.errors import BadInput, BasslineError, NotFound
 from app.http import disconnect, idempotency
 from app.http.schemas import bad_input
 from app.http.web import context, note_retry_after
 from app.language_models import allowed
 from app.openai import service
+from app.openai.answers import Answers, ChatAnswers, TextAnswers
+from app.openai.chat_schemas import ChatRequest
+from app.openai.fields import SamplesRequest
+from app.openai.infill import document
+from app.openai.infill_schemas import InfillRequest
 from app.openai.schemas import CompletionRequest
 from app.runs import event_stream
 
-bp = Blueprint("openai_api", __name__, url_prefix="/v1")
+bp = Blueprint("openai_api", __name__)
+R = TypeVar("R", bound=SamplesRequest)
 log = structlog.get_logger(__name__)
 
 
-@bp.post("/completions")
+@bp.post("/v1/completions")
 def completions() -> Response | dict[str, Any]:
     """n samples of a prompt within a budget; server-sent events with `"stream": true`."""
-    ctx = context()
-    asked = _request()
+    asked = _request(CompletionRequest)
+    return _answered(asked, TextAnswers(asked))
+
+
+@bp.post("/v1/chat/completions")
+def chat_completions() -> Response | dict[str, Any]:
+    """n answers to a conversation within a budget; server-sent events with `"stream": true`."""
+    asked = _request(ChatRequest)
+    return _answered(asked, ChatAnswers(asked))
+
+
+@bp.post("/infill")
+@bp.post("/v1/models/<path:name>/infill")
+def infill(name: str | None = None) -> dict[str, Any]:
+    """A text for a gap, as llama.cpp answers. Its clients name no model, so it may be in the address."""
+    ctx, asked = context(), _request(InfillRequest, {} if name is None else {"model": name})
     left = disconnect.asker(request.environ)
-    event_stream.take_slot(ctx)
-    with contextlib.ExitStack() as slot:
-        slot.callback(ctx.streams.release)
-        run_id = service.submit(ctx, asked)
-        idempotency.tells_of(run_id)
-        if not asked.stream:
-            return service.answer(ctx, run_id, asked, left)
-        answer = event_stream.stream(ctx, service.frames(ctx, run_id, asked, left))
-        answer.call_on_close(partial(waiting.cancel, ctx, run_id))
-        slot.pop_all()  # the open stream keeps it
-        return answer
+    with _slot(ctx):
+        run, (task,) = service.ended(ctx, _submitted(ctx, asked), left)
+        return document(run, task, asked)
 
 
-@bp.get("/models")
+@bp.get("/v1/models")
 def list_models() -> dict[str, Any]:
     """The models that can be named by a key."""
     return {"object": "list", "data": [_model(ref) for ref in _keys()]}
 
 
-@bp.get("/models/<path:name>")
+@bp.get("/v1/models/<path:name>")
 def show_model(name: str) -> dict[str, Any]:
     """One of them. Raises NotFound for any other; no file is looked for, as whoever may read may ask."""
     if name not in _keys():
@@ -59,10 +75,10 @@ def show_model(name: str) -> dict[str, Any]:
     return _model(name)
 
 
-@bp.route("/<path:rest>", methods=["GET", "POST"])
+@bp.route("/v1/<path:rest>", methods=["GET", "POST"])
 def unknown(rest: str) -> Response:
     """Everything else of OpenAI's API. Raises NotFound."""
-    raise NotFound(f"/v1/{rest} is not offered: use /v1/completions or /v1/models")
+    raise NotFound(f"/v1/{rest} is not offered: use /v1/chat/completions, /v1/completions or /v1/models")
 
 
 @bp.errorhandler(BasslineError)
@@ -84,7 +100,34 @@ def _unforeseen(error: Exception) -> tuple[dict[str, Any], int]:
     return _ours(BasslineError("something went wrong on the server; its log says what"))
 
 
-def _request() -> CompletionRequest:
+def _answered(asked: SamplesRequest, form: Answers) -> Response | dict[str, Any]:
+    ctx, left = context(), disconnect.asker(request.environ)
+    with _slot(ctx) as slot:
+        run_id = _submitted(ctx, asked)
+        if not asked.stream:
+            return service.answer(ctx, run_id, form, left)
+        answer = event_stream.stream(ctx, service.frames(ctx, run_id, form, asked.stream_options, left))
+        answer.call_on_close(partial(waiting.cancel, ctx, run_id))
+        slot.pop_all()  # the open stream keeps it
+        return answer
+
+
+def _slot(ctx: Context) -> contextlib.ExitStack:
+    """One of the answers that may be waited for at a time, until the block ends. Raises Busy."""
+    event_stream.take_slot(ctx)
+    slot = contextlib.ExitStack()
+    slot.callback(ctx.streams.release)
+    return slot
+
+
+def _submitted(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
+    run_id = service.submit(ctx, asked)
+    idempotency.tells_of(run_id)
+    return run_id
+
+
+def _request(kind: type[R], values: Mapping[str, Any] = MappingProxyType({})) -> R:
+    """The body as a request, with `values` from elsewhere. Raises BadInput."""
     if not request.is_json:
         raise BadInput("the body is not JSON: send it with Content-Type: application/json")
     try:
@@ -94,7 +137,7 @@ def _request() -> CompletionRequest:
     if not isinstance(body, dict):
         raise BadInput("the body is not a JSON object: send one, as in {...}")
     try:
-        return CompletionRequest.model_validate(body)
+        return kind.model_validate({**body, **values})
     except ValidationError as error:
         raise bad_input(error) from None
 

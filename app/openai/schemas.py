@@ -2,137 +2,77 @@
 
 from __future__ import annotations
 
-import secrets
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Strict, Tag, model_validator
 
 from app.completions.schemas import MAX_CHARACTERS
-from app.errors import BadInput
 from app.http.schemas import Text
-from app.runs.schemas import MAX_N, MAX_TOKENS, DecodingSpec
-from app.settings import MAX_BUDGET_S
+from app.openai.fields import SamplesRequest, Wanted
+from app.runs.schemas import MAX_TOKENS, PromptMode
 from evaluation.datasets import Task
 
 MAX_PROMPTS = 128
-MAX_STOPS = 256
-# Parameters of OpenAI's API, and of vLLM, SGLang, llama.cpp and others beyond it, that would change the text and are
-# not offered: with the values that ask for nothing, as clients send those unasked.
-NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "add_special_tokens": (True,),
-    "allowed_token_ids": ([],),
-    "bad_words": ([],),
-    "best_of": (1,),
-    "echo": (False,),
-    "frequency_penalty": (0,),
-    "ignore_eos": (False,),
-    "include_stop_str_in_output": (False,),
-    "length_penalty": (1,),
-    "logit_bias": ({},),
-    "min_p": (0,),
-    "min_tokens": (0,),
-    "presence_penalty": (0,),
-    "repetition_penalty": (1,),
-    "response_format": ({"type": "text"},),
-    "return_token_ids": (False,),
-    "return_tokens_as_token_ids": (False,),
-    "skip_special_tokens": (True,),
-    "spaces_between_special_tokens": (True,),
-    "stop_token_ids": ([],),
-    "top_k": (0, -1),
-    "typical_p": (1,),
-    "use_beam_search": (False,),
-}
-# These change nothing about the text: who asks, for whose records, in which order.
-IGNORED = frozenset(
-    {
-        "cache_salt",
-        "metadata",
-        "priority",
-        "prompt_cache_key",
-        "request_id",
-        "safety_identifier",
-        "service_tier",
-        "store",
-        "user",
-    }
-)
+MAX_PROMPT_TOKENS = 200_000
+TokenId = Annotated[int, Strict(), Field(ge=0, lt=2**31)]
+Prompt = Annotated[
+    Annotated[Text, Tag("text")] | Annotated[tuple[TokenId, ...], Tag("token_ids")],
+    Discriminator(lambda given: "token_ids" if isinstance(given, list | tuple) else "text"),
+]
 
 
-OneOrMore = Annotated[tuple[Text, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)]
+def _each(given: Any) -> Any:
+    """A text or a list of token ids is one prompt; a list of either is several."""
+    is_one = isinstance(given, str) or (isinstance(given, list) and given and isinstance(given[0], int))
+    return [given] if is_one else given
 
 
-class StreamOptions(BaseModel):
-    """`include_usage`: a last chunk carries the usage. The others are OpenAI's and vLLM's own."""
+class CompletionRequest(SamplesRequest):
+    """n samples of each prompt, which is a text or a list of token ids. See SamplesRequest."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    include_usage: bool = False
-    include_obfuscation: bool = False  # padding against listeners, which clients must not rely on
-    continuous_usage_stats: Literal[False] = False
-
-
-class CompletionRequest(BaseModel):
-    """n samples of each prompt. `budget` is the seconds of wall clock for a prompt, queueing not counted; where it is
-    missing, BASSLINE_COMPLETION_BUDGET_S holds.
-
-    A field that has no effect here is refused, unless its value asks for nothing or cannot change the text: an error is
-    better than figures for other settings than those asked for. `null` means the default.
-    """
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    model: Text = Field(min_length=1, max_length=500)
-    prompt: OneOrMore
+    prompt: Annotated[tuple[Prompt, ...], BeforeValidator(_each)]
     suffix: Text | None = Field(None, max_length=MAX_CHARACTERS)
-    n: int = Field(1, ge=1, le=MAX_N)
-    max_tokens: int = Field(16, ge=1, le=MAX_TOKENS)
-    temperature: float = Field(1.0, ge=0, le=2)
-    top_p: float = Field(1.0, gt=0, le=1)
-    seed: int = Field(default_factory=lambda: secrets.randbelow(2**31), ge=0, le=2**63 - 1)
-    stop: OneOrMore = ()
+    max_tokens: int = Field(16, ge=0, le=MAX_TOKENS)
     logprobs: int | None = Field(None, ge=0, le=5)
-    stream: bool = False
-    stream_options: StreamOptions = Field(default_factory=StreamOptions)
-    budget: float | None = Field(None, gt=0, le=MAX_BUDGET_S)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _null_is_the_default(cls, values: Any) -> Any:
-        return {k: v for k, v in values.items() if v is not None} if isinstance(values, dict) else values
+    echo: bool = False
 
     @model_validator(mode="after")
-    def _can_be_honoured(self) -> Self:
-        for name, given in (self.model_extra or {}).items():
-            if name in IGNORED or (name, given) == ("best_of", self.n):
-                continue
-            if given not in NEUTRAL.get(name, ()):
-                raise BadInput(f"{name[:60]} is not offered here: leave it out", name)
+    def _prompts_and_fields_agree(self) -> Self:
         if not 1 <= len(self.prompt) <= MAX_PROMPTS:
             raise ValueError(f"prompt holds {len(self.prompt)} prompts: give 1 to {MAX_PROMPTS}")
         for prompt in self.prompt:
-            if not 1 <= len(prompt) <= MAX_CHARACTERS:
-                raise ValueError(f"prompt has {len(prompt)} characters: give 1 to {MAX_CHARACTERS}")
-        if len(self.stop) > MAX_STOPS or "" in self.stop:
-            raise ValueError(f"stop holds {len(self.stop)} strings: give at most {MAX_STOPS}, none of them empty")
+            unit, most = ("characters", MAX_CHARACTERS) if isinstance(prompt, str) else ("token ids", MAX_PROMPT_TOKENS)
+            if not 1 <= len(prompt) <= most:
+                raise ValueError(f"prompt has {len(prompt)} {unit}: give 1 to {most}")
+            if self.suffix is not None and not isinstance(prompt, str):
+                raise ValueError("prompt holds token ids and there is a suffix: send the prompt as text")
+        if self.max_tokens == 0 and not self.echo:
+            raise ValueError("max_tokens is 0: give at least 1, or echo true to get the prompt back")
+        if self.echo and self.suffix is not None:
+            raise ValueError("echo is true and there is a suffix: leave one of them out")
+        if self.echo and self.stream:
+            raise ValueError("echo is true and so is stream: leave one of them out")
         return self
 
-    def decoding(self, usual_budget_s: float) -> DecodingSpec:
-        """How the samples are decoded, by default within `usual_budget_s`. Raises ValidationError."""
-        return DecodingSpec(
-            target=self.model,
-            n=self.n,
-            budget_s=usual_budget_s if self.budget is None else self.budget,
-            temperature=self.temperature,
-            top_p=self.top_p,
-            seed=self.seed,
-            max_tokens=self.max_tokens,
-            prompt_mode="raw" if self.suffix is None else "infill",
-        )
+    @property
+    def longest(self) -> int:
+        """At least 1: every request to the engine draws a token, which is left out of the answer for max_tokens 0."""
+        return max(self.max_tokens, 1)
+
+    @property
+    def prompt_mode(self) -> PromptMode:
+        """`infill` if there is a suffix."""
+        return "raw" if self.suffix is None else "infill"
+
+    def wanted(self) -> Wanted:
+        """`logprobs` of the likeliest tokens in the place of each token; with `echo` in those of the prompt as well."""
+        return Wanted(self.logprobs if self.echo else None, self.logprobs or 0)
 
     def tasks(self) -> tuple[Task, ...]:
-        """The prompts as tasks without tests; their order is the order of the answer's choices."""
-        return tuple(
-            Task(f"prompt/{i}", prompt, "", "", "", suffix=self.suffix, stop=self.stop)
-            for i, prompt in enumerate(self.prompt)
-        )
+        """See SamplesRequest."""
+        return tuple(self._task(f"prompt/{i}", prompt) for i, prompt in enumerate(self.prompt))
+
+    def _task(self, task_id: str, prompt: str | tuple[int, ...]) -> Task:
+        if isinstance(prompt, str):
+            return Task(task_id, prompt, "", "", "", suffix=self.suffix, stop=self.stop)
+        return Task(task_id, "", "", "", "", stop=self.stop, prompt_token_ids=prompt)

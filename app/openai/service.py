@@ -1,4 +1,4 @@
-"""OpenAI's completions API: each request becomes a run on the interactive queue, its samples the choices."""
+"""OpenAI's API: each request becomes a run on the interactive queue, its samples the choices."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from pydantic import ValidationError
 from app.completions import service as completions
 from app.completions import waiting
 from app.context import Context
-from app.db.types import utcnow
 from app.errors import BadInput, BasslineError, Busy, NotFound
 from app.events import event_types
 from app.events.bus import Event
 from app.http.disconnect import Left
 from app.http.schemas import bad_input
+from app.openai.answers import Answers
+from app.openai.chat_schemas import ChatRequest
+from app.openai.fields import SamplesRequest, StreamOptions
+from app.openai.infill_schemas import InfillRequest
 from app.openai.schemas import CompletionRequest
+from app.openai.usage import timing, usage
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.runs.task_repository import any_taken, tasks_with_tokens
@@ -27,46 +31,44 @@ from app.samples.models import Sample
 from app.states import RunState
 
 TAKE_UP_S = 120.0
+FIELDS = {name for asked in (CompletionRequest, ChatRequest, InfillRequest) for name in asked.model_fields}
 NAMES = {"budget_s": "budget", "target": "model"}  # ours -> OpenAI's
 
 
-def submit(ctx: Context, request: CompletionRequest) -> uuid.UUID:
+def submit(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
     """Stores the request as a completion and enqueues it; returns the id of its run. Raises BadInput."""
     try:
-        spec = request.decoding(ctx.settings.completion_budget_s)
-        return completions.submit_prompts(ctx, spec, request.tasks())
+        spec = asked.decoding(ctx.settings.completion_budget_s)
+        return completions.submit_prompts(ctx, spec, asked.tasks(), **asked.wanted()._asdict())
     except ValidationError as error:
         raise bad_input(error) from None
 
 
-def answer(ctx: Context, run_id: uuid.UUID, request: CompletionRequest, left: Left) -> dict[str, Any]:
-    """The completion object, once every sample has ended. `left` says whether the client has disconnected.
-
-    Raises Busy, BadInput, ClientLeft or BasslineError.
-    """
-    for _ in _follow(ctx, run_id, left):
-        pass
-    run, tasks = _ended(ctx, run_id)
-    choices = [
-        _choice(_index(task, sample, run), sample.raw, sample, request) for task in tasks for sample in task.samples
-    ]
-    return {**_head(run, request), "choices": choices, "usage": _usage(tasks), "bassline": _timing(run, tasks)}
+def answer(ctx: Context, run_id: uuid.UUID, form: Answers, left: Left) -> dict[str, Any]:
+    """The completion object, once every sample has ended. See `ended`."""
+    run, tasks = ended(ctx, run_id, left)
+    choices = [form.whole(_index(task, sample, run), task, sample) for task in tasks for sample in task.samples]
+    return {**form.head(run, streamed=False), "choices": choices, "usage": usage(tasks), "bassline": timing(run, tasks)}
 
 
-def frames(ctx: Context, run_id: uuid.UUID, request: CompletionRequest, left: Left) -> Iterator[str]:
+def frames(ctx: Context, run_id: uuid.UUID, form: Answers, options: StreamOptions, left: Left) -> Iterator[str]:
     """The same as server-sent events: the new text of each choice, its end, and `[DONE]`; errors as an error object."""
     sent: dict[int, str] = {}
     try:
         with ctx.database.read() as session:
-            head = _head(get_run(session, run_id), request)
+            run = get_run(session, run_id)
+        head = form.head(run, streamed=True)
+        for index in range(run.n * run.n_tasks):
+            if (first := form.first(index)) is not None:
+                yield _frame({**head, "choices": [first]})
         for event in _follow(ctx, run_id, left):
             if event is None:
                 yield ": waiting\n\n"  # a write is how the server notices that its client has disconnected
             elif event.type == event_types.TEXT:
                 for sample in event.data["samples"]:
-                    index = int(event.data["task_id"].rpartition("/")[2]) * request.n + sample["index"]
+                    index = int(event.data["task_id"].rpartition("/")[2]) * run.n + sample["index"]
                     if new := _new(sent, index, sample["text"]):
-                        yield _frame({**head, "choices": [_choice(index, new)]})
+                        yield _frame({**head, "choices": [form.piece(index, new)]})
         run, tasks = _ended(ctx, run_id)
         for task in tasks:
             for sample in task.samples:
@@ -74,12 +76,22 @@ def frames(ctx: Context, run_id: uuid.UUID, request: CompletionRequest, left: Le
                 new = _new(sent, index, sample.raw)
                 if sent[index] != sample.raw:
                     raise BasslineError("a worker was lost and its text cannot be taken back: ask again")
-                yield _frame({**head, "choices": [_choice(index, new, sample, request)]})
-        if request.stream_options.include_usage:
-            yield _frame({**head, "choices": [], "usage": _usage(tasks), "bassline": _timing(run, tasks)})
+                yield _frame({**head, "choices": [form.last(index, new, sample)]})
+        if options.include_usage:
+            yield _frame({**head, "choices": [], "usage": usage(tasks), "bassline": timing(run, tasks)})
         yield "data: [DONE]\n\n"
     except BasslineError as error:
         yield _frame(error_document(error))
+
+
+def ended(ctx: Context, run_id: uuid.UUID, left: Left) -> tuple[Run, list[RunTask]]:
+    """The run and its tasks, once every sample has ended. `left` says whether the client has disconnected.
+
+    Raises Busy, BadInput, ClientLeft or BasslineError.
+    """
+    for _ in _follow(ctx, run_id, left):
+        pass
+    return _ended(ctx, run_id)
 
 
 def error_document(error: BasslineError) -> dict[str, Any]:
@@ -88,7 +100,7 @@ def error_document(error: BasslineError) -> dict[str, Any]:
     field = getattr(error, "field", None)
     if field is None:  # an error of the whole request begins with the name of its field
         word = str(error).split(" ", 1)[0]
-        field = word if word in {*CompletionRequest.model_fields, *NAMES} else None
+        field = word if word in {*FIELDS, *NAMES} else None
     # Fields in a list are named by their index.
     param = NAMES.get(field, field.split(".")[0]) if field else None
     code = "model_not_found" if status_of(error) == NotFound.status else error.code
@@ -130,49 +142,6 @@ def _ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
     raise BasslineError(error)
 
 
-def _head(run: Run, request: CompletionRequest) -> dict[str, Any]:
-    return {
-        "id": f"cmpl-{run.id.hex}",
-        "object": "text_completion",
-        "created": int((run.created_at or utcnow()).timestamp()),
-        "model": request.model,
-    }
-
-
-def _choice(
-    index: int, text: str, sample: Sample | None = None, request: CompletionRequest | None = None
-) -> dict[str, Any]:
-    """A choice, or a piece of one; `sample` is given with the last piece."""
-    choice: dict[str, Any] = {"index": index, "text": text, "logprobs": None, "finish_reason": None}
-    if sample is None or request is None:
-        return choice
-    choice["finish_reason"] = "stop" if sample.finish_reason == "stop" else "length"
-    choice["bassline"] = {
-        "finish_reason": sample.finish_reason,
-        "finished_s": sample.finished_s,
-        "mean_logprob": sample.mean_logprob,
-    }
-    if request.logprobs is not None:
-        choice["logprobs"] = _logprobs(sample)
-    return choice
-
-
-def _logprobs(sample: Sample) -> dict[str, Any]:
-    """Of the chosen tokens, under the target at temperature 1; the alternatives are not kept.
-
-    A token is the part of the text that came with it, nothing for one that only begins a character.
-    """
-    # Text that was held back, since it might have begun a stop string, belongs to the last token.
-    ends = [*(sample.ends or [])[:-1], len(sample.raw)] if sample.ends else []
-    starts = [0, *ends[:-1]] if ends else []
-    return {
-        "tokens": [sample.raw[start:end] for start, end in zip(starts, ends, strict=True)],
-        "token_logprobs": sample.logprobs,
-        "top_logprobs": None,
-        "text_offset": starts,
-    }
-
-
 def _index(task: RunTask, sample: Sample, run: Run) -> int:
     return task.position * run.n + sample.index
 
@@ -184,22 +153,6 @@ def _new(sent: dict[int, str], index: int, text: str) -> str:
         return ""
     sent[index] = text
     return text[len(before) :]
-
-
-def _usage(tasks: list[RunTask]) -> dict[str, Any]:
-    prompt = sum(t.n_prompt_tokens or 0 for t in tasks)
-    completion = sum(s.n_tokens for t in tasks for s in t.samples)
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": sum(t.cached_tokens or 0 for t in tasks)},
-    }
-
-
-def _timing(run: Run, tasks: list[RunTask]) -> dict[str, Any]:
-    """The id of the run, and for each prompt the seconds of waiting and of decoding."""
-    return {"run": str(run.id), "queue_s": [t.queue_s for t in tasks], "wall_s": [t.wall_s for t in tasks]}
 
 
 def _frame(document: dict[str, Any]) -> str:

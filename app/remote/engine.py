@@ -91,6 +91,10 @@ class RemoteEngine:
         """Raises RequestError: the template is the server's."""
         raise RequestError("prompt_mode is 'chat': a remote target takes plain prompts, use completion")
 
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Raises RequestError: the tokens are the server's."""
+        raise RequestError("prompt holds token ids: a remote target takes plain prompts, send a text")
+
     def provenance(self) -> Mapping[str, str | int | float | None]:
         """What is known of the other side."""
         return {
@@ -113,6 +117,8 @@ class RemoteEngine:
         A server that is too busy to take the request is asked again later, outside the clock. Raises RequestError for
         what the server refuses, openai.APIError for its faults.
         """
+        if request.prompt_logprobs is not None or request.top_logprobs:
+            raise RequestError("logprobs asks for more than the chosen tokens: a remote target has only those, use 0")
         samples = [RemoteSample(index=i, seed=request.seed) for i in range(request.n)]
         for attempt in range(TRIES):
             started = time.monotonic() - request.waited_s
@@ -214,7 +220,7 @@ class RemoteEngine:
         try:
             with self._client.completions.create(
                 model=self._target.model,
-                prompt=request.prompt,
+                prompt=request.prompt if isinstance(request.prompt, str) else list(request.prompt),
                 n=request.n,
                 max_tokens=request.max_new_tokens,
                 temperature=request.sampling.temperature,

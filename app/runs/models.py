@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, T
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.datasets.models import Dataset, Task
-from app.db.types import Base, Identified, Named, text_enum, utcnow
+from app.db.types import Base, Identified, Json, Named, OutputText, text_enum, utcnow
 from app.runs.results import NO_FIGURES, Figures, FiguresColumn
 from app.states import Failure, RunKind, RunState, TaskState
 
@@ -25,10 +25,11 @@ class Run(Named, Base):
     canonical solution fails here. `pinned_worker` names the only process that may work the run (`bassline eval`);
     None means any worker. A completion with `n_min` may get fewer than `n` samples while its worker is short of places,
     but at least these. `throughput` decodes several tasks in one batch. `prefix_cache` reuses the prefill of earlier
-    prompts. `figures` is None until the run has ended once. `provenance` is the engine's report when the first task was
-    decoded, plus versions and the git commit. `error` says why the run failed, was interrupted or lacks tasks;
-    `failure` is set only when it failed. `enqueued_at` is when the message that prepares the run was last sent; None
-    hands the run over to the server that owns the database.
+    prompts. `prompt_logprobs` and `top_logprobs` are those of decoding.request.Request. `figures` is None until the run
+    has ended once. `provenance` is the engine's report when the first task was decoded, plus versions and the git
+    commit. `error` says why the run failed, was interrupted or lacks tasks; `failure` is set only when it failed.
+    `enqueued_at` is when the message that prepares the run was last sent; None hands the run over to the server that
+    owns the database.
     `after_id` names a run that must have ended before this one is prepared.
     """
 
@@ -63,6 +64,8 @@ class Run(Named, Base):
     time_limit_s: Mapped[float | None]
     throughput: Mapped[bool] = mapped_column(default=False, server_default=false())
     prefix_cache: Mapped[bool] = mapped_column(default=False, server_default=false())
+    prompt_logprobs: Mapped[int | None]
+    top_logprobs: Mapped[int] = mapped_column(default=0, server_default="0")
 
     n_tasks: Mapped[int]
     excluded: Mapped[list[dict[str, Any]]] = mapped_column(default=list)
@@ -113,9 +116,10 @@ class RunTask(Identified, Base):
 
     `attempt_token` fences writes: a worker that holds another token has lost the job. `enqueued_at` is when a broker
     message was last sent for it. `error` and `failure` describe the last failed attempt. `prompt_sent` is the text
-    exactly as the model saw it; of its tokens, `cached_tokens` came from the prefix cache. While the task was decoded,
-    others took `others_cpu_s` and the hypervisor `steal_s` of the `capacity_s` CPU seconds there were, None where that
-    could not be read (app/jobs/work/machine_use.py).
+    exactly as the model saw it; of its tokens, `cached_tokens` came from the prefix cache. `prompt_logprobs` holds
+    [text, log-probability, likeliest] of each, where likeliest is a list of [text, log-probability]. While the task was
+    decoded, others took `others_cpu_s` and the hypervisor `steal_s` of the `capacity_s` CPU seconds there were, None
+    where that could not be read (app/jobs/work/machine_use.py).
     """
 
     __tablename__ = "run_tasks"
@@ -141,10 +145,11 @@ class RunTask(Identified, Base):
     error: Mapped[str | None] = mapped_column(Text)
     failure: Mapped[Failure | None] = mapped_column(text_enum(Failure, "failure"))
 
-    prompt_sent: Mapped[str | None] = mapped_column(Text)
+    prompt_sent: Mapped[str | None] = mapped_column(OutputText)  # decoded token ids may hold any character
     prompt_version: Mapped[str | None] = mapped_column(String(40))
     n_prompt_tokens: Mapped[int | None]
     cached_tokens: Mapped[int | None]
+    prompt_logprobs: Mapped[list[Any] | None] = mapped_column(Json, deferred=True)
     queue_s: Mapped[float | None]
     prefill_s: Mapped[float | None]
     draft_s: Mapped[float | None]

@@ -46,9 +46,10 @@ def task_statuses(session: Session, run_id: uuid.UUID) -> list[TaskStatus]:
 
 def tasks_with_tokens(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
     """All tasks of the run in dataset order, with their samples, log-probabilities and ends of tokens."""
-    samples = selectinload(RunTask.samples).options(undefer(Sample.logprobs), undefer(Sample.ends))
-    query = select(RunTask).where(RunTask.run_id == run_id).order_by(RunTask.position).options(samples)
-    return session.scalars(query).all()
+    columns = (Sample.logprobs, Sample.ends, Sample.top_logprobs)
+    samples = selectinload(RunTask.samples).options(*map(undefer, columns))
+    query = select(RunTask).where(RunTask.run_id == run_id).order_by(RunTask.position)
+    return session.scalars(query.options(samples, undefer(RunTask.prompt_logprobs))).all()
 
 
 def any_taken(session: Session, run_id: uuid.UUID) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.db.types import Base, Identified, OutputText
+from app.db.types import Base, Identified, Json, OutputText
 
 if TYPE_CHECKING:
     from app.runs.models import RunTask
@@ -20,7 +20,9 @@ class Sample(Identified, Base):
 
     `raw` is the model's text, `program` the program that was run, `extraction` how it was taken from `raw`. `origins`
     has one letter per token: `d` if the drafter proposed it, `t` if the target supplied it. `ends[i]` is the length of
-    `raw` after token i; None for samples from before it was stored. `verdict` is a Status of
+    `raw` after token i; None for samples from before it was stored. `top_logprobs[i]` lists the likeliest tokens in the
+    place of token i as [text, log-probability], if the run asked for them; `eos_logprob` is the log-probability of the
+    end-of-sequence token, if that ended the sample. `verdict` is a Status of
     evaluation/verdicts.py, None until graded.
     """
 
@@ -48,6 +50,8 @@ class Sample(Identified, Base):
     logprobs: Mapped[list[float]] = mapped_column(deferred=True)
     origins: Mapped[str] = mapped_column(Text, deferred=True)
     ends: Mapped[list[int] | None] = mapped_column(deferred=True)
+    top_logprobs: Mapped[list[Any] | None] = mapped_column(Json, deferred=True)
+    eos_logprob: Mapped[float | None]
 
     program: Mapped[str | None] = mapped_column(OutputText)
     extraction: Mapped[str | None] = mapped_column(String(20))

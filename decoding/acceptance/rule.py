@@ -8,6 +8,7 @@ import torch
 
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.noise import Role
+from decoding.acceptance.top_logprobs import TopIds
 from kernels.reference import NO_TOKEN
 
 __all__ = ["NO_TOKEN", "AcceptanceRule", "Draw", "Positions"]
@@ -27,12 +28,14 @@ class Positions(NamedTuple):
 class Draw(NamedTuple):
     """The tokens that one sample takes from a round: `n_accepted` draft tokens and one more of the target's.
 
-    `logprobs` are the target's own log-probabilities of `tokens`.
+    `logprobs` are the target's own log-probabilities of `tokens`; `top` are the likeliest tokens in the place of each,
+    if they are asked for.
     """
 
     n_accepted: int
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
+    top: tuple[TopIds, ...] = ()
 
 
 class AcceptanceRule(Protocol):

@@ -121,7 +121,7 @@ def draft_distribution(logits: torch.Tensor, kind: Kind, limits: torch.Tensor) -
     if kind == "whole":
         return _whole(logits, temperature)
     total = (logits.float() / temperature).logsumexp(dim=1, keepdim=True)
-    top, ids = _highest(logits, min(_FIRST_WIDTH, logits.shape[1]))
+    top, ids = highest(logits, min(_FIRST_WIDTH, logits.shape[1]))
     beyond = (top_k > 0) & (torch.arange(ids.shape[1], device=ids.device) >= top_k)
     scaled = (top.float() / temperature).masked_fill(beyond, float("-inf"))
     total = torch.where(top_k > 0, scaled.logsumexp(dim=1, keepdim=True), total)
@@ -161,7 +161,7 @@ def _search(
     V = logits.shape[1]
     k = min(params.top_k, V)
     width = min(max(width, k), V)
-    top, ids = _highest(logits, width)
+    top, ids = highest(logits, width)
     scaled = top.float() / params.temperature  # [N, C], descending
     # A filter's share refers to the mass of the top k where there is a top k, else of the whole vocabulary.
     if k:
@@ -193,7 +193,7 @@ def _total(logits: torch.Tensor, scaled: torch.Tensor, temperature: float) -> to
     tail_bound = scaled[:, -1:] + math.log(max(logits.shape[1] - scaled.shape[1], 1))
     uncertain = (tail_bound >= scaled[:, :1] + _NEGLIGIBLE)[:, 0]
     if bool(uncertain.any()):
-        head[uncertain] = _log_mass(logits[uncertain], temperature)
+        head[uncertain] = log_mass(logits[uncertain], temperature)
     return head
 
 
@@ -202,7 +202,7 @@ def _log_mass_at_once(logits: torch.Tensor, _scaled: torch.Tensor, temperature: 
     return (logits.float() / temperature).logsumexp(dim=1, keepdim=True)
 
 
-def _highest(logits: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+def highest(logits: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the `width` highest logits per row and their ids, descending.
 
     The k highest entries lie in the k chunks with the highest maxima: one fast pass finds these, and the selection
@@ -229,10 +229,10 @@ def raw_logprobs(logits: torch.Tensor, dist_row: torch.Tensor, tokens: torch.Ten
     `dist_row` [M] names each token's row of `logits` [N, V]; rows that several samples share are summed up once.
     """
     used, which = torch.unique(dist_row, return_inverse=True)
-    return logits[dist_row, tokens].float() - _log_mass(logits[used], 1.0)[which, 0]
+    return logits[dist_row, tokens].float() - log_mass(logits[used], 1.0)[which, 0]
 
 
-def _log_mass(logits: torch.Tensor, temperature: float) -> torch.Tensor:
+def log_mass(logits: torch.Tensor, temperature: float) -> torch.Tensor:
     """Return logsumexp of logits / temperature over the whole vocabulary, float32 [N, 1]."""
     masses = []
     # A few rows at a time stay in the processor's cache; all at once take five times as long.

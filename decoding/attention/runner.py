@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -32,6 +32,10 @@ class Ahead(NamedTuple):
 
     next_s: float
     rest_s: float
+
+
+TakeLogits = Callable[[torch.Tensor], None]
+"""Takes the logits [N, V] of a piece of a prompt."""
 
 
 class ModelRunner:
@@ -86,34 +90,42 @@ class ModelRunner:
         source: int | None = None,
         *,
         prefix_cache: bool = False,
+        score: TakeLogits | None = None,
     ) -> Iterator[Ahead]:
         """Begin a row of up to `capacity` tokens with `tokens`, copied from row `source` if that has them.
 
         Otherwise the row has at once what the prefix cache has, if it is to be used, and the rest is prefilled while
         the caller iterates over the result, which is the time ahead before each piece. A caller that stops early leaves
         a row with part of the tokens and has to drop it.
+
+        `score` gets the logits of every token, piece by piece, so the prefix cache is not used with it.
         """
         self.reserve(capacity)
         if source is not None:
             self.cache.start(row, len(tokens), source)
             return iter(())
         self.cache.start(row)
-        known = self._prefix_cache if prefix_cache else None
+        known = self._prefix_cache if prefix_cache and score is None else None
         n_known = known.restore(self.cache, row, tokens) if known is not None else 0
-        return self._prefill(row, tokens, n_known, known)
+        return self._prefill(row, tokens, n_known, known, score)
 
     @torch.inference_mode()
-    def _prefill(self, row: int, tokens: Sequence[int], first: int, known: PrefixCache | None) -> Iterator[Ahead]:
+    def _prefill(
+        self, row: int, tokens: Sequence[int], first: int, known: PrefixCache | None, score: TakeLogits | None
+    ) -> Iterator[Ahead]:
+        timer = self.token_timer if score is None else CostTimer()  # a token that is scored costs more than others
         for at in range(first, len(tokens), self.prefill_piece):
             piece = tokens[at : at + self.prefill_piece]
-            yield Ahead(len(piece) * self.token_timer.expected_s, (len(tokens) - at) * self.token_timer.least_s)
+            yield Ahead(len(piece) * timer.expected_s, (len(tokens) - at) * timer.least_s)
             started = time.perf_counter()
-            self.forward([piece], last_only=True, first_slot=row)
+            logits = self.forward([piece], last_only=score is None, first_slot=row)
             self.cache.commit([len(piece)], first_slot=row)
+            if score is not None:
+                score(logits)
             if self.device.type == "cuda":
                 torch.cuda.synchronize(self.device)
             if len(piece) >= _FEWEST_TO_TIME:
-                self.token_timer.observe((time.perf_counter() - started) / len(piece))
+                timer.observe((time.perf_counter() - started) / len(piece))
             if known is not None:
                 known.store(self.cache, row, tokens[: at + len(piece)])
 

@@ -9,8 +9,9 @@ import torch
 
 from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
 from decoding.acceptance.sampling import raw_logprobs, to_distribution, to_distributions
+from decoding.acceptance.top_logprobs import TopIds, top_logprobs
 from decoding.attention.cache import RaggedCache
-from decoding.attention.runner import Ahead, ModelRunner
+from decoding.attention.runner import Ahead, ModelRunner, TakeLogits
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.request import SamplingParams
@@ -38,10 +39,17 @@ class TargetRunner:
         return self._runner.cache
 
     def start(
-        self, slot: int, tokens: Sequence[int], capacity: int, source: int | None, *, prefix_cache: bool
+        self,
+        slot: int,
+        tokens: Sequence[int],
+        capacity: int,
+        source: int | None,
+        *,
+        prefix_cache: bool,
+        score: TakeLogits | None = None,
     ) -> Iterator[Ahead]:
         """See `ModelRunner.start`."""
-        return self._runner.start(slot, tokens, capacity, source, prefix_cache=prefix_cache)
+        return self._runner.start(slot, tokens, capacity, source, prefix_cache=prefix_cache, score=score)
 
     def fork(self, slot: int) -> None:
         """Copy a slot to a new last slot between `verify` and the commit, with what the verify wrote."""
@@ -52,7 +60,8 @@ class TargetRunner:
 
         Reads the device once in graphs. All log-probabilities of a draw are NaN where logits were not numbers.
         """
-        if self._graphs is not None:
+        n_top = max(row.n_top for row in rows)
+        if self._graphs is not None and not n_top:  # a graph leaves no logits to search
             assert all(len(row.samples) == 1 for row in rows)
             draws = self._graphs.verify(
                 [row.tokens[-1] for row in rows],
@@ -62,9 +71,9 @@ class TargetRunner:
             )
             if draws is not None:
                 return [[draw] for draw in draws]
-        return self._verify_by_forward(rows, proposal.materialized())
+        return self._verify_by_forward(rows, proposal.materialized(), n_top)
 
-    def _verify_by_forward(self, rows: Sequence[Row], proposal: Proposal) -> list[list[Draw]]:
+    def _verify_by_forward(self, rows: Sequence[Row], proposal: Proposal, n_top: int) -> list[list[Draw]]:
         fed = [[row.tokens[-1], *draft] for row, draft in zip(rows, proposal.tokens, strict=True)]
         logits = self._runner.forward(fed)
         layout = self.cache.layout
@@ -80,9 +89,10 @@ class TargetRunner:
         where = Positions(dist_row, layout.position[dist_row] + 1)
         accepted, emitted = self._rule.accept(p, where, draft, seeds, proposal.q)
         kept = torch.arange(k + 1, device=self.device) <= accepted[:, None]
-        tokens = emitted[kept]
-        pairs = zip(tokens.tolist(), raw_logprobs(logits, dist_row[kept], tokens).tolist(), strict=True)
-        draws = (Draw(n, *zip(*islice(pairs, n + 1), strict=True)) for n in accepted.tolist())
+        tokens, at = emitted[kept], dist_row[kept]
+        top: list[TopIds] = top_logprobs(logits, at, n_top) if n_top else [()] * len(tokens)
+        each = zip(tokens.tolist(), raw_logprobs(logits, at, tokens).tolist(), top, strict=True)
+        draws = (Draw(n, *zip(*islice(each, n + 1), strict=True)) for n in accepted.tolist())
         return [list(islice(draws, n)) for n in n_samples]
 
     def verify_blank(self, n_tokens: int) -> None:

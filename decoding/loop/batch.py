@@ -103,8 +103,14 @@ class Batch:
         """Put a new row into a slot; iterating over the result prefills its prompt, if there is no `source`."""
         row = Row(samples, state, list(state.prompt), TextStream(self._tokenizer, state.prompt, state.request.stop))
         self.rows[slot : slot + 1] = [row]
-        prefix_cache = state.request.prefix_cache
-        pieces = self.target.start(slot, state.prompt[:-1], state.capacity, source, prefix_cache=prefix_cache)
+        pieces = self.target.start(
+            slot,
+            state.prompt[:-1],
+            state.capacity,
+            source,
+            prefix_cache=state.request.prefix_cache,
+            score=None if state.request.prompt_logprobs is None else state.score,
+        )
         if source is None:
             state.cached_tokens = self.target.cache.lens[slot]
         return chain(pieces, self.drafter.start(slot, row, source))

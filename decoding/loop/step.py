@@ -12,9 +12,10 @@ from decoding.draft_length.policies import DraftLength
 from decoding.loop.batch import Batch
 from decoding.loop.timing import Stopwatch
 from decoding.models.loaded import LoadedModel
-from decoding.request import BrokenModelError, Origin, Round, Sample
+from decoding.request import BrokenModelError, Origin, Round, Sample, Top
 from decoding.state.proposal import Proposal
 from decoding.state.row import Row
+from decoding.state.token_text import TokenTexts
 
 
 @dataclass(slots=True)
@@ -48,7 +49,7 @@ class Decoder:
         taken = self._fork_rows(rows, draws)
         target.cache.commit([draw.n_accepted + 1 for draw in taken])
         added = [
-            row.extend(draw.tokens, draw.logprobs, draw.n_accepted, self.model.eos_token_ids)
+            row.extend(draw.tokens, draw.logprobs, draw.n_accepted, self.model.eos_token_ids, self._top(row, draw))
             for row, draw in zip(batch.rows, taken, strict=True)
         ]
         drafter.observe(batch.rows, [draw.n_accepted for draw in taken])
@@ -85,6 +86,11 @@ class Decoder:
                 sample.n_rounds += 1
                 sample.n_drafted += len(drafted)
                 sample.n_accepted += draw.n_accepted
+
+    def _top(self, row: Row, draw: Draw) -> list[Top]:
+        """Return the likeliest tokens in the place of each drawn one, as many as the row's request asks for."""
+        texts = TokenTexts.of(self.model)
+        return [texts.top(likeliest[: row.n_top]) for likeliest in draw.top] if row.n_top else []
 
     def _fork_rows(self, rows: Sequence[Row], draws: Sequence[Sequence[Draw]]) -> list[Draw]:
         """Keep samples that drew the same tokens in one row; return the draw of each row of the batch after that."""

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from decoding.acceptance.top_logprobs import TopIds, given_logprobs
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.loaded import LoadedModel
-from decoding.request import Completion, FinishReason, Request, RequestError, Round, Sample
+from decoding.request import (
+    BrokenModelError,
+    Completion,
+    FinishReason,
+    PromptToken,
+    Request,
+    RequestError,
+    Round,
+    Sample,
+)
 from decoding.state.clock import Clock
 from decoding.state.memory import peak_memory_bytes
+from decoding.state.token_text import TokenTexts, check_known, pieces
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(slots=True, eq=False)
@@ -17,7 +34,8 @@ class RequestState:
     """A request of a batch, by its `position` among the requests decoded together.
 
     `prompt` are its token ids, `limit` the most tokens a sample may have; samples start in the order of `waiting`.
-    `waited_s` is the time on its clock at which its prefill began.
+    `waited_s` is the time on its clock at which its prefill began. `scored` are the log-probabilities of the prompt's
+    tokens from the second on, with the likeliest in their places.
     """
 
     position: int
@@ -28,6 +46,7 @@ class RequestState:
     samples: list[Sample] = field(init=False)
     waiting: deque[Sample] = field(init=False)
     rounds: list[Round] = field(default_factory=list)
+    scored: list[tuple[float, TopIds]] = field(default_factory=list)
     waited_s: float = field(init=False)
     prefill_s: float = 0.0
     cached_tokens: int = 0
@@ -47,7 +66,7 @@ class RequestState:
     def start(cls, position: int, request: Request, model: LoadedModel) -> RequestState:
         """Start the request's clock and tokenize its prompt.
 
-        Raises RequestError when the prompt does not leave room for one token.
+        Raises RequestError when the prompt does not leave room for one token, or holds an id that is no token.
         """
         clock = Clock(request.budget_s, request.waited_s)
         prompt = encode(model, request.prompt)
@@ -68,6 +87,17 @@ class RequestState:
         """Whether every sample has ended."""
         return all(sample.finish_reason is not None for sample in self.samples)
 
+    def score(self, logits: torch.Tensor) -> None:
+        """Take the log-probabilities of the prompt's next tokens from `logits` [N, V].
+
+        Raises BrokenModelError when they are not numbers.
+        """
+        at = len(self.scored) + 1
+        scores = given_logprobs(logits, self.prompt[at : at + len(logits)], self.request.prompt_logprobs or 0)
+        if any(math.isnan(logprob) for logprob, _ in scores):
+            raise BrokenModelError("the model computed logits that are not numbers: its weights are broken")
+        self.scored += scores
+
     def finish_waiting(self, reason: FinishReason) -> None:
         """End the samples that were never started."""
         for sample in self.waiting:
@@ -75,7 +105,7 @@ class RequestState:
         self.waiting.clear()
 
     def completion(self, model: LoadedModel) -> Completion:
-        """Return the samples, the rounds and the times."""
+        """Return the samples, the rounds, the times and what the prompt's tokens scored."""
         return Completion(
             samples=self.samples,
             n_prompt_tokens=len(self.prompt),
@@ -85,11 +115,27 @@ class RequestState:
             wall_s=self.clock.elapsed - self.waited_s,
             waited_s=self.waited_s,
             peak_memory_bytes=peak_memory_bytes(model.device),
+            prompt_logprobs=self._prompt_logprobs(model),
         )
 
+    def _prompt_logprobs(self, model: LoadedModel) -> list[PromptToken] | None:
+        if self.request.prompt_logprobs is None or len(self.scored) + 1 < len(self.prompt):
+            return None
+        texts, names = pieces(model.tokenizer, self.prompt), TokenTexts.of(model)
+        if isinstance(self.request.prompt, str) and not self.request.prompt.startswith(texts[0]):
+            texts[0] = ""  # the tokenizer began the sequence: no part of the text
+        rest = zip(texts[1:], self.scored, strict=True)
+        return [
+            PromptToken(texts[0], None, ()),
+            *(PromptToken(text, logprob, names.top(top)) for text, (logprob, top) in rest),
+        ]
 
-def encode(model: LoadedModel, text: str) -> list[int]:
-    """Return the token ids of a prompt. Raises RequestError if there are none."""
+
+def encode(model: LoadedModel, text: str | Sequence[int]) -> list[int]:
+    """Return the token ids of a prompt. Raises RequestError if there are none, or one that the model does not know."""
+    if not isinstance(text, str):
+        check_known(model, text)
+        return list(text)
     tokenizer = model.tokenizer
     # A rendered chat already begins with the beginning-of-sequence token; a bare prompt may need it added.
     begun = bool(tokenizer.bos_token) and text.startswith(tokenizer.bos_token)

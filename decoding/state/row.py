@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from decoding.acceptance.noise import sample_seed
-from decoding.request import FinishReason, Origin, Sample, SamplingParams
+from decoding.request import FinishReason, Origin, Sample, SamplingParams, Top
 from decoding.state.request_state import RequestState
 from decoding.state.text import TextStream
 
@@ -45,6 +45,11 @@ class Row:
         return self.state.request.sampling
 
     @property
+    def n_top(self) -> int:
+        """How many of the likeliest tokens its request wants to know in the place of each drawn one."""
+        return self.state.request.top_logprobs
+
+    @property
     def seeds(self) -> list[int]:
         """The seeds of the samples' random streams."""
         return [sample_seed(self.state.request.seed, sample.index) for sample in self.samples]
@@ -61,7 +66,12 @@ class Row:
         return Row(list(samples), self.state, list(self.tokens), self.stream.fork())
 
     def extend(
-        self, tokens: Sequence[int], logprobs: Sequence[float], n_accepted: int, eos: Collection[int]
+        self,
+        tokens: Sequence[int],
+        logprobs: Sequence[float],
+        n_accepted: int,
+        eos: Collection[int],
+        top: Sequence[Top] = (),
     ) -> tuple[Origin, ...]:
         """Append a round's tokens up to the first reason to end; return the origins of those appended.
 
@@ -71,9 +81,10 @@ class Row:
         taken = 0
         ends = []
         reason: FinishReason | None = None
+        eos_logprob: float | None = None
         for token in tokens:
             if token in eos:
-                reason = "stop"
+                reason, eos_logprob = "stop", logprobs[taken]
                 break
             self.tokens.append(token)
             taken += 1
@@ -89,6 +100,8 @@ class Row:
         for sample in self.samples:
             sample.token_ids += tokens[:taken]
             sample.logprobs += logprobs[:taken]
+            sample.top_logprobs += top[:taken]
+            sample.eos_logprob = eos_logprob
             sample.origins += origins
             sample.ends += ends
             sample.text = self.stream.text

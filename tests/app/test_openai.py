@@ -57,6 +57,9 @@ def test_n_choices_of_each_prompt_with_usage(client):
     assert answer.usage.completion_tokens == 16
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + 16
     assert answer.usage.prompt_tokens_details.cached_tokens == 10, "5 of each prompt, see FakeEngine"
+    details = answer.usage.completion_tokens_details
+    assert (details.accepted_prediction_tokens, details.rejected_prediction_tokens) == (8, 16), "2 of 6 in each sample"
+    assert details.drafted_tokens == 24
     assert answer.choices[0].bassline["finished_s"] == pytest.approx(0.1)
 
 
@@ -72,7 +75,8 @@ def test_the_engine_is_asked_for_what_the_client_said(client, engine):
 
 
 def test_logprobs_are_those_of_the_chosen_tokens(client):
-    (choice,) = client.completions.create(model=MODEL, prompt=PROMPT, logprobs=1).choices
+    (choice,) = client.completions.create(model=MODEL, prompt=PROMPT, logprobs=0).choices
+    assert choice.logprobs.top_logprobs is None
     assert choice.logprobs.tokens == ["    ", "return", " a", " + b\n"]
     assert choice.logprobs.token_logprobs == [-0.1] * 4
     assert choice.logprobs.text_offset == [0, 4, 10, 12]
@@ -152,8 +156,15 @@ def test_models_are_listed_and_shown(client):
         ({"model": "no-such-model"}, openai.NotFoundError, "model"),
         ({"n": 0}, openai.BadRequestError, "n"),
         ({"prompt": []}, openai.BadRequestError, "prompt"),
-        ({"prompt": [1, 2, 3]}, openai.BadRequestError, "prompt"),
-        ({"echo": True}, openai.BadRequestError, "echo"),
+        ({"prompt": [[1, 2], []]}, openai.BadRequestError, "prompt"),
+        ({"prompt": [1, -2]}, openai.BadRequestError, "prompt"),
+        ({"prompt": [1, True]}, openai.BadRequestError, "prompt"),
+        ({"prompt": [1, 100_000]}, openai.BadRequestError, "prompt"),  # no token of the model
+        ({"prompt": [1], "suffix": "x"}, openai.BadRequestError, "prompt"),
+        ({"max_tokens": 0}, openai.BadRequestError, "max_tokens"),
+        ({"echo": True, "suffix": "x"}, openai.BadRequestError, "echo"),
+        ({"echo": True, "stream": True}, openai.BadRequestError, "echo"),
+        ({"suffix": "x"}, openai.BadRequestError, None),  # a model without infilling tokens
         ({"extra_body": {"budget": -1}}, openai.BadRequestError, "budget"),
         ({"prompt": "x" * 5000}, openai.BadRequestError, "prompt"),  # longer than the model can look at
     ],
@@ -174,7 +185,6 @@ def test_errors_have_openais_shape_and_say_what_to_do(client, asked, kind, param
         ("presence_penalty", 0.5),
         ("frequency_penalty", -0.5),
         ("logit_bias", {"50256": -100}),
-        ("echo", True),
         ("best_of", 5),
         ("length_penalty", 0.8),
         ("use_beam_search", True),
@@ -226,5 +236,5 @@ def test_a_request_without_a_budget_takes_the_services_usual_one(client, engine)
 
 
 def test_what_is_not_offered_says_so(client):
-    with pytest.raises(openai.NotFoundError, match="use /v1/completions"):
-        client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "hi"}])
+    with pytest.raises(openai.NotFoundError, match="use /v1/chat/completions, /v1/completions or /v1/models"):
+        client.embeddings.create(model=MODEL, input="hi")

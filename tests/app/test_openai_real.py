@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import openai
 import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from app import ports
 from app.factory import create_app
 from app.jobs.embedded import Embedded
+from decoding.models.fetch import ensure
 from tests.app.openai_service import MODEL, client_of
+
+TEXT = 'def add(a, b):\n    """Return the sum of a and b, e.g. add(1, 2) == 3 – é."""\n    return a + b\n' * 3
 
 
 @pytest.mark.model
@@ -30,3 +36,57 @@ def test_a_real_model_answers_on_time_with_what_it_has(ctx):
         assert all("\n" not in c.text for c in stopped.choices)
         again = client.completions.create(**ask, max_tokens=24)
         assert [c.text for c in again.choices] == [c.text for c in whole.choices]
+
+
+@pytest.mark.model
+def test_a_text_scores_what_transformers_computes_of_the_same_tokens(ctx):
+    folder = ensure(MODEL).folder
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).eval()
+    ids = tokenizer(TEXT)["input_ids"]
+    with torch.inference_mode():
+        expected = model(torch.tensor([ids])).logits[0, :-1].float().log_softmax(dim=1)
+    own = expected.gather(1, torch.tensor(ids[1:])[:, None])[:, 0]
+    ctx.load_engine = ports.load_engine
+    with Embedded(ctx, "test"), client_of(create_app(ctx)) as client:
+        ask = {"model": MODEL, "echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
+        for prompt in (TEXT, ids):
+            (choice,) = client.completions.create(prompt=prompt, **ask).choices
+            given = choice.logprobs
+            assert choice.text.startswith(TEXT)
+            assert "".join(given.tokens[: len(ids)]) == TEXT
+            assert len(given.tokens) == len(ids) + 1
+            scored = torch.tensor(given.token_logprobs[1:-1])
+            # Both compute in bfloat16, in another order.
+            assert (scored - own).abs().max() < 0.5
+            assert (scored - own).abs().mean() < 0.05
+            likeliest = torch.tensor([max(top.values()) for top in given.top_logprobs[1:-1]])
+            assert (likeliest - expected.amax(dim=1)).abs().mean() < 0.05
+            is_greedy = scored == likeliest
+            clear = expected.topk(2).values.diff(dim=1)[:, 0].abs() > 0.5
+            assert torch.equal(is_greedy[clear], (torch.tensor(ids[1:]) == expected.argmax(dim=1))[clear])
+        with pytest.raises(openai.BadRequestError, match="prompt holds the token id 49152, and smollm2-135m has"):
+            client.completions.create(prompt=[1, 49152], model=MODEL)
+
+
+@pytest.mark.model
+def test_a_real_model_converses_and_says_that_it_cannot_fill_in(ctx):
+    ctx.load_engine = ports.load_engine
+    with Embedded(ctx, "test"), client_of(create_app(ctx)) as client:
+        ask = {"model": MODEL, "messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 12, "seed": 1}
+        whole = client.chat.completions.create(**ask, logprobs=True, top_logprobs=2)
+        (choice,) = whole.choices
+        assert choice.message.content
+        assert "".join(token.token for token in choice.logprobs.content) == choice.message.content
+        for token in choice.logprobs.content:
+            best, second = token.top_logprobs
+            assert token.logprob <= best.logprob
+            assert best.logprob >= second.logprob
+        streamed = client.chat.completions.create(**ask, stream=True)
+        pieces = [c.delta.content or "" for chunk in streamed for c in chunk.choices]
+        assert "".join(pieces) == choice.message.content
+        details = whole.usage.completion_tokens_details
+        drafted = details.accepted_prediction_tokens + details.rejected_prediction_tokens
+        assert drafted == details.drafted_tokens
+        with pytest.raises(openai.BadRequestError, match="no fill-in-the-middle tokens"):
+            client.completions.create(model=MODEL, prompt="def f(", suffix="\n")

@@ -153,6 +153,19 @@ def test_the_key_is_sent_and_never_told(crooked, monkeypatch):
     assert SECRET not in f"{refused.value} {engine.provenance()}"
 
 
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (lambda engine: engine.decode((1, 2)), "prompt holds token ids: a remote target takes plain prompts"),
+        (lambda engine: engine.generate(Request("p", top_logprobs=1)), "logprobs asks for more than the chosen tokens"),
+        (lambda engine: engine.generate(Request("p", prompt_logprobs=0)), "logprobs asks for more"),
+    ],
+)
+def test_what_only_an_own_engine_can_do_is_refused(asked, why):
+    with pytest.raises(RequestError, match=why):
+        asked(RemoteEngine(RemoteTarget("m", "http://127.0.0.1:1/v1")))
+
+
 def test_an_endpoint_that_is_not_there_is_said_before_anything_is_decoded():
     with pytest.raises(ModelError, match="cannot be reached"):
         RemoteEngine.load(RemoteTarget("m", "http://127.0.0.1:9/v1"))

@@ -6,6 +6,7 @@ windows, biases, caps and sinks, and in whether their attention can be exchanged
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -167,6 +168,21 @@ def test_a_prompt_from_the_prefix_cache_is_continued_in_the_same_way(name: str, 
         assert [s.token_ids for s in found.samples] == [s.token_ids for s in plain.samples]
         assert [s.logprobs for s in found.samples] == [s.logprobs for s in plain.samples]
         assert (plain.cached_tokens, found.cached_tokens) == (0, 0 if name in ROW_BY_ROW else cached)
+
+
+@pytest.mark.parametrize("name", [*PACKED, *ROW_BY_ROW])
+def test_a_prompt_scores_what_transformers_computes(name: str, loaded: Load) -> None:
+    model = random_model((PACKED | ROW_BY_ROW)[name])
+    target = fitted(loaded, copy.deepcopy(model))
+    ids = target.tokenizer(PROMPTS[0] * 3)["input_ids"][:120]  # two pieces of a prefill, within any window of context
+    with torch.inference_mode():
+        want = model(torch.tensor([ids])).logits[0, :-1, : target.vocab_size].float().log_softmax(dim=1)
+    engine = Engine(EngineConfig(target="tiny", drafter="none"), target, None)
+    scored = engine.generate(Request(tuple(ids), max_new_tokens=1, prompt_logprobs=1)).prompt_logprobs
+    assert scored is not None
+    expected = want.gather(1, torch.tensor(ids[1:])[:, None])[:, 0]
+    assert torch.allclose(torch.tensor([token.logprob for token in scored[1:]]), expected, atol=1e-4)
+    assert torch.allclose(torch.tensor([token.top[0][1] for token in scored[1:]]), want.amax(dim=1), atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ROW_BY_ROW)

@@ -73,6 +73,21 @@ def test_requests_with_different_sampling_are_decoded_in_one_graph(drafter, targ
     ]
 
 
+@pytest.mark.parametrize("drafter", ["none", "sibling", "./model"])
+def test_requests_for_likelier_tokens_are_decoded_between_others_in_graphs(drafter, target, draft) -> None:
+    plain = Request(PROMPT, n=2, sampling=SamplingParams(0.8, 1.0), max_new_tokens=8)
+    asking = replace(plain, top_logprobs=2, prompt_logprobs=1)
+    config = EngineConfig("tiny", drafter, "fixed:2", max_batch=4)
+    engine = Engine(config, target, draft if "model" in drafter else None, graphs=True)
+    expected = [sample.token_ids for sample in engine.generate(plain).samples]
+    done = dict(engine.generate_many([plain, asking, plain]))
+    assert [[sample.token_ids for sample in done[i].samples] for i in range(3)] == [expected] * 3
+    assert [len(sample.top_logprobs) for sample in done[1].samples] == [8, 8]
+    scored = done[1].prompt_logprobs
+    assert scored is not None
+    assert len(scored) == len(PROMPT)
+
+
 @pytest.mark.parametrize("drafter", ["ngram", "./model"])
 def test_maximal_samples_are_the_same_with_graphs(drafter, target, draft) -> None:
     # Without a filter the draft's distribution is whole in either path, so that both make the same draws.

@@ -27,6 +27,14 @@ def test_raw_sends_the_prompts_bytes_and_stops_only_where_the_task_says() -> Non
     assert (prompt.text, prompt.stop) == ("  def f():\n", ("\n\n",))
 
 
+def test_raw_sends_a_clients_messages_and_token_ids_as_they_are() -> None:
+    said = ({"role": "system", "content": "a"}, {"role": "user", "content": "b"})
+    prompt = build(Task("t", "to read", "", "", "", stop=("x",), messages=said), "raw")
+    assert (prompt.text, prompt.messages, prompt.reply_prefix, prompt.stop) == (None, list(said), "", ("x",))
+    prompt = build(Task("t", "", "", "", "", prompt_token_ids=(5, 6)), "raw")
+    assert (prompt.text, prompt.messages, prompt.token_ids) == (None, None, (5, 6))
+
+
 def test_no_stop_cuts_a_reference_solution() -> None:
     for task in TASKS:
         assert not [s for s in build(task, "completion").stop if s in task.canonical_solution]

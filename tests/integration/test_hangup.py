@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
@@ -37,12 +38,17 @@ from tests.integration.waiting import wait_for
 PATIENCE_S = 120  # everything here takes a second or two on an idle machine
 OURS = ("/api/v1/complete", {"target": "smollm2-135m", "prompt": "def add(a, b):\n", "n": 2, "budget_s": 60})
 OPENAIS = ("/v1/completions", {"model": "smollm2-135m", "prompt": "def add(a, b):\n", "n": 2, "budget": 60})
+HELLO = {"role": "user", "content": "Write add."}
+CHAT = ("/v1/chat/completions", {"model": "smollm2-135m", "messages": [HELLO], "n": 2, "budget": 60})
 STREAM = {"Accept": "text/event-stream"}
 ASKED = {
     "json": (*OURS, {}),
     "stream": (*OURS, STREAM),
     "openai-json": (*OPENAIS, {}),
     "openai-stream": (OPENAIS[0], {**OPENAIS[1], "stream": True}, {}),
+    "chat-json": (*CHAT, {}),
+    "chat-stream": (CHAT[0], {**CHAT[1], "stream": True}, {}),
+    "infill": ("/infill", {"model": "smollm2-135m", "input_prefix": "def add(a, b):\n", "budget": 60}, {}),
 }
 
 
@@ -67,6 +73,7 @@ class Service:
 def waitress(tmp_path: Path) -> Iterator[Service]:
     """The embedded form: its engine holds every prompt until it is told to go on or to stop."""
     engine = FakeEngine(hold=threading.Event())
+    vars(engine).update(has_chat_template=True, fim_tokens=("<PRE>", "<SUF>", "<MID>"))
     settings = Settings(_env_file=None, data_dir=tmp_path)
     ctx = Context(settings, Database(settings.database), MemoryBus(), load_engine=lambda config, on_progress: engine)
     with Embedded(ctx, "test"):
@@ -128,7 +135,7 @@ def gunicorn(tmp_path: Path, redis_url: str) -> Iterator[Service]:
 def test_as_many_as_may_wait_hang_up_and_the_next_one_is_answered(request, server):
     service: Service = request.getfixturevalue(server)
     most = service.ctx.settings.max_streams
-    clients = [service.ask(name) for _ in range(most // len(ASKED)) for name in ASKED]
+    clients = [service.ask(name) for name in islice(cycle(ASKED), most)]
     wait_for(lambda: len(service.runs()) == most, PATIENCE_S)
     for client in clients:
         client.close()
@@ -162,7 +169,7 @@ def refused(client: http.client.HTTPConnection) -> bool:
     return bool(select.select([client.sock], [], [], 0)[0])
 
 
-@pytest.mark.parametrize("name", ["stream", "openai-stream"])
+@pytest.mark.parametrize("name", ["stream", "openai-stream", "chat-stream"])
 def test_a_client_that_leaves_before_the_first_byte_cancels_its_completion(tmp_path, name):
     settings = Settings(_env_file=None, data_dir=tmp_path)
     ctx = Context(settings, Database(settings.database), MemoryBus())

@@ -13,13 +13,20 @@ from app.completions import waiting
 from app.completions.schemas import CompletionSpec
 from app.errors import BadInput
 from app.factory import create_app
+from app.http import disconnect
 from app.http.operations import OPERATION
+from app.jobs.work.decode import decode_task
+from app.openai import service
+from app.openai.chat_schemas import ChatRequest
+from app.openai.infill_schemas import InfillRequest
 from app.openai.schemas import CompletionRequest
 from app.runs.schemas import RunSpec
+from app.runs.task_repository import tasks_with_tokens
 from app.samples.models import Sample
 from app.states import Scope
 from tests.fakes import RIGHT
 
+HELLO = {"role": "user", "content": "x"}
 ID = "01900000-0000-7000-8000-000000000000"
 HOSTILE_PARTS = (
     "%00",
@@ -111,7 +118,9 @@ def test_no_query_makes_a_fault(app, client):
                 fine(client.get(f"{path}?{name}={part}"))
 
 
-@pytest.mark.parametrize("path", ["/api/v1/runs", "/api/v1/complete", "/v1/completions"])
+@pytest.mark.parametrize(
+    "path", ["/api/v1/runs", "/api/v1/complete", "/v1/completions", "/v1/chat/completions", "/infill"]
+)
 def test_no_depth_of_json_makes_a_fault(client, path):
     for body in DEEP:
         answer = client.post(path, data=body, content_type="application/json")
@@ -124,15 +133,41 @@ def test_no_depth_of_json_makes_a_fault(client, path):
         ("/api/v1/runs", RunSpec, {"target": "smollm2-135m", "limit": 1}),
         ("/api/v1/complete", CompletionSpec, {"target": "smollm2-135m", "prompt": "x"}),
         ("/v1/completions", CompletionRequest, {"model": "smollm2-135m", "prompt": "x", "stream": True}),
+        ("/v1/chat/completions", ChatRequest, {"model": "smollm2-135m", "messages": [HELLO], "stream": True}),
+        ("/infill", InfillRequest, {"model": "smollm2-135m"}),
     ],
 )
 def test_no_value_of_a_json_field_makes_a_fault(client, monkeypatch, path, model, base):
     monkeypatch.setattr(waiting, "BEAT_S", 0.01)  # what is accepted waits for workers that are not there
+    monkeypatch.setattr(disconnect, "asker", lambda environ: lambda: True)  # and its client does not wait with it
     values = [*HOSTILE_TEXTS, ["\0"], ["\ud800"], 10**400, -1, 2**63, float("nan"), {}, [[]], None, True]
     headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
     for name in {*model.model_fields, "unknown\0", "\ud800"} - {"stream"}:  # without it a client waits for an answer
         for value in values:
             fine(client.post(path, data=json.dumps(base | {name: value}), headers=headers))
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [("/v1/completions", "prompt"), ("/v1/chat/completions", "messages"), ("/infill", "input_extra")],
+)
+def test_no_nested_value_makes_a_fault(client, monkeypatch, path, field):
+    monkeypatch.setattr(waiting, "BEAT_S", 0.01)
+    monkeypatch.setattr(disconnect, "asker", lambda environ: lambda: True)
+    values = [*HOSTILE_TEXTS, 10**400, -1, 2**31, 2**63, 1.5, True, None, {}, [], [[]], {"type": "text"}]
+    for value in values:
+        for given in (
+            [value],
+            [[value]],
+            [[1, value]],
+            [{"role": value, "content": "x"}],
+            [{"role": "user", "content": value}],
+            [{"role": "user", "content": [value]}],
+            [{"role": "user", "content": [{"type": "text", "text": value}]}],
+            [HELLO | {"a": value}],
+            [{"text": value}],
+        ):
+            fine(client.post(path, json={"model": "smollm2-135m", field: given}))
 
 
 @pytest.mark.parametrize(
@@ -179,3 +214,16 @@ def test_names_of_files_headers_and_tokens_are_no_way_in_either(ctx, client):
 def test_what_a_model_or_another_server_wrote_is_stored_with_a_stand_in(ctx, client):
     column = Sample.__table__.c.raw.type
     assert column.process_bind_param("a\ud800b\0\U0001f600", None) == "a\ufffd\ufe0eb\u2400\ufe0e\U0001f600"
+
+
+def test_log_probabilities_of_any_token_are_stored_with_a_stand_in(ctx):
+    asked = CompletionRequest(model="smollm2-135m", prompt=[97, 0], echo=True, logprobs=1, max_tokens=1)
+    run_id = service.submit(ctx, asked)
+    with ctx.database.read() as session:
+        (waiting_task,) = tasks_with_tokens(session, run_id)
+    decode_task(ctx, waiting_task.id)
+    with ctx.database.read() as session:
+        (task,) = tasks_with_tokens(session, run_id)
+    assert task.prompt_sent == "a\u2400\ufe0e"
+    assert task.prompt_logprobs == [["a", None, []], ["\u2400\ufe0e", -0.5, [["    ", -0.05]]]]
+    assert task.samples[0].top_logprobs == [[["    ", -0.05]]] * 4

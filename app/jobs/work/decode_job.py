@@ -20,7 +20,7 @@ from app.jobs import claims, deadlines
 from app.jobs.claims import Claim, Step
 from app.jobs.job import CannotLoad, Job, Stopped
 from app.jobs.lease import Stop
-from app.jobs.work import machine_use
+from app.jobs.work import logprobs, machine_use
 from app.jobs.work.live_updates import LiveUpdates, letters
 from app.provenance import of_this_process
 from app.remote import target as remote
@@ -71,7 +71,7 @@ class DecodeJob(Job):
         # What others take of this machine says nothing about another one's times.
         self._before = None if remote.is_remote(run.target) else machine_use.read()
         return Request(
-            prompt=self._text,
+            prompt=prompt.token_ids or self._text,
             n=run.n,
             sampling=SamplingParams(run.temperature, run.top_p),
             seed=run.seed,
@@ -79,6 +79,8 @@ class DecodeJob(Job):
             max_new_tokens=run.max_tokens,
             stop=prompt.stop,
             prefix_cache=run.prefix_cache,
+            prompt_logprobs=run.prompt_logprobs,
+            top_logprobs=run.top_logprobs,
             waited_s=waited_s,
             n_min=run.n_min,
         )
@@ -106,6 +108,7 @@ class DecodeJob(Job):
             finished_at=None if state is TaskState.DECODED else now,
             n_prompt_tokens=completion.n_prompt_tokens,
             cached_tokens=completion.cached_tokens,
+            prompt_logprobs=logprobs.of_prompt(completion),
             started_at=self._started_at,
             queue_s=completion.waited_s or (self._started_at - self.queued_at).total_seconds(),
             prefill_s=completion.prefill_s,
@@ -145,7 +148,9 @@ class DecodeJob(Job):
                     "n_drafted": s.n_drafted,
                     "n_accepted": s.n_accepted,
                     "token_ids": s.token_ids,
-                    "logprobs": [round(x, 5) for x in s.logprobs],
+                    "logprobs": [logprobs.rounded(x) for x in s.logprobs],
+                    "top_logprobs": logprobs.of_sample(s),
+                    "eos_logprob": s.eos_logprob,
                     "origins": letters(s.origins),
                     "ends": s.ends,
                 }
@@ -203,9 +208,13 @@ def prompt_for(engine: Engine, run: Run, task: PlainTask) -> tuple[prompting.Pro
         mode = "infill" if infill else "chat" if engine.has_chat_template else "completion"
     if mode == "chat" and not engine.has_chat_template:
         raise prompting.PromptError(f"{run.target} has no chat template: use --prompt-mode completion")
+    if task.messages is not None and not engine.has_chat_template:
+        raise prompting.PromptError(f"{run.target} has no chat template: send a prompt to /v1/completions")
     prompt = prompting.build(task, mode, engine.fim_tokens)  # type: ignore[arg-type]
     if prompt.text is not None:
         return prompt, prompt.text
+    if prompt.token_ids is not None:
+        return prompt, engine.decode(prompt.token_ids)
     return prompt, engine.render_chat(prompt.messages or [], prompt.reply_prefix)
 
 

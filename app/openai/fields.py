@@ -1,0 +1,160 @@
+"""What the requests for samples have in common: OpenAI's fields, ours, and those that are refused or ignored."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from app.errors import BadInput
+from app.http.schemas import Text
+from app.runs.schemas import MAX_N, MAX_TOKENS, DecodingSpec, PromptMode
+from app.settings import MAX_BUDGET_S
+from evaluation.datasets import Task
+
+MAX_STOPS = 256
+# Parameters of OpenAI's API, and of vLLM, SGLang, llama.cpp and others beyond it, that would change the text and are
+# not offered: with the values that ask for nothing, as clients send those unasked.
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "add_generation_prompt": (True,),
+    "add_special_tokens": (True,),
+    "allowed_token_ids": ([],),
+    "bad_words": ([],),
+    "best_of": (1,),
+    "chat_template_kwargs": ({},),
+    "continue_final_message": (False,),
+    "echo": (False,),
+    "frequency_penalty": (0,),
+    "function_call": ("none",),
+    "functions": ([],),
+    "ignore_eos": (False,),
+    "include_stop_str_in_output": (False,),
+    "length_penalty": (1,),
+    "logit_bias": ({},),
+    "min_p": (0,),
+    "min_tokens": (0,),
+    "modalities": (["text"],),
+    "presence_penalty": (0,),
+    "repetition_penalty": (1,),
+    "response_format": ({"type": "text"},),
+    "return_token_ids": (False,),
+    "return_tokens_as_token_ids": (False,),
+    "skip_special_tokens": (True,),
+    "spaces_between_special_tokens": (True,),
+    "stop_token_ids": ([],),
+    "tool_choice": ("none",),
+    "tools": ([],),
+    "top_k": (0, -1),
+    "typical_p": (1,),
+    "use_beam_search": (False,),
+}
+# These change nothing about the text: who asks, for whose records, in which order, and what may make it come sooner.
+IGNORED = frozenset(
+    {
+        "cache_prompt",
+        "cache_salt",
+        "metadata",
+        "parallel_tool_calls",
+        "prediction",
+        "priority",
+        "prompt_cache_key",
+        "request_id",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "user",
+    }
+)
+
+
+OneOrMore = Annotated[tuple[Text, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)]
+
+
+class StreamOptions(BaseModel):
+    """`include_usage`: a last chunk carries the usage. The others are OpenAI's and vLLM's own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    include_usage: bool = False
+    include_obfuscation: bool = False  # padding against listeners, which clients must not rely on
+    continuous_usage_stats: Literal[False] = False
+
+
+class Wanted(NamedTuple):
+    """`prompt_logprobs` and `top_logprobs` of decoding.request.Request."""
+
+    prompt_logprobs: int | None
+    top_logprobs: int
+
+
+class SamplesRequest(BaseModel):
+    """n samples of each prompt. `budget` is the seconds of wall clock for all prompts together, from the moment the
+    request is accepted; where it is missing, BASSLINE_COMPLETION_BUDGET_S holds.
+
+    A field that has no effect here is refused, unless its value asks for nothing or cannot change the text: an error is
+    better than figures for other settings than those asked for. `null` means the default.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    model: Text = Field(min_length=1, max_length=500)
+    n: int = Field(1, ge=1, le=MAX_N)
+    temperature: float = Field(1.0, ge=0, le=2)
+    top_p: float = Field(1.0, gt=0, le=1)
+    seed: int = Field(default_factory=lambda: secrets.randbelow(2**31), ge=0, le=2**63 - 1)
+    stop: OneOrMore = ()
+    stream: bool = False
+    stream_options: StreamOptions = Field(default_factory=StreamOptions)
+    budget: float | None = Field(None, gt=0, le=MAX_BUDGET_S)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_the_default(cls, values: Any) -> Any:
+        return {k: v for k, v in values.items() if v is not None} if isinstance(values, dict) else values
+
+    @model_validator(mode="after")
+    def _can_be_honoured(self) -> Self:
+        for name, given in (self.model_extra or {}).items():
+            if name in self.ignored() or (name, given) == ("best_of", self.n):
+                continue
+            if given not in NEUTRAL.get(name, ()):
+                raise BadInput(f"{name[:60]} is not offered here: leave it out", name)
+        if len(self.stop) > MAX_STOPS or "" in self.stop:
+            raise ValueError(f"stop holds {len(self.stop)} strings: give at most {MAX_STOPS}, none of them empty")
+        return self
+
+    def ignored(self) -> frozenset[str]:
+        """The names of fields that may hold anything."""
+        return IGNORED
+
+    @property
+    def longest(self) -> int:
+        """The most tokens of a sample."""
+        return MAX_TOKENS
+
+    @property
+    def prompt_mode(self) -> PromptMode:
+        """How the prompts are sent."""
+        return "raw"
+
+    def decoding(self, usual_budget_s: float) -> DecodingSpec:
+        """How the samples are decoded, by default within `usual_budget_s`. Raises ValidationError."""
+        return DecodingSpec(
+            target=self.model,
+            n=self.n,
+            budget_s=usual_budget_s if self.budget is None else self.budget,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            seed=self.seed,
+            max_tokens=self.longest,
+            prompt_mode=self.prompt_mode,
+        )
+
+    def tasks(self) -> tuple[Task, ...]:
+        """The prompts as tasks without tests; their order is the order of the answer's choices."""
+        raise NotImplementedError
+
+    def wanted(self) -> Wanted:
+        """The log-probabilities that the answer shows beside those of the chosen tokens."""
+        return Wanted(None, 0)

@@ -1,0 +1,32 @@
+"""The likeliest tokens in the place of a drawn or given one, and their log-probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from decoding.acceptance.sampling import highest, log_mass, raw_logprobs
+
+TopIds = tuple[tuple[int, float], ...]
+"""The likeliest tokens of one place, likeliest first: (token id, log-probability)."""
+
+
+def top_logprobs(logits: torch.Tensor, dist_row: torch.Tensor, n: int) -> list[TopIds]:
+    """Return the `n` likeliest tokens at each of the rows `dist_row` [M] of `logits` [N, V].
+
+    Log-probabilities are those of `raw_logprobs`, to the bit: the likeliest token's equals its own.
+    """
+    used, which = torch.unique(dist_row, return_inverse=True)
+    values, ids = highest(logits[used], min(n, logits.shape[1]))
+    logprobs = values.float() - log_mass(logits[used], 1.0)
+    places = [tuple(zip(*place, strict=True)) for place in zip(ids.tolist(), logprobs.tolist(), strict=True)]
+    return [places[i] for i in which.tolist()]
+
+
+def given_logprobs(logits: torch.Tensor, tokens: Sequence[int], n: int) -> list[tuple[float, TopIds]]:
+    """Return the log-probability of token i at row i of `logits` [N, V], and the `n` likeliest tokens there."""
+    rows = torch.arange(len(tokens), device=logits.device)
+    logprobs = raw_logprobs(logits, rows, torch.tensor(tokens, device=logits.device)).tolist()
+    tops: list[TopIds] = top_logprobs(logits, rows, n) if n else [()] * len(tokens)
+    return list(zip(logprobs, tops, strict=True))

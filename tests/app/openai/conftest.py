@@ -1,0 +1,46 @@
+"""One service with a fake engine for the tests of each file."""
+
+from __future__ import annotations
+
+import openai
+import pytest
+
+from app.context import Context
+from app.runs.models import Run
+from app.runs.repository import list_runs
+from app.states import RunKind
+from tests.app.openai_service import served_service
+from tests.fakes import FakeEngine
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with served_service(tmp_path_factory.mktemp("openai")) as found:
+        yield found
+
+
+@pytest.fixture
+def client(served) -> openai.OpenAI:
+    return served[1]
+
+
+@pytest.fixture
+def engine(served) -> FakeEngine:
+    """The fake, as if new."""
+    found = served[0].load_engine(None, None)
+    found.__init__()
+    vars(found).update(has_chat_template=True, fim_tokens=("<PRE>", "<SUF>", "<MID>"))
+    return found
+
+
+@pytest.fixture
+def post(client, engine):
+    """Sends a body that a client would send to an address, and returns the answer."""
+    address = str(client.base_url).removesuffix("/v1/")
+    return lambda path, body: client._client.post(address + path, json=body, timeout=30)
+
+
+def newest(ctx: Context) -> Run:
+    """The completion that was asked for last."""
+    with ctx.database.read() as session:
+        return list_runs(session, kinds=(RunKind.COMPLETION,))[0]
