@@ -19,6 +19,7 @@ import argparse
 import contextlib
 import math
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ LARGEST_BUDGET_S = 600.0
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, store it, write JSON if asked. Return 0, or 1 after Ctrl-C."""
     parser, options = _options(argv)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # its services must not outlive it
     try:
         dataset = _load_store.dataset(options.dataset)
         judge = Judge()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import takewhile
 
 from decoding.attention.cache import RaggedCache, Slots
 
@@ -28,15 +29,17 @@ class PrefixCache:
 
     def restore(self, cache: RaggedCache, row: int, tokens: Sequence[int]) -> int:
         """Write the known blocks that `tokens` begin with into an empty row and commit them; return their tokens."""
-        n_known = 0
-        for key in self._keys(tokens):
-            if key not in self._blocks:
-                break
-            cache.write(row, n_known, self._blocks[key])
-            n_known += self._block
-        self._use(self._keys(tokens[:n_known]))
+        n_known = self.n_known(tokens)
+        keys = self._keys(tokens[:n_known])
+        for i, key in enumerate(keys):
+            cache.write(row, i * self._block, self._blocks[key])
+        self._use(keys)
         cache.lens[row] = n_known
         return n_known
+
+    def n_known(self, tokens: Sequence[int]) -> int:
+        """Return how many of `tokens`, from the first on, are in known blocks."""
+        return self._block * sum(1 for _ in takewhile(self._blocks.__contains__, self._keys(tokens)))
 
     def store(self, cache: RaggedCache, row: int, tokens: Sequence[int]) -> None:
         """Keep the last block of `tokens`, all of which the row has; nothing if they end within a block."""

@@ -109,6 +109,11 @@ class ModelRunner:
         n_known = known.restore(self.cache, row, tokens) if known is not None else 0
         return self._prefill(row, tokens, n_known, known, score)
 
+    def pieces(self, tokens: Sequence[int], *, prefix_cache: bool) -> list[int]:
+        """Return the sizes of the forwards that `start` would need to prefill `tokens`."""
+        first = self._prefix_cache.n_known(tokens) if prefix_cache and self._prefix_cache is not None else 0
+        return [min(self.prefill_piece, len(tokens) - at) for at in range(first, len(tokens), self.prefill_piece)]
+
     @torch.inference_mode()
     def _prefill(
         self, row: int, tokens: Sequence[int], first: int, known: PrefixCache | None, score: TakeLogits | None

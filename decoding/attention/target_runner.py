@@ -51,6 +51,10 @@ class TargetRunner:
         """See `ModelRunner.start`."""
         return self._runner.start(slot, tokens, capacity, source, prefix_cache=prefix_cache, score=score)
 
+    def pieces(self, tokens: Sequence[int], *, prefix_cache: bool) -> list[int]:
+        """See `ModelRunner.pieces`."""
+        return self._runner.pieces(tokens, prefix_cache=prefix_cache)
+
     def fork(self, slot: int) -> None:
         """Copy a slot to a new last slot between `verify` and the commit, with what the verify wrote."""
         self.cache.fork(slot, self.cache.layout.counts[slot])

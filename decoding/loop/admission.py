@@ -1,4 +1,4 @@
-"""Whether a request may join a batch: only if everybody in it still finishes in time, as far as can be foreseen."""
+"""Whether a request joins a batch now: if more requests are then likely to be answered in time than if it waits."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ _REMEMBERED = 256
 _USUAL_LENGTH = 64
 # A sample without a known pace gains this many tokens a round.
 _USUAL_PACE = 2.0
+# A request counts as one that can be answered in time if that is more likely than not.
+_LIKELY = 0.5
 
 
 class Lengths:
@@ -45,41 +47,47 @@ class Lengths:
         return max(sum(self._paces) / len(self._paces), 1.0) if self._paces else _USUAL_PACE
 
     def expected_left(self, n_tokens: int, limit: int) -> float:
-        """Return how many tokens follow on average where a sample has `n_tokens` and may have `limit`.
+        """Return how many tokens follow on average where a sample has `n_tokens` and may have `limit`."""
+        return min(self._left(n_tokens), limit - n_tokens)
 
-        That is the tokens which longer samples had from there on, per end among them: the estimate by maximum
-        likelihood of a constant chance to end, from samples of which some are censored.
+    def chance_to_end(self, n_tokens: int, limit: int, more: float) -> float:
+        """Return how likely a sample of `n_tokens` ends by itself within `more` tokens."""
+        if more >= limit - n_tokens:
+            return 1.0
+        return 1 - math.exp(-max(more, 0.0) / max(self._left(n_tokens), 1.0))
+
+    def _left(self, n_tokens: int) -> float:
+        """Return the tokens that longer samples had from there on, per end among them; infinity if none has ended.
+
+        That is the estimate by maximum likelihood of a constant chance to end, from samples of which some are censored.
         """
         longer = [(length - n_tokens, ended) for length, ended in self._seen if length >= n_tokens]
         n_ends = sum(ended for _, ended in longer)
-        left = sum(tokens for tokens, _ in longer) / n_ends if n_ends else math.inf
-        return min(left, limit - n_tokens)
+        return sum(tokens for tokens, _ in longer) / n_ends if n_ends else math.inf
 
 
 class Admission:
     """Decides by the measured cost of rounds; `round_cost` gives their proportions, the timers their seconds.
 
-    Each request in a batch is promised that what is likely to be left of it, by the lengths of earlier samples, will be
-    decoded before its deadline. Another request makes the rounds longer. It joins if all promises are kept with it, or
-    if only those are broken that could not be kept anyway and its own is kept; and if there is a place for one of its
-    samples. A request alone always joins: there is nothing to lose.
+    Another request makes the rounds longer, so each request in the batch is a little less likely to have a sample that
+    ends before its deadline. The newcomer is more likely to have one than if it waits until a request in the batch has
+    ended. It joins if it gains at least as much as the others lose together: then the expected number of requests
+    answered in time grows. A newcomer with time to spare gains nothing by joining at once, so it waits unless that
+    costs the others nothing. A request alone always joins.
     """
 
-    def __init__(
-        self, batch: Batch, lengths: Lengths, round_timer: CostTimer, prefill_timer: CostTimer, round_cost: RoundCost
-    ) -> None:
+    def __init__(self, batch: Batch, lengths: Lengths, round_timer: CostTimer, round_cost: RoundCost) -> None:
         self._batch = batch
         self._lengths = lengths
         self._round_timer = round_timer
-        self._prefill_timer = prefill_timer
         self._round_cost = round_cost
 
     def can_finish(self, state: RequestState) -> bool:
-        """Return whether a waiting request is likely to end in time, if it joins now."""
-        return self._keeps(state, self._round_s(state.request.n), self._prefill_s(state))
+        """Return whether a waiting request is likely to be answered in time, if it joins now."""
+        return self._chance(state, self._round_s(state.request.n), self._prefill_s(state)) >= _LIKELY
 
     def admits(self, state: RequestState) -> bool:
-        """Return whether a waiting request may join now, with fewer samples if it allows that and they are too many."""
+        """Return whether a waiting request joins now, with fewer samples if it allows that and they are too many."""
         others = self._batch.requests
         if not others:
             return True
@@ -89,34 +97,46 @@ class Admission:
         fewest = most if state.request.n_min is None else state.request.n_min
         for n in range(most, fewest - 1, -1):
             has_places = n <= self._batch.n_free or n == fewest
-            if has_places and self._helps(state, n):
+            if has_places and self._pays(state, n):
                 if n < most:
                     state.limit_samples(n)
                 return True
         return False
 
-    def _helps(self, state: RequestState, n: int) -> bool:
-        prefill_s, round_s, least_s = self._prefill_s(state), self._round_s(n), self._round_timer.least_s
-        late = [other for other in self._batch.requests if not self._keeps(other, round_s, prefill_s)]
-        lost = all(not self._keeps(other, least_s, 0.0) for other in late)
-        return not late or (lost and self._keeps(state, round_s, prefill_s))
+    def _pays(self, state: RequestState, n: int) -> bool:
+        prefill_s, before_s, after_s = self._prefill_s(state), self._round_s(0), self._round_s(n)
+        others = self._batch.requests
+        loss = sum(self._chance(other, before_s, 0.0) - self._chance(other, after_s, prefill_s) for other in others)
+        wait_s = min(self._likely_end_s(other, before_s) for other in others)
+        gain = self._chance(state, after_s, prefill_s) - self._chance(state, before_s, wait_s + prefill_s)
+        return loss <= max(gain, 0.0)
 
-    def _keeps(self, state: RequestState, round_s: float, delay_s: float) -> bool:
-        return state.clock.fits(delay_s + round_s * self._rounds_left(state))
+    def _chance(self, state: RequestState, round_s: float, delay_s: float) -> float:
+        """Return how likely a request has a sample that ends in time, if rounds take `round_s` after a delay."""
+        if any(sample.finish_reason is not None for sample in state.samples):
+            return 1.0
+        n_rounds = (state.clock.left_s - delay_s) / round_s if round_s else math.inf
+        n_tokens = max(sample.n_tokens for sample in state.samples)
+        return self._lengths.chance_to_end(n_tokens, state.limit, n_rounds * self._lengths.pace)
 
-    def _rounds_left(self, state: RequestState) -> float:
+    def _likely_end_s(self, state: RequestState, round_s: float) -> float:
+        """Return the seconds until a request is likely to have ended and to leave its places."""
         n_tokens = max((sample.n_tokens for sample in state.samples if sample.finish_reason is None), default=0)
-        return self._lengths.expected_left(n_tokens, state.limit) / self._lengths.pace
+        rounds_left = self._lengths.expected_left(n_tokens, state.limit) / self._lengths.pace
+        return min(rounds_left * round_s, max(state.clock.left_s, 0.0))
 
     def _prefill_s(self, state: RequestState) -> float:
-        return self._prefill_timer.known_s * len(state.prompt)
+        """Return the seconds for which the others wait while the request's prompt is prefilled."""
+        pieces = self._batch.target.pieces(state.prompt[:-1], prefix_cache=state.request.prefix_cache)
+        return sum(map(self._round_cost.verify, pieces))
 
     def _round_s(self, n_joining: int) -> float:
-        """Return the seconds of a round with so many more samples, once every sample has a row of its own."""
-        rows = self._batch.rows
-        if not rows:
+        """Return the seconds of a round with so many more samples, if they share rows and draft as the others do."""
+        rows, last = self._batch.rows, [state.rounds[-1] for state in self._batch.requests if state.rounds]
+        if not rows or not last:
             return self._round_timer.known_s
         n_samples = sum(len(row.samples) for row in rows)
-        longest = round(self._lengths.pace + 1)
-        now, then = (self._round_cost(n, n * longest, longest) for n in (len(rows), n_samples + n_joining))
+        n_rows = len(rows) * (1 + n_joining / n_samples)
+        per_row = sum(each.n_verified for each in last) / max(sum(each.n_rows for each in last), 1)
+        now, then = (self._round_cost(n, round(n * per_row), math.ceil(per_row)) for n in (len(rows), round(n_rows)))
         return self._round_timer.known_s * then / now
