@@ -89,8 +89,8 @@ class Wanted(NamedTuple):
 
 
 class SamplesRequest(BaseModel):
-    """n samples of each prompt. `budget` is the seconds of wall clock for all prompts together, from the moment the
-    request is accepted; where it is missing, BASSLINE_COMPLETION_BUDGET_S holds.
+    """n samples of each prompt, or under load as few as `n_min`. `budget` is the seconds of wall clock for all prompts
+    together, from the moment the request is accepted; where it is missing, each adds BASSLINE_COMPLETION_BUDGET_S.
 
     A field that has no effect here is refused, unless its value asks for nothing or cannot change the text: an error is
     better than figures for other settings than those asked for. `null` means the default.
@@ -107,6 +107,7 @@ class SamplesRequest(BaseModel):
     stream: bool = False
     stream_options: StreamOptions = Field(default_factory=StreamOptions)
     budget: float | None = Field(None, gt=0, le=MAX_BUDGET_S)
+    n_min: int | None = Field(None, ge=1, le=MAX_N)
 
     @model_validator(mode="before")
     @classmethod
@@ -120,6 +121,8 @@ class SamplesRequest(BaseModel):
                 continue
             if given not in NEUTRAL.get(name, ()):
                 raise BadInput(f"{name[:60]} is not offered here: leave it out", name)
+        if self.n_min is not None and self.n_min > self.n:
+            raise BadInput(f"n_min is {self.n_min} and n is {self.n}: give at most n", "n_min")
         if len(self.stop) > MAX_STOPS or "" in self.stop:
             raise ValueError(f"stop holds {len(self.stop)} strings: give at most {MAX_STOPS}, none of them empty")
         return self
@@ -139,11 +142,12 @@ class SamplesRequest(BaseModel):
         return "raw"
 
     def decoding(self, usual_budget_s: float) -> DecodingSpec:
-        """How the samples are decoded, by default within `usual_budget_s`. Raises ValidationError."""
+        """How the samples are decoded, by default within `usual_budget_s` a prompt. Raises ValidationError."""
+        usual_s = min(usual_budget_s * len(self.tasks()), MAX_BUDGET_S)
         return DecodingSpec(
             target=self.model,
             n=self.n,
-            budget_s=usual_budget_s if self.budget is None else self.budget,
+            budget_s=usual_s if self.budget is None else self.budget,
             temperature=self.temperature,
             top_p=self.top_p,
             seed=self.seed,
