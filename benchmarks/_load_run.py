@@ -164,7 +164,9 @@ class Load:
         found = point(asked, rate, self._options.budget, window_s, elapsed_s)
         for reply in replies:
             if reply.fault:
-                self._faults[reply.fault] = self._faults.get(reply.fault, 0) + 1
+                # A refusal says how many wait, which differs each time.
+                fault = f"refused with {reply.status}" if reply.fate == "refused" else reply.fault
+                self._faults[fault] = self._faults.get(fault, 0) + 1
         measured = self.services[arm]
         measured.asked[rate], measured.points[rate] = asked, found
         where = "idle" if rate is None else f"at {rate:g}/s"

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 
 import torch
-import transformers
 from jinja2 import TemplateError
 
 from decoding.acceptance.registry import make_rule
@@ -46,6 +45,7 @@ from decoding.models.loading import check_same_tokenizer
 from decoding.models.memory import is_out_of_memory, weight_bytes
 from decoding.models.pool import ModelPool
 from decoding.prepare import load_head, load_model
+from decoding.provenance import provenance_of
 from decoding.request import (
     Calibration,
     Completion,
@@ -166,30 +166,10 @@ class Engine:
     def provenance(self) -> dict[str, str | int | None]:
         """Return what a figure was measured with: models by hash, device, precision and versions."""
         return {
-            "target": self.target.label,
-            "target_sha256": self.target.weights_sha256,
-            "target_parameters": self.target.n_parameters,
-            **self._draft_provenance(),
-            "device": device_name(self.target.device),
-            "threads": torch.get_num_threads() if self.target.device.type == "cpu" else None,
-            "dtype": str(self.target.dtype).removeprefix("torch."),
-            "weights": self.target.weights,
-            "attention": backend_of(self.target.model).name,
+            **provenance_of(self.target, self.draft, self.head),
             "disabled": ", ".join(self.disabled) or None,
             "batch_invariant": self.batch_invariant,
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
         }
-
-    def _draft_provenance(self) -> dict[str, str | int | None]:
-        names = ("draft", "draft_sha256", "draft_parameters")
-        if self.head is not None:
-            record = self.head.record
-            return dict(zip(names, (f"trained for {record.target}", record.sha256, record.n_parameters), strict=True))
-        if self.draft is not None:
-            draft = self.draft
-            return dict(zip(names, (draft.label, draft.weights_sha256, draft.n_parameters), strict=True))
-        return dict.fromkeys(names)
 
     @property
     def disabled(self) -> list[str]:

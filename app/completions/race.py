@@ -57,7 +57,7 @@ class Side:
     @property
     def ended_s(self) -> float | None:
         """Seconds until no sample was decoded any more."""
-        return self.row.wall_s if self.row else None
+        return max((s.finished_s for s in self.samples if s.finished_s is not None), default=None)
 
     @property
     def finished(self) -> int:

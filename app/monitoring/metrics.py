@@ -13,7 +13,7 @@ from flask import Blueprint, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
-from sqlalchemy import func, select
+from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from app.db.types import utcnow
@@ -24,7 +24,7 @@ from app.monitoring.health import waiting_s
 from app.runs.models import Run, RunTask
 from app.runs.trust import IN_GUEST
 from app.samples.models import Sample
-from app.states import OPEN_TASK_STATES, RunState
+from app.states import OPEN_TASK_STATES, RunKind, RunState
 from app.workers import service as workers
 
 bp = Blueprint("metrics", __name__, url_prefix="/api/v1")
@@ -85,7 +85,9 @@ def _recent(session: Session, now: dt.datetime) -> Iterator[Metric]:
             func.count(), func.coalesce(func.sum(RunTask.n_rounds), 0), func.coalesce(func.sum(RunTask.wall_s), 0.0)
         ).where(within)
     ).one()
-    overrun = RunTask.wall_s - Run.budget_s
+    # The budget of a completion begins when it is accepted.
+    waited = case((Run.kind == RunKind.COMPLETION, func.coalesce(RunTask.queue_s, 0.0)), else_=0.0)
+    overrun = waited + RunTask.wall_s - Run.budget_s
     late, worst = session.execute(
         select(func.count(), func.coalesce(func.max(overrun), 0.0)).join(RunTask.run).where(within, overrun > 0)
     ).one()

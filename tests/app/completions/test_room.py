@@ -7,22 +7,25 @@ import datetime as dt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import insert
 
 from app.completions import service
-from app.completions.room import expected_wait_s
+from app.completions.room import Ended, expected_wait_s, usual_s
 from app.completions.schemas import CompletionSpec
 from app.db.types import utcnow
 from app.errors import Overloaded
 from app.factory import create_app
+from app.jobs import deadlines
 from app.runs.models import RunTask
+from app.samples.models import Sample
 from app.states import TaskState
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 ASKED = {"target": "smollm2-135m", "prompt": "def f(", "n": 1, "budget_s": 5}
 
 
-def ended(wall_s: float, n: int, apart_s: float = 1.0) -> list[tuple[float, dt.datetime]]:
-    return [(wall_s, NOW - dt.timedelta(seconds=apart_s * i)) for i in range(n)]
+def ended(wall_s: float, n: int, apart_s: float = 1.0, queue_s: float = 0.0) -> list[Ended]:
+    return [Ended(queue_s, wall_s, NOW - dt.timedelta(seconds=apart_s * i), queue_s + wall_s) for i in range(n)]
 
 
 def test_one_at_a_time_the_wait_is_that_of_those_before():
@@ -31,6 +34,17 @@ def test_one_at_a_time_the_wait_is_that_of_those_before():
 
 def test_those_that_are_decoded_together_leave_sooner():
     assert expected_wait_s(4, 4, ended(2.0, 3, apart_s=2.0), NOW) == pytest.approx(2.0)
+
+
+def test_one_that_comes_now_waits_as_long_as_those_that_just_ended():
+    assert expected_wait_s(0, 8, ended(2.0, 5, queue_s=3.0), NOW) == 3.0
+    assert expected_wait_s(0, 8, ended(2.0, 5, apart_s=30.0, queue_s=3.0), NOW) == 0.0
+
+
+def test_what_is_needed_is_the_time_to_the_first_finished_sample():
+    cut_off = [Ended(3.0, 2.0, NOW, None)] * 10
+    assert usual_s([*ended(1.5, 3, queue_s=2.0), *cut_off]) == pytest.approx(1.5)
+    assert usual_s(cut_off) == 0.0
 
 
 def test_without_experience_nothing_is_foreseen():
@@ -58,12 +72,14 @@ def crowded(ctx):
         for i, run_id in enumerate(ids[:5]):
             row = session.query(RunTask).filter_by(run_id=run_id).one()
             row.state = TaskState.DECODING if i == 4 else TaskState.FINISHED
-            row.wall_s, row.finished_at = 3.0, utcnow() - dt.timedelta(seconds=3 * i)
+            row.queue_s, row.wall_s, row.finished_at = 0.0, 3.0, utcnow() - dt.timedelta(seconds=3 * i)
+            finished = {"finish_reason": "stop", "finished_s": 3.0}
+            session.execute(insert(Sample), [{**deadlines._empty(row, row.run, 0, 3.0), **finished}])
     return ctx
 
 
 def test_one_too_many_is_refused_before_a_run_is_made(crowded):
-    with pytest.raises(Overloaded, match="3 completions wait for smollm2-135m") as refused:
+    with pytest.raises(Overloaded, match="smollm2-135m has 4 completions to decode: one more waits about") as refused:
         service.submit(crowded, CompletionSpec(**ASKED))
     assert 4 <= refused.value.retry_after_s <= 10
 

@@ -1,0 +1,43 @@
+"""What a figure was measured with."""
+
+from __future__ import annotations
+
+import torch
+import transformers
+
+from decoding.attention.backends import backend_of
+from decoding.models.device import device_name
+from decoding.models.heads import LoadedHead
+from decoding.models.loaded import LoadedModel
+
+
+def provenance_of(
+    target: LoadedModel, draft: LoadedModel | None, head: LoadedHead | None
+) -> dict[str, str | int | None]:
+    """Return the models by hash, the device, the precision and the versions, by the names under which runs store them.
+
+    The draft is the draft model or the trained head, whichever there is.
+    """
+    return {
+        "target": target.label,
+        "target_sha256": target.weights_sha256,
+        "target_parameters": target.n_parameters,
+        **_draft(draft, head),
+        "device": device_name(target.device),
+        "threads": torch.get_num_threads() if target.device.type == "cpu" else None,
+        "dtype": str(target.dtype).removeprefix("torch."),
+        "weights": target.weights,
+        "attention": backend_of(target.model).name,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+def _draft(draft: LoadedModel | None, head: LoadedHead | None) -> dict[str, str | int | None]:
+    names = ("draft", "draft_sha256", "draft_parameters")
+    if head is not None:
+        record = head.record
+        return dict(zip(names, (f"trained for {record.target}", record.sha256, record.n_parameters), strict=True))
+    if draft is not None:
+        return dict(zip(names, (draft.label, draft.weights_sha256, draft.n_parameters), strict=True))
+    return dict.fromkeys(names)
