@@ -17,6 +17,7 @@ from app.context import Context
 from app.runs.models import Run, RunTask
 from app.states import RunKind, RunState, TaskState
 from app.workers import declared
+from app.workers.models import Worker
 from decoding.config import DEVICES
 
 AUTO = "auto"
@@ -71,8 +72,10 @@ def may_serve(ctx: Context, session: Session) -> ColumnElement[bool]:
 
 def completions_waiting(ctx: Context, session: Session) -> ColumnElement[bool]:
     """Whether a task is one of a completion that waits to be decoded and that this worker may serve, as a condition
-    over RunTask joined with Run."""
+    over RunTask joined with Run. A worker that was asked to stop takes no more."""
+    asked_to_stop = select(Worker.name).where(Worker.name == ctx.worker_name, Worker.stopped_at.is_not(None)).exists()
     return and_(
+        ~asked_to_stop,
         RunTask.state == TaskState.QUEUED,
         Run.state == RunState.RUNNING,
         Run.kind == RunKind.COMPLETION,

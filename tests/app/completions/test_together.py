@@ -9,6 +9,7 @@ import pytest
 
 from app.completions import service
 from app.completions.schemas import CompletionSpec
+from app.db.types import utcnow
 from app.errors import BadInput
 from app.jobs.embedded import Embedded
 from app.jobs.work import prepare
@@ -18,6 +19,7 @@ from app.runs import transitions
 from app.runs.models import RunTask
 from app.runs.repository import get_run, tasks_with_samples
 from app.states import RunState, TaskState
+from app.workers.models import Worker
 from tests.integration.waiting import wait_for
 
 
@@ -84,6 +86,14 @@ def test_one_for_another_engine_with_an_earlier_deadline_is_not_kept_waiting(ctx
     engine.places = 1
     decode_task(ctx, job(ctx, first).id)
     assert [state(ctx, run_id) for run_id in (first, other, later)] == [RunState.FINISHED, *[RunState.RUNNING] * 2]
+
+
+def test_a_worker_that_was_asked_to_stop_finishes_its_batch_and_takes_no_more(ctx, ask, engine):
+    first, later = ask("a"), ask("b")
+    with ctx.database.session() as session:
+        session.add(Worker(name=ctx.worker_name, host="here", pid=1, stopped_at=utcnow()))
+    decode_task(ctx, job(ctx, first).id)
+    assert [state(ctx, run_id) for run_id in (first, later)] == [RunState.FINISHED, RunState.RUNNING]
 
 
 def test_an_evaluation_shares_no_batch_with_completions(ctx, ask, spec, engine):

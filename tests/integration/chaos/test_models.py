@@ -81,18 +81,20 @@ def test_a_completion_for_a_device_that_no_worker_declares_is_served_by_one_of_t
 
 
 def test_completions_of_a_killed_worker_are_answered_by_the_other_within_the_reapers_silence(stack: Stack):
-    at_work = prompt("takes 2")
+    at_work = prompt("takes 4")
     first = submit(stack, A, at_work)
     wait_for(lambda: pids(stack, at_work))
     (of_a,) = worker(stack, "gpu0")["declared"]
-    waiting = [prompt("takes 0") for _ in range(5)]
-    behind = [submit(stack, A, text) for text in waiting]
+    company = [prompt("takes 3") for _ in range(4)]
+    beside = [submit(stack, A, text) for text in company]
+    wait_for(lambda: all(pids(stack, text) for text in company))
     stack.kill("gpu0")
     after = prompt("takes 0")
-    stack.wait_for_end(first, *behind, submit(stack, A, after), timeout_s=GONE_S)
+    stack.wait_for_end(first, *beside, submit(stack, A, after), timeout_s=GONE_S)
     other = stack.child("gpu1")
-    assert all(pids(stack, text) == {other} for text in (*waiting, after))
-    for run_id in (first, *behind):
+    assert all(other in pids(stack, text) for text in (at_work, *company))
+    assert pids(stack, after) == {other}
+    for run_id in (first, *beside):
         assert stack.state(run_id) is RunState.FINISHED
     assert stack.ctx.broker.queue_length(ModelQueue(**of_a).name) == 0
 
@@ -101,14 +103,12 @@ def test_a_worker_that_was_asked_to_stop_finishes_its_task_while_the_other_serve
     at_work = prompt("takes 4")
     first = submit(stack, A, at_work)
     wait_for(lambda: pids(stack, at_work))
-    waiting = prompt("takes 0")
-    behind = submit(stack, A, waiting)
     stack.parts["gpu0"].terminate()
     wait_for(lambda: worker(stack, "gpu0")["stopped_at"])
     after = prompt("takes 0")
-    stack.wait_for_end(behind, submit(stack, A, after), timeout_s=GONE_S)
+    stack.wait_for_end(submit(stack, A, after), timeout_s=GONE_S)
     assert stack.state(first) is RunState.RUNNING
-    assert pids(stack, waiting) == pids(stack, after) == {stack.child("gpu1")}
+    assert pids(stack, after) == {stack.child("gpu1")}
     stack.wait_for_end(first)
     assert len(pids(stack, at_work)) == 1
     assert stack.parts["gpu0"].wait(30) == 0
