@@ -26,15 +26,15 @@ from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import OPEN_RUN_STATES, Failure, RunKind, RunState, TaskState
 
-SILENT_S = 1.5  # after which a worker counts as lost if the budget is over; it heartbeats several times within this
+SILENT_S = 2.5  # after which a worker counts as lost if the budget is over; it heartbeats several times within this
 LEAST_LEASE_S = 2.5
 OPEN = (TaskState.QUEUED, TaskState.DECODING)
 LOST = f"{Failure.WORKER_LOST}: the worker stopped answering, and the budget is over: ask again"
 
 
-def lease_s(budget_s: float) -> float:
+def lease_s(ctx: Context, budget_s: float) -> float:
     """The lease of a completion that is decoded: if its worker is lost, another one has half of the budget left."""
-    return max(budget_s / 2, LEAST_LEASE_S)
+    return min(max(budget_s / 2, LEAST_LEASE_S), ctx.settings.lease_s)
 
 
 def restart(ctx: Context, target: str) -> dt.datetime:
@@ -107,7 +107,7 @@ def _end(ctx: Context, row: RunTask, run: Run, now: dt.datetime) -> bool:
         waited_s = (now - row.queued_at).total_seconds()
         owned = RunTask.attempt_token.is_(None)
         values |= {"state": TaskState.FINISHED, "queue_s": waited_s, "wall_s": 0.0, "prefill_s": 0.0}
-    elif row.lease_until is not None and _last_heartbeat(row, run) >= now - dt.timedelta(seconds=SILENT_S):
+    elif row.lease_until is not None and _last_heartbeat(ctx, row, run) >= now - dt.timedelta(seconds=SILENT_S):
         return False
     else:
         values |= {"state": TaskState.FAILED, "failure": Failure.WORKER_LOST, "error": LOST}
@@ -126,9 +126,9 @@ def _end(ctx: Context, row: RunTask, run: Run, now: dt.datetime) -> bool:
     return True
 
 
-def _last_heartbeat(row: RunTask, run: Run) -> dt.datetime:
+def _last_heartbeat(ctx: Context, row: RunTask, run: Run) -> dt.datetime:
     assert row.lease_until is not None
-    return row.lease_until - dt.timedelta(seconds=lease_s(run.budget_s))
+    return row.lease_until - dt.timedelta(seconds=lease_s(ctx, run.budget_s))
 
 
 def _empty(row: RunTask, run: Run, index: int, finished_s: float) -> dict[str, object]:

@@ -21,7 +21,8 @@ from app.states import RunState
 
 WATCH_S = 0.5
 TRY_AGAIN_S = 0.25
-BEATS = 5  # heartbeats within a shortened lease
+BEATS = 5  # heartbeats within a shortened lease, at least
+LONGEST_BEAT_S = 1.0  # between them: whoever waits at the end of a budget must see that the worker lives
 log = structlog.get_logger(__name__)
 
 
@@ -82,7 +83,7 @@ class Lease:
             raise LostClaim(str(self._claim.run_task_id))
         # In this order: `stop` must never compare an old heartbeat with the shorter lease.
         self._proven = proven
-        self._heartbeat_s, self._lease_s = min(self._heartbeat_s, lease_s / BEATS), lease_s
+        self._heartbeat_s, self._lease_s = min(self._heartbeat_s, lease_s / BEATS, LONGEST_BEAT_S), lease_s
 
     def begin(self) -> None:
         """Starts the heartbeat."""

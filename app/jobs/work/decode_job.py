@@ -67,7 +67,7 @@ class DecodeJob(Job):
         waited_s = 0.0
         if run.kind is RunKind.COMPLETION:  # a user waits for it from the moment it was accepted
             waited_s = max((self._started_at - self.queued_at).total_seconds(), 0.0)
-            self.lease.store(lambda: self.lease.shorten(deadlines.lease_s(run.budget_s)))
+            self.lease.store(lambda: self.lease.shorten(deadlines.lease_s(self._ctx, run.budget_s)))
         # What others take of this machine says nothing about another one's times.
         self._before = None if remote.is_remote(run.target) else machine_use.read()
         return Request(

@@ -13,6 +13,7 @@ from app.completions.schemas import CompletionSpec
 from app.db.types import utcnow
 from app.jobs import claims, deadlines, reaper
 from app.jobs.claims import LostClaim, Step
+from app.jobs.lease import Lease
 from app.jobs.work import prepare
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run, tasks_with_samples
@@ -70,18 +71,31 @@ def test_a_graded_one_that_was_never_prepared_ends_too(ctx):
 
 def test_one_that_a_live_worker_decodes_is_left_to_it(ctx, run_id):
     claim = claims.claim(ctx, job(ctx, run_id).id, Step.DECODE)
-    change(ctx, run_id, queued_at=ago(4.1), lease_until=utcnow() + dt.timedelta(seconds=deadlines.lease_s(4)))
+    change(ctx, run_id, queued_at=ago(4.1), lease_until=utcnow() + dt.timedelta(seconds=deadlines.lease_s(ctx, 4)))
     deadlines.keep(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.RUNNING, [])
     with ctx.database.session() as session:
         claims.release(session, claim, TaskState.FINISHED)
 
 
+@pytest.mark.parametrize("budget_s", [5.0, 60.0, 500.0])
+def test_whatever_its_budget_a_live_worker_is_not_taken_for_silent(ctx, budget_s):
+    run_id = service.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="def f(", n=2, budget_s=budget_s))
+    lease = Lease(ctx, claims.claim(ctx, job(ctx, run_id).id, Step.DECODE))
+    lease.shorten(deadlines.lease_s(ctx, budget_s))
+    with ctx.database.session() as session:
+        session.get_one(Run, run_id).started_at = ago(budget_s)
+    change(ctx, run_id, queued_at=ago(budget_s + 0.1))
+    deadlines.keep(ctx, run_id)
+    assert outcome(ctx, run_id) == (RunState.RUNNING, [])
+    assert lease._heartbeat_s < deadlines.SILENT_S / 2
+
+
 def test_one_whose_worker_is_silent_is_answered_with_an_error_and_the_worker_cannot_store(ctx, run_id):
     claim = claims.claim(ctx, job(ctx, run_id).id, Step.DECODE)
     with ctx.database.session() as session:
         session.get_one(Run, run_id).started_at = ago(4)  # its model is loaded
-    silent = deadlines.lease_s(4) - deadlines.SILENT_S - 0.5
+    silent = deadlines.lease_s(ctx, 4) - deadlines.SILENT_S - 0.5
     change(ctx, run_id, queued_at=ago(4.1), lease_until=utcnow() + dt.timedelta(seconds=silent))
     deadlines.keep(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.FAILED, [])
