@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from abc import ABC, abstractmethod
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -88,7 +89,7 @@ class Wanted(NamedTuple):
     top_logprobs: int
 
 
-class SamplesRequest(BaseModel):
+class SamplesRequest(BaseModel, ABC):
     """n samples of each prompt, or under load as few as `n_min`. `budget` is the seconds of wall clock for all prompts
     together, from the moment the request is accepted; where it is missing, each adds BASSLINE_COMPLETION_BUDGET_S.
 
@@ -155,9 +156,9 @@ class SamplesRequest(BaseModel):
             prompt_mode=self.prompt_mode,
         )
 
+    @abstractmethod
     def tasks(self) -> tuple[Task, ...]:
         """The prompts as tasks without tests; their order is the order of the answer's choices."""
-        raise NotImplementedError
 
     def wanted(self) -> Wanted:
         """The log-probabilities that the answer shows beside those of the chosen tokens."""

@@ -115,7 +115,7 @@ def status_of(error: BasslineError) -> int:
 
 
 def _follow(ctx: Context, run_id: uuid.UUID, left: Left) -> Iterator[Event | None]:
-    """The run's events to its end, None every second without one. Raises Busy if no worker takes it."""
+    """The run's events to its end, None at times without one. Raises Busy if no worker takes it."""
     give_up = time.monotonic() + TAKE_UP_S
     for event in waiting.wait(ctx, run_id, left):
         yield event
