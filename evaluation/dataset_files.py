@@ -78,7 +78,7 @@ def _check(task: Task) -> None:
         raise RecordError(f"field prompt: does not compile with a body added: {reason}")
     if not task.canonical_solution:
         return
-    program = task.prompt + task.canonical_solution + (task.suffix or "")
+    program = task.program(task.canonical_solution)
     if reason := compile_error(program):
         raise RecordError(f"field canonical_solution: does not compile after the prompt: {reason}")
     tree = parse(program)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 
 class DatasetError(ValueError):
@@ -15,7 +16,9 @@ class Task:
     """One problem: prompt + completion + (suffix or "") is judged by test and then check(entry_point).
 
     `canonical_solution` is a completion known to be right, "" where the file has none. `stop` holds strings
-    that end a sample of this task beside those of the prompt mode.
+    that end a sample of this task beside those of the prompt mode. `program_prefix` is for a task whose prompt and
+    suffix do not run, such as a window of a file: the program is then program_prefix + completion. `source` says where
+    a task that was made from code comes from (docs/from-code.md), and plays no part in a run.
 
     A client may send `messages` (each with role and content) or `prompt_token_ids` instead of a prompt.
     """
@@ -29,6 +32,20 @@ class Task:
     stop: tuple[str, ...] = ()
     messages: tuple[dict[str, str], ...] | None = None
     prompt_token_ids: tuple[int, ...] | None = None
+    program_prefix: str | None = None
+    source: Mapping[str, Any] | None = None
+
+    def program(self, completion: str) -> str:
+        """The program that is judged, with this completion."""
+        if self.program_prefix is not None:
+            return self.program_prefix + completion
+        return self.prompt + completion + (self.suffix or "")
+
+    def as_judged(self) -> Task:
+        """The task whose prompt begins the program that is judged."""
+        if self.program_prefix is None:
+            return self
+        return replace(self, prompt=self.program_prefix, suffix=None, program_prefix=None)
 
 
 @dataclass(frozen=True, slots=True)

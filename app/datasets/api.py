@@ -52,6 +52,8 @@ class TaskDocument(ResponseModel):
     canonical_solution: str
     suffix: str | None
     stop: list[str]
+    program_prefix: str | None
+    source: dict[str, Any] | None
 
 
 class DatasetWithTasks(DatasetDocument):

@@ -31,7 +31,7 @@ class Dataset(Identified, Base):
 
 
 class Task(Identified, Base):
-    """One problem, in HumanEval's fields; the last two are those of evaluation.datasets.Task.
+    """One problem, in HumanEval's fields; the last four are those of evaluation.datasets.Task.
 
     `position` is its place in the dataset, from 0.
     """
@@ -50,6 +50,8 @@ class Task(Identified, Base):
     stop: Mapped[list[str]]
     messages: Mapped[list[dict[str, Any]] | None]
     prompt_token_ids: Mapped[list[int] | None]
+    program_prefix: Mapped[str | None] = mapped_column(Text)
+    source: Mapped[dict[str, Any] | None]
 
     dataset: Mapped[Dataset] = relationship(back_populates="tasks")
 

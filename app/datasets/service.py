@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -55,10 +56,7 @@ def import_bytes(ctx: Context, data: bytes, name: str, origin: str) -> Dataset:
 
     Raises BadInput, which calls the file `origin`.
     """
-    if name in BUILTIN:
-        raise BadInput(f"{name!r} is the name of a built-in dataset: import the file under another name", "name")
-    if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
-        raise BadInput(f"name is {name[:60]!r}: give 1 to {LONGEST_NAME} printable characters", "name")
+    check_name(name)
     known = _known(ctx, name, hashlib.sha256(data).hexdigest())
     if known is not None:
         return known  # it was checked when it was stored
@@ -69,6 +67,14 @@ def import_bytes(ctx: Context, data: bytes, name: str, origin: str) -> Dataset:
     for task in loaded.tasks:
         _check_storable(task)
     return _keep(ctx, loaded, DatasetKind.IMPORTED)
+
+
+def check_name(name: str) -> None:
+    """Raises BadInput for a name that an imported dataset cannot have."""
+    if name in BUILTIN:
+        raise BadInput(f"{name!r} is the name of a built-in dataset: import the file under another name", "name")
+    if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
+        raise BadInput(f"name is {name[:60]!r}: give 1 to {LONGEST_NAME} printable characters", "name")
 
 
 def store(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
@@ -124,6 +130,8 @@ def as_plain(task: Task) -> files.Task:
         stop=tuple(task.stop),
         messages=None if task.messages is None else tuple(task.messages),
         prompt_token_ids=None if task.prompt_token_ids is None else tuple(task.prompt_token_ids),
+        program_prefix=task.program_prefix,
+        source=task.source,
     )
 
 
@@ -140,7 +148,7 @@ def failing_canonical(ctx: Context, dataset_id: object, grader: Grader) -> list[
         tasks = [as_plain(t) for t in dataset.tasks if t.canonical_solution]
     if known is not None:
         return known.failed
-    programs = [(t.prompt + t.canonical_solution + (t.suffix or ""), t) for t in tasks]
+    programs = [(t.program(t.canonical_solution), t) for t in tasks]
     verdicts = dict(grader.judge_many(programs, ctx.settings.exec_workers))
     failed = [t.task_id for i, t in enumerate(tasks) if verdicts[i].status != PASSED]
     if not any(v.status == SANDBOX_ERROR for v in verdicts.values()):  # says nothing about the dataset
@@ -156,11 +164,13 @@ def _check_storable(task: files.Task) -> None:
     """Raises BadInput for what a database column cannot hold."""
     if max(len(task.task_id), len(task.entry_point)) > LONGEST_NAME:
         raise BadInput(f"task {task.task_id[:60]!r}: give task_id and entry_point at most {LONGEST_NAME} characters")
-    for name in ("task_id", "prompt", "test", "canonical_solution", "suffix"):
+    for name in ("task_id", "prompt", "test", "canonical_solution", "suffix", "program_prefix"):
         if fault := unfit(getattr(task, name) or ""):
             raise BadInput(f"task {task.task_id!r}: {name} holds {fault}, remove it")
     if fault := unfit("".join(task.stop)):
         raise BadInput(f"task {task.task_id!r}: stop holds {fault}, remove it")
+    if fault := unfit(json.dumps(task.source, ensure_ascii=False)):
+        raise BadInput(f"task {task.task_id!r}: source holds {fault}, remove it")
 
 
 def _columns(dataset: Dataset, position: int, task: files.Task) -> dict[str, object]:
@@ -177,4 +187,6 @@ def _columns(dataset: Dataset, position: int, task: files.Task) -> dict[str, obj
         "stop": list(task.stop),
         "messages": None if task.messages is None else list(task.messages),
         "prompt_token_ids": None if task.prompt_token_ids is None else list(task.prompt_token_ids),
+        "program_prefix": task.program_prefix,
+        "source": None if task.source is None else dict(task.source),
     }

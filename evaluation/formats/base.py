@@ -39,6 +39,14 @@ def text(record: Record, field: str, default: str | None = None) -> str:
     return value
 
 
+def mapping(record: Record, field: str) -> dict[str, Any] | None:
+    """The JSON object in an optional field. Raises RecordError."""
+    value = record.get(field)
+    if value is not None and not isinstance(value, dict):
+        raise RecordError(f"field {field}: is a {type(value).__name__}, give an object or leave it out")
+    return value
+
+
 def stops(record: Record) -> tuple[str, ...]:
     """The strings of the optional field `stop`, each once. Raises RecordError."""
     value = record.get("stop") or []

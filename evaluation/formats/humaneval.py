@@ -6,7 +6,7 @@ It is the default: a record that no other format claims is read as one of these.
 from __future__ import annotations
 
 from evaluation.datasets import Task
-from evaluation.formats.base import Format, Record, stops, text
+from evaluation.formats.base import Format, Record, mapping, stops, text
 
 
 def to_task(record: Record) -> Task:
@@ -18,6 +18,7 @@ def to_task(record: Record) -> Task:
         test=text(record, "test"),
         canonical_solution=text(record, "canonical_solution", default=""),
         stop=stops(record),
+        source=mapping(record, "source"),
     )
 
 

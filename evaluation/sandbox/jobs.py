@@ -48,7 +48,8 @@ class Job:
 class Result:
     """The outcome of a job. Times in seconds; texts may be hostile: pass them through `clean` before storing them.
 
-    `status` is a `Status`, or "obstacle" where only running the test showed that it needs the guest.
+    `status` is a `Status`, or "obstacle" where only running the test showed that it needs the guest. `answer` is the
+    text that check(candidate) returned, if it passed and returned a text: it computes something and judges nothing.
     """
 
     status: str
@@ -57,6 +58,7 @@ class Result:
     failing_assert: str | None = None
     got: str | None = None
     expected: str | None = None
+    answer: str | None = None
     calls: int = 0
     cpu_s: float = 0.0
     wall_s: float = 0.0

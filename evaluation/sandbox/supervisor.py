@@ -24,12 +24,13 @@ from evaluation.verdicts import Status
 
 _SPENT_SHARE = 0.5
 """The kernel counts RLIMIT_CPU in ticks and so may kill a process before its exact CPU time reaches the limit."""
-_VERDICT_BYTES = 2**18
+_VERDICT_BYTES = 2**20
 _FROM_CHECKER = {
     *(Status.PASSED, Status.WRONG_ANSWER, Status.EXCEPTION, Status.SYNTAX_ERROR, Status.MEMORY, Status.CRASHED),
     *(Status.FORGED, Status.SANDBOX_ERROR, OBSTACLE),
 }
 """The statuses that the checker may report; only the supervisor sets the others."""
+_TEXTS = ("failing_assert", "got", "expected", "answer")
 
 
 @dataclass(slots=True)
@@ -156,7 +157,7 @@ def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limit
         detail = f"{detail} ({_exit_reason(guest)})"
     if checker["exit_code"] != 0:
         return result(Status.CRASHED, f"the test's process ended with {_exit_reason(checker)} on the values returned")
-    texts = {key: verdict[key] for key in ("failing_assert", "got", "expected") if isinstance(verdict.get(key), str)}
+    texts = {key: verdict[key] for key in _TEXTS if isinstance(verdict.get(key), str)}
     calls = verdict.get("calls", 0)
     return result(status, detail, traceback=str(verdict.get("traceback", "")), calls=calls, **texts)
 

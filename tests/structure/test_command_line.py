@@ -34,6 +34,7 @@ CONTRACT = {
     "leaderboard",
     "datasets list",
     "datasets import",
+    "datasets from-code",
     "datasets show",
     "models list",
     "models pull",

@@ -191,7 +191,7 @@ def _judge(job: dict[str, Any], namespace: dict[str, Any], proxy: Proxy) -> dict
         status = "syntax_error" if compiling else facts.status
         return {"status": status, "detail": facts.summary, "traceback": facts.trace}
     try:
-        namespace["check"](proxy)
+        answer = namespace["check"](proxy)
     except BaseException as error:
         return _fatal(proxy) if proxy.fatal else _failure(job, proxy, error)
     if proxy.fatal:
@@ -200,7 +200,7 @@ def _judge(job: dict[str, Any], namespace: dict[str, Any], proxy: Proxy) -> dict
         return {"status": "wrong_answer", "detail": "the test made no call"}
     if select.select([REPLIES_IN], [], [], 0)[0] and os.read(REPLIES_IN, 1):
         return {"status": "forged", "detail": "the program sent a reply that nobody asked for"}
-    return {"status": "passed"}
+    return {"status": "passed", "answer": answer} if type(answer) is str else {"status": "passed"}
 
 
 def _fatal(proxy: Proxy) -> dict[str, Any]:

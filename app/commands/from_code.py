@@ -1,0 +1,162 @@
+"""`bassline datasets from-code`."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import signal
+import sys
+from collections import Counter
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+from rich.table import Table
+
+from app.commands import common
+from app.commands.from_code_progress import FromCodeProgress
+from app.context import Context
+from app.datasets import from_code as service
+from app.datasets.models import Dataset
+from app.errors import BadInput, Unavailable
+from app.ui.terminal import echo
+from evaluation.from_code import record
+from evaluation.from_code.build import Options
+from evaluation.from_code.project import Project, open_project
+from evaluation.from_code.reasons import ProjectError
+from evaluation.from_code.run import Finished
+
+
+@click.command("from-code")
+@click.argument("project", metavar="PROJECT")
+@click.option("--name", help="of the dataset; default: the project's name")
+@click.option("--tests", "tests", multiple=True, metavar="COMMAND", help="runs the project's tests; may be repeated")
+@click.option("--doctests", is_flag=True, help="run the examples in the docstrings too, or instead")
+@click.option("--python", metavar="FILE", help="the project's interpreter; default: the first python on PATH")
+@click.option(
+    "--timeout", type=click.FloatRange(min=1), default=900.0, show_default=True, help="seconds for each command"
+)
+@click.option(
+    "--lines-before", type=click.IntRange(0, 2000), default=Options().before, show_default=True,
+    help="lines of the file before the body, in the infilling form",
+)  # fmt: skip
+@click.option(
+    "--lines-after", type=click.IntRange(0, 2000), default=Options().after, show_default=True,
+    help="lines of the file after the body, in the infilling form",
+)  # fmt: skip
+@common.json_option
+def from_code(
+    project: str,
+    name: str | None,
+    tests: tuple[str, ...],
+    doctests: bool,
+    python: str | None,
+    timeout: float,
+    lines_before: int,
+    lines_after: int,
+    json_file: str | None,
+) -> None:
+    """Make a dataset of a Python project: its functions are the tasks, what they did in its tests is the test.
+
+    PROJECT is a folder, or the name of a package or module that the interpreter has installed. Its tests run as they
+    do when you run them, outside the sandbox; everything else runs inside. Two datasets are stored: NAME, whose
+    prompts end where the body begins, and NAME-infill, with the real file before and after the body. A run that was
+    stopped goes on where it was.
+
+    \b
+    Example:
+        bassline datasets from-code ./myproject --name mine --tests "python -m pytest -q"
+        bassline datasets from-code more_itertools --doctests --python .venv/bin/python
+        bassline datasets from-code textwrap --tests "python -m unittest test.test_textwrap"
+    """
+    interpreter = python or shutil.which("python") or sys.executable
+    options = Options(lines_before, lines_after, timeout)
+    try:
+        found = open_project(project, interpreter)
+        commands = _commands(found, tests, doctests, interpreter)
+        ctx = common.opened_context()
+        name = name or found.name
+        service.check_name(name)
+        finished = _worked(ctx, found, commands, options)
+    except ProjectError as error:
+        raise BadInput(str(error)) from None
+    if finished.recording.exit_code != 0:
+        _say_how_tests_ended(finished)
+    if not finished.result.completion:
+        common.write_json(json_file, service.report(finished, []))
+        _show(finished, [], json_file)
+        raise common.failed(f"no function of {found.name} became a task: the reasons are above")
+    stored = service.store(ctx, finished, name)
+    common.write_json(json_file, service.report(finished, stored))
+    _show(finished, stored, json_file)
+
+
+def _commands(project: Project, tests: tuple[str, ...], doctests: bool, python: str) -> list[list[str]]:
+    try:
+        commands = [shlex.split(command) for command in tests]
+    except ValueError as error:
+        raise BadInput(f"--tests cannot be read as a command: {error}", "tests") from None
+    if not all(commands):
+        raise BadInput('--tests is empty: give a command, as in --tests "python -m pytest -q"', "tests")
+    if doctests:
+        commands.append(record.doctest_command(python, project))
+    if not commands:
+        raise BadInput(
+            'tasks are made of what functions do while tests run: give --tests "python -m pytest -q", or --doctests',
+            "tests",
+        )
+    return commands
+
+
+def _worked(ctx: Context, project: Project, commands: list[list[str]], options: Options) -> Finished:
+    from evaluation.sandbox import Sandbox, SandboxUnavailable  # noqa: PLC0415
+
+    try:
+        sandbox = Sandbox.detect()
+    except SandboxUnavailable as error:
+        raise Unavailable(str(error)) from None
+    before = signal.signal(signal.SIGTERM, _stop)
+    try:
+        with FromCodeProgress(str(project.root), options.limit_s) as progress:
+            return service.make(ctx, sandbox, project, commands, options, progress)
+    except KeyboardInterrupt:
+        raise common.failed("stopped; the same command goes on where it was") from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _say_how_tests_ended(finished: Finished) -> None:
+    recording = finished.recording
+    ended = "were stopped at the time limit" if recording.exit_code is None else f"ended with {recording.exit_code}"
+    said = f" (last line: {recording.last_line})" if recording.last_line else ""
+    echo(f"the project's tests {ended}{said}; what they called until then counts", err=True)
+
+
+def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> None:
+    console = common.result_console(json_file)
+    rows: list[dict[str, Any]] = finished.result.completion
+    if rows:
+        tasks = Table("task", "place", "cases", "mutation score", "", box=None, pad_edge=False)
+        for row in rows:
+            source = row["source"]
+            score = f"{100 * source['mutation_score']:.0f} % of {source['mutants']}"
+            weak = "weak" if source["weak"] else ""
+            tasks.add_row(row["task_id"], f"{source['file']}:{source['line']}", str(source["cases"]), score, weak)
+        console.print(tasks)
+    reasons = Counter(made.reason for made in finished.result.made if made.row is None)
+    if reasons:
+        console.print(f"\nleft out: {sum(reasons.values())} of {len(finished.functions)} functions")
+        left_out = Table("functions", "reason", box=None, pad_edge=False, show_header=False)
+        for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0])):
+            left_out.add_row(str(count), reason)
+        console.print(left_out)
+    for path, reason in finished.project.unread.items():
+        console.print(f"not read: {path}: {reason}")
+    weak_tasks = sum(bool(row["source"]["weak"]) for row in rows)
+    console.print(f"\n{len(rows)} tasks, {weak_tasks} of them with a weak test (mutation score below 80 %)")
+    for dataset in stored:
+        console.print(f"{dataset.name}: {dataset.n_tasks} tasks, sha256 {dataset.sha256}")

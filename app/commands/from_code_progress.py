@@ -1,0 +1,81 @@
+"""Progress of `bassline datasets from-code` on stderr: a bar with the time left on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from app.commands.progress import time_left
+from app.ui.terminal import stderr, visible
+from evaluation.from_code.build import Made
+
+_LINE_EVERY_S = 10.0
+
+
+class FromCodeProgress:
+    """Shows the three parts of the work: the tests run, inputs are drawn, functions are checked."""
+
+    def __init__(self, folder: str, limit_s: float) -> None:
+        self._folder = folder
+        self._limit_s = limit_s
+        self._console = stderr()
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[facts]}", markup=False),
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._shown = self._bar.add_task("preparing", total=None, facts="")
+        self._began = self._printed = time.monotonic()
+        self._first: int | None = None
+
+    def __enter__(self) -> FromCodeProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def note(self, text: str) -> None:
+        """Prints a line."""
+        self._console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
+
+    def recording(self, command: Sequence[str], seconds: float) -> None:
+        """The tests have run for so many seconds; before the first one says what will run, and how."""
+        if seconds == 0.0:
+            self.note(
+                f"runs the project's own code in {self._folder}, with your rights and outside the sandbox: "
+                f"{shlex.join(command)}"
+            )
+        facts = f"at most {time_left(self._limit_s - seconds)}"
+        self._bar.update(self._shown, description="recording", total=self._limit_s, completed=seconds, facts=facts)
+        self._line(f"recording: {seconds:.0f} s, {facts}")
+
+    def generating(self) -> None:
+        """Inputs are drawn."""
+        self._bar.update(self._shown, description="drawing inputs", total=None, facts="")
+
+    def checking(self, done: int, total: int, made: Made | None) -> None:
+        """So many functions are done."""
+        if self._first is None:
+            self._first, self._began = done, time.monotonic()
+            if done:
+                self.note(f"goes on where it was stopped: {done} of {total} functions are done")
+        fresh = done - self._first
+        remaining = (time.monotonic() - self._began) / fresh * (total - done) if fresh else None
+        facts = f"{done} of {total} functions, {time_left(remaining)}"
+        self._bar.update(self._shown, description="checking", total=total, completed=done, facts=facts)
+        if made is not None:
+            self._line(f"checking: {facts}")
+
+    def _line(self, text: str) -> None:
+        if self._bar.disable and time.monotonic() - self._printed >= _LINE_EVERY_S:
+            self._printed = time.monotonic()
+            self.note(text)

@@ -1,0 +1,79 @@
+"""Datasets made from a project's code: made with their state on disk, stored in both forms, reported."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import mean
+from typing import Any
+
+from app.context import Context
+from app.datasets import service
+from app.datasets.models import Dataset
+from evaluation.from_code import run
+from evaluation.from_code.build import Made, Options
+from evaluation.from_code.project import Project
+from evaluation.from_code.run import Finished, Watcher
+from evaluation.sandbox import Sandbox
+
+INFILL = "-infill"
+
+
+def check_name(name: str) -> None:
+    """Raises BadInput for a name that the dataset or its infilling form could not have."""
+    service.check_name(name)
+    service.check_name(name + INFILL)
+
+
+def make(
+    ctx: Context,
+    sandbox: Sandbox,
+    project: Project,
+    commands: Sequence[Sequence[str]],
+    options: Options,
+    watcher: Watcher,
+) -> Finished:
+    """The dataset of a project. Stopped or killed, the same call continues. Raises evaluation's ProjectError."""
+    state = run.state_of(ctx.settings.data_dir / "from-code", project, commands, options)
+    return run.run(sandbox, project, commands, state, options, watcher, ctx.settings.exec_workers)
+
+
+def store(ctx: Context, finished: Finished, name: str) -> list[Dataset]:
+    """The stored datasets: completion form, infilling form. The state of the work is then deleted."""
+    files = {name: finished.completion_file(), name + INFILL: finished.infilling_file()}
+    stored = [service.import_bytes(ctx, data, each, f"{each}.jsonl") for each, data in files.items()]
+    finished.state.remove()
+    return stored
+
+
+def report(finished: Finished, stored: Sequence[Dataset]) -> dict[str, Any]:
+    """The report as JSON: figures, every task, and every function that was left out with its reason."""
+    rows = finished.result.completion
+    scores = [row["source"]["mutation_score"] for row in rows]
+    left_out = [made for made in finished.result.made if made.row is None]
+    return {
+        "datasets": [{"name": d.name, "sha256": d.sha256, "tasks": d.n_tasks} for d in stored],
+        "project": finished.project.name,
+        "version": finished.origin.version,
+        "commit": finished.origin.commit,
+        "licence": finished.origin.licence,
+        "figures": {
+            "functions": len(finished.functions),
+            "kept": len(rows),
+            "weak": sum(bool(row["source"]["weak"]) for row in rows),
+            "cases_per_task": mean([row["source"]["cases"] for row in rows]) if rows else None,
+            "mutation_score": mean(scores) if scores else None,
+            "mutants": sum(row["source"]["mutants"] for row in rows),
+            **{f"{part}_s": seconds for part, seconds in finished.seconds.items()},
+        },
+        "reasons": dict(Counter(made.reason for made in left_out).most_common()),
+        "tests": {"exit_code": finished.recording.exit_code, "last_line": finished.recording.last_line},
+        "tasks": [{"task_id": row["task_id"], **row["source"]} for row in rows],
+        "left_out": [_left_out(made) for made in left_out],
+        "not_read": finished.project.unread,
+    }
+
+
+def _left_out(made: Made) -> dict[str, Any]:
+    file, name, line = made.key.rsplit(":", 2)
+    return {"file": file, "function": name, "line": int(line), "reason": made.reason, "detail": made.detail}

@@ -1,0 +1,149 @@
+"""From a function and its recorded calls to its checked task, and from all tasks to the dataset."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evaluation.datasets import Task
+from evaluation.from_code import checks, mutants
+from evaluation.from_code.cases import Case
+from evaluation.from_code.duplicates import duplicates
+from evaluation.from_code.find import Function
+from evaluation.from_code.project import Project
+from evaluation.from_code.provenance import Origin
+from evaluation.from_code.reasons import LeftOut
+from evaluation.from_code.record import Call, Recording
+from evaluation.from_code.tasks import LINES_AFTER, LINES_BEFORE, completion_row, infilling_row, program_of, with_body
+from evaluation.from_code.variety import choose
+from evaluation.sandbox import Sandbox
+
+BUILDER = "from-code-1"
+"""A change of what is recorded, chosen or written gets a new version, so that stored datasets keep their meaning."""
+
+
+@dataclass
+class Made:
+    """What became of one function: a row of the dataset, or the reason why there is none."""
+
+    key: str
+    row: dict[str, Any] | None = None
+    reason: str = ""
+    detail: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """Lines of the file around the body in infilling form, and the seconds that the tests may take."""
+
+    before: int = LINES_BEFORE
+    after: int = LINES_AFTER
+    limit_s: float = 900.0
+
+
+def make(
+    sandbox: Sandbox,
+    project: Project,
+    origin: Origin,
+    function: Function,
+    recording: Recording,
+    extra: Sequence[Call],
+) -> Made:
+    """The task of one function, checked, or the reason why it becomes none."""
+    started = time.monotonic()
+    try:
+        row = _row(sandbox, project, origin, function, recording, extra)
+        made = Made(function.key, row)
+    except LeftOut as reason:
+        made = Made(function.key, None, reason.reason, reason.detail)
+    made.seconds = round(time.monotonic() - started, 2)
+    return made
+
+
+def _row(
+    sandbox: Sandbox,
+    project: Project,
+    origin: Origin,
+    function: Function,
+    recording: Recording,
+    extra: Sequence[Call],
+) -> dict[str, Any]:
+    calls = recording.calls.get(function.key, [])
+    if not calls:
+        refused = recording.refused.get(function.key)
+        if refused:
+            raise LeftOut("returns values that are not plain data", ", ".join(sorted(set(refused))))
+        raise LeftOut("was not called with plain data while the tests ran")
+    prompt, program = program_of(project, function)
+    cases = checks.repeated(sandbox, program, calls)
+    cases += checks.generated(sandbox, program, extra, cases)
+    if len(cases) < checks.MIN_CASES:
+        raise LeftOut(f"has fewer than {checks.MIN_CASES} calls with plain data as arguments and result")
+    if not any(case.is_telling() for case in cases):
+        raise LeftOut("returns and changes nothing in every call")
+    chosen = choose(cases)
+    source = _source(project, origin, function, chosen)
+    row = completion_row(project, function, prompt, chosen, source)
+    task = Task(**{name: row[name] for name in ("task_id", "prompt", "entry_point", "test", "canonical_solution")})
+    checks.passes(sandbox, task, program.text)
+    definition = checks.definition_in(program)
+    shift = function.node.lineno - definition.lineno
+    faulty = mutants.mutants(definition, checks.MAX_MUTANTS)
+    if len(faulty) < checks.MIN_MUTANTS:
+        raise LeftOut(f"has fewer than {checks.MIN_MUTANTS} mutants, too few to judge its test", str(len(faulty)))
+    programs = [(mutant, with_body(prompt, function, mutant.source)) for mutant in faulty]
+    score = checks.mutation_score(sandbox, task, programs)
+    row["source"] |= {
+        "mutants": score.judged,
+        "killed": score.killed,
+        "mutation_score": round(score.score, 4),
+        "weak": score.score < checks.WEAK_BELOW,
+        "survivors": [f"line {mutant.line + shift}: {mutant.operator}" for mutant in score.survivors],
+    }
+    return row
+
+
+def _source(project: Project, origin: Origin, function: Function, cases: Sequence[Case]) -> dict[str, Any]:
+    return {
+        "project": project.name,
+        "version": origin.version,
+        "commit": origin.commit,
+        "licence": origin.licence,
+        "file": function.module.path,
+        "line": function.node.lineno,
+        "cases": len(cases),
+        "recorded_cases": sum(case.recorded for case in cases),
+        "builder": BUILDER,
+    }
+
+
+@dataclass
+class Result:
+    """The rows of both forms in the project's order, and every function with what became of it."""
+
+    completion: list[dict[str, Any]] = field(default_factory=list)
+    infilling: list[dict[str, Any]] = field(default_factory=list)
+    made: list[Made] = field(default_factory=list)
+
+
+def finish(functions: Sequence[Function], made: Sequence[Made], options: Options) -> Result:
+    """The dataset: each problem once, in both forms."""
+    by_key = {function.key: function for function in functions}
+    kept = [each for each in made if each.row is not None]
+    repeats = duplicates([by_key[each.key].node for each in kept])
+    result = Result(made=list(made))
+    for index, each in enumerate(kept):
+        if index in repeats:
+            earlier, same = repeats[index]
+            how = "has the same body as another function" if same else "has nearly the same body as another function"
+            place = result.made.index(each)
+            result.made[place] = Made(each.key, None, how, kept[earlier].key, each.seconds)
+            continue
+        assert each.row is not None
+        function = by_key[each.key]
+        result.completion.append(each.row)
+        result.infilling.append(infilling_row(each.row, function, options.before, options.after))
+    return result

@@ -1,0 +1,268 @@
+"""The text before a function in its task: the imports, helpers and constants that it needs, in an order that runs.
+
+The names that a function reads are followed to the statements that bind them, through the project's own modules. What
+remains imports the standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from dataclasses import dataclass, field
+
+from evaluation.effects import Program, is_builtin, names_read
+from evaluation.from_code.find import Function
+from evaluation.from_code.project import Module, Project
+from evaluation.from_code.reasons import LeftOut
+from evaluation.source import bound_names
+
+MAX_CHARS = 16_000
+"""Characters of a prompt; a small model reads them in a few seconds."""
+_FUTURE = "from __future__ import annotations"
+
+
+def prompt_of(project: Project, function: Function) -> str:
+    """The prompt: imports, helpers, constants, then the function's decorators, signature and docstring.
+
+    Raises LeftOut where they cannot be taken out of the project, need an installed package, or are too long.
+    """
+    gathering = _Gathering(project, function)
+    gathering.follow(function.module, gathering.names_of(function.module, function.node))
+    head = signature_of(function)
+    before = gathering.text()
+    prompt = f"{before}\n\n{head}" if before else head
+    if len(prompt) > MAX_CHARS:
+        raise LeftOut(f"needs helpers and constants of more than {MAX_CHARS} characters")
+    return prompt
+
+
+def signature_of(function: Function) -> str:
+    """Decorators, signature and docstring, as in the file."""
+    return "".join(function.module.lines[_first_line(function.node) - 1 : function.solution_line - 1])
+
+
+def solution_of(function: Function) -> str:
+    """The function's body as in the file."""
+    text = "".join(function.module.lines[function.solution_line - 1 : function.node.end_lineno])
+    return text if text.endswith("\n") else text + "\n"
+
+
+@dataclass
+class _Gathering:
+    """The statements gathered so far: by module, in the order in which the modules are needed."""
+
+    project: Project
+    function: Function
+    chosen: dict[str, set[int]] = field(default_factory=dict)
+    order: list[str] = field(default_factory=list)
+    imports: dict[str, None] = field(default_factory=dict)
+    renames: dict[str, dict[str, None]] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    done: set[tuple[str, str]] = field(default_factory=set)
+    programs: dict[str, tuple[dict[str, list[int]], dict[str, list[int]]]] = field(default_factory=dict)
+    postponed: bool = False
+
+    def follow(self, module: Module, names: set[str]) -> None:
+        """Gather what binds these names in the module, and what that needs."""
+        for name in sorted(names):
+            if (module.name, name) not in self.done:
+                self.done.add((module.name, name))
+                self._find(module, name)
+        if module.name not in self.order:
+            self.order.append(module.name)
+
+    def names_of(self, module: Module, node: ast.stmt) -> set[str]:
+        """The module's names that a statement needs. Names that occur in annotations only are left out where the
+        module does not bind them to something of the standard library."""
+        names = names_read(node)
+        bare = names_read(_without_annotations(node))
+        for name in names - bare:
+            if not self._is_simple(module, name):
+                self.postponed = True
+                names.discard(name)
+        self._check_inner_imports(module, node)
+        return names
+
+    def text(self) -> str:
+        """All gathered statements as source."""
+        blocks: list[str] = []
+        for name in self.order:
+            module = self.project.modules[name]
+            for index in sorted(self.chosen.get(name, ())):
+                statement = module.tree.body[index]
+                text = _text(module, statement)
+                gap = "\n\n" if isinstance(statement, ast.FunctionDef | ast.ClassDef) else ""
+                blocks.append(gap + text)
+            blocks.extend(self.renames.get(name, ()))
+        parts = [_FUTURE] if self.postponed or self._has_future() else []
+        parts.extend(sorted(self.imports, key=lambda line: (line.startswith("from"), line)))
+        if parts and blocks:
+            parts.append("")
+        return "".join(part + "\n" for part in [*parts, *blocks])
+
+    def _has_future(self) -> bool:
+        modules = [self.function.module, *(self.project.modules[name] for name in self.order)]
+        return any(
+            isinstance(node, ast.ImportFrom) and node.module == "__future__" for m in modules for node in m.tree.body
+        )
+
+    def _tables(self, module: Module) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """(statements that bind a name, statements that change its object) of a module."""
+        if module.name not in self.programs:
+            binds: dict[str, list[int]] = {}
+            changes: dict[str, list[int]] = {}
+            program = Program(module.tree.body, "")
+            for index, node in enumerate(module.tree.body):
+                for name in bound_names(node):
+                    binds.setdefault(name, []).append(index)
+                if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import):
+                    for name in program.effects(node).changes:
+                        changes.setdefault(name, []).append(index)
+            self.programs[module.name] = binds, changes
+        return self.programs[module.name]
+
+    def _is_simple(self, module: Module, name: str) -> bool:
+        """Whether a name of an annotation is builtin or imported from the standard library at the top."""
+        if is_builtin(name):
+            return True
+        places = self._tables(module)[0].get(name, [])
+        nodes = [module.tree.body[index] for index in places]
+        return (
+            len(nodes) == 1
+            and isinstance(nodes[0], ast.Import | ast.ImportFrom)
+            and not self._is_ours(module, nodes[0])
+            and _top(nodes[0], name) in sys.stdlib_module_names
+        )
+
+    def _find(self, module: Module, name: str) -> None:
+        binds, changes = self._tables(module)
+        places = [*binds.get(name, ()), *changes.get(name, ())]
+        if not places:
+            if is_builtin(name):
+                return
+            stars = [n for n in module.tree.body if isinstance(n, ast.ImportFrom) and n.names[0].name == "*"]
+            raise LeftOut(
+                "needs a name of a star import" if stars else "needs a name that its module does not define", name
+            )
+        if name in self.origins and self.origins[name] != module.name:
+            if self._are_same_constants(module, places, name):
+                return
+            raise LeftOut("needs two different objects of one name from two modules", name)
+        self.origins[name] = module.name
+        for index in dict.fromkeys(places):
+            self._take(module, index, name)
+
+    def _are_same_constants(self, module: Module, places: list[int], name: str) -> bool:
+        """Whether the other module binds the name by the same text."""
+        other = self.project.modules[self.origins[name]]
+        theirs = self._tables(other)[0].get(name, [])
+        nodes = [module.tree.body[index] for index in places]
+        texts = [[ast.unparse(node) for node in nodes], [ast.unparse(other.tree.body[index]) for index in theirs]]
+        return texts[0] == texts[1] and all(isinstance(node, ast.Assign | ast.AnnAssign) for node in nodes)
+
+    def _take(self, module: Module, index: int, name: str) -> None:
+        node = module.tree.body[index]
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            self._import(module, node, name)
+            return
+        if index in self.chosen.get(module.name, ()) or node is self.function.node:
+            return
+        if isinstance(node, ast.ClassDef) and not _is_exception(node):
+            raise LeftOut("needs a class of the project, whose objects the sandbox does not pass", name)
+        self.chosen.setdefault(module.name, set()).add(index)
+        self.follow(module, self.names_of(module, node))
+        for other in bound_names(node):
+            self.origins.setdefault(other, module.name)
+
+    def _import(self, module: Module, node: ast.Import | ast.ImportFrom, name: str) -> None:
+        alias = next((a for a in node.names if (a.asname or a.name.partition(".")[0]) == name), None)
+        if alias is None or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+            return
+        if not self._is_ours(module, node):
+            top = _top(node, name)
+            if top not in sys.stdlib_module_names:
+                raise LeftOut("needs an installed package", top)
+            self.imports[ast.unparse(_one(node, alias))] = None
+            return
+        if isinstance(node, ast.Import):
+            raise LeftOut("uses a module of the project as an object", name)
+        source = self.project.modules.get(_absolute(module, node))
+        if source is None:
+            raise LeftOut("needs a module of the project that could not be read", _absolute(module, node))
+        if f"{source.name}.{alias.name}" in self.project.modules and alias.name not in self._tables(source)[0]:
+            raise LeftOut("uses a module of the project as an object", name)
+        del self.origins[name]
+        self.follow(source, {alias.name})
+        self.origins.setdefault(name, source.name)
+        if alias.asname and alias.asname != alias.name:
+            self.renames.setdefault(source.name, {})[f"{alias.asname} = {alias.name}"] = None
+
+    def _is_ours(self, module: Module, node: ast.Import | ast.ImportFrom) -> bool:
+        tops = self.project.top_names()
+        if isinstance(node, ast.ImportFrom):
+            return node.level > 0 or (node.module or "").partition(".")[0] in tops
+        return any(alias.name.partition(".")[0] in tops for alias in node.names)
+
+    def _check_inner_imports(self, module: Module, node: ast.stmt) -> None:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            return
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Import | ast.ImportFrom):
+                if self._is_ours(module, inner):
+                    raise LeftOut("imports from the project inside a statement or function")
+                tops = (
+                    [_top(inner, "")]
+                    if isinstance(inner, ast.ImportFrom)
+                    else [alias.name.partition(".")[0] for alias in inner.names]
+                )
+                missing = [top for top in tops if top not in sys.stdlib_module_names]
+                if missing and not isinstance(node, ast.Try):
+                    raise LeftOut("needs an installed package", missing[0])
+
+
+def _absolute(module: Module, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = module.name.split(".")
+    parts = parts[: len(parts) - node.level + (1 if module.is_package else 0)]
+    return ".".join([*parts, *([node.module] if node.module else [])])
+
+
+def _top(node: ast.Import | ast.ImportFrom, name: str) -> str:
+    if isinstance(node, ast.ImportFrom):
+        return (node.module or "").partition(".")[0]
+    alias = next((a for a in node.names if (a.asname or a.name.partition(".")[0]) == name), node.names[0])
+    return alias.name.partition(".")[0]
+
+
+def _one(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> ast.stmt:
+    return ast.Import([alias]) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, [alias], 0)
+
+
+def _is_exception(node: ast.ClassDef) -> bool:
+    """Whether a class looks like an exception, whose objects a test can expect by name."""
+    last = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+    return any(name.endswith(("Error", "Exception", "Warning")) for name in last)
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _text(module: Module, node: ast.stmt) -> str:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return "".join(module.lines[_first_line(node) - 1 : node.end_lineno]).rstrip("\n")
+    return ast.get_source_segment(module.source, node) or ast.unparse(node)
+
+
+def _without_annotations(node: ast.stmt) -> ast.stmt:
+    copy = ast.parse(ast.unparse(node)).body[0]
+    for inner in ast.walk(copy):
+        if isinstance(inner, ast.arg):
+            inner.annotation = None
+        elif isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+            inner.returns = None
+        elif isinstance(inner, ast.AnnAssign):
+            inner.annotation = ast.Constant(None)
+    return copy

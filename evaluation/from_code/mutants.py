@@ -1,0 +1,220 @@
+"""Mutants: copies of a function with one small fault each, to measure how many faults its test notices.
+
+The operators are the usual ones (Offutt et al. 1996, and those of mutmut and cosmic-ray): other operators of
+arithmetic and comparison, other constants, negated conditions, left out statements. Messages of exceptions and
+docstrings stay as they are, because a test compares neither.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from evaluation.source import compile_error
+
+_ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd, ast.BitXor: ast.BitOr,
+}  # fmt: skip
+_COMPARISON: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
+    ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE), ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.In: (ast.NotIn,), ast.NotIn: (ast.In,), ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """The source of a function with one fault. `operator` names the kind of fault, `line` is that of the original."""
+
+    source: str
+    operator: str
+    line: int
+
+
+def mutants(function: ast.FunctionDef, limit: int) -> list[Mutant]:
+    """At most `limit` mutants of a function that all differ, taken from each operator in turn.
+
+    The choice depends on the source alone.
+    """
+    original = ast.unparse(function)
+    found: dict[str, Mutant] = {}
+    names = _local_names(function)
+    sites = list(_sites(function, names))
+    for index, (operator, line, variants) in enumerate(sites):
+        for variant in range(variants):
+            changed = copy.deepcopy(function)
+            _Mutator(index, variant, names).apply(changed)
+            source = ast.unparse(ast.fix_missing_locations(changed))
+            if source != original and source not in found and compile_error(source) is None:
+                found[source] = Mutant(source, operator, line)
+    queues: dict[str, list[Mutant]] = {}
+    for mutant in sorted(found.values(), key=lambda m: hashlib.sha256(m.source.encode("utf-8", "replace")).digest()):
+        queues.setdefault(mutant.operator, []).append(mutant)
+    chosen: list[Mutant] = []
+    while len(chosen) < limit and any(queues.values()):
+        for operator in sorted(queues):
+            if queues[operator] and len(chosen) < limit:
+                chosen.append(queues[operator].pop(0))
+    return sorted(chosen, key=lambda mutant: (mutant.line, mutant.operator, mutant.source))
+
+
+def _local_names(function: ast.FunctionDef) -> list[str]:
+    """Parameters and variables, in the order of their names."""
+    every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return sorted({argument.arg for argument in every} | stored)
+
+
+def _sites(function: ast.FunctionDef, names: list[str]) -> Iterator[tuple[str, int, int]]:
+    """(operator, line, number of variants) of each place that a fault can be put in, in a fixed order."""
+    for node, _parent, _field in _nodes(function):
+        for operator, variants in _faults(node, names):
+            yield operator, node.lineno, len(variants)
+
+
+def _nodes(function: ast.FunctionDef) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST, tuple[str, int | None]]]:
+    """The statements and expressions of the body with their parents and their places in these; annotations, docstring
+    and raised expressions left out."""
+    body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+    todo: list[tuple[ast.AST, ast.AST, tuple[str, int | None]]] = [
+        (node, function, ("body", function.body.index(node))) for node in body
+    ]
+    while todo:
+        node, parent, place = todo.pop(0)
+        if isinstance(node, ast.expr | ast.stmt):
+            yield node, parent, place
+        for name, value in ast.iter_fields(node):
+            skipped = name in ("annotation", "returns", "decorator_list") or isinstance(node, ast.Raise | ast.Assert)
+            if skipped or isinstance(node, ast.JoinedStr):
+                continue
+            if isinstance(value, ast.AST):
+                todo.append((value, node, (name, None)))
+            elif isinstance(value, list):
+                todo.extend((each, node, (name, i)) for i, each in enumerate(value) if isinstance(each, ast.AST))
+
+
+def _faults(node: ast.expr | ast.stmt, names: list[str]) -> list[tuple[str, list[ast.AST]]]:
+    """(operator, replacements of the node) that apply to a node."""
+    match node:
+        case ast.BinOp(op=op) if type(op) in _ARITHMETIC:
+            return [("arithmetic", [ast.BinOp(node.left, _ARITHMETIC[type(op)](), node.right)])]
+        case ast.AugAssign(op=op) if type(op) in _ARITHMETIC:
+            return [("arithmetic", [ast.AugAssign(node.target, _ARITHMETIC[type(op)](), node.value)])]
+        case ast.Compare(ops=[op, *rest]):
+            others = [ast.Compare(node.left, [kind(), *rest], node.comparators) for kind in _COMPARISON[type(op)]]
+            return [("comparison", list(others))]
+        case ast.BoolOp(op=op, values=parts):
+            other = ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), parts)
+            return [("and or", [other, parts[0]])]
+        case ast.UnaryOp(op=ast.Not() | ast.USub() | ast.Invert(), operand=operand):
+            return [("unary", [operand])]
+        case ast.Constant(value=value):
+            return [("constant", list(_other_constants(value)))]
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return [("condition", [ast.IfExp(ast.UnaryOp(ast.Not(), test), body, orelse)])]
+        case ast.If(test=test):
+            return [("condition", [ast.If(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)])]
+        case ast.While(test=test):
+            return [("condition", [ast.While(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)])]
+        case ast.Name(id=name, ctx=ast.Load()) if name in names and len(names) > 1:
+            return [("variable", [ast.Name(names[names.index(name) - 1], ast.Load())])]
+        case ast.List(elts=[_, *_] as parts, ctx=ast.Load()):
+            return [("element", [ast.List(parts[:-1], ast.Load())])]
+        case ast.Tuple(elts=[_, *_] as parts, ctx=ast.Load()):
+            return [("element", [ast.Tuple(parts[:-1], ast.Load())])]
+        case (
+            ast.ListComp(generators=[ast.comprehension(ifs=[_, *_])])
+            | ast.GeneratorExp(generators=[ast.comprehension(ifs=[_, *_])])
+            | ast.SetComp(generators=[ast.comprehension(ifs=[_, *_])])
+        ):
+            each = node.generators[0]
+            every = ast.comprehension(each.target, each.iter, each.ifs[1:], each.is_async)
+            return [("condition", [type(node)(node.elt, [every])])]
+        case ast.Return(value=ast.expr() as value):
+            nothing = isinstance(value, ast.Constant) and value.value is None
+            return [] if nothing else [("result", [ast.Return(ast.Constant(None))])]
+        case ast.Break():
+            return [("jump", [ast.Continue()])]
+        case ast.Continue():
+            return [("jump", [ast.Break()])]
+        case ast.Subscript(slice=ast.Slice() as cut, ctx=ast.Load()):
+            return [("slice", [ast.Subscript(node.value, other, node.ctx) for other in _other_slices(cut)])]
+        case ast.Call(args=args, keywords=keywords):
+            return [("argument", list(_other_calls(node, args, keywords)))]
+        case ast.Expr(value=value) if not isinstance(value, ast.Constant):
+            return [("statement", [ast.Pass()])]
+        case ast.Assign(targets=[ast.Name() | ast.Subscript() | ast.Attribute()], value=value):
+            nothing = isinstance(value, ast.Constant) and value.value is None
+            return [] if nothing else [("statement", [ast.Assign(node.targets, ast.Constant(None))])]
+    return []
+
+
+def _other_constants(value: object) -> Iterator[ast.expr]:
+    match value:
+        case bool():
+            yield ast.Constant(not value)
+        case int():
+            yield ast.Constant(value + 1)
+            yield ast.Constant(value - 1)
+        case float():
+            yield ast.Constant(value + 1.0)
+        case str():
+            yield ast.Constant("" if value else "x")
+            if value:
+                yield ast.Constant(value + "x")
+        case bytes():
+            yield ast.Constant(value + b"x")
+        case None:
+            yield ast.Constant(0)
+
+
+def _other_slices(cut: ast.Slice) -> Iterator[ast.Slice]:
+    if cut.lower is not None:
+        yield ast.Slice(None, cut.upper, cut.step)
+    if cut.upper is not None:
+        yield ast.Slice(cut.lower, None, cut.step)
+    if cut.step is not None:
+        yield ast.Slice(cut.lower, cut.upper, None)
+
+
+def _other_calls(node: ast.Call, args: list[ast.expr], keywords: list[ast.keyword]) -> Iterator[ast.expr]:
+    if isinstance(node.func, ast.Attribute) and not args and not keywords:
+        yield node.func.value
+    if args and not isinstance(args[0], ast.Starred):
+        yield args[0]
+    for index, arg in enumerate(args):
+        if not isinstance(arg, ast.Starred | ast.Constant):
+            yield ast.Call(node.func, [*args[:index], ast.Constant(None), *args[index + 1 :]], keywords)
+    if len(args) > 1:
+        yield ast.Call(node.func, args[:-1], keywords)
+        if not any(isinstance(arg, ast.Starred) for arg in args):
+            yield ast.Call(node.func, [args[1], args[0], *args[2:]], keywords)
+    for index in range(len(keywords)):
+        yield ast.Call(node.func, args, keywords[:index] + keywords[index + 1 :])
+
+
+class _Mutator:
+    """Puts one variant of one fault into a function: that of the site with this number."""
+
+    def __init__(self, site: int, variant: int, names: list[str]) -> None:
+        self._names = names
+        self._site = site
+        self._variant = variant
+
+    def apply(self, function: ast.FunctionDef) -> None:
+        number = 0
+        for node, parent, (name, index) in list(_nodes(function)):
+            for _operator, variants in _faults(node, self._names):
+                if number == self._site:
+                    replacement = ast.copy_location(variants[self._variant], node)
+                    if index is None:
+                        setattr(parent, name, replacement)
+                    else:
+                        getattr(parent, name)[index] = replacement
+                    return
+                number += 1

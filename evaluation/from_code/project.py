@@ -1,0 +1,206 @@
+"""The source files of a project: found in a folder, or as the installed package or module of a name."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import re
+import subprocess
+import tokenize
+import tomllib
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from evaluation.from_code.reasons import ProjectError
+
+MAX_FILE_BYTES = 2 * 2**20
+MAX_FILES = 5000
+_SKIPPED_FOLDERS = frozenset(
+    (
+        "test", "tests", "testing", "doc", "docs", "example", "examples", "benchmark", "benchmarks", "build", "dist",
+        "node_modules", "site-packages", "dist-packages", "__pycache__", "_vendor", "vendor", "vendored", "venv", "env",
+        "idlelib", "lib2to3", "scripts", "tools",
+    )
+)  # fmt: skip
+_SKIPPED_FILES = frozenset(("setup.py", "conftest.py", "noxfile.py", "tasks.py", "fabfile.py", "__main__.py"))
+_FIND = """
+import importlib.util, json, sys
+spec = importlib.util.find_spec(sys.argv[1])
+print(json.dumps([spec.origin, list(spec.submodule_search_locations or [])] if spec else None))
+"""
+
+
+@dataclass(frozen=True)
+class Module:
+    """One source file. `path` is relative to the project's root, with forward slashes; `name` is dotted."""
+
+    path: str
+    name: str
+    is_package: bool
+    source: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(self.source)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of the source with their ends."""
+        return self.source.splitlines(keepends=True)
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project's modules by dotted name, and the files that could not be read, with the reason.
+
+    `import_roots` are the folders from which the modules are imported.
+    """
+
+    name: str
+    root: Path
+    modules: dict[str, Module]
+    unread: dict[str, str] = field(default_factory=dict)
+    import_roots: tuple[Path, ...] = ()
+
+    @cached_property
+    def sha256(self) -> str:
+        """The hash of all its source files, with their paths."""
+        digest = hashlib.sha256()
+        for module in sorted(self.modules.values(), key=lambda module: module.path):
+            digest.update(f"{module.path}\0{module.source}\0".encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    def top_names(self) -> frozenset[str]:
+        """The first parts of the modules' names: imports of these are imports of the project."""
+        return frozenset(name.partition(".")[0] for name in self.modules)
+
+
+def open_project(target: str, python: str) -> Project:
+    """The project in a folder, or the package or module of that name which the interpreter `python` has installed.
+
+    Raises ProjectError.
+    """
+    folder = Path(target)
+    if folder.is_dir():
+        return _read(_name_of(folder.resolve()), folder.resolve(), _source_files(folder.resolve()))
+    if folder.exists():
+        raise ProjectError(f"{target} is a file: give the folder of a project, or the name of an installed package")
+    if not all(part.isidentifier() for part in target.split(".")):
+        raise ProjectError(f"there is no folder {target}: give the folder of a project or the name of a package")
+    origin, folders = _installed(target, python)
+    depth = target.count(".") + (1 if folders else 0)
+    if folders:
+        package = Path(folders[0]).resolve()
+        root = package.parents[depth - 1]
+        return _read(target, root, _source_files(package))
+    file = Path(origin).resolve()
+    return _read(target, file.parents[depth], iter([file]))
+
+
+def _name_of(folder: Path) -> str:
+    """The distribution's name, which does not depend on where its folder lies; else that of the folder."""
+    try:
+        declared = tomllib.loads((folder / "pyproject.toml").read_text("utf-8")).get("project", {}).get("name")
+        if isinstance(declared, str) and declared.isprintable():
+            return declared
+    except (OSError, ValueError):
+        pass
+    try:
+        found = re.search(r"^Name: (\S+)", (folder / "PKG-INFO").read_text("utf-8"), re.MULTILINE)
+    except (OSError, ValueError):
+        found = None
+    return found[1] if found else folder.name
+
+
+def _installed(name: str, python: str) -> tuple[str, list[str]]:
+    try:
+        done = subprocess.run([python, "-c", _FIND, name], capture_output=True, timeout=60, check=True, text=True)
+        found = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+        raise ProjectError(f"{python} cannot look up the package {name!r} ({error}): give --python") from None
+    if found is None:
+        raise ProjectError(
+            f"there is no folder {name!r}, and {python} has no package of that name: give the folder of a project, or "
+            "--python with the interpreter that has the package"
+        )
+    origin, folders = found
+    if not folders and not str(origin).endswith(".py"):
+        raise ProjectError(f"{name!r} has no Python source ({origin}): choose a package written in Python")
+    return str(origin), list(folders)
+
+
+def _source_files(folder: Path) -> Iterator[Path]:
+    for current, folders, files in os.walk(folder):
+        here = Path(current)
+        folders[:] = sorted(name for name in folders if not _is_skipped(here / name))
+        for name in sorted(files):
+            if name.endswith(".py") and not _is_test_file(name) and not (here / name).is_symlink():
+                yield here / name
+
+
+def _is_skipped(folder: Path) -> bool:
+    name = folder.name
+    hidden = name.startswith(".") or name.endswith((".egg-info", ".dist-info"))
+    return hidden or name in _SKIPPED_FOLDERS or (folder / "pyvenv.cfg").exists()
+
+
+def _is_test_file(name: str) -> bool:
+    return name in _SKIPPED_FILES or name.startswith("test_") or name.endswith("_test.py") or name == "tests.py"
+
+
+def _read(name: str, root: Path, files: Iterator[Path]) -> Project:
+    modules: dict[str, Module] = {}
+    unread: dict[str, str] = {}
+    roots: dict[Path, None] = {}
+    for number, file in enumerate(files):
+        if number >= MAX_FILES:
+            raise ProjectError(f"{root} has more than {MAX_FILES} Python files: name a folder inside it")
+        path = file.relative_to(root).as_posix()
+        try:
+            module = _module(root, file, path)
+        except (OSError, UnicodeError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            unread[path] = _why_unread(error)
+            continue
+        modules[module.name] = module
+        roots[_import_root(root, path)] = None
+    if not modules and not unread:
+        raise ProjectError(f"{root} holds no Python source outside its tests: give the folder of a Python project")
+    return Project(name, root, modules, unread, tuple(roots))
+
+
+def _why_unread(error: Exception) -> str:
+    if isinstance(error, SyntaxError):
+        return f"Python cannot parse it: {error.msg} (line {error.lineno})"
+    return str(error) or type(error).__name__
+
+
+def _module(root: Path, file: Path, path: str) -> Module:
+    if file.stat().st_size > MAX_FILE_BYTES:
+        raise ValueError(f"it is larger than {MAX_FILE_BYTES // 2**20} MiB")
+    with tokenize.open(file) as opened:
+        source = opened.read()
+    relative = file.relative_to(_import_root(root, path)).with_suffix("")
+    parts = relative.parts
+    is_package = parts[-1] == "__init__"
+    name = ".".join(parts[:-1] if is_package else parts) or file.parent.name
+    module = Module(path, name, is_package, source)
+    _ = module.tree
+    return module
+
+
+def _import_root(root: Path, path: str) -> Path:
+    """The folder above the outermost package that holds the file; `src` layouts and plain folders included."""
+    folder = (root / path).parent
+    while folder != root and (folder / "__init__.py").exists():
+        folder = folder.parent
+    if folder == root and (folder / "__init__.py").exists():
+        return root.parent
+    return folder

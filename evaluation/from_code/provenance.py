@@ -1,0 +1,70 @@
+"""Where a project's source comes from: commit, version and licence file. No times and no absolute paths."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluation.from_code.project import Project
+
+_LICENCES = re.compile(r"(?i)(licen[cs]e|copying|unlicense)([-.].*)?")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """`commit` is that of the git repository, with `-dirty` where files differ from it; "" where there is none.
+    `version` is the distribution's, "" where it is unknown. `licence` is a file in the project's folder, or ""."""
+
+    commit: str
+    version: str
+    licence: str
+
+
+def origin_of(project: Project) -> Origin:
+    """The origin of a project's source."""
+    return Origin(_commit(project), _version(project.root), _licence(project.root))
+
+
+def _commit(project: Project) -> str:
+    paths = sorted(module.path for module in project.modules.values())
+    head = _git(project.root, "rev-parse", "HEAD")
+    tracked = _git(project.root, "ls-files", "--", *paths[:1])  # the folder may lie ignored in another repository
+    if not head or not tracked:
+        return ""
+    changed = _git(project.root, "status", "--porcelain", "--untracked-files=no", "--", ".")
+    return head + ("-dirty" if changed else "")
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=60, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
+
+
+def _version(root: Path) -> str:
+    try:
+        declared = tomllib.loads((root / "pyproject.toml").read_text("utf-8")).get("project", {}).get("version")
+        if isinstance(declared, str):
+            return declared
+    except (OSError, ValueError):
+        pass
+    try:
+        found = re.search(r"^Version: (\S+)", (root / "PKG-INFO").read_text("utf-8"), re.MULTILINE)
+    except (OSError, ValueError):
+        return ""
+    return found[1] if found else ""
+
+
+def _licence(root: Path) -> str:
+    try:
+        names = sorted(path.name for path in root.iterdir() if path.is_file() and _LICENCES.fullmatch(path.name))
+    except OSError:
+        return ""
+    return names[0] if names else ""

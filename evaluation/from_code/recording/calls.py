@@ -1,0 +1,231 @@
+"""Writes the calls of the chosen functions to a file: arguments copied before the call, and what came of it.
+
+Nothing here runs the project's code, and nothing is raised into it: a call that cannot be written is not recorded.
+Which calls are kept depends on their arguments alone: for each function, those whose digests are the smallest. So the
+order of the tests, threads and processes makes no difference, and a function called a million times has a spread
+sample of its calls instead of the first ones. A few of every shape (types of the arguments) and of every exception are
+kept in addition, because a rare one is worth more than the next common one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import json
+import os
+import sys
+import time
+import types
+from typing import Any
+
+from . import values
+
+KEPT = 120
+"""Calls of a function."""
+KEPT_OF_A_KIND = 4
+"""Calls of a function with one shape, or with one exception."""
+MAX_SEEN = 20_000
+"""Calls of a function that are looked at in a process; later ones cost nothing."""
+MAX_FILE_BYTES = 64 * 2**20
+
+_open: dict[int, Any] = {}
+_functions: dict[str, _Function] = {}
+_folder = ""
+
+
+def start(folder: str) -> None:
+    """Records from now on into files in this folder, one for each process."""
+    global _folder  # noqa: PLW0603  (one per process)
+    _folder = folder
+
+
+def enter(
+    key: str,
+    named: tuple[tuple[str, Any], ...],
+    rest: tuple[Any, ...],
+    only: tuple[tuple[str, Any], ...],
+    extra: dict[str, Any],
+) -> _Call:
+    """Called first in a recorded function.
+
+    `named` are the parameters that a position can fill, `only` those that need their names, `rest` and `extra` what
+    `*args` and `**kwargs` received.
+    """
+    try:
+        function = _functions.get(key)
+        if function is None:
+            function = _functions[key] = _Function(key, sys._getframe(1))
+        function.seen += 1
+        if function.seen > MAX_SEEN:
+            return _NONE
+        args, kwargs = function.as_called(named, rest, only, extra)
+        return _Call(function, args, kwargs)
+    except Exception:
+        return _NONE
+
+
+class _Call:
+    """One call between its start and its end."""
+
+    def __init__(self, function: _Function | None, args: Any = (), kwargs: Any = None) -> None:
+        self.function = function
+        if function is not None:
+            self.args, self.kwargs = args, kwargs
+            self.before = values.write((args, kwargs))
+            self.shape = _shape(args, kwargs)
+
+    def returned(self, value: Any) -> Any:
+        """Records the end of the call; the value unchanged."""
+        if self.function is not None:
+            try:
+                if hasattr(type(value), "__next__"):
+                    self._end({"iterator": type(value).__name__}, "")
+                else:
+                    self._end({"returned": values.write(value)}, "")
+            except Exception:
+                self.function.unwritable(value)
+        return value
+
+    def iterates(self) -> None:
+        """Records a call of a generator function, at the start of its body."""
+        if self.function is not None:
+            try:
+                self._end({"iterator": "generator"}, "")
+            except Exception:
+                return
+
+    def raised(self, error: BaseException) -> None:
+        """Records the exception that ended the call."""
+        if self.function is not None:
+            try:
+                names = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
+                self._end({"raised": names}, names[0])
+            except Exception:
+                return
+
+    def _end(self, outcome: dict[str, Any], exception: str) -> None:
+        function = self.function
+        assert function is not None
+        digest = hashlib.blake2b(self.before.encode(), digest_size=8).hexdigest()
+        groups = [("", KEPT), ("shape " + self.shape, KEPT_OF_A_KIND)]
+        if exception:
+            groups.append(("raised " + exception, KEPT_OF_A_KIND))
+        if not function.keeps(digest, groups):
+            return
+        after = values.write((self.args, self.kwargs))
+        line = {"function": function.key, "call": self.before, "digest": digest, "shape": self.shape, **outcome}
+        if after != self.before:
+            line["after"] = after
+        _write(line)
+
+
+_NONE = _Call(None)
+
+
+class _Function:
+    """A function that is recorded: its defaults, and the digests kept so far, by group."""
+
+    def __init__(self, key: str, frame: Any) -> None:
+        self.key = key
+        self.seen = 0
+        self.groups: dict[str, list[tuple[int, str]]] = {}
+        self.kept: set[str] = set()
+        self.refused: set[str] = set()
+        self.defaults = _defaults(frame)
+
+    def as_called(self, named: Any, rest: Any, only: Any, extra: Any) -> tuple[Any, Any]:
+        """Arguments and keywords of the call. A parameter that holds its default object is left out."""
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        full = bool(rest)
+        for name, value in named:
+            default = not full and name in self.defaults and self.defaults[name] is value
+            if default:
+                kwargs[name] = default  # marks that later ones need their names
+            elif kwargs:
+                kwargs[name] = (value,)
+            else:
+                args.append(value)
+        kwargs = {name: value[0] for name, value in kwargs.items() if value is not True}
+        args.extend(rest)
+        for name, value in only:
+            if not (name in self.defaults and self.defaults[name] is value):
+                kwargs[name] = value
+        kwargs.update(extra)
+        return tuple(args), kwargs
+
+    def keeps(self, digest: str, groups: list[tuple[str, int]]) -> bool:
+        """Whether one of the groups takes this digest: it is new and among the smallest there."""
+        kept = False
+        for group, size in groups:
+            heap = self.groups.setdefault(group, [])
+            entry = (-int(digest, 16), digest)
+            if entry in heap:
+                continue
+            if len(heap) < size:
+                heapq.heappush(heap, entry)
+                kept = True
+            elif entry > heap[0]:
+                heapq.heapreplace(heap, entry)
+                kept = True
+        if digest in self.kept:
+            return False
+        if kept:
+            self.kept.add(digest)
+        return kept
+
+    def unwritable(self, value: Any) -> None:
+        """Notes once for each type that a result cannot be written."""
+        kind = type(value).__name__
+        if kind not in self.refused and len(self.refused) < 4:
+            self.refused.add(kind)
+            _write({"function": self.key, "refused": kind})
+
+
+def _defaults(frame: types.FrameType) -> dict[str, Any]:
+    """The default objects of the function that runs in this frame, by parameter."""
+    code = frame.f_code
+    found: Any = frame.f_globals.get(code.co_name)
+    for _ in range(10):
+        if getattr(found, "__code__", None) is code:
+            break
+        found = getattr(found, "__wrapped__", None)
+    else:
+        return {}
+    positional = code.co_varnames[: code.co_argcount]
+    defaults = found.__defaults__ or ()
+    by_name = dict(zip(positional[len(positional) - len(defaults) :], defaults))  # noqa: B905  (new in 3.10)
+    for name in positional[: code.co_posonlyargcount]:  # a later one could not be given without it
+        by_name.pop(name, None)
+    return {**by_name, **(found.__kwdefaults__ or {})}
+
+
+def _shape(args: Any, kwargs: Any) -> str:
+    parts = [_kind(value) for value in args] + [f"{name}={_kind(kwargs[name])}" for name in sorted(kwargs)]
+    return ",".join(parts)[:200]
+
+
+def _kind(value: Any) -> str:
+    kind = type(value)
+    if kind is bool:
+        return str(value)
+    if kind in (list, tuple, set, frozenset, dict, str, bytes):
+        if not value:
+            return kind.__name__ + " empty"
+        if kind in (list, tuple):
+            return f"{kind.__name__} of {type(value[0]).__name__}"
+    if kind in (int, float):
+        return kind.__name__ + (" 0" if value == 0 else " -" if value < 0 else "")
+    return kind.__name__
+
+
+def _write(line: dict[str, Any]) -> None:
+    pid = os.getpid()
+    if pid not in _open:  # after a fork, the file of the parent stays the parent's
+        name = f"calls-{pid}-{time.monotonic_ns()}.jsonl"
+        _open.clear()
+        _open[pid] = [os.open(f"{_folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 0]
+    content = (json.dumps(line) + "\n").encode()
+    _open[pid][1] += len(content)
+    if _open[pid][1] <= MAX_FILE_BYTES:
+        os.write(_open[pid][0], content)

@@ -1,0 +1,135 @@
+"""Instruments the chosen functions when their modules are imported.
+
+The module's source is changed before it is compiled: a function reports its arguments first, and its result or
+exception last. Functions keep their identity, their frames and their line numbers. A wrapper around them would not do:
+it would add a frame to each call, which functions that look at their caller, warnings and the limit of recursion see.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib.machinery
+import os
+import sys
+from typing import Any
+
+from . import calls
+
+ENTER = "__bassline_enter__"
+CALL = "__bassline_call__"
+
+
+def install(plan: dict[str, Any]) -> None:
+    """Records the functions of `plan["targets"]`: {path of a file: [[name, line, key], ...]}."""
+    calls.start(plan["folder"])
+    setattr(builtins, ENTER, calls.enter)
+    sys.meta_path.insert(0, _Finder(plan["targets"]))
+
+
+class _Finder:
+    """Finds modules as the import system does, and replaces the loader of those that have chosen functions."""
+
+    def __init__(self, targets: dict[str, Any]) -> None:
+        self._targets = targets
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader or not spec.origin:
+            return None
+        chosen = self._targets.get(os.path.realpath(spec.origin))
+        if not chosen:
+            return None
+        spec.loader = _Loader(name, spec.origin, chosen)
+        return spec
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Compiles the instrumented source; neither reads nor writes cached bytecode."""
+
+    def __init__(self, name: str, path: str, chosen: list[Any]) -> None:
+        super().__init__(name, path)
+        self._chosen = chosen
+
+    def get_code(self, fullname: str) -> Any:
+        path = self.get_filename(fullname)
+        data = self.get_data(path)
+        try:
+            return compile(instrumented(data, path, self._chosen), path, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError, RecursionError):
+            return compile(data, path, "exec", dont_inherit=True)
+
+
+def instrumented(data: bytes, path: str, chosen: list[Any]) -> ast.Module:
+    """The tree of a module whose chosen functions report their calls."""
+    tree = ast.parse(data, path)
+    keys = {(name, line): (key, inputs_only) for name, line, key, inputs_only in chosen}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and (node.name, node.lineno) in keys:
+            _instrument(node, *keys[node.name, node.lineno])
+    return ast.fix_missing_locations(tree)
+
+
+def _instrument(node: ast.FunctionDef, key: str, inputs_only: bool) -> None:
+    body = node.body
+    docstring = body[:1] if ast.get_docstring(node, clean=False) is not None else []
+    body = body[len(docstring) :]
+    if not body:
+        return
+    place = body[0]
+    arguments = node.args
+    pairs = [
+        _tuple([_pair(a.arg) for a in names])
+        for names in (arguments.posonlyargs + arguments.args, arguments.kwonlyargs)
+    ]
+    rest = _name(arguments.vararg.arg) if arguments.vararg else _tuple([])
+    extra = _name(arguments.kwarg.arg) if arguments.kwarg else ast.Dict([], [])
+    enter = ast.Call(_name(ENTER), [ast.Constant(key), pairs[0], rest, pairs[1], extra], [])
+    if inputs_only:  # a generator: to read its items here would change what its caller sees
+        report = ast.Expr(ast.Call(ast.Attribute(enter, "iterates", ast.Load()), [], []))
+        node.body = [*docstring, ast.copy_location(report, place), *body]
+        return
+    start = ast.Assign([ast.Name(CALL, ast.Store())], enter)
+    report = ast.Expr(_report("raised", _name("__bassline_error__")))
+    handler = ast.ExceptHandler(_name("BaseException"), "__bassline_error__", [report, ast.Raise()])
+    end = ast.Expr(_report("returned", ast.Constant(None)))
+    returns = _Returns()
+    inner: list[ast.stmt] = [returns.visit(statement) for statement in body]
+    attempt = ast.Try([*inner, end], [handler], [], [])
+    node.body = [*docstring, ast.copy_location(start, place), ast.copy_location(attempt, place)]
+
+
+class _Returns(ast.NodeTransformer):
+    """Lets each `return` of the function itself report its value; those of functions inside stay."""
+
+    def visit_Return(self, node: ast.Return) -> ast.Return:
+        value = node.value or ast.copy_location(ast.Constant(None), node)
+        return ast.copy_location(ast.Return(ast.copy_location(_report("returned", value), value)), node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        return node
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AsyncFunctionDef:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
+        return node
+
+
+def _name(name: str) -> ast.expr:
+    return ast.Name(name, ast.Load())
+
+
+def _tuple(parts: list[ast.expr]) -> ast.expr:
+    return ast.Tuple(parts, ast.Load())
+
+
+def _pair(name: str) -> ast.expr:
+    return _tuple([ast.Constant(name), _name(name)])
+
+
+def _report(how: str, value: ast.expr) -> ast.expr:
+    return ast.Call(ast.Attribute(_name(CALL), how, ast.Load()), [value], [])

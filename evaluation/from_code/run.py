@@ -1,0 +1,180 @@
+"""Makes the dataset of a project from start to end, or goes on where an earlier run was stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from evaluation.from_code import build, inputs, record
+from evaluation.from_code.build import BUILDER, Made, Options
+from evaluation.from_code.find import Function, find
+from evaluation.from_code.project import Project
+from evaluation.from_code.provenance import Origin, origin_of
+from evaluation.from_code.reasons import ProjectError
+from evaluation.from_code.record import Call, Recording
+from evaluation.from_code.state import State
+from evaluation.sandbox import Sandbox
+
+
+class Watcher(Protocol):
+    """Is told how far the work is."""
+
+    def recording(self, command: Sequence[str], seconds: float) -> None:
+        """The tests have run for so many seconds."""
+
+    def generating(self) -> None:
+        """Inputs are drawn."""
+
+    def checking(self, done: int, total: int, made: Made | None) -> None:
+        """So many functions are done; `made` is the last one."""
+
+
+@dataclass
+class Finished:
+    """The dataset in both forms, and what the report needs."""
+
+    project: Project
+    origin: Origin
+    functions: list[Function]
+    recording: Recording
+    result: build.Result
+    state: State
+    resumed: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def completion_file(self) -> bytes:
+        """The dataset file in completion form."""
+        return _lines(self.result.completion)
+
+    def infilling_file(self) -> bytes:
+        """The dataset file in infilling form."""
+        return _lines(self.result.infilling)
+
+
+def state_of(folder: Path, project: Project, commands: Sequence[Sequence[str]], options: Options) -> State:
+    """The state of this dataset in a folder for all of them: a changed source, command or option has another one."""
+    facts = [str(project.root), project.sha256, [list(command) for command in commands], vars(options), BUILDER]
+    return State(folder / hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24])
+
+
+def run(
+    sandbox: Sandbox,
+    project: Project,
+    commands: Sequence[Sequence[str]],
+    state: State,
+    options: Options,
+    watcher: Watcher,
+    workers: int = 1,
+) -> Finished:
+    """Record, make and check. Raises ProjectError where nothing can be made of the project; the state stays."""
+    origin = origin_of(project)
+    functions = find(project)
+    if all(function.reason for function in functions):
+        raise ProjectError(
+            f"none of the {len(functions)} functions of {project.name} can become a task: it needs functions at module "
+            "level of 3 to 60 lines with a docstring or type hints"
+        )
+    seconds: dict[str, float] = {}
+    with state.locked():
+        recording = state.recording()
+        if recording is None:
+            recording = _record(project, functions, commands, state, options, watcher)
+        seconds["recording"] = round(recording.seconds, 1)
+        started = time.monotonic()
+        generated = state.generated()
+        if generated is None:
+            watcher.generating()
+            generated = inputs.generate(functions, recording.calls)
+            state.save_generated(generated)
+        seconds["generating"] = round(time.monotonic() - started, 1)
+        started = time.monotonic()
+        known = state.made()
+        made = _make(sandbox, project, origin, functions, recording, generated, known, state, watcher, workers)
+        seconds["checking"] = round(time.monotonic() - started, 1)
+    result = build.finish(functions, made, options)
+    return Finished(project, origin, functions, recording, result, state, len(known), seconds)
+
+
+def _record(
+    project: Project,
+    functions: Sequence[Function],
+    commands: Sequence[Sequence[str]],
+    state: State,
+    options: Options,
+    watcher: Watcher,
+) -> Recording:
+    watcher.recording(commands[0], 0.0)
+    recording = record.record(
+        project, functions, commands, state.folder / "record", options.limit_s,
+        lambda seconds: watcher.recording(commands[0], seconds),
+    )  # fmt: skip
+    if not recording.calls and not recording.refused:
+        raise ProjectError(_nothing_recorded(project, recording, options))
+    state.save_recording(recording)
+    return recording
+
+
+def _nothing_recorded(project: Project, recording: Recording, options: Options) -> str:
+    said = f" (last line: {recording.last_line})" if recording.last_line else ""
+    if recording.exit_code is None:
+        return (
+            f"the tests did not end within {options.limit_s:g} s and called no function of {project.name}{said}: "
+            "give --timeout, or --tests with a smaller part of them"
+        )
+    if recording.exit_code != 0:
+        return (
+            f"the tests ended with exit code {recording.exit_code} and called no function of {project.name}{said}: "
+            "make them pass in the project's folder, and name its interpreter in --tests"
+        )
+    return (
+        f"the tests called no function of {project.name} that could be recorded{said}: they may import another copy "
+        f"than the one in {project.root}; install that one with `pip install -e`, or give the package's name instead"
+    )
+
+
+def _make(
+    sandbox: Sandbox,
+    project: Project,
+    origin: Origin,
+    functions: Sequence[Function],
+    recording: Recording,
+    generated: dict[str, list[Call]],
+    known: dict[str, Made],
+    state: State,
+    watcher: Watcher,
+    workers: int,
+) -> list[Made]:
+    todo = [function for function in functions if not function.reason and function.key not in known]
+    total = len(todo) + len(known)
+    done = dict(known)
+    watcher.checking(len(done), total, None)
+
+    def make_one(function: Function) -> Made:
+        made = build.make(sandbox, project, origin, function, recording, generated.get(function.key, ()))
+        state.add(made)
+        return made
+
+    executor = ThreadPoolExecutor(workers, "from-code")
+    try:
+        pending: set[Future[Made]] = {executor.submit(make_one, function) for function in todo}
+        while pending:
+            finished, pending = wait(pending, timeout=1.0, return_when=FIRST_COMPLETED)
+            for future in finished:
+                made = future.result()
+                done[made.key] = made
+                watcher.checking(len(done), total, made)
+    finally:
+        executor.shutdown(cancel_futures=True)
+    return [
+        Made(function.key, None, function.reason) if function.reason else done[function.key] for function in functions
+    ]
+
+
+def _lines(rows: Sequence[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows).encode()

@@ -1,0 +1,102 @@
+"""The state of an unfinished dataset on disk, so that a run that was killed continues where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from evaluation.from_code.build import Made
+from evaluation.from_code.reasons import ProjectError
+from evaluation.from_code.record import Call, Recording
+
+
+class State:
+    """What is done so far: the recording, the generated calls, and each function with what became of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._writing = threading.Lock()
+        self._made = folder / "made.jsonl"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out. Raises ProjectError where one works on the same dataset."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.folder.with_suffix(".lock"))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise ProjectError("another process makes the same dataset: wait for it, or end it") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def recording(self) -> Recording | None:
+        """The recording, if it was finished."""
+        found = self._read("recording.json")
+        if found is None:
+            return None
+        found["calls"] = {key: [_call(row) for row in rows] for key, rows in found["calls"].items()}
+        return Recording(**found)
+
+    def save_recording(self, recording: Recording) -> None:
+        """Store a finished recording."""
+        self._write("recording.json", asdict(recording))
+
+    def generated(self) -> dict[str, list[Call]] | None:
+        """The generated calls, if they are complete."""
+        found = self._read("generated.json")
+        return None if found is None else {key: [_call(row) for row in rows] for key, rows in found.items()}
+
+    def save_generated(self, calls: dict[str, list[Call]]) -> None:
+        """Store the generated calls."""
+        self._write("generated.json", {key: [asdict(call) for call in each] for key, each in calls.items()})
+
+    def made(self) -> dict[str, Made]:
+        """What became of the functions that are done, by key."""
+        try:
+            lines = self._made.read_text("utf-8").splitlines()
+        except OSError:
+            return {}
+        found: dict[str, Made] = {}
+        for line in lines:
+            try:
+                each = Made(**json.loads(line))
+            except (ValueError, TypeError):  # the process was killed while it wrote
+                continue
+            found[each.key] = each
+        return found
+
+    def add(self, made: Made) -> None:
+        """Store what became of one function. Safe to call from several threads."""
+        with self._writing, self._made.open("a", encoding="utf-8") as file:
+            file.write("\n" + json.dumps(asdict(made)))  # a line that was cut off does not spoil this one
+
+    def remove(self) -> None:
+        """Delete everything, once the dataset is stored."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _read(self, name: str) -> Any:
+        try:
+            return json.loads((self.folder / name).read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def _write(self, name: str, content: Any) -> None:
+        partial = self.folder / f".{name}.{os.getpid()}"
+        partial.write_text(json.dumps(content), "utf-8")
+        partial.replace(self.folder / name)
+
+
+def _call(row: dict[str, Any]) -> Call:
+    return Call(**{**row, "raised": tuple(row["raised"])})

@@ -1,0 +1,22 @@
+"""Where a task made from code comes from, and the program of a task whose prompt does not run"""
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects.postgresql import JSONB
+
+revision = "0020"
+down_revision = "0019"
+branch_labels = None
+depends_on = None
+
+JSON = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+
+
+def upgrade() -> None:
+    op.add_column("tasks", sa.Column("program_prefix", sa.Text()))
+    op.add_column("tasks", sa.Column("source", JSON))
+
+
+def downgrade() -> None:
+    op.drop_column("tasks", "source")
+    op.drop_column("tasks", "program_prefix")
