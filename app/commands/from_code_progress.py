@@ -14,6 +14,8 @@ from app.ui.terminal import stderr, visible
 from evaluation.from_code.build import Made
 
 _LINE_EVERY_S = 10.0
+_TELLING = 4
+"""Functions from whose time the time left is told."""
 
 
 class FromCodeProgress:
@@ -34,7 +36,7 @@ class FromCodeProgress:
         )
         self._shown = self._bar.add_task("preparing", total=None, facts="")
         self._began = self._printed = time.monotonic()
-        self._first: int | None = None
+        self._part, self._first = "", 0
 
     def __enter__(self) -> FromCodeProgress:
         self._bar.start()
@@ -58,22 +60,24 @@ class FromCodeProgress:
         self._bar.update(self._shown, description="recording", total=self._limit_s, completed=seconds, facts=facts)
         self._line(f"recording: {seconds:.0f} s, {facts}")
 
-    def generating(self) -> None:
-        """Inputs are drawn."""
-        self._bar.update(self._shown, description="drawing inputs", total=None, facts="")
+    def generating(self, done: int, total: int) -> None:
+        """Inputs are drawn for so many functions."""
+        self._advance("drawing inputs", done, total)
 
     def checking(self, done: int, total: int, made: Made | None) -> None:
         """So many functions are done."""
-        if self._first is None:
-            self._first, self._began = done, time.monotonic()
-            if done:
-                self.note(f"goes on where it was stopped: {done} of {total} functions are done")
+        if made is None and done:
+            self.note(f"goes on where it was stopped: {done} of {total} functions are done")
+        self._advance("checking", done, total)
+
+    def _advance(self, part: str, done: int, total: int) -> None:
+        if part != self._part:
+            self._part, self._first, self._began = part, done, time.monotonic()
         fresh = done - self._first
-        remaining = (time.monotonic() - self._began) / fresh * (total - done) if fresh else None
+        remaining = (time.monotonic() - self._began) / fresh * (total - done) if fresh >= _TELLING else None
         facts = f"{done} of {total} functions, {time_left(remaining)}"
-        self._bar.update(self._shown, description="checking", total=total, completed=done, facts=facts)
-        if made is not None:
-            self._line(f"checking: {facts}")
+        self._bar.update(self._shown, description=part, total=total, completed=done, facts=facts)
+        self._line(f"{part}: {facts}")
 
     def _line(self, text: str) -> None:
         if self._bar.disable and time.monotonic() - self._printed >= _LINE_EVERY_S:

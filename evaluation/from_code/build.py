@@ -84,6 +84,8 @@ def _row(
         raise LeftOut(f"has fewer than {checks.MIN_CASES} calls with plain data as arguments and result")
     if not any(case.is_telling() for case in cases):
         raise LeftOut("returns and changes nothing in every call")
+    if len({(case.outcome.returned, case.outcome.raised[:1], case.outcome.after) for case in cases}) == 1:
+        raise LeftOut("does the same in every call, so that its test could not tell it from a constant")
     chosen = choose(cases)
     source = _source(project, origin, function, chosen)
     row = completion_row(project, function, prompt, chosen, source)

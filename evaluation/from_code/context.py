@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from evaluation.effects import Program, is_builtin, names_read
@@ -49,15 +50,16 @@ def solution_of(function: Function) -> str:
 
 @dataclass
 class _Gathering:
-    """The statements gathered so far: by module, in the order in which the modules are needed."""
+    """The statements gathered so far by module, and the modules that each module `needs`. `origins` says for a name
+    whose it is: a module's, or that of an import statement."""
 
     project: Project
     function: Function
     chosen: dict[str, set[int]] = field(default_factory=dict)
-    order: list[str] = field(default_factory=list)
+    needs: dict[str, dict[str, None]] = field(default_factory=dict)
     imports: dict[str, None] = field(default_factory=dict)
     renames: dict[str, dict[str, None]] = field(default_factory=dict)
-    origins: dict[str, str] = field(default_factory=dict)
+    origins: dict[str, tuple[str, str]] = field(default_factory=dict)
     done: set[tuple[str, str]] = field(default_factory=set)
     programs: dict[str, tuple[dict[str, list[int]], dict[str, list[int]]]] = field(default_factory=dict)
     postponed: bool = False
@@ -68,8 +70,6 @@ class _Gathering:
             if (module.name, name) not in self.done:
                 self.done.add((module.name, name))
                 self._find(module, name)
-        if module.name not in self.order:
-            self.order.append(module.name)
 
     def names_of(self, module: Module, node: ast.stmt) -> set[str]:
         """The module's names that a statement needs. Names that occur in annotations only are left out where the
@@ -85,23 +85,41 @@ class _Gathering:
 
     def text(self) -> str:
         """All gathered statements as source."""
-        blocks: list[str] = []
-        for name in self.order:
+        imports = [_FUTURE] if self.postponed or self._has_future() else []
+        imports.extend(sorted(self.imports, key=lambda line: (line.startswith("from"), line)))
+        text, gap = "\n".join(imports), "\n\n"
+        for block, is_definition in self._blocks():
+            if text:
+                text += "\n\n\n" if is_definition else gap
+            text += block
+            gap = "\n\n\n" if is_definition else "\n"
+        return f"{text}\n" if text else ""
+
+    def _blocks(self) -> Iterator[tuple[str, bool]]:
+        """The statements, and whether each is a definition, which blank lines surround."""
+        for name in self._order():
             module = self.project.modules[name]
             for index in sorted(self.chosen.get(name, ())):
                 statement = module.tree.body[index]
-                text = _text(module, statement)
-                gap = "\n\n" if isinstance(statement, ast.FunctionDef | ast.ClassDef) else ""
-                blocks.append(gap + text)
-            blocks.extend(self.renames.get(name, ()))
-        parts = [_FUTURE] if self.postponed or self._has_future() else []
-        parts.extend(sorted(self.imports, key=lambda line: (line.startswith("from"), line)))
-        if parts and blocks:
-            parts.append("")
-        return "".join(part + "\n" for part in [*parts, *blocks])
+                is_definition = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+                yield _text(module, statement), is_definition
+            yield from ((rename, False) for rename in self.renames.get(name, ()))
+
+    def _order(self) -> list[str]:
+        """The modules, each after those that it needs."""
+        found: dict[str, None] = {}
+
+        def visit(name: str, above: frozenset[str]) -> None:
+            for other in self.needs.get(name, ()):
+                if other not in above:
+                    visit(other, above | {other})
+            found.setdefault(name)
+
+        visit(self.function.module.name, frozenset({self.function.module.name}))
+        return list(found)
 
     def _has_future(self) -> bool:
-        modules = [self.function.module, *(self.project.modules[name] for name in self.order)]
+        modules = [self.project.modules[name] for name in self._order()]
         return any(
             isinstance(node, ast.ImportFrom) and node.module == "__future__" for m in modules for node in m.tree.body
         )
@@ -144,21 +162,18 @@ class _Gathering:
             raise LeftOut(
                 "needs a name of a star import" if stars else "needs a name that its module does not define", name
             )
-        if name in self.origins and self.origins[name] != module.name:
-            if self._are_same_constants(module, places, name):
-                return
-            raise LeftOut("needs two different objects of one name from two modules", name)
-        self.origins[name] = module.name
         for index in dict.fromkeys(places):
             self._take(module, index, name)
 
-    def _are_same_constants(self, module: Module, places: list[int], name: str) -> bool:
-        """Whether the other module binds the name by the same text."""
-        other = self.project.modules[self.origins[name]]
-        theirs = self._tables(other)[0].get(name, [])
-        nodes = [module.tree.body[index] for index in places]
-        texts = [[ast.unparse(node) for node in nodes], [ast.unparse(other.tree.body[index]) for index in theirs]]
-        return texts[0] == texts[1] and all(isinstance(node, ast.Assign | ast.AnnAssign) for node in nodes)
+    def _claim(self, name: str, owner: str, module: Module, node: ast.stmt) -> bool:
+        """Note whose a name is. False where another module binds it to the same constant; LeftOut where it differs."""
+        text = ast.unparse(node)
+        owned = self.origins.setdefault(name, (owner, text))
+        if owned[0] == owner:
+            return True
+        if owned[1] == text and isinstance(node, ast.Assign | ast.AnnAssign):
+            return False
+        raise LeftOut("needs two different objects of one name from two modules", f"{name} in {module.name}")
 
     def _take(self, module: Module, index: int, name: str) -> None:
         node = module.tree.body[index]
@@ -169,10 +184,12 @@ class _Gathering:
             return
         if isinstance(node, ast.ClassDef) and not _is_exception(node):
             raise LeftOut("needs a class of the project, whose objects the sandbox does not pass", name)
+        if not self._claim(name, module.name, module, node):
+            return
         self.chosen.setdefault(module.name, set()).add(index)
         self.follow(module, self.names_of(module, node))
         for other in bound_names(node):
-            self.origins.setdefault(other, module.name)
+            self._claim(other, module.name, module, node)
 
     def _import(self, module: Module, node: ast.Import | ast.ImportFrom, name: str) -> None:
         alias = next((a for a in node.names if (a.asname or a.name.partition(".")[0]) == name), None)
@@ -182,7 +199,9 @@ class _Gathering:
             top = _top(node, name)
             if top not in sys.stdlib_module_names:
                 raise LeftOut("needs an installed package", top)
-            self.imports[ast.unparse(_one(node, alias))] = None
+            text = ast.unparse(_one(node, alias))
+            self._claim(name, text, module, node)
+            self.imports[text] = None
             return
         if isinstance(node, ast.Import):
             raise LeftOut("uses a module of the project as an object", name)
@@ -191,10 +210,10 @@ class _Gathering:
             raise LeftOut("needs a module of the project that could not be read", _absolute(module, node))
         if f"{source.name}.{alias.name}" in self.project.modules and alias.name not in self._tables(source)[0]:
             raise LeftOut("uses a module of the project as an object", name)
-        del self.origins[name]
+        self.needs.setdefault(module.name, {})[source.name] = None
         self.follow(source, {alias.name})
-        self.origins.setdefault(name, source.name)
         if alias.asname and alias.asname != alias.name:
+            self._claim(alias.asname, f"{source.name}.{alias.name}", module, node)
             self.renames.setdefault(source.name, {})[f"{alias.asname} = {alias.name}"] = None
 
     def _is_ours(self, module: Module, node: ast.Import | ast.ImportFrom) -> bool:

@@ -39,6 +39,7 @@ def draw_calls(request: dict[str, Any], values: Any) -> list[str]:
     bases = [values.read(text) for text in request["calls"]]
     pools = _pools(bases, request["parameters"])
     drawers = {slot: _drawer(pool, request["hints"].get(_name(slot, request))) for slot, pool in pools.items()}
+    names: list[str] = request["parameters"]
     found: dict[str, None] = {}
 
     @seed(request["seed"])
@@ -57,6 +58,10 @@ def draw_calls(request: dict[str, Any], values: Any) -> list[str]:
                     args[slot] = value
                 else:
                     kwargs[slot] = value
+        for name, hint in request["optional"].items():
+            position = names.index(name) if name in names else len(args)
+            if position >= len(args) and name not in kwargs and data.draw(st.integers(0, 2)) == 0:
+                kwargs[name] = data.draw(from_hint(hint))
         try:
             text = values.write((tuple(args), kwargs))
         except values.NotPlain:

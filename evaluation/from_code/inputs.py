@@ -10,7 +10,8 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from evaluation.from_code.recording import values
 
 COUNT = 60
 _HERE = Path(__file__).parent
-_LIMIT_S = 600.0
 _START = """
 import sys, types
 def load(name, source):
@@ -38,28 +38,47 @@ _SETS = {"set": "set", "Set": "set", "AbstractSet": "set", "frozenset": "frozens
 _DICTS = frozenset(("dict", "Dict", "Mapping", "MutableMapping"))
 
 
-def generate(functions: Sequence[Function], calls: dict[str, list[Call]]) -> dict[str, list[Call]]:
-    """New calls by function key, the same ones for the same recorded calls and version of hypothesis. Empty where
-    nothing was recorded or a parameter's values cannot be drawn."""
+def generate(
+    functions: Sequence[Function],
+    calls: dict[str, list[Call]],
+    on_function: Callable[[int, int], None] = lambda _done, _total: None,
+) -> dict[str, list[Call]]:
+    """New calls by function key, the same ones for the same recorded calls and version of hypothesis.
+
+    `on_function` is called with the number of functions that are done, and that of all.
+    """
     wanted = [function for function in functions if calls.get(function.key) and not function.reason]
-    requests = [json.dumps(_request(function, calls[function.key])) for function in wanted]
-    if not requests:
-        return {}
+    requests = "".join(json.dumps(_request(function, calls[function.key])) + "\n" for function in wanted)
     sources = [(_HERE / name).read_text("utf-8") for name in ("recording/values.py", "generation.py")]
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", _START, *sources], input="\n".join(requests) + "\n", capture_output=True,
-        text=True, timeout=_LIMIT_S, check=False, cwd="/", env={"PYTHONHASHSEED": "0", "HYPOTHESIS_NO_PLUGINS": "1"},
-    )  # fmt: skip
-    lines = done.stdout.splitlines()
-    return {
-        function.key: [_call(text) for text in json.loads(line)] for function, line in zip(wanted, lines, strict=False)
-    }
+    found: dict[str, list[Call]] = {}
+    with tempfile.TemporaryFile() as file:
+        file.write(requests.encode())
+        file.seek(0)
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-c", _START, *sources], stdin=file, stdout=subprocess.PIPE, cwd="/",
+            env={"PYTHONHASHSEED": "0", "HYPOTHESIS_NO_PLUGINS": "1"},
+        )  # fmt: skip
+    with process:
+        assert process.stdout is not None
+        try:
+            for function, line in zip(wanted, process.stdout, strict=False):
+                found[function.key] = [_call(text) for text in json.loads(line)]
+                on_function(len(found), len(wanted))
+        except BaseException:
+            process.kill()
+            raise
+    if len(found) < len(wanted):
+        raise RuntimeError(f"drawing inputs ended with exit code {process.returncode} at {wanted[len(found)].key}")
+    return found
 
 
 def _request(function: Function, calls: Sequence[Call]) -> dict[str, Any]:
     arguments = function.node.args
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    hints = {each.arg: hint for each in every if (hint := hint_of(each.annotation)) is not None}
+    defaults = _defaults(arguments)
+    drawn = {each.arg: hint_of(each.annotation) or _hint_of_default(defaults.get(each.arg)) for each in every}
+    hints = {name: hint for name, hint in drawn.items() if hint is not None}
+    only_by_position = {each.arg for each in arguments.posonlyargs}
     return {
         "key": function.key,
         "seed": int.from_bytes(hashlib.sha256(function.key.encode()).digest()[:6], "big"),
@@ -67,7 +86,23 @@ def _request(function: Function, calls: Sequence[Call]) -> dict[str, Any]:
         "calls": sorted(call.call for call in calls),
         "parameters": [each.arg for each in [*arguments.posonlyargs, *arguments.args]],
         "hints": hints,
+        "optional": {name: hints[name] for name in hints if name in defaults and name not in only_by_position},
     }
+
+
+def _defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
+    """The default of each parameter that has one."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    by_position = zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True)
+    by_name = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return {each.arg: default for each, default in [*by_position, *by_name] if default is not None}
+
+
+def _hint_of_default(default: ast.expr | None) -> list[Any] | None:
+    """The type of a default that is a number, a text or a truth value."""
+    if isinstance(default, ast.Constant) and isinstance(default.value, bool | int | float | str | bytes):
+        return [type(default.value).__name__]
+    return None
 
 
 def _call(text: str) -> Call:

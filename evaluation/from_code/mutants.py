@@ -25,6 +25,8 @@ _COMPARISON: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.In: (ast.NotIn,), ast.NotIn: (ast.In,), ast.Is: (ast.IsNot,),
     ast.IsNot: (ast.Is,),
 }  # fmt: skip
+_IDENTITY = (ast.Is, ast.IsNot)
+"""What is compared with these stays: the identity of a number or text says nothing."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,10 @@ def _nodes(function: ast.FunctionDef) -> Iterator[tuple[ast.expr | ast.stmt, ast
             yield node, parent, place
         for name, value in ast.iter_fields(node):
             skipped = name in ("annotation", "returns", "decorator_list") or isinstance(node, ast.Raise | ast.Assert)
-            if skipped or isinstance(node, ast.JoinedStr):
+            identity = name == "comparators" and isinstance(
+                node.ops[0], ast.Is | ast.IsNot
+            )  # nothing but None is usual
+            if skipped or identity or isinstance(node, ast.JoinedStr):
                 continue
             if isinstance(value, ast.AST):
                 todo.append((value, node, (name, None)))

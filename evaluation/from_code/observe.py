@@ -22,56 +22,66 @@ LIMITS = Limits(cpu_s=2, wall_s=12.0)
 _ENTRY = "__bassline_observe__"
 _VALUES = Path(values.__file__).read_text("utf-8")
 
+_INSTALL = """
+import builtins as __bassline_builtins__
+__bassline_space__ = {{}}
+__bassline_builtins__.exec(
+    __bassline_builtins__.compile({observer!r}, "<observer>", "exec", dont_inherit=True), __bassline_space__)
+{entry} = __bassline_space__["observer"]({function}, (lambda: 0).__code__.co_filename)
+"""
+"""The observer has a namespace of its own: a program may define names such as `first` or `sorted` for itself."""
+
 _OBSERVER = """
-def {entry}(calls, first, last):
-    import itertools, json, sys, types
-    values = types.ModuleType("bassline_values")
-    exec(compile({values!r}, "<values>", "exec", dont_inherit=True), values.__dict__)
-    function, code_file = {function}, {entry}.__code__.co_filename
-    rows = []
-    for text in json.loads(calls):
-        args, kwargs = values.read(text)
-        arcs, row = set(), {{}}
-        def trace(frame, event, _value):
-            code = frame.f_code
-            if code.co_filename != code_file or not first <= code.co_firstlineno <= last:
-                return None
-            previous = [0]
-            def lines(inner, what, _):
-                if what == "line":
-                    arcs.add((previous[0], inner.f_lineno))
-                    previous[0] = inner.f_lineno
-                elif what == "return":
-                    arcs.add((previous[0], -1))
-                return lines
+import itertools, json, sys, types
+values = types.ModuleType("bassline_values")
+exec(compile({values!r}, "<values>", "exec", dont_inherit=True), values.__dict__)
+
+def observer(function, file):
+    return lambda calls, first, last: json.dumps([
+        outcome(function, text, file, first, last) for text in json.loads(calls)])
+
+def outcome(function, text, file, first, last):
+    args, kwargs = values.read(text)
+    arcs, row = set(), {{}}
+    def trace(frame, event, _value):
+        code = frame.f_code
+        if code.co_filename != file or not first <= code.co_firstlineno <= last:
+            return None
+        previous = [0]
+        def lines(inner, what, _):
+            if what == "line":
+                arcs.add((previous[0], inner.f_lineno))
+                previous[0] = inner.f_lineno
+            elif what == "return":
+                arcs.add((previous[0], -1))
             return lines
+        return lines
+    try:
+        sys.settrace(trace)
         try:
-            sys.settrace(trace)
-            try:
-                result = function(*args, **kwargs)
-                if hasattr(type(result), "__next__"):
-                    row["iterator"] = True
-                    result = list(itertools.islice(result, {items} + 1))
-            finally:
-                sys.settrace(None)
-        except Exception as error:
-            row["raised"] = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
-        else:
-            try:
-                if "iterator" in row and len(result) > {items}:
-                    raise values.NotPlain("too large")
-                row["returned"] = values.write(result)
-            except values.NotPlain as reason:
-                row["refused"] = str(reason)
+            result = function(*args, **kwargs)
+            if hasattr(type(result), "__next__"):
+                row["iterator"] = True
+                result = list(itertools.islice(result, {items} + 1))
+        finally:
+            sys.settrace(None)
+    except Exception as error:
+        row["raised"] = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
+    else:
         try:
-            after = values.write((args, kwargs))
-            if after != text:
-                row["after"] = after
+            if "iterator" in row and len(result) > {items}:
+                raise values.NotPlain("too large")
+            row["returned"] = values.write(result)
         except values.NotPlain as reason:
             row["refused"] = str(reason)
-        row["arcs"] = sorted(arcs)
-        rows.append(row)
-    return json.dumps(rows)
+    try:
+        after = values.write((args, kwargs))
+        if after != text:
+            row["after"] = after
+    except values.NotPlain as reason:
+        row["refused"] = str(reason)
+    row["arcs"] = sorted(arcs)
+    return row
 """
 
 
@@ -118,10 +128,11 @@ class Unobservable(Exception):  # noqa: N818  (a fact about a program)
 
 def observe(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> list[Outcome]:
     """The outcome of each call, in one process. Raises Unobservable."""
-    observer = _OBSERVER.format(entry=_ENTRY, values=_VALUES, function=program.entry_point, items=MAX_ITEMS)
+    observer = _OBSERVER.format(values=_VALUES, items=MAX_ITEMS)
+    install = _INSTALL.format(observer=observer, entry=_ENTRY, function=program.entry_point)
     arguments = (json.dumps(list(calls)), program.first_line, program.last_line)
     test = f"def check(candidate):\n    return candidate(*{arguments!r})\n"
-    result = sandbox.run(Job(program.text + observer, _ENTRY, "", test), LIMITS)
+    result = sandbox.run(Job(program.text + install, _ENTRY, "", test), LIMITS)
     if result.status != Status.PASSED:
         raise Unobservable(result.status, result.detail)
     try:

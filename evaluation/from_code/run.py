@@ -28,8 +28,8 @@ class Watcher(Protocol):
     def recording(self, command: Sequence[str], seconds: float) -> None:
         """The tests have run for so many seconds."""
 
-    def generating(self) -> None:
-        """Inputs are drawn."""
+    def generating(self, done: int, total: int) -> None:
+        """Inputs are drawn for so many functions."""
 
     def checking(self, done: int, total: int, made: Made | None) -> None:
         """So many functions are done; `made` is the last one."""
@@ -89,8 +89,7 @@ def run(
         started = time.monotonic()
         generated = state.generated()
         if generated is None:
-            watcher.generating()
-            generated = inputs.generate(functions, recording.calls)
+            generated = inputs.generate(functions, recording.calls, watcher.generating)
             state.save_generated(generated)
         seconds["generating"] = round(time.monotonic() - started, 1)
         started = time.monotonic()

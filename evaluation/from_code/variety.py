@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 
 from evaluation.from_code.cases import Case
 from evaluation.from_code.recording import values
@@ -13,38 +13,41 @@ MAX_TEST_CHARS = 24_000
 
 
 def choose(cases: Sequence[Case]) -> list[Case]:
-    """At most MAX_CASES: first those that add a branch or a kind, most new ones first; then recorded ones, then others.
+    """At most MAX_CASES, each time the one that adds most: branches before paths, these before kinds of arguments and
+    outcomes, these before other results; recorded cases before others that add as much.
 
     The order of `cases` does not matter. The result is sorted: recorded cases first, short ones before long ones.
     """
     usable = [case for case in cases if _size(case) <= MAX_CASE_CHARS]
     pending = sorted(usable, key=lambda case: (not case.recorded, case.digest))
-    features = {case.digest: set(_features(case)) for case in pending}
+    features = {case.digest: _features(case) for case in pending}
+    covered: list[set[Hashable]] = [set() for _ in range(4)]
     chosen: list[Case] = []
-    covered: set[Hashable] = set()
     total = 0
+
+    def gain(case: Case) -> tuple[int, ...]:
+        return (*(len(new - old) for new, old in zip(features[case.digest], covered, strict=True)), case.recorded)
+
     while pending and len(chosen) < MAX_CASES:
-        best = max(pending, key=lambda case: (len(features[case.digest] - covered), case.recorded))
+        best = max(pending, key=gain)
         pending.remove(best)
         if total + _size(best) > MAX_TEST_CHARS:
             continue
         total += _size(best)
-        covered |= features[best.digest]
+        for known, new in zip(covered, features[best.digest], strict=True):
+            known.update(new)
         chosen.append(best)
     return sorted(chosen, key=lambda case: (not case.recorded, len(case.call), case.digest))
 
 
-def _features(case: Case) -> Iterable[Hashable]:
-    yield from case.outcome.arcs
-    yield "path", case.outcome.arcs
-    yield "shape", case.shape
-    yield "returned", case.outcome.returned
-    yield "raised", case.outcome.raised[:1]
-    if case.outcome.returned is not None:
-        value = values.read(case.outcome.returned)
-        yield "kind", type(value).__name__, bool(value)
-    if case.outcome.after is not None:
-        yield ("changed",)
+def _features(case: Case) -> tuple[frozenset[Hashable], ...]:
+    """What a case shows, the most important first."""
+    outcome = case.outcome
+    kinds: set[Hashable] = {("shape", case.shape), ("raised", outcome.raised[:1]), ("changed", outcome.after is None)}
+    if outcome.returned is not None:
+        value = values.read(outcome.returned)
+        kinds.add(("kind", type(value).__name__, bool(value)))
+    return outcome.arcs, frozenset({outcome.arcs}), frozenset(kinds), frozenset({outcome.returned})
 
 
 def _size(case: Case) -> int:

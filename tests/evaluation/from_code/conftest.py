@@ -1,0 +1,32 @@
+"""A small project with tests, and the sandbox that is best on this machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from evaluation.from_code.project import Project, open_project
+from evaluation.sandbox import Sandbox
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Sandbox:
+    return Sandbox.detect()
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Callable[..., Project]:
+    """Writes files into a folder `shop` and opens it. A path with folders is a key of the dict, a module's name in the
+    folder itself a keyword."""
+
+    def write_and_open(files: dict[str, str] | None = None, **modules: str) -> Project:
+        for name, source in {**(files or {}), **{f"{name}.py": source for name, source in modules.items()}}.items():
+            path = tmp_path / "shop" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(source, encoding="utf-8", errors="surrogatepass")
+        return open_project(str(tmp_path / "shop"), sys.executable)
+
+    return write_and_open

@@ -1,0 +1,62 @@
+"""Mutants: small faults, all different, chosen by the source alone."""
+
+from __future__ import annotations
+
+import ast
+
+from evaluation.from_code.mutants import mutants
+
+SOURCE = '''
+def grade(points, limit=10, *, strict=False):
+    """Return a letter.
+
+    >>> grade(1)
+    """
+    if points < 0 or points > limit:
+        raise ValueError(f"{points} is not within 0 and {limit}")
+    share = points / limit
+    letters = [c for c in "ABC" if c != "B"]
+    letters.append("F")
+    for index, bound in enumerate((0.9, 0.5)):
+        if share >= bound and not strict:
+            break
+        continue
+    return letters[index:][0].lower()
+'''
+
+
+def function(source=SOURCE):
+    (node,) = ast.parse(source).body
+    return node
+
+
+def test_mutants_differ_from_the_original_and_from_each_other_and_compile():
+    found = mutants(function(), 200)
+    sources = [mutant.source for mutant in found]
+    assert len(set(sources)) == len(sources) >= 40
+    assert ast.unparse(function()) not in sources
+    for source in sources:
+        compile(source, "<mutant>", "exec")
+
+
+def test_few_mutants_are_taken_from_every_operator():
+    every, some = mutants(function(), 200), mutants(function(), 15)
+    assert len(some) == 15
+    assert {mutant.operator for mutant in some} == {mutant.operator for mutant in every}
+
+
+def test_docstrings_messages_and_annotations_stay_because_no_test_compares_them():
+    for mutant in mutants(function(), 200):
+        assert 'raise ValueError(f"{points} is not within 0 and {limit}")'.replace('"', "'") in mutant.source
+        assert ">>> grade(1)" in mutant.source
+    hinted = "def f(a: 'int' = 1) -> 'str':\n    x: 'list' = a\n    return x\n"
+    assert all("x: 'list'" in mutant.source for mutant in mutants(function(hinted), 50))
+
+
+def test_the_choice_depends_on_the_source_alone():
+    assert mutants(function(), 12) == mutants(function(), 12)
+
+
+def test_a_mutant_names_its_line():
+    (mutant, *_) = [m for m in mutants(function(), 200) if m.operator == "arithmetic"]
+    assert SOURCE.splitlines()[mutant.line - 1].strip() == "share = points / limit"

@@ -1,0 +1,76 @@
+"""Observing a function in the sandbox: what it did, and that it can do no more than answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from evaluation.from_code.observe import MAX_ITEMS, Program, Unobservable, observe_all, observe_each
+from evaluation.from_code.recording import values
+
+
+def program(source, name="f"):
+    return Program(source, name, 1, source.count("\n"))
+
+
+def calls(*arguments):
+    return [values.write(((argument,), {})) for argument in arguments]
+
+
+def test_results_exceptions_changed_arguments_and_items_of_iterators_are_observed(sandbox):
+    source = (
+        "def f(xs):\n    if not xs:\n        raise ValueError('empty')\n    xs.append(1)\n"
+        "    return map(str, xs) if xs[0] else xs\n"
+    )
+    empty, zero, two = observe_all(sandbox, program(source), calls([], [0], [2]))
+    assert empty.raised[0] == "ValueError"
+    assert values.read(zero.returned) == [0, 1]
+    assert values.read(zero.after) == (([0, 1],), {})
+    assert (values.read(two.returned), two.iterates) == (["2", "1"], True)
+
+
+def test_calls_on_different_branches_have_different_arcs(sandbox):
+    source = "def f(x):\n    if x > 0:\n        y = 1\n    else:\n        y = 2\n    return y\n"
+    one, two, other = observe_all(sandbox, program(source), calls(1, 2, -1))
+    assert one.arcs == two.arcs != other.arcs
+    assert (2, 3) in one.arcs
+    assert (2, 5) in other.arcs
+
+
+def test_names_of_the_program_do_not_change_the_observer(sandbox):
+    names = "list = set = json = values = exec = None\n"
+    source = f"def sorted(x):\n    return 'mine'\n{names}def first(x):\n    return sorted(x)\n"
+    (outcome,) = observe_all(sandbox, program(source, "first"), calls([2, 1]))
+    assert outcome.returned == '"mine"'
+
+
+def test_results_that_are_not_plain_and_iterators_without_end_are_refused(sandbox):
+    source = f"import itertools\ndef f(x):\n    return [object(), itertools.count(), range({MAX_ITEMS})][x]\n"
+    thing, endless, _ = observe_all(sandbox, program(source), calls(0, 1, 2))
+    assert thing.refused == "a object"
+    assert endless.refused == "too large"
+
+
+def test_a_call_that_ends_the_process_is_found_among_others(sandbox):
+    source = "import os\ndef f(x):\n    if x == 3:\n        os._exit(0)\n    return x\n"
+    outcomes = observe_each(sandbox, program(source), calls(*range(6)))
+    assert [outcome.returned for outcome in outcomes] == ["0", "1", "2", None, "4", "5"]
+    assert outcomes[3].failed.startswith("crashed")
+
+
+def test_a_program_that_does_not_load_or_prints_megabytes_does_not_answer(sandbox):
+    for source, status in [
+        ("1 / 0\ndef f(x): pass\n", "exception"),
+        ("def f(x):\n    print('x' * 10**7)\n", "output_limit"),
+    ]:
+        with pytest.raises(Unobservable) as raised:
+            observe_all(sandbox, program(source), calls(1))
+        assert raised.value.status == status
+
+
+def test_files_and_the_network_are_out_of_reach(sandbox, tmp_path):
+    target = tmp_path / "written"
+    connect = "socket.create_connection(('127.0.0.1', 80), 1)"
+    source = f"import socket\ndef f(x):\n    if x:\n        open({str(target)!r}, 'w')\n    {connect}\n"
+    for outcome in observe_all(sandbox, program(source), calls(0, 1)):
+        assert "OSError" in outcome.raised
+    assert not target.exists()

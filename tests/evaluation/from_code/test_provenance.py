@@ -1,0 +1,38 @@
+"""Provenance: the commit of the project's own repository, its version and licence."""
+
+from __future__ import annotations
+
+import subprocess
+
+from evaluation.from_code.provenance import origin_of
+
+
+def git(folder, *arguments):
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    done = subprocess.run(["git", "-C", folder, *identity, *arguments], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def test_commit_and_whether_files_differ_from_it(opened):
+    project = opened(
+        {"LICENSE.txt": "MIT", "pyproject.toml": '[project]\nname = "shop"\nversion = "1.2"\n'}, m="x = 1\n"
+    )
+    assert origin_of(project).commit == ""
+    git(project.root, "init", "-q")
+    git(project.root, "add", ".")
+    git(project.root, "commit", "-qm", "first")
+    head = git(project.root, "rev-parse", "HEAD")
+    origin = origin_of(project)
+    assert (origin.commit, origin.version, origin.licence) == (head, "1.2", "LICENSE.txt")
+    (project.root / "m.py").write_text("x = 2\n")
+    assert origin_of(project).commit == f"{head}-dirty"
+
+
+def test_a_folder_that_another_repository_ignores_has_no_commit(opened, tmp_path):
+    project = opened({"PKG-INFO": "Name: shop\nVersion: 3.0\n"}, m="x = 1\n")
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".gitignore").write_text("shop\n")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "first")
+    origin = origin_of(project)
+    assert (origin.commit, origin.version, origin.licence) == ("", "3.0", "")

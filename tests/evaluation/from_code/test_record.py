@@ -1,0 +1,197 @@
+"""Recording: what a project's functions did while its tests ran, without changing what they do."""
+
+from __future__ import annotations
+
+import sys
+
+import psutil
+import pytest
+
+from evaluation.from_code.find import find
+from evaluation.from_code.reasons import ProjectError
+from evaluation.from_code.record import record
+from evaluation.from_code.recording import calls as recorder
+from evaluation.from_code.recording import values
+
+CART = '''
+import warnings
+
+
+def total(prices, tax=0.5, *more, currency="EUR", **options):
+    """The sum with tax."""
+    result = sum(prices) + sum(more)
+    prices.append(result)
+    if tax < 0:
+        raise ValueError(tax)
+    return [result * (1 + tax), currency, options]
+
+
+def count(n):
+    """Counts."""
+    for i in range(n):
+        yield i
+    return None
+
+
+def caller(name):
+    """Warns its caller."""
+    warnings.warn(name, stacklevel=2)
+    return name
+    ...
+
+
+def nested(xs):
+    """Has a function inside."""
+    def twice(x):
+        return 2 * x
+    return [twice(x) for x in xs]
+'''
+
+
+def run(opened, tmp_path, test, limit_s=60, **files):
+    project = opened(cart=CART, **files)
+    (project.root / "run_tests.py").write_text("import cart\n" + test)
+    command = [sys.executable, str(project.root / "run_tests.py")]
+    return record(project, find(project), [command], tmp_path / "state", limit_s)
+
+
+def by_name(recording):
+    return {key.split(":")[1]: found for key, found in recording.calls.items()}
+
+
+def as_given(call):
+    return values.read(call.call)
+
+
+def test_arguments_are_those_before_the_call_and_changes_are_recorded(opened, tmp_path):
+    recording = run(opened, tmp_path, "assert cart.total([1, 2]) == [4.5, 'EUR', {}]\n")
+    (call,) = by_name(recording)["total"]
+    assert as_given(call) == (([1, 2],), {})
+    assert values.read(call.after) == (([1, 2, 3],), {})
+    assert values.read(call.returned) == [4.5, "EUR", {}]
+    assert recording.exit_code == 0
+
+
+def test_arguments_keep_their_form_and_defaults_are_left_out(opened, tmp_path):
+    test = "cart.total([1], 0.1, 5, 6, currency='USD', gift=True)\ncart.total(prices=[2], currency='CHF')\n"
+    found = by_name(run(opened, tmp_path, test))["total"]
+    assert sorted(map(as_given, found), key=len) == sorted(
+        [(([1], 0.1, 5, 6), {"currency": "USD", "gift": True}), (([2],), {"currency": "CHF"})], key=len
+    ) or [as_given(call) for call in found[::-1]] == [
+        (([1], 0.1, 5, 6), {"currency": "USD", "gift": True}), (([2],), {"currency": "CHF"})
+    ]  # fmt: skip
+
+
+def test_exceptions_are_recorded_by_type_and_still_raised(opened, tmp_path):
+    test = (
+        "try:\n    cart.total([1], -1)\nexcept ValueError as error:\n    assert error.args == (-1,)\nelse:\n    1 / 0\n"
+    )
+    recording = run(opened, tmp_path, test)
+    (call,) = by_name(recording)["total"]
+    assert call.raised[:2] == ("ValueError", "Exception")
+    assert recording.exit_code == 0
+
+
+def test_functions_see_the_same_frames_names_and_generators_as_without_the_recorder(opened, tmp_path):
+    test = """
+import inspect, types, warnings
+assert type(cart.total) is types.FunctionType and cart.total.__qualname__ == "total"
+assert inspect.getsource(cart.total).startswith("def total(prices, tax=0.5")
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    cart.caller("x")
+assert caught[0].filename == __file__, caught[0].filename
+g = cart.count(3)
+assert type(g) is types.GeneratorType and next(g) == 0 and list(g) == [1, 2]
+assert cart.nested([1, 2]) == [2, 4]
+"""
+    recording = run(opened, tmp_path, test)
+    assert recording.exit_code == 0, recording.output
+    found = by_name(recording)
+    assert [values.read(call.returned) for call in found["nested"]] == [[2, 4]]
+    assert [call.iterator for call in found["count"]] == ["generator"]
+
+
+def test_results_that_are_not_plain_data_are_named(opened, tmp_path):
+    recording = run(
+        opened, tmp_path, "import odd\nodd.make(1)\n", odd='def make(x):\n    """."""\n    y = x\n    return object()\n'
+    )
+    assert recording.refused == {"odd.py:make:1": ["object"]}
+
+
+def test_which_calls_are_kept_does_not_depend_on_their_order(opened, tmp_path):
+    test = "for i in {}:\n    cart.nested([i])\n"
+    up = run(opened, tmp_path, test.format("range(1000)"))
+    down = run(opened, tmp_path, test.format("range(999, -1, -1)"))
+    assert by_name(up)["nested"] == by_name(down)["nested"]
+    assert recorder.KEPT <= len(by_name(up)["nested"]) <= recorder.KEPT + 2 * recorder.KEPT_OF_A_KIND
+
+
+def test_calls_in_forked_processes_and_threads_are_recorded(opened, tmp_path):
+    test = """
+import os, subprocess, sys, threading
+cart.nested([0])
+pid = os.fork()
+if pid == 0:
+    cart.nested([1])
+    os._exit(0)
+os.waitpid(pid, 0)
+thread = threading.Thread(target=cart.nested, args=([2],))
+thread.start(); thread.join()
+subprocess.run([sys.executable, "-c", "import cart; cart.nested([3])"], check=True)
+"""
+    found = by_name(run(opened, tmp_path, test))["nested"]
+    assert sorted(as_given(call)[0][0] for call in found) == [[0], [1], [2], [3]]
+
+
+def test_tests_that_hang_are_ended_with_what_they_started_and_their_calls_count(opened, tmp_path):
+    pids = tmp_path / "pids"
+    test = f"""
+import os, subprocess, sys, time
+cart.nested([1])
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+open({str(pids)!r}, "w").write(f"{{os.getpid()}} {{child.pid}}")
+time.sleep(600)
+"""
+    recording = run(opened, tmp_path, test, limit_s=4)
+    assert recording.exit_code is None
+    assert len(by_name(recording)["nested"]) == 1
+    for pid in map(int, pids.read_text().split()):
+        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_megabytes_of_output_are_read_and_only_their_end_is_kept(opened, tmp_path):
+    recording = run(
+        opened,
+        tmp_path,
+        "print('x' * 80 + '\\n', end='' )\nfor i in range(200000): print('y' * 60)\nprint('the end')\n",
+    )
+    assert recording.last_line == "the end"
+    assert len(recording.output) < 20_000
+
+
+def test_a_failing_test_leaves_what_was_recorded_before(opened, tmp_path):
+    recording = run(opened, tmp_path, "cart.nested([1])\nraise SystemExit('one test failed')\n")
+    assert recording.exit_code == 1
+    assert recording.last_line == "one test failed"
+    assert len(by_name(recording)["nested"]) == 1
+
+
+def test_the_project_folder_gets_no_file(opened, tmp_path):
+    run(opened, tmp_path, "cart.nested([1])\n")
+    assert sorted(path.name for path in (tmp_path / "shop").rglob("*")) == ["cart.py", "run_tests.py"]
+
+
+def test_the_environments_own_sitecustomize_still_runs(opened, tmp_path, monkeypatch):
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("import builtins\nbuiltins.own_ran = True\n")
+    monkeypatch.setenv("PYTHONPATH", str(own))
+    recording = run(opened, tmp_path, "assert own_ran\ncart.nested([1])\n")
+    assert recording.exit_code == 0, recording.output
+
+
+def test_a_command_that_does_not_exist_is_one_sentence_with_the_remedy(opened, tmp_path):
+    project = opened(cart=CART)
+    with pytest.raises(ProjectError, match=r"cannot be started: no-such-python: .* --tests"):
+        record(project, find(project), [["no-such-python", "-m", "pytest"]], tmp_path / "state", 5)

@@ -1,0 +1,60 @@
+"""Values are written without running a line of the project's code, and read back as they were."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import pytest
+
+from evaluation.from_code.recording import values
+
+PLAIN = [
+    None, True, 0, -(2**80), 1.5, float("inf"), "a\n\udcff\0", b"\xff", range(1, 9, 2), [1, [2]], (1,), (), {"a": [1]},
+    {(1, 2): None}, {1, 2}, set(), frozenset({"x"}), {2: "b", 1: "a"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", PLAIN, ids=repr)
+def test_plain_values_come_back_equal_and_of_the_same_type(value):
+    read = values.read(values.write(value))
+    assert (type(read), read) == (type(value), value)
+
+
+def test_the_order_of_a_dict_stays_and_that_of_a_set_does_not_count():
+    assert list(values.read(values.write({2: "b", 1: "a"}))) == [2, 1]
+    assert values.write({"b", "a", "c"}) == values.write({"c", "b", "a"})
+
+
+def test_a_subclass_is_refused_because_reading_it_may_run_its_code():
+    class Loud(list):
+        def __iter__(self):
+            raise SystemExit
+
+    for value in (Loud([1]), OrderedDict(), [Loud()], {1: Loud()}):
+        with pytest.raises(values.NotPlain):
+            values.write(value)
+
+
+def test_one_list_in_two_places_is_refused_because_two_literals_would_be_two_lists():
+    shared: list[int] = []
+    with pytest.raises(values.NotPlain, match="two places"):
+        values.write([shared, shared])
+
+
+@pytest.mark.parametrize("value", ["x" * 5000, list(range(1000)), 1 << 2000, {i: [] for i in range(500)}])
+def test_large_values_are_refused(value):
+    with pytest.raises(values.NotPlain):
+        values.write(value)
+
+
+def test_a_list_that_holds_itself_is_refused():
+    loop: list[object] = []
+    loop.append(loop)
+    with pytest.raises(values.NotPlain):
+        values.write(loop)
+
+
+@pytest.mark.parametrize("text", ['{"float": []}', '{"class": 1}', '{"a": 1, "b": 2}', '{"dict": [1]}', "["])
+def test_texts_that_nobody_wrote_are_refused(text):
+    with pytest.raises(ValueError, match=r"."):
+        values.read(text)

@@ -1,0 +1,42 @@
+"""Cases are chosen for what they add, not for when they came."""
+
+from __future__ import annotations
+
+import random
+
+from evaluation.from_code.cases import Case
+from evaluation.from_code.observe import Outcome
+from evaluation.from_code.recording import values
+from evaluation.from_code.variety import MAX_CASES, choose
+
+
+def case(number, arcs=((0, 1),), returned=1, recorded=True, raised=()):
+    outcome = Outcome(None if raised else values.write(returned), raised, arcs=frozenset(arcs))
+    return Case(values.write(((number,), {})), f"{number:08}", outcome, recorded, "int")
+
+
+COMMON = [case(i) for i in range(200)]
+
+
+def test_the_one_call_on_a_branch_and_the_one_exception_are_chosen_among_hundreds():
+    branch, failing = case(900, arcs=[(0, 1), (1, 7)]), case(901, raised=("KeyError",))
+    chosen = choose([*COMMON, branch, failing])
+    assert len(chosen) == MAX_CASES
+    assert branch in chosen
+    assert failing in chosen
+
+
+def test_the_order_of_the_cases_does_not_matter():
+    mixed = [*COMMON, case(900, returned="x")]
+    random.Random(1).shuffle(mixed)
+    assert choose(mixed) == choose(sorted(mixed, key=lambda each: each.digest))
+
+
+def test_recorded_calls_go_before_generated_ones_that_add_as_much():
+    chosen = choose([*(case(i, recorded=False) for i in range(100, 200)), *COMMON[:20]])
+    assert sum(each.recorded for each in chosen) == 20
+    assert chosen[0].recorded
+
+
+def test_a_case_that_is_too_long_to_read_is_not_chosen():
+    assert choose([case(1), case(2, returned="x" * 3000)]) == [case(1)]
