@@ -157,6 +157,10 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
     for path, reason in finished.project.unread.items():
         console.print(f"not read: {path}: {reason}")
     weak_tasks = sum(bool(row["source"]["weak"]) for row in rows)
-    console.print(f"\n{len(rows)} tasks, {weak_tasks} of them with a weak test (mutation score below 80 %)")
+    console.print(f"\n{_tasks(len(rows))}, {weak_tasks} of them with a weak test (mutation score below 80 %)")
     for dataset in stored:
-        console.print(f"{dataset.name}: {dataset.n_tasks} tasks, sha256 {dataset.sha256}")
+        console.print(f"{dataset.name}: {_tasks(dataset.n_tasks)}, sha256 {dataset.sha256}")
+
+
+def _tasks(number: int) -> str:
+    return f"{number} task" if number == 1 else f"{number} tasks"

@@ -92,9 +92,7 @@ def _nodes(function: ast.FunctionDef) -> Iterator[tuple[ast.expr | ast.stmt, ast
             yield node, parent, place
         for name, value in ast.iter_fields(node):
             skipped = name in ("annotation", "returns", "decorator_list") or isinstance(node, ast.Raise | ast.Assert)
-            identity = name == "comparators" and isinstance(
-                node.ops[0], ast.Is | ast.IsNot
-            )  # nothing but None is usual
+            identity = isinstance(node, ast.Compare) and isinstance(node.ops[0], _IDENTITY) and name == "comparators"
             if skipped or identity or isinstance(node, ast.JoinedStr):
                 continue
             if isinstance(value, ast.AST):

@@ -29,9 +29,21 @@ _SKIPPED_FOLDERS = frozenset(
 )  # fmt: skip
 _SKIPPED_FILES = frozenset(("setup.py", "conftest.py", "noxfile.py", "tasks.py", "fabfile.py", "__main__.py"))
 _FIND = """
-import importlib.util, json, sys
-spec = importlib.util.find_spec(sys.argv[1])
-print(json.dumps([spec.origin, list(spec.submodule_search_locations or [])] if spec else None))
+import importlib.metadata, importlib.util, json, platform, sys
+try:
+    spec = importlib.util.find_spec(sys.argv[1])
+except ModuleNotFoundError:
+    spec = None
+found = None
+if spec:
+    file = getattr(spec.loader_state, "filename", None) or spec.origin  # frozen modules keep their file there
+    top = sys.argv[1].partition(".")[0]
+    try:
+        version = importlib.metadata.version((importlib.metadata.packages_distributions().get(top) or [top])[0])
+    except Exception:
+        version = "Python " + platform.python_version() if top in getattr(sys, "stdlib_module_names", ()) else ""
+    found = [file, list(spec.submodule_search_locations or []), version]
+print(json.dumps(found))
 """
 
 
@@ -61,7 +73,8 @@ class Module:
 class Project:
     """A project's modules by dotted name, and the files that could not be read, with the reason.
 
-    `import_roots` are the folders from which the modules are imported.
+    `import_roots` are the folders from which the modules are imported. `version` is that of an installed package, and
+    "" for a folder.
     """
 
     name: str
@@ -69,6 +82,7 @@ class Project:
     modules: dict[str, Module]
     unread: dict[str, str] = field(default_factory=dict)
     import_roots: tuple[Path, ...] = ()
+    version: str = ""
 
     @cached_property
     def sha256(self) -> str:
@@ -95,14 +109,14 @@ def open_project(target: str, python: str) -> Project:
         raise ProjectError(f"{target} is a file: give the folder of a project, or the name of an installed package")
     if not all(part.isidentifier() for part in target.split(".")):
         raise ProjectError(f"there is no folder {target}: give the folder of a project or the name of a package")
-    origin, folders = _installed(target, python)
+    origin, folders, version = _installed(target, python)
     depth = target.count(".") + (1 if folders else 0)
     if folders:
         package = Path(folders[0]).resolve()
         root = package.parents[depth - 1]
-        return _read(target, root, _source_files(package))
+        return _read(target, root, _source_files(package), version)
     file = Path(origin).resolve()
-    return _read(target, file.parents[depth], iter([file]))
+    return _read(target, file.parents[depth], iter([file]), version)
 
 
 def _name_of(folder: Path) -> str:
@@ -120,7 +134,8 @@ def _name_of(folder: Path) -> str:
     return found[1] if found else folder.name
 
 
-def _installed(name: str, python: str) -> tuple[str, list[str]]:
+def _installed(name: str, python: str) -> tuple[str, list[str], str]:
+    """(file, folders of a package, version) of an installed package or module."""
     try:
         done = subprocess.run([python, "-c", _FIND, name], capture_output=True, timeout=60, check=True, text=True)
         found = json.loads(done.stdout.splitlines()[-1])
@@ -131,10 +146,10 @@ def _installed(name: str, python: str) -> tuple[str, list[str]]:
             f"there is no folder {name!r}, and {python} has no package of that name: give the folder of a project, or "
             "--python with the interpreter that has the package"
         )
-    origin, folders = found
+    origin, folders, version = found
     if not folders and not str(origin).endswith(".py"):
         raise ProjectError(f"{name!r} has no Python source ({origin}): choose a package written in Python")
-    return str(origin), list(folders)
+    return str(origin), list(folders), str(version)
 
 
 def _source_files(folder: Path) -> Iterator[Path]:
@@ -156,7 +171,7 @@ def _is_test_file(name: str) -> bool:
     return name in _SKIPPED_FILES or name.startswith("test_") or name.endswith("_test.py") or name == "tests.py"
 
 
-def _read(name: str, root: Path, files: Iterator[Path]) -> Project:
+def _read(name: str, root: Path, files: Iterator[Path], version: str = "") -> Project:
     modules: dict[str, Module] = {}
     unread: dict[str, str] = {}
     roots: dict[Path, None] = {}
@@ -173,7 +188,7 @@ def _read(name: str, root: Path, files: Iterator[Path]) -> Project:
         roots[_import_root(root, path)] = None
     if not modules and not unread:
         raise ProjectError(f"{root} holds no Python source outside its tests: give the folder of a Python project")
-    return Project(name, root, modules, unread, tuple(roots))
+    return Project(name, root, modules, unread, tuple(roots), version)
 
 
 def _why_unread(error: Exception) -> str:

@@ -25,6 +25,8 @@ class Origin:
 
 def origin_of(project: Project) -> Origin:
     """The origin of a project's source."""
+    if project.version:  # the folder of installed packages is no repository of this one
+        return Origin("", project.version, "")
     return Origin(_commit(project), _version(project.root), _licence(project.root))
 
 

@@ -9,6 +9,7 @@ kept in addition, because a rare one is worth more than the next common one.
 
 from __future__ import annotations
 
+import _thread
 import hashlib
 import heapq
 import json
@@ -28,6 +29,8 @@ MAX_SEEN = 20_000
 """Calls of a function that are looked at in a process; later ones cost nothing."""
 MAX_FILE_BYTES = 64 * 2**20
 
+_here = _thread._local()
+"""`busy` while the recorder works in this thread: it calls functions of the standard library, which may be recorded."""
 _open: dict[int, Any] = {}
 _functions: dict[str, _Function] = {}
 _folder = ""
@@ -51,7 +54,10 @@ def enter(
     `named` are the parameters that a position can fill, `only` those that need their names, `rest` and `extra` what
     `*args` and `**kwargs` received.
     """
+    if getattr(_here, "busy", False):
+        return _NONE
     try:
+        _here.busy = True
         function = _functions.get(key)
         if function is None:
             function = _functions[key] = _Function(key, sys._getframe(1))
@@ -62,6 +68,8 @@ def enter(
         return _Call(function, args, kwargs)
     except Exception:
         return _NONE
+    finally:
+        _here.busy = False
 
 
 class _Call:
@@ -77,31 +85,29 @@ class _Call:
     def returned(self, value: Any) -> Any:
         """Records the end of the call; the value unchanged."""
         if self.function is not None:
-            try:
-                if hasattr(type(value), "__next__"):
-                    self._end({"iterator": type(value).__name__}, "")
-                else:
-                    self._end({"returned": values.write(value)}, "")
-            except Exception:
-                self.function.unwritable(value)
+            _quietly(self._returned, value)
         return value
 
     def iterates(self) -> None:
         """Records a call of a generator function, at the start of its body."""
         if self.function is not None:
-            try:
-                self._end({"iterator": "generator"}, "")
-            except Exception:
-                return
+            _quietly(self._end, {"iterator": "generator"}, "")
 
     def raised(self, error: BaseException) -> None:
         """Records the exception that ended the call."""
         if self.function is not None:
-            try:
-                names = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
-                self._end({"raised": names}, names[0])
-            except Exception:
-                return
+            names = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
+            _quietly(self._end, {"raised": names}, names[0])
+
+    def _returned(self, value: Any) -> None:
+        assert self.function is not None
+        try:
+            if hasattr(type(value), "__next__"):
+                self._end({"iterator": type(value).__name__}, "")
+            else:
+                self._end({"returned": values.write(value)}, "")
+        except values.NotPlain:
+            self.function.unwritable(value)
 
     def _end(self, outcome: dict[str, Any], exception: str) -> None:
         function = self.function
@@ -120,6 +126,17 @@ class _Call:
 
 
 _NONE = _Call(None)
+
+
+def _quietly(report: Any, *arguments: Any) -> None:
+    """Report without raising into the project's code and without recording what reporting calls."""
+    try:
+        _here.busy = True
+        report(*arguments)
+    except Exception:
+        return
+    finally:
+        _here.busy = False
 
 
 class _Function:

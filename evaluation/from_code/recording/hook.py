@@ -12,6 +12,7 @@ import builtins
 import importlib.machinery
 import os
 import sys
+import types
 from typing import Any
 
 from . import calls
@@ -25,6 +26,27 @@ def install(plan: dict[str, Any]) -> None:
     calls.start(plan["folder"])
     setattr(builtins, ENTER, calls.enter)
     sys.meta_path.insert(0, _Finder(plan["targets"]))
+    for module in list(sys.modules.values()):
+        chosen = plan["targets"].get(os.path.realpath(getattr(module, "__file__", None) or ""))
+        if chosen:
+            _replace_code(module, chosen)
+
+
+def _replace_code(module: types.ModuleType, chosen: list[Any]) -> None:
+    """Instruments functions of a module that is imported already, such as those that Python needs to start.
+
+    The functions stay the same objects with other code, so everyone who imported them calls the new code.
+    """
+    path = str(module.__file__)
+    with open(path, "rb") as file:
+        code = compile(instrumented(file.read(), path, chosen), path, "exec", dont_inherit=True)
+    new = {part.co_name: part for part in code.co_consts if isinstance(part, types.CodeType)}
+    for name, _line, _key, _inputs_only in chosen:
+        function = getattr(module, name, None)
+        function = getattr(function, "__wrapped__", function)
+        old = getattr(function, "__code__", None)
+        if old is not None and name in new and old.co_firstlineno == new[name].co_firstlineno:
+            function.__code__ = new[name]
 
 
 class _Finder:

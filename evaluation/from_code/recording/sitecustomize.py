@@ -10,15 +10,15 @@ import importlib.util
 import json
 import os
 import sys
-from pathlib import Path
 
 
 def _start() -> None:
-    folder = str(Path(__file__).resolve().parent)
+    folder = os.path.dirname(os.path.realpath(__file__))
     try:
         from bassline_recording import hook  # type: ignore[import-not-found]  # noqa: PLC0415
 
-        plan = json.loads(Path(os.environ["BASSLINE_RECORDING"]).read_text(encoding="utf-8"))
+        with open(os.environ["BASSLINE_RECORDING"], encoding="utf-8") as file:
+            plan = json.load(file)
         hook.install(plan)
     finally:
         sys.path[:] = [path for path in sys.path if os.path.realpath(path or ".") != folder]

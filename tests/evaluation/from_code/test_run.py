@@ -18,6 +18,7 @@ from evaluation.prompting import build as prompt_of_task
 
 SHOP = '''
 import random
+import socket
 import time
 
 RATE = 0.19
@@ -76,6 +77,27 @@ def counted(n):
     return _seen + n
 
 
+def saved(n):
+    """Writes a file."""
+    with open("saved.txt", "w") as file:
+        file.write(str(n))
+    return n + 1
+
+
+def connected(n):
+    """Uses the network."""
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+    return n + 1
+
+
+def loud(n):
+    """Prints a megabyte."""
+    line = "x" * 2**20
+    print(line)
+    return n + 1
+
+
 def constant(n):
     """Always the same."""
     m = n * 2
@@ -94,6 +116,9 @@ for i in range(-3, 30):
     shop.now(i)
     shop.counted(i)
     shop.constant(i)
+    shop.saved(i)
+    shop.connected(i)
+    shop.loud(i)
     list(shop.pairs(list(range(i % 7))))
 """
 
@@ -129,13 +154,16 @@ def test_what_repeats_is_kept_and_the_rest_has_its_reason(finished):
         "lottery": "gives other results when it is called again",
         "now": "gives other results when it is called again",
         "counted": "does not repeat in the sandbox what it did in its tests",
+        "saved": "does not repeat in the sandbox what it did in its tests",
+        "connected": "does not repeat in the sandbox what it did in its tests",
+        "loud": "cannot do in the sandbox what it did in its tests",
         "constant": "does the same in every call, so that its test could not tell it from a constant",
     }
 
 
 def test_each_task_says_where_it_comes_from_and_how_strong_its_test_is(finished):
     source = finished.result.completion[0]["source"]
-    assert (source["file"], source["line"]) == ("shop.py", 13)
+    assert (source["file"], source["line"]) == ("shop.py", 14)
     assert 3 <= source["recorded_cases"] <= source["cases"] <= 40
     assert source["mutants"] >= 10
     assert source["mutation_score"] == round(source["killed"] / source["mutants"], 4)
@@ -189,8 +217,8 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_same_bytes(finished, opened
     monkeypatch.setattr(build, "make", lambda *arguments: calls.append(arguments) or real(*arguments))
     monkeypatch.setattr("evaluation.from_code.record.record", None)  # the tests do not run again
     again = made(opened, sandbox, tmp_path / "cut")
-    assert 2 <= again.resumed < 7
-    assert again.resumed + len(calls) == 7
+    assert 2 <= again.resumed < 10
+    assert again.resumed + len(calls) == 10
     assert again.completion_file() == finished.completion_file()
 
 

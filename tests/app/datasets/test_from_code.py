@@ -1,0 +1,155 @@
+"""`bassline datasets from-code`: both forms stored, a report, and one sentence for what cannot work."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli import cli
+from app.datasets import service
+from app.ports import SandboxGrader
+
+SOURCE = '''
+def shorten(text, width=10, end="..."):
+    """Cut a text to a width.
+
+    >>> shorten("abc")
+    'abc'
+    >>> shorten("a long text", 6)
+    'a l...'
+    >>> shorten("abcdef", 5, end="-")
+    'abcd-'
+    """
+    if width < len(end):
+        raise ValueError("too narrow")
+    if len(text) <= width:
+        return text
+    return text[: width - len(end)] + end
+
+
+def tiny(x):
+    """Too short to ask for."""
+    return x
+'''
+
+
+@pytest.fixture
+def bassline(ctx, monkeypatch):
+    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+    return lambda *words: CliRunner().invoke(cli, [str(word) for word in words])
+
+
+@pytest.fixture
+def project(tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "texts.py").write_text(SOURCE)
+    return folder
+
+
+def test_a_project_becomes_two_datasets_that_a_run_can_use(bassline, ctx, project, tmp_path):
+    result = bassline(
+        "datasets", "from-code", project, "--doctests", "--python", sys.executable, "--name", "mine",
+        "--json", tmp_path / "report.json",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "with your rights and outside the sandbox" in result.stderr
+    assert "\n1 task, " in result.stdout
+    for name in ("mine", "mine-infill"):
+        dataset = service.require(ctx, name)
+        assert [task.task_id for task in dataset.tasks] == ["texts/texts.shorten"]
+        assert dataset.tasks[0].source["file"] == "texts.py"
+        assert service.failing_canonical(ctx, dataset.id, SandboxGrader()) == []
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["figures"]["kept"] == 1
+    assert report["reasons"] == {"has fewer than 3 lines without its docstring": 1}
+    assert report["left_out"] == [
+        {"file": "texts.py", "function": "tiny", "line": 19, "detail": "",
+         "reason": "has fewer than 3 lines without its docstring"}
+    ]  # fmt: skip
+    assert [each["name"] for each in report["datasets"]] == ["mine", "mine-infill"]
+    shown = bassline("datasets", "show", "mine-infill", "--task", "texts/texts.shorten")
+    assert '"mutation_score"' in shown.output
+    assert not list((ctx.settings.data_dir / "from-code").glob("*/made.jsonl"))
+
+
+def test_the_same_project_gives_the_same_datasets(bassline, ctx, project):
+    words = ("datasets", "from-code", project, "--doctests", "--python", sys.executable, "--name", "mine")
+    assert bassline(*words).exit_code == 0
+    first = {name: service.require(ctx, name).id for name in ("mine", "mine-infill")}
+    assert bassline(*words).exit_code == 0
+    assert {name: service.require(ctx, name).id for name in first} == first
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("{project}",), "give --tests"),
+        (("{project}", "--tests", "'"), "--tests cannot be read as a command"),
+        (("{project}", "--tests", ""), "--tests is empty"),
+        (("{project}", "--tests", "no-such-command"), "cannot be started: no-such-command"),
+        (("{project}", "--tests", f"{sys.executable} -c 'raise SystemExit(3)'"), "ended with exit code 3"),
+        (("{project}", "--doctests", "--name", "humaneval"), "is the name of a built-in dataset"),
+        (("{project}", "--doctests", "--python", "/no/python"), "cannot be started: /no/python"),
+        (("no_such_package_x", "--doctests"), "has no package of that name"),
+        (("./no/folder", "--doctests"), "there is no folder ./no/folder"),
+        (("{project}", "--doctests", "--timeout", "0"), "--timeout"),
+    ],
+)
+def test_what_cannot_work_is_one_sentence_with_the_remedy_and_exit_code_2(bassline, project, words, sentence):
+    result = bassline("datasets", "from-code", *(word.format(project=project) for word in words))
+    assert result.exit_code == 2, result.output
+    assert sentence in result.stderr.replace("\n", " ")
+    assert "Traceback" not in result.output
+
+
+def test_a_project_without_a_task_fails_with_its_reasons(bassline, tmp_path):
+    folder = tmp_path / "clock"
+    folder.mkdir()
+    (folder / "clock.py").write_text(
+        'import time\n\n\ndef now(x):\n    """The time.\n\n    >>> now(1) > 0\n    True\n    """\n'
+        "    seconds = time.time()\n    seconds += x\n    return seconds\n"
+    )
+    result = bassline("datasets", "from-code", folder, "--doctests", "--python", sys.executable)
+    assert result.exit_code == 1
+    assert "gives other results when it is called again" in result.stdout
+    assert "no function of clock became a task" in result.stderr
+
+
+def test_killed_in_the_middle_the_same_command_goes_on(tmp_path, project):
+    one = SOURCE.split("def tiny", maxsplit=1)[0]
+    several = [one.replace("shorten", f"cut{i}").replace("- len", f"- {i} - len") for i in range(12)]
+    (project / "texts.py").write_text("".join(several))
+    environment = {**os.environ, "BASSLINE_DATA_DIR": str(tmp_path / "data"), "BASSLINE_EXEC_WORKERS": "1"}
+    command = [
+        sys.executable,
+        "-m",
+        "app.cli",
+        "datasets",
+        "from-code",
+        str(project),
+        "--doctests",
+        "--python",
+        sys.executable,
+    ]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    made: list[Path] = []
+    deadline = time.monotonic() + 120
+    while not (made := [f for f in (tmp_path / "data").glob("from-code/*/made.jsonl") if f.read_text().count("{") > 1]):
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert made
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "goes on where it was stopped: " in done.stderr
+    assert "runs the project's own code" not in done.stderr
