@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
@@ -49,7 +50,16 @@ def show(dataset_id: uuid.UUID) -> str:
     task = next((t for t in dataset.tasks if t.task_id == wanted), None)
     if wanted and task is None:
         raise NotFound(f"dataset {dataset.name} has no task {wanted[:200]!r}")
-    return render_template("datasets/show.html", dataset=dataset, tasks=dataset.tasks, task=task)
+    from_code = bool(dataset.tasks) and all(_is_from_code(t.source) for t in dataset.tasks)
+    return render_template(
+        "datasets/show.html", dataset=dataset, tasks=dataset.tasks, task=task, from_code=from_code
+    )
+
+
+def _is_from_code(source: dict[str, Any] | None) -> bool:
+    """Whether a task says where it comes from in the form of `bassline datasets from-code`; any file may claim so."""
+    wanted = {"file": str, "line": int, "cases": int, "mutation_score": int | float, "weak": bool}
+    return source is not None and all(isinstance(source.get(name), kind) for name, kind in wanted.items())
 
 
 def _page(name: str, errors: dict[str, str]) -> str:

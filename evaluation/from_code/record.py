@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,7 @@ from evaluation.from_code.recording import calls as recording_calls
 HASH_SEED = "1"
 """Of the recording; the sandbox has another, so that results that depend on the order of a set do not repeat there."""
 _SOURCE = Path(__file__).parent / "recording"
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _KEPT_OUTPUT = 8 * 2**10
 _DOCTESTS = "bassline_doctests"
 _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
@@ -67,7 +69,7 @@ class Recording:
     @property
     def last_line(self) -> str:
         """The last line that the tests printed."""
-        lines = [line for line in self.output.splitlines() if line.strip()]
+        lines = [line for line in _COLOURS.sub("", self.output).splitlines() if line.strip()]
         return lines[-1].strip()[:200] if lines else ""
 
 

@@ -42,7 +42,7 @@ def _replace_code(module: types.ModuleType, chosen: list[Any]) -> None:
         code = compile(instrumented(file.read(), path, chosen), path, "exec", dont_inherit=True)
     new = {part.co_name: part for part in code.co_consts if isinstance(part, types.CodeType)}
     for name, _line, _key, _inputs_only in chosen:
-        function = getattr(module, name, None)
+        function: Any = getattr(module, name, None)
         function = getattr(function, "__wrapped__", function)
         old = getattr(function, "__code__", None)
         if old is not None and name in new and old.co_firstlineno == new[name].co_firstlineno:

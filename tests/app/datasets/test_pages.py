@@ -89,3 +89,26 @@ def test_a_cached_model_is_ready_and_in_memory_where_a_worker_holds_it(world):
     assert ">ready<" in row.search(world.client.get("/models").get_data(as_text=True))[0]
     world.add_worker()
     assert ">in memory<" in row.search(world.client.get("/models").get_data(as_text=True))[0]
+
+
+SOURCE = {
+    "file": "shop/cart.py", "line": 12, "cases": 40, "mutation_score": 0.65, "weak": True, "commit": "0123abc",
+    "survivors": ["line 14: <constant>"],
+}  # fmt: skip
+
+
+def test_tasks_from_code_show_their_place_cases_and_mutation_score(client):
+    place = send(client, [{**TASK, "source": SOURCE}], name="mine").location
+    page = client.get(place).get_data(as_text=True)
+    assert "shop/cart.py:12" in page
+    assert "65 % weak" in page
+    task = client.get(f"{place}?task=mine/0").get_data(as_text=True)
+    assert "0123abc" in task
+    assert "line 14: &lt;constant&gt;" in task
+
+
+@pytest.mark.parametrize("source", [{}, {"file": "a.py"}, {**SOURCE, "line": "x"}, {**SOURCE, "file": None}])
+def test_a_source_of_another_form_does_not_break_the_page(client, source):
+    place = send(client, [{**TASK, "source": source}], name="mine").location
+    assert client.get(place).status_code == 200
+    assert client.get(f"{place}?task=mine/0").status_code == 200
