@@ -20,11 +20,11 @@ from app.datasets import from_code as service
 from app.datasets.models import Dataset
 from app.errors import BadInput, Unavailable
 from app.ui.terminal import echo
-from evaluation.from_code import record
 from evaluation.from_code.build import Options
-from evaluation.from_code.project import Project, open_project
+from evaluation.from_code.calls import record
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.run import Finished
+from evaluation.from_code.source.project import Project, open_project
 
 
 @click.command("from-code")

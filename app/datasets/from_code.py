@@ -12,8 +12,8 @@ from app.datasets import service
 from app.datasets.models import Dataset
 from evaluation.from_code import run
 from evaluation.from_code.build import Made, Options
-from evaluation.from_code.project import Project
 from evaluation.from_code.run import Finished, Watcher
+from evaluation.from_code.source.project import Project
 from evaluation.sandbox import Sandbox
 
 INFILL = "-infill"

@@ -51,9 +51,7 @@ def show(dataset_id: uuid.UUID) -> str:
     if wanted and task is None:
         raise NotFound(f"dataset {dataset.name} has no task {wanted[:200]!r}")
     from_code = bool(dataset.tasks) and all(_is_from_code(t.source) for t in dataset.tasks)
-    return render_template(
-        "datasets/show.html", dataset=dataset, tasks=dataset.tasks, task=task, from_code=from_code
-    )
+    return render_template("datasets/show.html", dataset=dataset, tasks=dataset.tasks, task=task, from_code=from_code)
 
 
 def _is_from_code(source: dict[str, Any] | None) -> bool:

@@ -9,15 +9,15 @@ from typing import Any
 
 from evaluation.datasets import Task
 from evaluation.from_code import checks, mutants
-from evaluation.from_code.cases import Case
-from evaluation.from_code.duplicates import duplicates
-from evaluation.from_code.find import Function
-from evaluation.from_code.project import Project
-from evaluation.from_code.provenance import Origin
+from evaluation.from_code.calls.cases import Case
+from evaluation.from_code.calls.record import Call, Recording
+from evaluation.from_code.calls.variety import choose
 from evaluation.from_code.reasons import LeftOut
-from evaluation.from_code.record import Call, Recording
+from evaluation.from_code.source.duplicates import duplicates
+from evaluation.from_code.source.find import Function
+from evaluation.from_code.source.project import Project
+from evaluation.from_code.source.provenance import Origin
 from evaluation.from_code.tasks import LINES_AFTER, LINES_BEFORE, completion_row, infilling_row, program_of, with_body
-from evaluation.from_code.variety import choose
 from evaluation.sandbox import Sandbox
 
 BUILDER = "from-code-1"

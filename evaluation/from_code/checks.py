@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evaluation.datasets import Task
-from evaluation.from_code.cases import Case
+from evaluation.from_code.calls.cases import Case
+from evaluation.from_code.calls.observe import Outcome, Program, Unobservable, observe_all, observe_each
+from evaluation.from_code.calls.record import Call
 from evaluation.from_code.mutants import Mutant
-from evaluation.from_code.observe import Outcome, Program, Unobservable, observe_all, observe_each
 from evaluation.from_code.reasons import LeftOut
-from evaluation.from_code.record import Call
 from evaluation.sandbox import Limits, Sandbox
 from evaluation.verdicts import Status, Trust
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from evaluation.from_code import build, inputs, record
+from evaluation.from_code import build
 from evaluation.from_code.build import BUILDER, Made, Options
-from evaluation.from_code.find import Function, find
-from evaluation.from_code.project import Project
-from evaluation.from_code.provenance import Origin, origin_of
+from evaluation.from_code.calls import inputs, record
+from evaluation.from_code.calls.record import Call, Recording
 from evaluation.from_code.reasons import ProjectError
-from evaluation.from_code.record import Call, Recording
+from evaluation.from_code.source.find import Function, find
+from evaluation.from_code.source.project import Project
+from evaluation.from_code.source.provenance import Origin, origin_of
 from evaluation.from_code.state import State
 from evaluation.sandbox import Sandbox
 

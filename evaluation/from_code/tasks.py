@@ -6,12 +6,12 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluation.from_code.cases import Case, test_of
-from evaluation.from_code.context import prompt_of, signature_of, solution_of
-from evaluation.from_code.find import Function
-from evaluation.from_code.observe import Program
-from evaluation.from_code.project import Project
+from evaluation.from_code.calls.cases import Case, test_of
+from evaluation.from_code.calls.observe import Program
 from evaluation.from_code.reasons import LeftOut
+from evaluation.from_code.source.context import prompt_of, signature_of, solution_of
+from evaluation.from_code.source.find import Function
+from evaluation.from_code.source.project import Project
 from evaluation.source import compile_error
 
 LINES_BEFORE = 80

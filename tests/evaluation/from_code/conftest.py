@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.from_code.project import Project, open_project
+from evaluation.from_code.source.project import Project, open_project
 from evaluation.sandbox import Sandbox
 
 

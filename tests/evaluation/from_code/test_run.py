@@ -215,7 +215,7 @@ def test_a_run_that_was_killed_goes_on_and_gives_the_same_bytes(finished, opened
         file.write('\n{"key": "cut of')  # as kill -9 leaves it
     calls.clear()
     monkeypatch.setattr(build, "make", lambda *arguments: calls.append(arguments) or real(*arguments))
-    monkeypatch.setattr("evaluation.from_code.record.record", None)  # the tests do not run again
+    monkeypatch.setattr("evaluation.from_code.calls.record.record", None)  # the tests do not run again
     again = made(opened, sandbox, tmp_path / "cut")
     assert 2 <= again.resumed < 10
     assert again.resumed + len(calls) == 10

@@ -8,7 +8,7 @@ import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from evaluation.from_code.project import Module, Project
+from evaluation.from_code.source.project import Module, Project
 
 MIN_LINES = 3
 MAX_LINES = 60

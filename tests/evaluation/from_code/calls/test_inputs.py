@@ -6,10 +6,10 @@ import ast
 
 import pytest
 
-from evaluation.from_code.find import find
-from evaluation.from_code.inputs import COUNT, generate, hint_of
-from evaluation.from_code.record import Call
+from evaluation.from_code.calls.inputs import COUNT, generate, hint_of
+from evaluation.from_code.calls.record import Call
 from evaluation.from_code.recording import values
+from evaluation.from_code.source.find import find
 
 SOURCE = '''
 def join(words: list[str], sep="-", *, times: int = 1, deep: Tree = None):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from evaluation.datasets import Task
-from evaluation.from_code import cases
-from evaluation.from_code.cases import Case
-from evaluation.from_code.observe import Outcome
+from evaluation.from_code.calls import cases
+from evaluation.from_code.calls.cases import Case
+from evaluation.from_code.calls.observe import Outcome
 from evaluation.from_code.recording import values
 from evaluation.sandbox import Limits
 

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from evaluation.from_code.find import find
-from evaluation.from_code.project import open_project
 from evaluation.from_code.reasons import ProjectError
+from evaluation.from_code.source.find import find
+from evaluation.from_code.source.project import open_project
 
 BODY = "\n    x = 1\n    y = 2\n    return x + y\n"
 REASONS = {

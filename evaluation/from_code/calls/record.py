@@ -23,14 +23,14 @@ from pathlib import Path
 
 import psutil
 
-from evaluation.from_code.find import Function
-from evaluation.from_code.project import Project
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.recording import calls as recording_calls
+from evaluation.from_code.source.find import Function
+from evaluation.from_code.source.project import Project
 
 HASH_SEED = "1"
 """Of the recording; the sandbox has another, so that results that depend on the order of a set do not repeat there."""
-_SOURCE = Path(__file__).parent / "recording"
+_SOURCE = Path(recording_calls.__file__).parent
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _KEPT_OUTPUT = 8 * 2**10
 _DOCTESTS = "bassline_doctests"

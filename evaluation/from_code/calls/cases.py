@@ -6,8 +6,8 @@ import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evaluation.from_code.literals import has_float, literal
-from evaluation.from_code.observe import Outcome
+from evaluation.from_code.calls.literals import has_float, literal
+from evaluation.from_code.calls.observe import Outcome
 from evaluation.from_code.recording import values
 
 _SAME = '''import math

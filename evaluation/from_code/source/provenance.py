@@ -8,7 +8,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluation.from_code.project import Project
+from evaluation.from_code.source.project import Project
 
 _LICENCES = re.compile(r"(?i)(licen[cs]e|copying|unlicense)([-.].*)?")
 

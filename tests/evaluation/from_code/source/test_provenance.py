@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from evaluation.from_code.provenance import origin_of
+from evaluation.from_code.source.provenance import origin_of
 
 
 def git(folder, *arguments):

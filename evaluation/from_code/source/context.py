@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from evaluation.effects import Program, is_builtin, names_read
-from evaluation.from_code.find import Function
-from evaluation.from_code.project import Module, Project
 from evaluation.from_code.reasons import LeftOut
+from evaluation.from_code.source.find import Function
+from evaluation.from_code.source.project import Module, Project
 from evaluation.source import bound_names
 
 MAX_CHARS = 16_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from evaluation.from_code.cases import Case
+from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.recording import values
 
 MAX_CASES = 40

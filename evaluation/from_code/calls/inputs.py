@@ -15,12 +15,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluation.from_code.find import Function
-from evaluation.from_code.record import Call
+from evaluation.from_code.calls.record import Call
 from evaluation.from_code.recording import values
+from evaluation.from_code.source.find import Function
 
 COUNT = 60
-_HERE = Path(__file__).parent
 _START = """
 import sys, types
 def load(name, source):
@@ -49,7 +48,7 @@ def generate(
     """
     wanted = [function for function in functions if calls.get(function.key) and not function.reason]
     requests = "".join(json.dumps(_request(function, calls[function.key])) + "\n" for function in wanted)
-    sources = [(_HERE / name).read_text("utf-8") for name in ("recording/values.py", "generation.py")]
+    sources = [Path(path).read_text("utf-8") for path in (values.__file__, Path(__file__).with_name("generation.py"))]
     found: dict[str, list[Call]] = {}
     with tempfile.TemporaryFile() as file:
         file.write(requests.encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from evaluation.from_code.duplicates import duplicates
+from evaluation.from_code.source.duplicates import duplicates
 
 LONG = "\n".join(f"    total += values[{i}] * weights[{i}] - {i}" for i in range(12))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.from_code.observe import MAX_ITEMS, Program, Unobservable, observe_all, observe_each
+from evaluation.from_code.calls.observe import MAX_ITEMS, Program, Unobservable, observe_all, observe_each
 from evaluation.from_code.recording import values
 
 

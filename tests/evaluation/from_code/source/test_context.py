@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.from_code.context import prompt_of, solution_of
-from evaluation.from_code.find import find
 from evaluation.from_code.reasons import LeftOut
+from evaluation.from_code.source.context import prompt_of, solution_of
+from evaluation.from_code.source.find import find
 
 TARGET = '''
 

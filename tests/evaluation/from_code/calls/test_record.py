@@ -7,12 +7,12 @@ import sys
 import psutil
 import pytest
 
-from evaluation.from_code.find import find
-from evaluation.from_code.project import open_project
+from evaluation.from_code.calls.record import record
 from evaluation.from_code.reasons import ProjectError
-from evaluation.from_code.record import record
 from evaluation.from_code.recording import calls as recorder
 from evaluation.from_code.recording import values
+from evaluation.from_code.source.find import find
+from evaluation.from_code.source.project import open_project
 
 CART = '''
 import warnings

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from evaluation.from_code.cases import Case
-from evaluation.from_code.observe import Outcome
+from evaluation.from_code.calls.cases import Case
+from evaluation.from_code.calls.observe import Outcome
+from evaluation.from_code.calls.variety import MAX_CASES, choose
 from evaluation.from_code.recording import values
-from evaluation.from_code.variety import MAX_CASES, choose
 
 
 def case(number, arcs=((0, 1),), returned=1, recorded=True, raised=()):
