@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import threading
@@ -62,7 +63,8 @@ def make_context(settings: Settings | None = None) -> Context:
         os.environ[CACHE_DIR] = str(settings.cache_dir)  # decoding/ reads it there and knows no settings
     if settings.trusted_code:
         os.environ[trusted_code.VARIABLE] = settings.trusted_code
-    return Context(settings, Database(settings.database), connect(settings.events))
+    grader = functools.partial(ports.SandboxGrader, settings.packages)
+    return Context(settings, Database(settings.database), connect(settings.events), make_grader=grader)
 
 
 _current: list[Context] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from app.errors import Unavailable
+from app.errors import BadInput, Unavailable
 from app.remote import target
 from decoding.models.errors import ModelError
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ShouldCancelOf,
     )
     from evaluation.datasets import Task
+    from evaluation.sandbox import Sandbox
     from evaluation.verdicts import Verdict
 
 OnProgress = Callable[[str], None]
@@ -139,23 +140,36 @@ class EngineMemory:
         release_unused()
 
 
+def detect_sandbox(packages: tuple[str, ...], consequence: str) -> Sandbox:
+    """The best sandbox of this machine, with these packages for programs to import.
+
+    Raises BadInput for a package that cannot be allowed, and Unavailable, with the consequence, without a sandbox.
+    """
+    from evaluation.sandbox import PackagesError, Sandbox, SandboxUnavailable, stage  # noqa: PLC0415
+
+    try:
+        return Sandbox.detect(packages=stage(packages))
+    except PackagesError as error:
+        raise BadInput(f"BASSLINE_SANDBOX_PACKAGES: {error}", "sandbox_packages") from None
+    except SandboxUnavailable as error:
+        raise Unavailable(f"no sandbox on this machine, {consequence}: {error}") from None
+
+
 class SandboxGrader:
     """The real grader: evaluation/'s sandbox of this machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, packages: tuple[str, ...] = ()) -> None:
         from evaluation.grading import Grader as SandboxedGrader  # noqa: PLC0415
-        from evaluation.sandbox import Sandbox, SandboxUnavailable  # noqa: PLC0415
 
-        try:
-            self._sandbox = Sandbox.detect()
-        except SandboxUnavailable as error:
-            raise Unavailable(f"no sandbox on this machine, so no sample can be graded: {error}") from None
+        self._sandbox = detect_sandbox(packages, "so no sample can be graded")
         self._grader = SandboxedGrader(self._sandbox)
 
     @property
     def sandbox(self) -> str:
-        """The tier in force and the Python that programs run on."""
-        return f"{self._sandbox.tier}, Python {self._sandbox.describe()['python']}"
+        """The tier in force, the Python that programs run on, and the packages that they may import."""
+        facts = self._sandbox.describe()
+        packages = f", {facts['packages']}" if facts["packages"] else ""
+        return f"{self._sandbox.tier}, Python {facts['python']}{packages}"[-200:]
 
     def judge_many(self, items: Sequence[tuple[str, Task]], workers: int) -> Iterator[tuple[int, Verdict]]:
         """See Grader."""

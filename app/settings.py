@@ -69,6 +69,11 @@ class Settings(BaseSettings):
         description="bytes that the engines of a worker process may take together, such as 8GiB; 0: one engine at a "
         "time; auto: 60 % of the memory that the process has or could have on its device",
     )
+    sandbox_packages: str = Field(
+        "",
+        description="pure-Python packages of Bassline's environment that programs in the sandbox may import, separated "
+        "by blanks; empty: the standard library alone",
+    )
     exec_workers: int = Field(2, ge=1, le=64, description="sandboxed programs graded at the same time")
     reap_interval_s: float = Field(15.0, gt=0, description="seconds between looks for lost jobs")
     lease_s: float = Field(30.0, gt=0, description="seconds a worker owns a job without a heartbeat")
@@ -139,6 +144,11 @@ class Settings(BaseSettings):
     def model_patterns(self) -> tuple[str, ...]:
         """What `allowed_models` comes to: `registered`, `cached` and patterns of references."""
         return tuple(self.allowed_models.split()) or ((REGISTERED, CACHED) if self.require_tokens else ("*",))
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The names in `sandbox_packages`, each once."""
+        return tuple(sorted(set(self.sandbox_packages.split())))
 
     @property
     def embedded(self) -> bool:

@@ -18,7 +18,8 @@ from app.commands.from_code_progress import FromCodeProgress
 from app.context import Context
 from app.datasets import from_code as service
 from app.datasets.models import Dataset
-from app.errors import BadInput, Unavailable
+from app.errors import BadInput
+from app.ports import detect_sandbox
 from app.ui.terminal import echo
 from evaluation.from_code.build import Options
 from evaluation.from_code.calls import record
@@ -109,12 +110,7 @@ def _commands(project: Project, tests: tuple[str, ...], doctests: bool, python: 
 
 
 def _worked(ctx: Context, project: Project, commands: list[list[str]], options: Options) -> Finished:
-    from evaluation.sandbox import Sandbox, SandboxUnavailable  # noqa: PLC0415
-
-    try:
-        sandbox = Sandbox.detect()
-    except SandboxUnavailable as error:
-        raise Unavailable(str(error)) from None
+    sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
     before = signal.signal(signal.SIGTERM, _stop)
     try:
         with FromCodeProgress(str(project.root), options.limit_s) as progress:

@@ -8,7 +8,9 @@ import click
 from rich.table import Table
 
 from app.commands import common
-from app.errors import BadInput, Unavailable
+from app.errors import BadInput
+from app.ports import detect_sandbox
+from app.settings import load_settings
 from app.ui.terminal import echo, stderr
 
 
@@ -32,14 +34,12 @@ def selftest(corpus: Path | None, json_file: str | None) -> None:
     Example:
         bassline sandbox selftest --json -
     """
-    from evaluation.sandbox import SandboxUnavailable  # noqa: PLC0415
     from evaluation.sandbox.selftest import run_selftest  # noqa: PLC0415
 
     progress = stderr()
+    found = detect_sandbox(load_settings().packages, "so nothing can be tested")
     try:
-        report = run_selftest(corpus, lambda row: progress.print(row.name, style="dim"))
-    except SandboxUnavailable as error:
-        raise Unavailable(str(error)) from None
+        report = run_selftest(corpus, lambda row: progress.print(row.name, style="dim"), found)
     except (OSError, ValueError) as error:
         raise BadInput(f"corpus {corpus} cannot be used: {error}", "corpus") from None
     common.write_json(json_file, report.to_json())
@@ -67,17 +67,13 @@ def run(file: str) -> None:
     """
     from evaluation.datasets import Task  # noqa: PLC0415
     from evaluation.grading import Grader  # noqa: PLC0415
-    from evaluation.sandbox import Sandbox, SandboxUnavailable  # noqa: PLC0415
 
     try:
         source = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise BadInput(f"{file} cannot be read: {reason}", "file") from None
-    try:
-        found = Sandbox.detect()
-    except SandboxUnavailable as error:
-        raise Unavailable(str(error)) from None
+    found = detect_sandbox(load_settings().packages, "so nothing can be run")
     # The grader judges functions: what the file does when it is loaded is judged by a function that does nothing more.
     task = Task("file", "", ENTRY, "def check(candidate):\n    candidate()\n", "")
     verdict = Grader(found).judge(f"{source}\n\ndef {ENTRY}():\n    return None\n", task)

@@ -34,7 +34,8 @@ def make(
     watcher: Watcher,
 ) -> Finished:
     """The dataset of a project. Stopped or killed, the same call continues. Raises evaluation's ProjectError."""
-    state = run.state_of(ctx.settings.data_dir / "from-code", project, commands, options)
+    packages = sandbox.packages.sha256 if sandbox.packages else ""
+    state = run.state_of(ctx.settings.data_dir / "from-code", project, commands, options, packages)
     return run.run(sandbox, project, commands, state, options, watcher, ctx.settings.exec_workers)
 
 

@@ -77,7 +77,8 @@ def _row(
         if refused:
             raise LeftOut("returns values that are not plain data", ", ".join(sorted(set(refused))))
         raise LeftOut("was not called with plain data while the tests ran")
-    prompt, program = program_of(project, function)
+    allowed = sandbox.packages
+    prompt, program = program_of(project, function, allowed.names if allowed else frozenset())
     cases = checks.repeated(sandbox, program, calls)
     cases += checks.generated(sandbox, program, extra, cases)
     if len(cases) < checks.MIN_CASES:
@@ -88,6 +89,8 @@ def _row(
         raise LeftOut("does the same in every call, so that its test could not tell it from a constant")
     chosen = choose(cases)
     source = _source(project, origin, function, chosen)
+    if allowed and (needed := allowed.needed_by(prompt)):
+        source["packages"] = needed
     row = completion_row(project, function, prompt, chosen, source)
     task = Task(**{name: row[name] for name in ("task_id", "prompt", "entry_point", "test", "canonical_solution")})
     checks.passes(sandbox, task, program.text)

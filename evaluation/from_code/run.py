@@ -58,9 +58,15 @@ class Finished:
         return _lines(self.result.infilling)
 
 
-def state_of(folder: Path, project: Project, commands: Sequence[Sequence[str]], options: Options) -> State:
-    """The state of this dataset in a folder for all of them: a changed source, command or option has another one."""
+def state_of(
+    folder: Path, project: Project, commands: Sequence[Sequence[str]], options: Options, packages: str = ""
+) -> State:
+    """The state of this dataset in a folder for all of them.
+
+    A changed source, command, option or hash of the sandbox's packages has another one.
+    """
     facts = [str(project.root), project.sha256, [list(command) for command in commands], vars(options), BUILDER]
+    facts.append(packages)
     return State(folder / hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24])
 
 

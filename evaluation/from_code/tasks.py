@@ -23,9 +23,9 @@ def task_id(project: Project, function: Function) -> str:
     return f"{project.name}/{function.module.name}.{function.node.name}"
 
 
-def program_of(project: Project, function: Function) -> tuple[str, Program]:
+def program_of(project: Project, function: Function, packages: frozenset[str]) -> tuple[str, Program]:
     """(prompt, the original as a complete program). Raises LeftOut."""
-    prompt = prompt_of(project, function)
+    prompt = prompt_of(project, function, packages)
     text = prompt + solution_of(function)
     if reason := compile_error(text):
         raise LeftOut("does not compile outside its file", reason)

@@ -2,6 +2,10 @@
 
 from evaluation.sandbox.jobs import Job, Result, Task, clean, prepare
 from evaluation.sandbox.limits import Limits
+from evaluation.sandbox.packages import Packages, PackagesError, stage
 from evaluation.sandbox.sandbox import Sandbox, SandboxUnavailable
 
-__all__ = ["Job", "Limits", "Result", "Sandbox", "SandboxUnavailable", "Task", "clean", "prepare"]
+__all__ = [
+    "Job", "Limits", "Packages", "PackagesError", "Result", "Sandbox", "SandboxUnavailable", "Task", "clean", "prepare",
+    "stage",
+]  # fmt: skip

@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,10 @@ print(json.dumps({"executable": executable, "version": list(sys.version_info[:3]
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python for the sandbox. Only `trees` can be read inside, without the `hidden` folders of installed packages."""
+    """A Python for the sandbox. Only `trees` can be read inside, without the `hidden` folders of installed packages.
+
+    `packages` is the folder of those that programs may import nevertheless, "" where there are none.
+    """
 
     executable: str
     version: tuple[int, int, int]
@@ -36,6 +39,16 @@ class Interpreter:
     hidden: tuple[str, ...]
     links: tuple[tuple[str, str], ...]
     """(target, path) of symbolic links such as /lib64 -> usr/lib64."""
+    packages: str = ""
+
+    def with_packages(self, folder: str) -> Interpreter:
+        """Return the same interpreter with a folder of packages that programs may import."""
+        return replace(self, trees=(*self.trees, folder), packages=folder)
+
+    def without_packages(self) -> Interpreter:
+        """Return the same interpreter with the standard library alone."""
+        trees = tuple(tree for tree in self.trees if tree != self.packages)
+        return replace(self, trees=trees, packages="")
 
     def flags(self) -> list[str]:
         """Return the interpreter's options: no site packages, no bytecode files, no current folder on the path."""

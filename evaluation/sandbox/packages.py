@@ -13,9 +13,11 @@ import importlib.util
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from evaluation.source import imported_modules, parse_open
 
 MAX_BYTES = 64 * 2**20
 _COMPILED = (".so", ".pyd", ".dll", ".dylib", ".a", ".o")
@@ -38,6 +40,12 @@ class Packages:
     def names(self) -> frozenset[str]:
         """The import names."""
         return frozenset(name for name, _version in self.versions)
+
+    def needed_by(self, source: str) -> list[str]:
+        """The packages, with their versions, that a program imports."""
+        tree = parse_open(source)
+        imported = imported_modules(tree) if tree else set()
+        return [f"{name} {version}".strip() for name, version in self.versions if name in imported]
 
     @property
     def label(self) -> str:
@@ -85,7 +93,9 @@ def _files(name: str) -> Iterator[tuple[str, bytes]]:
         if any(part in _SKIPPED for part in relative.parts) or not path.is_file():
             continue
         if path.suffix in _COMPILED:
-            raise PackagesError(f"the package {name} has compiled modules ({relative}): only pure Python can be allowed")
+            raise PackagesError(
+                f"the package {name} has compiled modules ({relative}): only pure Python can be allowed"
+            )
         yield f"{name}/{relative.as_posix()}", path.read_bytes()
 
 
@@ -118,8 +128,8 @@ def _is_intact(folder: Path, sha256: str) -> bool:
 def _write(folder: Path, files: dict[str, bytes]) -> None:
     partial = Path(tempfile.mkdtemp(prefix="bassline-packages-", dir=folder.parent))
     try:
-        for path, content in files.items():
-            target = partial / path
+        for relative, content in files.items():
+            target = partial / relative
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
         for path in [partial, *partial.rglob("*")]:
@@ -133,8 +143,3 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
             partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-
-
-def names_of(text: str) -> Sequence[str]:
-    """The names in a setting, separated by blanks."""
-    return tuple(sorted(set(text.split())))

@@ -39,6 +39,17 @@ def write_shared_memory():
     os.unlink("/dev/shm/bassline_probe")
     return True
 
+def write_import_path():
+    for folder in sys.path:
+        path = os.path.join(folder, "bassline_probe")
+        try:
+            open(path, "w").close()
+        except OSError:
+            continue
+        os.unlink(path)
+        return True
+    return False
+
 def change_file_mode():
     os.chmod("/tmp", 0o1777)
     return True
@@ -150,8 +161,8 @@ def list_packages():
                 pass
     return False
 
-PROBES = [read_host_file, list_processes, list_root, write_tmp, write_shared_memory, change_file_mode,
-internet_socket,
+PROBES = [read_host_file, list_processes, list_root, write_tmp, write_shared_memory, write_import_path,
+          change_file_mode, internet_socket,
           unix_socket, fork, execute, signal_parent, signal_group, aim_signal, limit_parent, user_namespace,
           trace, memory_file, allocate, be_root, keep_groups, gain_privileges, inherit_environment,
           see_other_process, lock_host_file, measure_machine, follow_link, list_packages]

@@ -17,6 +17,7 @@ from evaluation.sandbox.interpreter import Interpreter
 from evaluation.sandbox.jobs import Job, Result, Task, in_guest, prepare
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.locks import SharedExclusiveLock
+from evaluation.sandbox.packages import Packages
 from evaluation.sandbox.tiers import TIERS, Tier, candidates
 from evaluation.sandbox.zygotes import Slot, ZygoteError
 from evaluation.verdicts import Status
@@ -39,11 +40,14 @@ class _Pool:
 class Sandbox:
     """A tier that passed its self-test. Safe to use from many threads; each running job has its own slot."""
 
-    _detected: dict[tuple[int, str | None, str | None], Sandbox] = {}  # noqa: RUF012
+    _detected: dict[tuple[int, str | None, str | None, str], Sandbox] = {}  # noqa: RUF012
     _detecting = threading.Lock()
 
-    def __init__(self, tier: Tier, python: Interpreter, refused: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, tier: Tier, python: Interpreter, refused: tuple[str, ...] = (), packages: Packages | None = None
+    ) -> None:
         self._tier = tier
+        self._packages = packages
         self._python = python
         self._refused = refused
         self._lock = threading.Lock()
@@ -53,29 +57,33 @@ class Sandbox:
         atexit.register(self.close)
 
     @classmethod
-    def detect(cls, only: str | None = None, outer: str | None = None) -> Sandbox:
+    def detect(cls, only: str | None = None, outer: str | None = None, packages: Packages | None = None) -> Sandbox:
         """Return the best tier whose self-test passes now; the choice is made once per process.
 
         `only` restricts the choice to one of TIERS. `outer="gvisor"` declares that the service runs under gVisor, which
-        is checked. Raises SandboxUnavailable, and ValueError for an unknown tier.
+        is checked. Programs may import `packages` beside the standard library; the self-test runs with them in place.
+        Raises SandboxUnavailable, and ValueError for an unknown tier.
         """
         if only is not None and only not in TIERS:
             raise ValueError(f"unknown sandbox tier {only!r}: choose one of {', '.join(TIERS)}")
-        key = (os.getpid(), only, outer)
+        key = (os.getpid(), only, outer, "" if packages is None else packages.sha256)
         with cls._detecting:
             if key not in cls._detected:
-                cls._detected[key] = cls._choose([t for t in candidates(outer) if only in (None, t.name)])
+                tiers = [t for t in candidates(outer) if only in (None, t.name)]
+                cls._detected[key] = cls._choose(tiers, packages)
             return cls._detected[key]
 
     @classmethod
-    def _choose(cls, tiers: list[Tier]) -> Sandbox:
+    def _choose(cls, tiers: list[Tier], packages: Packages | None) -> Sandbox:
         try:
             python = interpreter.find()
         except RuntimeError as error:
             raise SandboxUnavailable(f"No sandbox: {error}.") from error
+        if packages is not None:
+            python = python.with_packages(packages.folder)
         refused: list[str] = []
         for tier in tiers:
-            sandbox = cls(tier, python, tuple(refused))
+            sandbox = cls(tier, python, tuple(refused), packages)
             reasons = sandbox.verify()
             if not reasons:
                 return sandbox
@@ -88,6 +96,11 @@ class Sandbox:
         """Return "bwrap", "landlock" or "seccomp"."""
         return self._tier.name
 
+    @property
+    def packages(self) -> Packages | None:
+        """Return the packages that programs may import beside the standard library."""
+        return self._packages
+
     def describe(self) -> dict[str, Any]:
         """Return the mechanisms that the isolation relies on, for logs, the health endpoint and stored results."""
         return {
@@ -98,6 +111,7 @@ class Sandbox:
             "seccomp_rules": filters.build(self._tier.open_files).names,
             "interpreter": self._python.executable,
             "python": ".".join(map(str, self._python.version)),
+            "packages": "" if self._packages is None else self._packages.label,
             "probes": len(probes.applicable()),
             "refused": list(self._refused),
         }

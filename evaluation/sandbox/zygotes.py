@@ -95,6 +95,7 @@ class Zygote:
             "trees": self.interpreter.trees,
             "hidden": self.interpreter.hidden,
             "preload": self.tier.preload,
+            "packages": self.interpreter.packages,
             "filter": policy.bpf.hex(),
             "kill_calls": policy.kill_calls,
         }
@@ -155,10 +156,10 @@ class Slot:
 
     @classmethod
     def start(cls, tier: Tier, interpreter: Interpreter) -> Slot:
-        """Start both. Raises ZygoteError."""
+        """Start both; the checker never imports the operator's packages. Raises ZygoteError."""
         guest = Zygote("guest", tier, interpreter)
         try:
-            return cls(guest, Zygote("checker", tier, interpreter))
+            return cls(guest, Zygote("checker", tier, interpreter.without_packages()))
         except ZygoteError:
             guest.close()
             raise

@@ -1,7 +1,7 @@
 """The text before a function in its task: the imports, helpers and constants that it needs, in an order that runs.
 
 The names that a function reads are followed to the statements that bind them, through the project's own modules. What
-remains imports the standard library only.
+remains imports the standard library, and packages that the operator allowed in the sandbox.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ MAX_CHARS = 16_000
 _FUTURE = "from __future__ import annotations"
 
 
-def prompt_of(project: Project, function: Function) -> str:
+def prompt_of(project: Project, function: Function, packages: frozenset[str] = frozenset()) -> str:
     """The prompt: imports, helpers, constants, then the function's decorators, signature and docstring.
 
+    It may import the standard library and `packages`, which the sandbox has.
     Raises LeftOut where they cannot be taken out of the project, need an installed package, or are too long.
     """
-    gathering = _Gathering(project, function)
+    gathering = _Gathering(project, function, sys.stdlib_module_names | packages)
     gathering.follow(function.module, gathering.names_of(function.module, function.node))
     head = signature_of(function)
     before = gathering.text()
@@ -55,6 +56,7 @@ class _Gathering:
 
     project: Project
     function: Function
+    importable: frozenset[str]
     chosen: dict[str, set[int]] = field(default_factory=dict)
     needs: dict[str, dict[str, None]] = field(default_factory=dict)
     imports: dict[str, None] = field(default_factory=dict)
@@ -149,7 +151,7 @@ class _Gathering:
             len(nodes) == 1
             and isinstance(nodes[0], ast.Import | ast.ImportFrom)
             and not self._is_ours(module, nodes[0])
-            and _top(nodes[0], name) in sys.stdlib_module_names
+            and _top(nodes[0], name) in self.importable
         )
 
     def _find(self, module: Module, name: str) -> None:
@@ -197,7 +199,7 @@ class _Gathering:
             return
         if not self._is_ours(module, node):
             top = _top(node, name)
-            if top not in sys.stdlib_module_names:
+            if top not in self.importable:
                 raise LeftOut("needs an installed package", top)
             text = ast.unparse(_one(node, alias))
             self._claim(name, text, module, node)
@@ -234,7 +236,7 @@ class _Gathering:
                     if isinstance(inner, ast.ImportFrom)
                     else [alias.name.partition(".")[0] for alias in inner.names]
                 )
-                missing = [top for top in tops if top not in sys.stdlib_module_names]
+                missing = [top for top in tops if top not in self.importable]
                 if missing and not isinstance(node, ast.Try):
                     raise LeftOut("needs an installed package", missing[0])
 

@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import socket
+import sys
 from typing import Any
 
 from evaluation.sandbox.inside import hardening, semaphores
@@ -27,6 +28,8 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     hardening.guard_parent()
     if not settings["namespaces"]:
         os.chdir("/")
+    if settings["packages"]:
+        sys.path.append(settings["packages"])
     for name in settings["preload"]:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

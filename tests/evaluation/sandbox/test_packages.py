@@ -1,0 +1,80 @@
+"""Packages that the operator allows: programs import them, and the isolation stays as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evaluation.sandbox import Job, Limits, PackagesError, Sandbox, SandboxUnavailable, packages, stage
+
+LIMITS = Limits(cpu_s=2, wall_s=8.0)
+PROGRAM = "import packaging.version\ndef newer(a, b):\n    v = packaging.version.Version\n    return v(a) > v(b)\n"
+TEST = "def check(candidate):\n    assert candidate('1.10', '1.9')\n"
+JOB = Job(PROGRAM, "newer", "", TEST)
+
+
+@pytest.fixture(scope="module", params=["bwrap", "landlock"])
+def equipped(request):
+    try:
+        found = Sandbox.detect(only=request.param, packages=stage(("packaging",)))
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+    yield found
+    found.close()
+
+
+def test_a_program_imports_an_allowed_package_and_only_then(equipped, sandbox):
+    assert equipped.run(JOB, LIMITS).status == "passed"
+    assert "No module named 'packaging'" in sandbox.run(JOB, LIMITS).detail
+
+
+def test_every_probe_is_blocked_with_the_packages_in_place(equipped):
+    assert equipped.verify() == []
+    assert "packaging" in equipped.describe()["packages"]
+
+
+def test_other_installed_packages_stay_hidden(equipped):
+    job = Job("import click\ndef newer(a, b):\n    return True\n", "newer", "", TEST)
+    assert "No module named 'click'" in equipped.run(job, LIMITS).detail
+
+
+def test_the_package_cannot_be_changed(equipped):
+    program = (
+        "import packaging, os\ndef newer(a, b):\n    try:\n        open(packaging.__file__, 'r+')\n"
+        "    except OSError:\n        return True\n"
+    )
+    assert equipped.run(Job(program, "newer", "", TEST), LIMITS).status == "passed"
+
+
+def test_the_checker_does_not_get_the_packages(equipped):
+    test = "import packaging\n" + TEST
+    assert "No module named 'packaging'" in equipped.run(Job(PROGRAM, "newer", "", test), LIMITS).detail
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("numpy", "has compiled modules"), ("no_such_package_x", "is not installed"), ("../up", "is no import name")],
+)
+def test_what_cannot_be_allowed_is_one_sentence_with_the_remedy(name, sentence):
+    with pytest.raises(PackagesError, match=sentence):
+        stage((name,))
+
+
+def test_a_copy_that_somebody_changed_is_made_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(packages.tempfile, "gettempdir", lambda: str(tmp_path))
+    stage.cache_clear()
+    first = stage(("packaging",))
+    module = Path(first.folder) / "packaging" / "version.py"
+    whole = module.read_bytes()
+    module.write_bytes(b"changed = True\n")
+    (Path(first.folder) / "more.py").write_text("")
+    stage.cache_clear()
+    assert stage(("packaging",)) == first
+    assert module.read_bytes() == whole
+    assert not (Path(first.folder) / "more.py").exists()
+    stage.cache_clear()
+
+
+def test_no_names_are_no_packages():
+    assert stage(()) is None
