@@ -122,13 +122,6 @@ def defined_names(tree: ast.Module) -> set[str]:
     return names
 
 
-def imported_modules(tree: ast.Module) -> set[str]:
-    """The top-level modules that a program imports anywhere."""
-    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    return {name.partition(".")[0] for name in names}
-
-
 def bound_names(node: ast.stmt) -> set[str]:
     """Names that one statement binds in its scope by def, class, import or assignment, inside if, try and with too.
 

@@ -7,7 +7,7 @@ from collections import Counter
 from rich.console import Console
 
 from app.commands.common import interval, number, pairs
-from app.runs import configuration, trust
+from app.runs import configuration, trust, weak_tests
 from app.runs.models import Run
 from app.runs.repository import Progress
 from app.runs.results import Figures
@@ -49,6 +49,8 @@ def figures(run: Run) -> list[tuple[str, str]]:
             ("pass@1 (unbiased)", f"{percent(f.pass_at_1):>8}"),
         ]
         rows += _in_guest(f)
+        if (weak := weak_tests.sentence(f)) is not None:
+            rows.append(("weak tests", weak))
     rows += [
         ("samples", f"{f.samples}, {f.samples_finished} finished in time, {f.samples_passed} passed"),
         (

@@ -14,6 +14,7 @@ from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunCurve, RunTask
 from app.runs.repository import tasks_without_texts
 from app.runs.results import Figures
+from app.runs.weak_tests import weak_tests
 from app.samples.models import Sample
 from app.states import DECODED_TASK_STATES, PASSED, SANDBOX_ERROR, TaskState
 from evaluation import metrics
@@ -55,6 +56,7 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     first = metrics.pass_first(outcomes, run.budget_s, SELECTOR) if outcomes else None
     every = metrics.pass_all(outcomes, run.budget_s) if outcomes else None
     guests = trust.in_guest(graded if outcomes else (), outcomes, run.budget_s, SELECTOR)
+    weak = weak_tests(graded if outcomes else (), outcomes, run.budget_s, SELECTOR)
     samples = [s for t in decoded for s in t.samples]
     latency = metrics.latency(_outcomes(decoded)) if samples else metrics.Latency(None, None, None)
     rounds = sum(s.n_rounds for s in samples)
@@ -85,6 +87,9 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         in_guest_passed=guests.passed,
         pass_first_proxy=guests.pass_first_proxy,
         pass_all_proxy=guests.pass_all_proxy,
+        weak_tasks=weak.tasks,
+        pass_first_strong=weak.pass_first_strong,
+        pass_all_strong=weak.pass_all_strong,
         ms_per_token_first=latency.first,
         ms_per_token_last=latency.last,
         ms_per_token_all=latency.all,

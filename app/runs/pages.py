@@ -15,7 +15,7 @@ from app.datasets.service import BUILTIN
 from app.errors import BadInput
 from app.http.web import context, session
 from app.language_models import service as models
-from app.runs import clock_charts, configuration, repository, service
+from app.runs import clock_charts, configuration, repository, service, weak_tests
 from app.runs import figures as measured
 from app.runs import presentation as shown
 from app.runs.clock import lost_share
@@ -100,6 +100,7 @@ def show(run_id: uuid.UUID) -> str:
         tab=tab,
         tabs=[(key, label, counts.get(key)) for key, label in TABS.items()],
         figures=figures,
+        weak_tests=weak_tests.sentence(figures),
         resumable=run.state not in OPEN_RUN_STATES and covered.left > 0,
         **data,
     )

@@ -180,7 +180,9 @@ def tasks_without_texts(session: Session, run_id: uuid.UUID) -> Sequence[RunTask
     A run has thousands of samples, and nearly all of their data is text.
     """
     samples = selectinload(RunTask.samples).load_only(*_MEASURED, raiseload=True)
-    task = joinedload(RunTask.task, innerjoin=True).load_only(Task.task_id, Task.entry_point, raiseload=True)
+    task = joinedload(RunTask.task, innerjoin=True).load_only(
+        Task.task_id, Task.entry_point, Task.source, raiseload=True
+    )
     return session.scalars(
         select(RunTask)
         .where(RunTask.run_id == run_id)

@@ -89,7 +89,7 @@ def _row(
         raise LeftOut("does the same in every call, so that its test could not tell it from a constant")
     chosen = choose(cases)
     source = _source(project, origin, function, chosen)
-    if allowed and (needed := allowed.needed_by(prompt)):
+    if allowed and (needed := allowed.needed_by(program.text)):
         source["packages"] = needed
     row = completion_row(project, function, prompt, chosen, source)
     task = Task(**{name: row[name] for name in ("task_id", "prompt", "entry_point", "test", "canonical_solution")})

@@ -11,13 +11,12 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-from evaluation.source import imported_modules, parse_open
 
 MAX_BYTES = 64 * 2**20
 _COMPILED = (".so", ".pyd", ".dll", ".dylib", ".a", ".o")
@@ -42,10 +41,9 @@ class Packages:
         return frozenset(name for name, _version in self.versions)
 
     def needed_by(self, source: str) -> list[str]:
-        """The packages, with their versions, that a program imports."""
-        tree = parse_open(source)
-        imported = imported_modules(tree) if tree else set()
-        return [f"{name} {version}".strip() for name, version in self.versions if name in imported]
+        """The packages, with their versions, that a program names: it may import them by a name in a text, too."""
+        words = set(re.findall(r"\w+", source))
+        return [f"{name} {version}".strip() for name, version in self.versions if name in words]
 
     @property
     def label(self) -> str:

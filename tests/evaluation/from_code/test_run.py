@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -15,6 +16,7 @@ from evaluation.from_code.run import run, state_of
 from evaluation.from_code.state import State
 from evaluation.grading import Grader
 from evaluation.prompting import build as prompt_of_task
+from evaluation.sandbox import Sandbox, stage
 
 SHOP = '''
 import random
@@ -261,3 +263,19 @@ def test_two_processes_do_not_make_the_same_dataset_at_once(tmp_path):
 def test_rows_are_json_with_sorted_keys(finished):
     for line in finished.completion_file().splitlines():
         assert list(json.loads(line)) == sorted(json.loads(line))
+
+
+def test_a_function_that_needs_an_installed_package_is_kept_where_the_sandbox_has_it(opened, sandbox, tmp_path):
+    source = (
+        "from packaging.version import Version\n\n\ndef newest(versions):\n"
+        '    """The newest of some versions, as text."""\n'
+        "    if not versions:\n        return None\n    best = versions[0]\n    for each in versions[1:]:\n"
+        "        if Version(each) > Version(best):\n            best = each\n    return best\n"
+    )
+    tests = "import shop\nfor n in range(12):\n    shop.newest([f'1.{i * 7 % 11}' for i in range(n)])\n"
+    bare = made(opened, sandbox, tmp_path / "bare", tests, shop=source)
+    assert [each.reason for each in bare.result.made] == ["needs an installed package"]
+    equipped = Sandbox.detect(packages=stage(("packaging",)))
+    (row,) = made(opened, equipped, tmp_path / "equipped", tests, shop=source).result.completion
+    assert row["source"]["packages"] == [f"packaging {version('packaging')}"]
+    assert row["prompt"].startswith("from packaging.version import Version\n")

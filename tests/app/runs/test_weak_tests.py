@@ -1,0 +1,63 @@
+"""Scores over tasks from code are shown with and without those whose tests notice few faults."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli import cli
+from app.datasets.service import import_bytes
+from app.factory import create_app
+from app.runs.repository import list_runs
+from tests.fakes import RIGHT
+
+TASK = {
+    "entry_point": "add", "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n",
+    "canonical_solution": RIGHT,
+}  # fmt: skip
+
+
+@pytest.fixture
+def evaluated(ctx, monkeypatch):
+    """Evaluates a dataset of these tasks, each weak or not; returns the JSON and the text of the run."""
+    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+
+    def run(*weak):
+        rows = [
+            {**TASK, "task_id": f"add/{i}", "prompt": f'def add(a, b):\n    """Sum {i}."""\n', "source": {"weak": each}}
+            for i, each in enumerate(weak)
+        ]
+        import_bytes(ctx, "\n".join(map(json.dumps, rows)).encode(), "mine", "mine.jsonl")
+        words = ["eval", "--target", "smollm2-135m", "--dataset", "mine", "--n", "2", "--budget", "5", "--name", "w"]
+        result = CliRunner().invoke(cli, [*words, "--json", "-"])
+        assert result.exit_code == 0, result.output
+        shown = CliRunner().invoke(cli, ["runs", "show", "w"]).stdout
+        return json.loads(result.stdout)["figures"], " ".join(shown.split())
+
+    return run
+
+
+def test_the_shares_are_given_without_weak_tests_too(evaluated, ctx):
+    figures, shown = evaluated(True, False, False)
+    assert (figures["tasks"], figures["weak_tasks"]) == (3, 1)
+    assert (figures["pass_first"], figures["pass_first_strong"], figures["pass_all_strong"]) == (1.0, 1.0, 1.0)
+    sentence = "1 task has a weak test; without them Pass@First is 100.0 % and Pass@All 100.0 %"
+    assert sentence in shown
+    with ctx.database.read() as session:
+        (run,) = list_runs(session)
+    page = create_app(ctx).test_client().get(f"/runs/{run.id}").get_data(as_text=True)
+    assert sentence in page
+
+
+def test_nothing_is_said_where_no_test_is_weak(evaluated):
+    figures, shown = evaluated(False, False)
+    assert figures["weak_tasks"] == 0
+    assert "weak" not in shown
+
+
+def test_all_weak_leaves_nothing_to_compare_with(evaluated):
+    figures, shown = evaluated(True)
+    assert figures["pass_first_strong"] is None
+    assert "1 task has a weak test, and no other task was graded" in shown
