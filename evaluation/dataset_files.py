@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Iterable
 from importlib import resources
+from typing import Any
 
 from evaluation.datasets import Dataset, DatasetError, Task
 from evaluation.formats import registry
@@ -60,6 +63,20 @@ def loads(data: bytes, name: str, origin: str) -> Dataset:
     if not tasks:
         raise DatasetError(f"{origin} holds no tasks: write one JSON object a line")
     return Dataset(name, tuple(tasks), hashlib.sha256(data).hexdigest())
+
+
+def dumps(tasks: Iterable[Task]) -> bytes:
+    """The file of these tasks, in HumanEval's format or that for infilling; `loads` gives them back."""
+    return "".join(json.dumps(_record(task), sort_keys=True) + "\n" for task in tasks).encode()
+
+
+def _record(task: Task) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        name: getattr(task, name) for name in ("task_id", "prompt", "entry_point", "test", "canonical_solution")
+    }
+    optional = {"suffix": task.suffix, "program_prefix": task.program_prefix, "source": task.source}
+    record |= {name: value for name, value in optional.items() if value is not None}
+    return record | ({"stop": list(task.stop)} if task.stop else {})
 
 
 def _check(task: Task) -> None:

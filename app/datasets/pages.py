@@ -13,7 +13,7 @@ from app.errors import BadInput, NotFound
 from app.http.limits import UPLOAD_BYTES
 from app.http.security import caller
 from app.http.web import context, session
-from app.states import Scope
+from app.states import DatasetKind, Scope
 from app.ui.form_errors import labelled
 
 bp = Blueprint("datasets", __name__)
@@ -42,16 +42,38 @@ def upload() -> Response | tuple[str, int]:
     return redirect(url_for("datasets.show", dataset_id=stored.id), 303)
 
 
+@bp.post("/datasets/<uuid:dataset_id>/drop")
+def drop(dataset_id: uuid.UUID) -> Response | tuple[str, int]:
+    """Stores the dataset without the selected tasks, under the same name, and shows it."""
+    try:
+        stored = service.without(context(), dataset_id, request.form.getlist("task_ids"))
+    except BadInput as fault:
+        return _dataset_page(dataset_id, str(fault)), fault.status
+    return redirect(url_for("datasets.show", dataset_id=stored.id), 303)
+
+
 @bp.get("/datasets/<uuid:dataset_id>")
 def show(dataset_id: uuid.UUID) -> str:
     """The tasks of a dataset, or with `?task=` one of them. Raises NotFound."""
+    return _dataset_page(dataset_id)
+
+
+def _dataset_page(dataset_id: uuid.UUID, fault: str = "") -> str:
     dataset = repository.get_dataset(session(), dataset_id)
     wanted = request.args.get("task")
     task = next((t for t in dataset.tasks if t.task_id == wanted), None)
     if wanted and task is None:
         raise NotFound(f"dataset {dataset.name} has no task {wanted[:200]!r}")
     from_code = bool(dataset.tasks) and all(_is_from_code(t.source) for t in dataset.tasks)
-    return render_template("datasets/show.html", dataset=dataset, tasks=dataset.tasks, task=task, from_code=from_code)
+    return render_template(
+        "datasets/show.html",
+        dataset=dataset,
+        tasks=dataset.tasks,
+        task=task,
+        from_code=from_code,
+        fault=fault,
+        may_drop=dataset.kind is DatasetKind.IMPORTED and caller().scope.allows(Scope.SUBMIT),
+    )
 
 
 def _is_from_code(source: dict[str, Any] | None) -> bool:

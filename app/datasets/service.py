@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -67,6 +68,22 @@ def import_bytes(ctx: Context, data: bytes, name: str, origin: str) -> Dataset:
     for task in loaded.tasks:
         _check_storable(task)
     return _keep(ctx, loaded, DatasetKind.IMPORTED)
+
+
+def without(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dataset:
+    """A new dataset of the same name without these tasks; runs over the old one keep it.
+
+    Raises NotFound, and BadInput for a built-in dataset, an unknown task, no task, or all of them.
+    """
+    with ctx.database.read() as session:
+        dataset = repository.get_dataset(session, dataset_id)
+        dropped = {task.task_id for task in select_tasks(dataset, task_ids, None)} if task_ids else set()
+        left = [as_plain(task) for task in dataset.tasks if task.task_id not in dropped]
+    if not dropped:
+        raise BadInput("no task is selected: select those to drop", "task_ids")
+    if not left:
+        raise BadInput("every task is selected: leave at least one", "task_ids")
+    return import_bytes(ctx, dataset_files.dumps(left), dataset.name, dataset.name)
 
 
 def check_name(name: str) -> None:
