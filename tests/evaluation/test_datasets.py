@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation import dataset_files, jsonlines
-from evaluation.dataset_files import loads
+from evaluation.dataset_files import dumps, loads
 from evaluation.datasets import DatasetError
 from evaluation.errata import errata
 
@@ -75,6 +75,8 @@ def test_a_file_is_known_by_its_sha256_zipped_or_not(tmp_path: Path) -> None:
         ({"test": "def check("}, "field test: does not compile"),
         ({"canonical_solution": "return 1\n"}, "field canonical_solution: does not compile after the prompt"),
         ({"suffix": 3}, "field suffix: is a int"),
+        ({"suffix": "x", "program_prefix": 3}, "field program_prefix: is a int"),
+        ({"source": []}, "field source: is a list"),
         ({"stop": "\n"}, "field stop: give a list"),
         ({"stop": [""]}, "field stop: give a list of non-empty strings"),
         ({"task_id": "T\x000"}, "field task_id: holds control characters"),
@@ -176,3 +178,12 @@ def test_errata_belong_to_the_published_file_and_name_its_tasks() -> None:
     assert {i for i, e in known.items() if e.known_bad} == {"HumanEval/47", "HumanEval/75", "HumanEval/116"}
     assert all(e.reason.endswith(".") and e.source for e in known.values())
     assert errata(loads(file(ROW), "x", "x.jsonl")) == {}
+
+
+def test_a_written_file_gives_its_tasks_back():
+    rows = [
+        {**ROW, "task_id": "a", "stop": ["#"], "source": {"file": "a.py", "line": 3}},
+        {**ROW, "task_id": "b", "suffix": "\n", "program_prefix": ROW["prompt"]},
+    ]
+    tasks = loads(file(*rows), "both", "both.jsonl").tasks
+    assert loads(dumps(tasks), "both", "both.jsonl").tasks == tasks

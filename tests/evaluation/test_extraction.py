@@ -196,6 +196,15 @@ def test_a_stub_before_the_real_block_is_passed_over() -> None:
     run(extract(ADD, raw, "chat").program)
 
 
+def test_an_answer_to_a_window_of_a_file_is_joined_to_the_program_that_runs() -> None:
+    task = Task(
+        "I/0", "# lines of a file\ndef add(xs):\n", "add", ADD.test, "", suffix="\n\ndef other(): ...\n",
+        program_prefix="import math\r\ndef add(xs):\n",
+    )  # fmt: skip
+    found = extract(task, "    return math.fsum(xs)\n", "infill")
+    assert found.program == "import math\ndef add(xs):\n    return math.fsum(xs)\n"
+
+
 def test_infilling_joins_prompt_answer_and_suffix_untouched() -> None:
     task = Task("I/0", "def add(xs):\n", "add", ADD.test, "", suffix="    return total\n")
     assert (
