@@ -11,6 +11,7 @@ import ast
 import builtins
 import importlib.machinery
 import os
+import random
 import sys
 import types
 from typing import Any
@@ -24,6 +25,7 @@ CALL = "__bassline_call__"
 def install(plan: dict[str, Any]) -> None:
     """Records the functions of `plan["targets"]`: {path of a file: [[name, line, key], ...]}."""
     calls.start(plan["folder"])
+    random.seed(0)  # tests that draw their inputs draw the same ones in every recording
     setattr(builtins, ENTER, calls.enter)
     sys.meta_path.insert(0, _Finder(plan["targets"]))
     for module in list(sys.modules.values()):

@@ -127,6 +127,12 @@ def test_which_calls_are_kept_does_not_depend_on_their_order(opened, tmp_path):
     assert recorder.KEPT <= len(by_name(up)["nested"]) <= recorder.KEPT + 2 * recorder.KEPT_OF_A_KIND
 
 
+def test_tests_that_draw_their_inputs_draw_the_same_ones_in_every_recording(opened, tmp_path):
+    test = "import random\nfor _ in range(30):\n    cart.nested([random.random()])\n"
+    first, second = (by_name(run(opened, tmp_path, test))["nested"] for _ in range(2))
+    assert first == second
+
+
 def test_calls_in_forked_processes_and_threads_are_recorded(opened, tmp_path):
     test = """
 import os, subprocess, sys, threading
