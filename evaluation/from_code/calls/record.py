@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -108,8 +109,15 @@ def record(
         if recording.exit_code == 0:
             recording.exit_code = exit_code
     recording.seconds = time.monotonic() - started
-    _collect(calls_folder, recording)
+    _collect(calls_folder, recording, _local_paths(project))
     return recording
+
+
+def _local_paths(project: Project) -> list[str]:
+    """Folders of this machine as they would stand in a recorded text."""
+    folders = {str(project.root), os.path.realpath(project.root)}
+    folders |= {f"{folder}/" for folder in (tempfile.gettempdir(), str(Path.home())) if folder != "/"}
+    return [json.dumps(folder)[1:-1] for folder in sorted(folders)]
 
 
 def _targets(project: Project, functions: Sequence[Function]) -> dict[str, list[tuple[str, int, str, bool]]]:
@@ -207,14 +215,20 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _collect(folder: Path, recording: Recording) -> None:
-    """Join the files of all processes; each function keeps the calls that one process alone would have kept."""
+def _collect(folder: Path, recording: Recording, local_paths: Sequence[str]) -> None:
+    """Join the files of all processes; each function keeps the calls that one process alone would have kept.
+
+    Calls that name a folder of this machine are dropped: another machine would record others.
+    """
     found: dict[str, dict[str, Call]] = {}
     for file in sorted(folder.glob("calls-*.jsonl")):
         for line in file.read_text("utf-8").splitlines():
             try:
                 row = json.loads(line)
             except ValueError:  # the process was killed while it wrote
+                continue
+            texts = [row.get(name) or "" for name in ("call", "returned", "after")]
+            if any(path in text for path in local_paths for text in texts):
                 continue
             if "refused" in row:
                 recording.refused.setdefault(row["function"], []).append(row["refused"])

@@ -127,6 +127,19 @@ def test_which_calls_are_kept_does_not_depend_on_their_order(opened, tmp_path):
     assert recorder.KEPT <= len(by_name(up)["nested"]) <= recorder.KEPT + 2 * recorder.KEPT_OF_A_KIND
 
 
+def test_calls_that_name_a_folder_of_this_machine_are_dropped(opened, tmp_path):
+    test = (
+        "import os, tempfile, echo\n"
+        "local = (__file__, os.getcwd(), tempfile.gettempdir() + '/x', os.path.expanduser('~/x'))\n"
+        "for path in (*local, '/srv/x'):\n    echo.echo(path)\n    echo.echo([{'path': path}])\n"
+    )
+    source = "def echo(path):\n    'Echoes.'\n    x = path\n    return x\n"
+    recording = run(opened, tmp_path, test, echo=source)
+    assert recording.exit_code == 0, recording.output
+    found = [as_given(call)[0][0] for call in by_name(recording)["echo"]]
+    assert sorted(found, key=str) == ["/srv/x", [{"path": "/srv/x"}]]
+
+
 def test_tests_that_draw_their_inputs_draw_the_same_ones_in_every_recording(opened, tmp_path):
     test = "import random\nfor _ in range(30):\n    cart.nested([random.random()])\n"
     first, second = (by_name(run(opened, tmp_path, test))["nested"] for _ in range(2))
