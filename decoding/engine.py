@@ -62,7 +62,7 @@ from decoding.state.token_text import check_known, decode
 
 _models = ModelPool()
 # Samples that are decoded together for users who wait, where no graphs say otherwise.
-_MAX_SERVED = 32
+_MAX_SERVED = 48
 _MakeIntake = Callable[[Scheduler], Intake]
 
 
