@@ -131,9 +131,13 @@ class Admission:
         return min(rounds_left * round_s, max(state.clock.left_s, 0.0))
 
     def _prefill_s(self, state: RequestState) -> float:
-        """Return the seconds for which the others wait while the request's prompt is prefilled."""
-        pieces = self._batch.target.pieces(state.prompt[:-1], prefix_cache=state.request.prefix_cache)
-        return sum(map(self._round_cost.verify, pieces))
+        """Return the seconds for which the others wait while the request's prompt is prefilled.
+
+        Its rest makes the first round longer.
+        """
+        (pieces, n_rest), verify = self._batch.pieces(state), self._round_cost.verify
+        n_round = sum(each.rounds[-1].n_verified for each in self._batch.requests if each.rounds)
+        return sum(map(verify, pieces)) + verify(n_round + n_rest) - verify(n_round)
 
     def _round_s(self, n_joining: int) -> float:
         """Return the seconds of a round with so many more samples, if they share rows and draft as the others do."""

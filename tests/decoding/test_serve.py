@@ -69,15 +69,15 @@ class Machine:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    simulated, forward = Machine(), ModelRunner.forward
+    simulated, forward = Machine(), ModelRunner._forward
 
-    def priced(runner: ModelRunner, tokens: Sequence[Sequence[int]], **options: Any) -> Any:
+    def priced(runner: ModelRunner, tokens: Sequence[Sequence[int]], *options: Any) -> Any:
         simulated.now += FORWARD_S + sum(map(len, tokens)) * TOKEN_S
-        return forward(runner, tokens, **options)
+        return forward(runner, tokens, *options)
 
     with monkeypatch.context() as patch:
         patch.setattr(time, "perf_counter", lambda: simulated.now)
-        patch.setattr(ModelRunner, "forward", priced)
+        patch.setattr(ModelRunner, "_forward", priced)
         yield simulated
 
 
@@ -99,10 +99,11 @@ def at(machine: Machine, arrivals: Sequence[tuple[float, Request]]) -> Iterator[
     """Yield each request once its time has come, its waiting included; let time pass while nothing is at work."""
     started = machine.now
     for seconds, request in arrivals:
-        last = machine.now
+        last, n_asked = machine.now, 0
         while machine.now < started + seconds:
             yield None
-            if machine.now == last:
+            n_asked = n_asked + 1 if machine.now == last else 0
+            if n_asked == 3:  # more often than it is asked before a round
                 machine.now = started + seconds
             last = machine.now
         yield replace(request, waited_s=max(machine.now - started - seconds, 0.0))
