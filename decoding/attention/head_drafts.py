@@ -30,11 +30,6 @@ class HeadDrafts:
         """The keys and values of all rows."""
         return self._runner.cache
 
-    @property
-    def n_read(self) -> list[int]:
-        """How many tokens of each row the target has read and left its states of."""
-        return self._runner.n_read
-
     def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[Ahead]:
         """See `HeadRunner.start`."""
         return self._runner.start(slot, tokens, source)

@@ -45,12 +45,6 @@ class HeadRunner:
         device: torch.device = self._target.device
         return device
 
-    @property
-    def n_read(self) -> list[int]:
-        """How many tokens of each row the target has read."""
-        lens: list[int] = self._target.cache.lens
-        return lens
-
     def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[Ahead]:
         """Begin a row that holds the prompt `tokens`, once the target has begun it.
 

@@ -27,12 +27,8 @@ class TrainedDrafter:
         """Draw up to `lengths[r]` tokens per row; the first step also reads what was committed since it last drew."""
         self._n_pairs = [len(row.tokens) - 1 for row in rows]
         unseen = [row.tokens[n + 1 :] for row, n in zip(rows, self._drafts.cache.lens, strict=True)]
-        # A prompt of one token makes no pair, and one whose rest the target reads in this round has no states yet.
-        can_draft = [
-            bool(tokens) and n_read >= len(row.tokens) - 1
-            for tokens, n_read, row in zip(unseen, self._drafts.n_read, rows, strict=True)
-        ]
-        lengths = [k if can else 0 for can, k in zip(can_draft, lengths, strict=True)]
+        # A prompt of one token makes no pair, and nothing to draft from.
+        lengths = [k if tokens else 0 for tokens, k in zip(unseen, lengths, strict=True)]
         if not any(lengths):
             return Proposal([[] for _ in rows], [MODEL_EVIDENCE] * len(rows))
         # The samples of a row share its draft, which is drawn with the noise of the first.

@@ -58,6 +58,19 @@ def test_a_newcomer_s_prompt_is_read_beside_the_others_tokens(engine: MakeEngine
     assert forwards[:2] == [[8], [1, 21]]
 
 
+@pytest.mark.parametrize("drafter", ["sibling", "./draft", "sibling+trained"])
+def test_a_request_alone_reads_its_prompt_in_the_same_shape_whatever_was_learnt(
+    drafter: str, engine: MakeEngine, forwards: list[list[int]]
+) -> None:
+    made = engine(drafter=drafter, draft_length="bass")
+    shapes = []
+    for _ in range(4):
+        forwards.clear()
+        made.generate(asked(LONG))
+        shapes.append(max(rows[0] for rows in forwards if rows[0] not in (64, 149, 150)))
+    assert set(shapes) == {22}
+
+
 def test_what_is_cached_is_not_read_again(engine: MakeEngine, forwards: list[list[int]]) -> None:
     made = engine(drafter="none", draft_length="fixed:0")
     for _ in range(2):
