@@ -155,6 +155,8 @@ def service_answers(service: Service, name: str) -> None:
 
     clients: list[http.client.HTTPConnection] = []
     wait_for(asked, PATIENCE_S)
+    # Its run is there a moment before its job can be claimed.
+    wait_for(lambda: any(run.state is RunState.RUNNING for run in service.runs()), PATIENCE_S)
     service.work()
     answer = clients[-1].getresponse()
     document = json.load(answer)
