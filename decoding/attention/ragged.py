@@ -58,7 +58,8 @@ def ragged_cache_attention(
             _attend_rows(query[0, :, at : at + n], key[rows], value[rows], part, mask, scaling, softcap, s_aux)
         )
         at += n
-    return torch.cat(attended).unsqueeze(0).contiguous(), None
+    out = attended[0] if len(attended) == 1 else torch.cat(attended)
+    return out.unsqueeze(0).contiguous(), None
 
 
 def _attend_rows(

@@ -130,7 +130,7 @@ class ModelRunner:
             piece = tokens[at : at + self.prefill_piece]
             yield Ahead(len(piece) * timer.expected_s, (len(tokens) - at) * timer.least_s)
             started = time.perf_counter()
-            logits = self.forward([piece], last_only=score is None, first_slot=row)
+            logits = self.forward([piece], n_last=[1] if score is None else None, first_slot=row)
             self.cache.commit([len(piece)], first_slot=row)
             if score is not None:
                 score(logits)
@@ -142,28 +142,15 @@ class ModelRunner:
                 known.store(self.cache, row, tokens[: at + len(piece)])
 
     @torch.inference_mode()
-    def forward(self, tokens: Sequence[Sequence[int]], *, last_only: bool = False, first_slot: int = 0) -> torch.Tensor:
-        """Return logits [N, V] of `tokens[r]` appended to each row, [R, V] of each row's last with `last_only`.
+    def forward(
+        self, tokens: Sequence[Sequence[int]], *, n_last: Sequence[int] | None = None, first_slot: int = 0
+    ) -> torch.Tensor:
+        """Return logits [N, V] of `tokens[r]` appended to each row, or [sum(n_last), V] of the last `n_last[r]` of it.
 
-        `tokens` are those of the rows from slot `first_slot` on; the other rows take no part. Nothing is committed: the
-        caller commits the tokens that stay. Raises RuntimeError when a row would outgrow the cache.
+        `tokens` are those of the rows from slot `first_slot` on; the other rows take no part. The logits of a row
+        without tokens mean nothing. Nothing is committed: the caller commits the tokens that stay. Raises RuntimeError
+        when a row would outgrow the cache.
         """
-        return self._forward(tokens, [1] * len(tokens) if last_only else None, first_slot)
-
-    @property
-    def reads_in_rounds(self) -> bool:
-        """Whether the rest of a prompt may be read in a round, with `forward_last`: not by a model row by row.
-
-        On a GPU a round is too short, and a piece of a prompt too long for it.
-        """
-        return self._flat is not None
-
-    @torch.inference_mode()
-    def forward_last(self, tokens: Sequence[Sequence[int]], n_last: Sequence[int]) -> torch.Tensor:
-        """Return the logits [sum(n_last), V] of the last `n_last[r]` tokens of each row; otherwise as `forward`."""
-        return self._forward(tokens, n_last, 0)
-
-    def _forward(self, tokens: Sequence[Sequence[int]], n_last: Sequence[int] | None, first_slot: int) -> torch.Tensor:
         counts = [len(row) for row in tokens]
         layout = self.cache.begin(counts, self.device, first_slot)
         packed = torch.tensor([[t for row in tokens for t in row]], device=self.device)
@@ -174,6 +161,14 @@ class ModelRunner:
         if self._flat is not None:
             return self._flat(packed, layout, self.cache, keep, self.taps)[:, : self.vocab_size]
         return self.forward_packed(packed, layout, keep, layout.rows if self.backend.function else None)
+
+    @property
+    def reads_in_rounds(self) -> bool:
+        """Whether the rest of a prompt may be read in a round: not by a model that runs row by row.
+
+        On a GPU a round is too short, and a piece of a prompt too long for it.
+        """
+        return self._flat is not None
 
     def forward_packed(
         self, packed: torch.Tensor, layout: Layout, keep: torch.Tensor | None, rows: RaggedRows | None

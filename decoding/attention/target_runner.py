@@ -102,7 +102,7 @@ class TargetRunner:
         ]
         counts = [1 + len(draft) for draft in proposal.tokens]
         if any(self.n_unread(rows)):
-            logits = self._runner.forward_last(fed, counts)
+            logits = self._runner.forward(fed, n_last=counts)
             gather = torch.tensor(rectangle(counts), device=self.device)
             position = self.cache.layout.last_positions(counts)
         else:

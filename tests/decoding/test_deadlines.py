@@ -33,15 +33,15 @@ class Machine:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    simulated, forward = Machine(), ModelRunner._forward
+    simulated, forward = Machine(), ModelRunner.forward
 
-    def priced(runner: ModelRunner, tokens: Sequence[Sequence[int]], *options: Any) -> Any:
+    def priced(runner: ModelRunner, tokens: Sequence[Sequence[int]], **options: Any) -> Any:
         simulated.spend(sum(map(len, tokens)))
-        return forward(runner, tokens, *options)
+        return forward(runner, tokens, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(time, "perf_counter", lambda: simulated.now)
-        patch.setattr(ModelRunner, "_forward", priced)
+        patch.setattr(ModelRunner, "forward", priced)
         yield simulated
 
 

@@ -19,13 +19,13 @@ LONG = "x = 1\n" * 25  # 150 tokens: two pieces of 64, and 21 before the one tha
 def forwards(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The tokens of each row, of every forward of a model."""
     seen: list[list[int]] = []
-    forward = ModelRunner._forward
+    forward = ModelRunner.forward
 
-    def noted(runner: ModelRunner, tokens: Sequence[Sequence[int]], *options: Any) -> Any:
+    def noted(runner: ModelRunner, tokens: Sequence[Sequence[int]], **options: Any) -> Any:
         seen.append([len(row) for row in tokens])
-        return forward(runner, tokens, *options)
+        return forward(runner, tokens, **options)
 
-    monkeypatch.setattr(ModelRunner, "_forward", noted)
+    monkeypatch.setattr(ModelRunner, "forward", noted)
     return seen
 
 
