@@ -62,7 +62,7 @@ from decoding.state.token_text import check_known, decode
 
 _models = ModelPool()
 # Samples that are decoded together for users who wait, where no graphs say otherwise.
-_MAX_SERVED = 32
+_MAX_SERVED = 48
 _MakeIntake = Callable[[Scheduler], Intake]
 
 
@@ -348,7 +348,7 @@ class Engine:
         """
         fixed = parse_draft_length(self.config.draft_length)
         self._pool.capture(0 if self.config.drafter == "none" else MAX_DRAFT_LENGTH if fixed is None else fixed)
-        self.generate(Request(prompt="def add(a, b):\n    return a + b\n" * 4, n=2, max_new_tokens=8))
+        self.generate(Request(prompt="def add(a, b):\n    return a + b\n" * 12, n=2, max_new_tokens=8))
         self.provenance()
 
     def check_graphs(self) -> None:

@@ -18,6 +18,7 @@ from decoding.models.device import pick_device
 from decoding.models.errors import ModelError
 from decoding.models.fusion import fuse
 from decoding.models.heads import LoadedHead
+from decoding.models.huge_pages import use_huge_pages
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import load
 from decoding.models.memory import read_bytes, release_unused
@@ -45,6 +46,8 @@ def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None
     else:
         prepack(loaded.model)
     release_unused()
+    if device.type == "cpu":
+        use_huge_pages(loaded.model)
     loaded = replace(loaded, weights=spec.weights, n_weight_bytes=read_bytes(loaded.model))
     return replace(loaded, disabled=self_check.check_kernels(loaded)) if loaded.device.type == "cuda" else loaded
 
@@ -59,7 +62,10 @@ def load_unpacked(spec: ModelSpec, on_progress: Callable[[str], None] | None = N
 def load_head(target: LoadedModel) -> LoadedHead:
     """Load the trained drafter of a loaded target. Raises ModelError if it has none, or none that fits."""
     refuse_row_by_row(target)
-    return heads.load(target)
+    loaded = heads.load(target)
+    if target.device.type == "cpu":
+        use_huge_pages(loaded.head)
+    return loaded
 
 
 def refuse_row_by_row(target: LoadedModel) -> None:

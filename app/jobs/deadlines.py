@@ -93,8 +93,11 @@ def _left_s(row: RunTask, run: Run, now: dt.datetime) -> float:
 
 
 def _is_loading(session: Session, target: str, now: dt.datetime) -> bool:
-    """Whether a worker has claimed a first job for the model and not begun to decode: it loads it."""
-    claimed = (RunTask.state == TaskState.DECODING, RunTask.lease_until > now)
+    """Whether a worker has claimed a first completion for the model and not begun to decode: it loads it.
+
+    An evaluation that has not begun may wait for its turn on the CPU instead.
+    """
+    claimed = (RunTask.state == TaskState.DECODING, RunTask.lease_until > now, Run.kind == RunKind.COMPLETION)
     query = select(RunTask.id).join(RunTask.run).where(*claimed, Run.target == target, Run.started_at.is_(None))
     return session.scalar(query.limit(1)) is not None
 

@@ -68,7 +68,7 @@ class DraftRunner:
             feed: list[list[int]] = [[] for _ in unseen]
             for r in drawing:
                 feed[r] = drafts[r][-1:] if step else unseen[r]
-            logits = runner.forward(feed, last_only=True)[drawing]
+            logits = runner.forward(feed, n_last=[1] * len(feed))[drawing]
             cache.commit([len(tokens) for tokens in feed])
             q = to_distributions(logits, [sampling[r] for r in drawing])
             positions = torch.tensor([cache.lens[r] for r in drawing], device=runner.device)
@@ -86,6 +86,6 @@ class DraftRunner:
             for tokens, length in zip(unseen, lengths, strict=True)
         ]
         if any(behind):
-            self._runner.forward(behind, last_only=True)
+            self._runner.forward(behind, n_last=[1] * len(behind))
             self.cache.commit([len(tokens) for tokens in behind])
         return [tokens[len(fed) :] for tokens, fed in zip(unseen, behind, strict=True)]

@@ -79,5 +79,6 @@ class FlatForward:
             if i < last:
                 x, heads = steps.following(i, x, attended)
         if taps:
-            cache.record(TAPS, torch.cat([inputs[tap] for tap in taps], dim=1))
+            # Between 8-bit products the stream is float32; whoever reads the taps has the model's own type.
+            cache.record(TAPS, torch.cat([inputs[tap] for tap in taps], dim=1).to(self._embed.weight.dtype))
         return steps.last(x, attended, keep)

@@ -46,21 +46,22 @@ class HeadRunner:
         return device
 
     def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[Ahead]:
-        """Begin a row that holds the prompt `tokens`, once the target has read all but the last of them.
+        """Begin a row that holds the prompt `tokens`, once the target has begun it.
 
-        Its last pair is left for the first draft, which needs the head's output there. The caller iterates over the
-        result, as in `ModelRunner.start`.
+        What the target has not read then, and the last pair, are left for the first draft, which needs the head's
+        output there. The caller iterates over the result, as in `ModelRunner.start`.
         """
         self.reserve()
         n_pairs = max(len(tokens) - 2, 0)
         if source is not None:
-            self.cache.start(slot, n_pairs, source)
+            self.cache.start(slot, min(n_pairs, self.cache.lens[source]), source)
             return iter(())
         self.cache.start(slot)
         return self._prefill(slot, tokens, n_pairs)
 
     @torch.inference_mode()
     def _prefill(self, slot: int, tokens: Sequence[int], n_pairs: int) -> Iterator[Ahead]:
+        n_pairs = min(n_pairs, self._target.cache.lens[slot])
         for at in range(0, n_pairs, _PIECE):
             n = min(_PIECE, n_pairs - at)
             yield Ahead(n * self._timer.expected_s, (n_pairs - at) * self._timer.least_s)

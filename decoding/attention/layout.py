@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
+from statistics import median_low
 
 import torch
 
@@ -20,11 +22,24 @@ from kernels.rows import RaggedRows
 # attention on a CPU sums in an order that is the same for all such numbers of slots, so that the sum does not depend on
 # how long the other rows of a batch are (docs/decoding.md, "Texts and timing").
 SLOT_MULTIPLE = 128
+# A row with more than this many times the tokens of a usual one gets an attention of its own: PyTorch pads all rows of
+# a call to the longest.
+_LONG = 4
 
 
 def padded_slots(n: int) -> int:
     """Return `n` slots rounded up to the multiple that attention reads."""
     return -(-n // SLOT_MULTIPLE) * SLOT_MULTIPLE
+
+
+def rectangle(counts: Sequence[int]) -> list[list[int]]:
+    """Return the packed index of each row's t-th token, [R, T]; short rows repeat their last one."""
+    T, N = max(counts), sum(counts)
+    found, packed = [], 0
+    for count in counts:
+        found.append([min(packed + min(t, max(count - 1, 0)), N - 1) for t in range(T)])
+        packed += count
+    return found
 
 
 @dataclass(frozen=True)
@@ -45,22 +60,18 @@ class Layout:
     @classmethod
     def build(cls, lens: Sequence[int], counts: Sequence[int], device: torch.device, first_slot: int = 0) -> Layout:
         """Pack `counts[r]` new tokens per row behind `lens[r]` committed ones; a row may sit out with none."""
-        T, N = max(counts), sum(counts)
+        T = max(counts)
         slot: list[int] = []
-        gather: list[list[int]] = []
         scatter: list[int] = []
-        packed = 0
         for r, count in enumerate(counts):
             slot += [first_slot + r] * count
-            gather.append([min(packed + min(t, max(count - 1, 0)), N - 1) for t in range(T)])
             scatter += range(r * T, r * T + count)
-            packed += count
         make = torch.tensor
         return cls(
             rows=RaggedRows.of(lens, counts, device),
             first_slot=first_slot,
             slot=make(slot, device=device),
-            gather=make(gather, device=device),
+            gather=make(rectangle(counts), device=device),
             scatter=make(scatter, device=device),
         )
 
@@ -98,6 +109,27 @@ class Layout:
     def is_rectangular(self) -> bool:
         """Whether every row brings the same number of tokens, so that packing is a mere view."""
         return len(set(self.counts)) == 1
+
+    def last_positions(self, n_last: Sequence[int]) -> torch.Tensor:
+        """Return the places in their texts of the last `n_last[r]` tokens of each row, [sum(n_last)]."""
+        ends = [length + count for length, count in self._host]
+        places = [at for end, n in zip(ends, n_last, strict=True) for at in range(end - n, end)]
+        return torch.tensor(places, device=self.slot.device)
+
+    @cached_property
+    def parts(self) -> list[Layout]:
+        """The layouts of neighbouring rows, a much longer one than usual by itself; this one alone if there is none."""
+        usual = max(median_low(self.counts), 1)
+        long = [count > _LONG * usual for count in self.counts]
+        if not any(long):
+            return [self]
+        parts = []
+        for _, group in groupby(range(self.n_rows), lambda r: r if long[r] else -1):
+            rows = list(group)
+            lens, counts = ([each[r] for r in rows] for each in (self.lens, self.counts))
+            if any(counts):
+                parts.append(Layout.build(lens, counts, self.slot.device, self.first_slot + rows[0]))
+        return parts
 
     @property
     def _host(self) -> tuple[tuple[int, int], ...]:

@@ -49,16 +49,39 @@ def ragged_cache_attention(
     if layout is None or masks is None:
         raise UnsupportedAttentionError("this model does not pass keyword arguments to its attention")
     check_supported(attention_mask, kwargs)
+    at, attended = 0, []
+    for part in layout.parts:
+        rows = slice(part.first_slot - layout.first_slot, part.first_slot - layout.first_slot + part.n_rows)
+        n = sum(part.counts)
+        mask = masks.get(part, query.shape[1] // key.shape[1], sliding_window, query.dtype)
+        attended.append(
+            _attend_rows(query[0, :, at : at + n], key[rows], value[rows], part, mask, scaling, softcap, s_aux)
+        )
+        at += n
+    out = attended[0] if len(attended) == 1 else torch.cat(attended)
+    return out.unsqueeze(0).contiguous(), None
+
+
+def _attend_rows(
+    query: torch.Tensor,  # [Hq, N, D], packed
+    key: torch.Tensor,  # [R, Hkv, S, D]
+    value: torch.Tensor,  # [R, Hkv, S, D]
+    layout: Layout,
+    mask: torch.Tensor,  # [R, 1, M, L]
+    scaling: float | None,
+    softcap: float | None,
+    s_aux: torch.Tensor | None,  # [Hq]
+) -> torch.Tensor:
+    """Return [N, Hq, Dv]."""
     R, Hkv, _, D = key.shape
     Dv = value.shape[3]
-    Hq, T, L = query.shape[1], layout.gather.shape[1], layout.attended
+    Hq, T, L = query.shape[0], layout.gather.shape[1], layout.attended
     group = Hq // Hkv
-    tokens = query[0].transpose(0, 1)  # [N, Hq, D]
+    tokens = query.transpose(0, 1)  # [N, Hq, D]
     rows = tokens if layout.is_rectangular else tokens[layout.gather.flatten()]
     # [R, T, Hkv, g, D] -> [R, Hkv, g * T, D]
     tile = rows.reshape(R, T, Hkv, group, D).permute(0, 2, 3, 1, 4).reshape(R, Hkv, group * T, D)
     keys, values = key[:, :, :L], value[:, :, :L]
-    mask = masks.get(layout, group, sliding_window, tile.dtype)
     sinks = None if s_aux is None else s_aux.view(Hkv, group).repeat_interleave(T, dim=1)
     if extra := mask.shape[2] - group * T:
         tile = F.pad(tile, (0, 0, 0, extra))
@@ -70,7 +93,7 @@ def ragged_cache_attention(
     out = out[:, :, : group * T].reshape(R, Hkv, group, T, Dv).permute(0, 3, 1, 2, 4).reshape(R * T, Hq, Dv)
     if not layout.is_rectangular:
         out = out[layout.scatter]
-    return out.unsqueeze(0).contiguous(), None
+    return out
 
 
 def _attend(
@@ -102,16 +125,17 @@ def check_supported(attention_mask: torch.Tensor | None, features: Mapping[str, 
 
 
 class MaskStore:
-    """The additive masks of one forward, built once per window size and shared by all layers."""
+    """The additive masks of one forward, built once per window size and part and shared by all layers."""
 
     def __init__(self) -> None:
-        self._masks: dict[int | None, torch.Tensor] = {}
+        self._masks: dict[tuple[int, int | None], torch.Tensor] = {}
 
     def get(self, layout: Layout, group: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
         """Return [R, 1, M, L], with M = g * T rounded up: 0 for keys that a query attends to, -inf for others."""
-        if window not in self._masks:
-            self._masks[window] = self._build(layout, group, window, dtype)
-        return self._masks[window]
+        key = layout.first_slot, window
+        if key not in self._masks:
+            self._masks[key] = self._build(layout, group, window, dtype)
+        return self._masks[key]
 
     @staticmethod
     def _build(layout: Layout, group: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:

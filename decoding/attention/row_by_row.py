@@ -68,22 +68,26 @@ class RowByRowRunner(ModelRunner):
         self._selects = "logits_to_keep" in inspect.signature(model.forward).parameters
 
     @torch.inference_mode()
-    def forward(self, tokens: Sequence[Sequence[int]], *, last_only: bool = False, first_slot: int = 0) -> torch.Tensor:
-        """Return logits as `ModelRunner.forward` does; with `last_only` those of a row without tokens are zero."""
+    def forward(
+        self, tokens: Sequence[Sequence[int]], *, n_last: Sequence[int] | None = None, first_slot: int = 0
+    ) -> torch.Tensor:
+        """Return logits as `ModelRunner.forward` does; with `n_last` those of a row without tokens are zero."""
         caches = cast("RowCaches", self.cache)
         caches.begin([len(row) for row in tokens], self.device, first_slot)
-        keep = {"logits_to_keep": 1} if last_only and self._selects else {}
         parts: dict[int, torch.Tensor] = {}
         for r, row in enumerate(tokens):
             if row:
                 ids = torch.tensor([row], device=self.device)
+                n = len(row) if n_last is None else n_last[r]
+                keep = {"logits_to_keep": n} if self._selects else {}
                 # No mask and no positions: the model takes both from the length of the row's cache.
                 logits = self.model(ids, past_key_values=caches.of(first_slot + r), use_cache=True, **keep).logits[0]
-                parts[r] = logits[-1:, : self.vocab_size] if last_only else logits[:, : self.vocab_size]
-        if last_only:
-            nothing = torch.zeros_like(next(iter(parts.values())))
-            return torch.cat([parts.get(r, nothing) for r in range(len(tokens))])
-        return torch.cat(list(parts.values()))
+                parts[r] = logits[-n:, : self.vocab_size]
+        if n_last is not None:
+            any_part = next(iter(parts.values()))
+            for r, n in enumerate(n_last):
+                parts.setdefault(r, any_part.new_zeros(n, self.vocab_size))
+        return torch.cat([parts[r] for r in sorted(parts)])
 
 
 def runner_of(model: PreTrainedModel, vocab_size: int, max_rows: int, **options: Any) -> ModelRunner:

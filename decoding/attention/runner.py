@@ -90,15 +90,17 @@ class ModelRunner:
         source: int | None = None,
         *,
         prefix_cache: bool = False,
+        leave_rest: bool = False,
         score: TakeLogits | None = None,
     ) -> Iterator[Ahead]:
         """Begin a row of up to `capacity` tokens with `tokens`, copied from row `source` if that has them.
 
         Otherwise the row has at once what the prefix cache has, if it is to be used, and the rest is prefilled while
         the caller iterates over the result, which is the time ahead before each piece. A caller that stops early leaves
-        a row with part of the tokens and has to drop it.
+        a row with part of the tokens and has to drop it. `leave_rest` leaves what is behind the last whole piece to the
+        row's first round.
 
-        `score` gets the logits of every token, piece by piece, so the prefix cache is not used with it.
+        `score` gets the logits of every token, piece by piece, so it uses no prefix cache and leaves no rest.
         """
         self.reserve(capacity)
         if source is not None:
@@ -107,12 +109,17 @@ class ModelRunner:
         self.cache.start(row)
         known = self._prefix_cache if prefix_cache and score is None else None
         n_known = known.restore(self.cache, row, tokens) if known is not None else 0
-        return self._prefill(row, tokens, n_known, known, score)
+        n = self._whole_pieces(tokens) if leave_rest and score is None else len(tokens)
+        return self._prefill(row, tokens[:n], n_known, known, score)
 
-    def pieces(self, tokens: Sequence[int], *, prefix_cache: bool) -> list[int]:
-        """Return the sizes of the forwards that `start` would need to prefill `tokens`."""
+    def pieces(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
+        """Return the sizes of the forwards that `start` would need to prefill `tokens`, and how many it would leave."""
         first = self._prefix_cache.n_known(tokens) if prefix_cache and self._prefix_cache is not None else 0
-        return [min(self.prefill_piece, len(tokens) - at) for at in range(first, len(tokens), self.prefill_piece)]
+        n = self._whole_pieces(tokens) if leave_rest else len(tokens)
+        return [min(self.prefill_piece, n - at) for at in range(first, n, self.prefill_piece)], len(tokens) - n
+
+    def _whole_pieces(self, tokens: Sequence[int]) -> int:
+        return len(tokens) // self.prefill_piece * self.prefill_piece
 
     @torch.inference_mode()
     def _prefill(
@@ -123,7 +130,7 @@ class ModelRunner:
             piece = tokens[at : at + self.prefill_piece]
             yield Ahead(len(piece) * timer.expected_s, (len(tokens) - at) * timer.least_s)
             started = time.perf_counter()
-            logits = self.forward([piece], last_only=score is None, first_slot=row)
+            logits = self.forward([piece], n_last=[1] if score is None else None, first_slot=row)
             self.cache.commit([len(piece)], first_slot=row)
             if score is not None:
                 score(logits)
@@ -135,19 +142,33 @@ class ModelRunner:
                 known.store(self.cache, row, tokens[: at + len(piece)])
 
     @torch.inference_mode()
-    def forward(self, tokens: Sequence[Sequence[int]], *, last_only: bool = False, first_slot: int = 0) -> torch.Tensor:
-        """Return logits [N, V] of `tokens[r]` appended to each row, [R, V] of each row's last with `last_only`.
+    def forward(
+        self, tokens: Sequence[Sequence[int]], *, n_last: Sequence[int] | None = None, first_slot: int = 0
+    ) -> torch.Tensor:
+        """Return logits [N, V] of `tokens[r]` appended to each row, or [sum(n_last), V] of the last `n_last[r]` of it.
 
-        `tokens` are those of the rows from slot `first_slot` on; the other rows take no part. Nothing is committed: the
-        caller commits the tokens that stay. Raises RuntimeError when a row would outgrow the cache.
+        `tokens` are those of the rows from slot `first_slot` on; the other rows take no part. The logits of a row
+        without tokens mean nothing. Nothing is committed: the caller commits the tokens that stay. Raises RuntimeError
+        when a row would outgrow the cache.
         """
         counts = [len(row) for row in tokens]
         layout = self.cache.begin(counts, self.device, first_slot)
         packed = torch.tensor([[t for row in tokens for t in row]], device=self.device)
-        keep = torch.tensor([end - 1 for end in accumulate(counts)], device=self.device) if last_only else None
+        keep = None
+        if n_last is not None:
+            ends = zip(accumulate(counts), n_last, strict=True)
+            keep = torch.tensor([at for end, n in ends for at in range(end - n, end)], device=self.device)
         if self._flat is not None:
             return self._flat(packed, layout, self.cache, keep, self.taps)[:, : self.vocab_size]
         return self.forward_packed(packed, layout, keep, layout.rows if self.backend.function else None)
+
+    @property
+    def reads_in_rounds(self) -> bool:
+        """Whether the rest of a prompt may be read in a round: not by a model that runs row by row.
+
+        On a GPU a round is too short, and a piece of a prompt too long for it.
+        """
+        return self._flat is not None
 
     def forward_packed(
         self, packed: torch.Tensor, layout: Layout, keep: torch.Tensor | None, rows: RaggedRows | None

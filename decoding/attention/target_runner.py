@@ -11,6 +11,7 @@ from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
 from decoding.acceptance.sampling import raw_logprobs, to_distribution, to_distributions
 from decoding.acceptance.top_logprobs import TopIds, top_logprobs
 from decoding.attention.cache import RaggedCache
+from decoding.attention.layout import rectangle
 from decoding.attention.runner import Ahead, ModelRunner, TakeLogits
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.limits import MAX_DRAFT_LENGTH
@@ -46,14 +47,31 @@ class TargetRunner:
         source: int | None,
         *,
         prefix_cache: bool,
+        leave_rest: bool,
         score: TakeLogits | None = None,
     ) -> Iterator[Ahead]:
         """See `ModelRunner.start`."""
-        return self._runner.start(slot, tokens, capacity, source, prefix_cache=prefix_cache, score=score)
+        return self._runner.start(
+            slot, tokens, capacity, source, prefix_cache=prefix_cache, leave_rest=leave_rest, score=score
+        )
 
-    def pieces(self, tokens: Sequence[int], *, prefix_cache: bool) -> list[int]:
+    def pieces(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
         """See `ModelRunner.pieces`."""
-        return self._runner.pieces(tokens, prefix_cache=prefix_cache)
+        return self._runner.pieces(tokens, prefix_cache=prefix_cache, leave_rest=leave_rest)
+
+    @property
+    def reads_in_rounds(self) -> bool:
+        """Whether the rest of a prompt may be left to `verify`: graphs have no place for it."""
+        return self._graphs is None and self._runner.reads_in_rounds
+
+    def n_unread(self, rows: Sequence[Row]) -> list[int]:
+        """Return how many tokens before its pending one each row still has to read: the rest of its prompt, or none."""
+        return [len(row.tokens) - 1 - length for row, length in zip(rows, self.cache.lens, strict=True)]
+
+    def commit(self, rows: Sequence[Row], n_accepted: Sequence[int]) -> None:
+        """Keep what the last `verify` read of the rows, and as much of their drafts as was accepted."""
+        ends = zip(rows, n_accepted, self.cache.lens, strict=True)
+        self.cache.commit([len(row.tokens) + n - length for row, n, length in ends])
 
     def fork(self, slot: int) -> None:
         """Copy a slot to a new last slot between `verify` and the commit, with what the verify wrote."""
@@ -78,19 +96,28 @@ class TargetRunner:
         return self._verify_by_forward(rows, proposal.materialized(), n_top)
 
     def _verify_by_forward(self, rows: Sequence[Row], proposal: Proposal, n_top: int) -> list[list[Draw]]:
-        fed = [[row.tokens[-1], *draft] for row, draft in zip(rows, proposal.tokens, strict=True)]
-        logits = self._runner.forward(fed)
-        layout = self.cache.layout
+        fed = [
+            [*row.tokens[length:], *draft]
+            for row, draft, length in zip(rows, proposal.tokens, self.cache.lens, strict=True)
+        ]
+        counts = [1 + len(draft) for draft in proposal.tokens]
+        if any(self.n_unread(rows)):
+            logits = self._runner.forward(fed, n_last=counts)
+            gather = torch.tensor(rectangle(counts), device=self.device)
+            position = self.cache.layout.last_positions(counts)
+        else:
+            logits = self._runner.forward(fed)
+            gather, position = self.cache.layout.gather, self.cache.layout.position
         n_samples = [len(row.samples) for row in rows]
         row_of = torch.tensor([r for r, n in enumerate(n_samples) for _ in range(n)], device=self.device)
         seeds = torch.tensor([seed for row in rows for seed in row.seeds], device=self.device)
-        dist_row = layout.gather[row_of]
+        dist_row = gather[row_of]
         k = dist_row.shape[1] - 1
         padded = [draft + [NO_TOKEN] * (k - len(draft)) for draft in proposal.tokens]
         draft = torch.tensor(padded, dtype=torch.int64, device=self.device)[row_of]
 
-        p = to_distributions(logits, [row.sampling for row, tokens in zip(rows, fed, strict=True) for _ in tokens])
-        where = Positions(dist_row, layout.position[dist_row] + 1)
+        p = to_distributions(logits, [row.sampling for row, n in zip(rows, counts, strict=True) for _ in range(n)])
+        where = Positions(dist_row, position[dist_row] + 1)
         accepted, emitted = self._rule.accept(p, where, draft, seeds, proposal.q)
         kept = torch.arange(k + 1, device=self.device) <= accepted[:, None]
         tokens, at = emitted[kept], dist_row[kept]

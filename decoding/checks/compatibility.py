@@ -177,7 +177,7 @@ def _decode(runner: ModelRunner, texts: list[list[int]]) -> list[torch.Tensor]:
     for row, (text, n) in enumerate(zip(texts, new, strict=True)):
         runner.cache.reserve(len(text) + _JUNK)
         runner.cache.start(row)
-        runner.forward([text[: len(text) - n]], last_only=True, first_slot=row)
+        runner.forward([text[: len(text) - n]], n_last=[1], first_slot=row)
         runner.cache.commit([len(text) - n], first_slot=row)
     kept = [2, 1]
     first = [text[len(text) - n :][:k] for text, n, k in zip(texts, new, kept, strict=True)]

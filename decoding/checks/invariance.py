@@ -57,7 +57,7 @@ def _logits(runner: ModelRunner, batch: _Batch) -> torch.Tensor:
     text = [(7919 * t) % runner.vocab_size for t in range(2 * _LENGTH)]
     for row, n in enumerate(batch.lens):
         cache.start(row, 0 if row == own else n)  # only the lengths of the others matter, not what they have written
-    runner.forward([text[:_LENGTH]], last_only=True, first_slot=own)
+    runner.forward([text[:_LENGTH]], n_last=[1], first_slot=own)
     cache.commit([_LENGTH], first_slot=own)
     logits = runner.forward([text[_LENGTH : _LENGTH + count] for count in batch.counts])
     return logits[sum(batch.counts[:own])].clone()

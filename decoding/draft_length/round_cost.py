@@ -20,8 +20,9 @@ class RoundCost:
     """The seconds of a round after its draft, for R rows with N tokens in all and at most T each.
 
     `VerifyCost` is measured on one row. A round takes further time per row, and per cell of the R x T rectangle to
-    which attention pads a ragged batch, so that one long draft makes every row slower. These coefficients are fitted
-    to past rounds by least squares with exponentially decaying weights.
+    which attention pads a ragged batch, so that one long draft makes every row slower, unless it is so much longer that
+    it has a call of its own (`attention/layout.py`). These coefficients are fitted to past rounds by least squares with
+    exponentially decaying weights.
     """
 
     def __init__(self, verify: VerifyCost) -> None:

@@ -70,10 +70,11 @@ class Admission:
     """Decides by the measured cost of rounds; `round_cost` gives their proportions, the timers their seconds.
 
     Another request makes the rounds longer, so each request in the batch is a little less likely to have a sample that
-    ends before its deadline. The newcomer is more likely to have one than if it waits until a request in the batch has
-    ended. It joins if it gains at least as much as the others lose together: then the expected number of requests
-    answered in time grows. A newcomer with time to spare gains nothing by joining at once, so it waits unless that
-    costs the others nothing. A request alone always joins.
+    ends before its deadline. If the newcomer waits until a request has ended, that spares this one request; those that
+    stay lose as much later. So it joins now if it gains at least as much as the one that it would wait for loses, and
+    if all of them together lose no more than its own chance: then the expected number of requests answered in time
+    grows. A newcomer with time to spare gains nothing by joining at once, so it waits if that spares another one. A
+    request alone always joins.
     """
 
     def __init__(self, batch: Batch, lengths: Lengths, round_timer: CostTimer, round_cost: RoundCost) -> None:
@@ -105,11 +106,15 @@ class Admission:
 
     def _pays(self, state: RequestState, n: int) -> bool:
         prefill_s, before_s, after_s = self._prefill_s(state), self._round_s(0), self._round_s(n)
+
+        def loss(other: RequestState) -> float:
+            return self._chance(other, before_s, 0.0) - self._chance(other, after_s, prefill_s)
+
         others = self._batch.requests
-        loss = sum(self._chance(other, before_s, 0.0) - self._chance(other, after_s, prefill_s) for other in others)
-        wait_s = min(self._likely_end_s(other, before_s) for other in others)
-        gain = self._chance(state, after_s, prefill_s) - self._chance(state, before_s, wait_s + prefill_s)
-        return loss <= max(gain, 0.0)
+        wait_s, first = min(((self._likely_end_s(each, before_s), each) for each in others), key=lambda pair: pair[0])
+        chance = self._chance(state, after_s, prefill_s)
+        gain = chance - self._chance(state, before_s, wait_s + prefill_s)
+        return loss(first) <= max(gain, 0.0) and sum(map(loss, others)) <= chance
 
     def _chance(self, state: RequestState, round_s: float, delay_s: float) -> float:
         """Return how likely a request has a sample that ends in time, if rounds take `round_s` after a delay."""
@@ -126,9 +131,13 @@ class Admission:
         return min(rounds_left * round_s, max(state.clock.left_s, 0.0))
 
     def _prefill_s(self, state: RequestState) -> float:
-        """Return the seconds for which the others wait while the request's prompt is prefilled."""
-        pieces = self._batch.target.pieces(state.prompt[:-1], prefix_cache=state.request.prefix_cache)
-        return sum(map(self._round_cost.verify, pieces))
+        """Return the seconds for which the others wait while the request's prompt is prefilled.
+
+        Its rest makes the first round longer.
+        """
+        (pieces, n_rest), verify = self._batch.pieces(state), self._round_cost.verify
+        n_round = sum(each.rounds[-1].n_verified for each in self._batch.requests if each.rounds)
+        return sum(map(verify, pieces)) + verify(n_round + n_rest) - verify(n_round)
 
     def _round_s(self, n_joining: int) -> float:
         """Return the seconds of a round with so many more samples, if they share rows and draft as the others do."""

@@ -31,6 +31,8 @@ class Batch:
         self.drafter = drafter
         self._max_samples = max_samples
         self._shares_rows = shares_rows
+        # A row that only some of a request's samples are in is copied for the others, once its prompt is read.
+        self._leaves_rest = shares_rows and target.reads_in_rounds
         self.rows: list[Row] = []
         self.requests: list[RequestState] = []
         self._tokenizer = model.tokenizer
@@ -48,6 +50,11 @@ class Batch:
         self.requests.append(state)
         yield from self._start(self._next_group(state), state, len(self.rows), source=None)
         self._fill()
+
+    def pieces(self, state: RequestState) -> tuple[list[int], int]:
+        """Return the sizes of the forwards that `admit` would need, and the tokens left to the first round."""
+        cached = state.request.prefix_cache
+        return self.target.pieces(state.prompt[:-1], prefix_cache=cached, leave_rest=self._leaves_rest)
 
     def fork(self, slot: int, parts: Sequence[Sequence[Sample]]) -> None:
         """Split a row's samples between a verify and its commit: the first part keeps the slot, others get new ones."""
@@ -85,7 +92,9 @@ class Batch:
 
     def _fill(self) -> None:
         for state in self.requests:
-            source = next((slot for slot, row in enumerate(self.rows) if row.state is state), None)
+            unread = self.target.n_unread(self.rows)
+            own = (slot for slot, row in enumerate(self.rows) if row.state is state and not unread[slot])
+            source = next(own, None)
             while source is not None and (group := self._next_group(state)):
                 self._copy(group, state, len(self.rows), source)
 
@@ -109,6 +118,7 @@ class Batch:
             state.capacity,
             source,
             prefix_cache=state.request.prefix_cache,
+            leave_rest=self._leaves_rest,
             score=None if state.request.prompt_logprobs is None else state.score,
         )
         if source is None:

@@ -117,7 +117,9 @@ class Scheduler:
 
     def _end_requests(self) -> None:
         """End the requests that are cancelled, and those whose deadline the next round would miss."""
-        expected_s = self._round_cost.expected_s + self._runners.capture_ahead_s
+        token_s = self._runners.prefill_costs[0].expected_s
+        prompts_s = token_s * sum(self._batch.target.n_unread(self._batch.rows))
+        expected_s = self._round_cost.expected_s + self._runners.capture_ahead_s + prompts_s
         for state in self._batch.requests:
             if self._is_cancelled(state):
                 publish(self._batch.finish(state, "cancelled"), self._on_update)
@@ -130,9 +132,11 @@ class Scheduler:
     def _step(self) -> list[RequestState]:
         """Decode one round; return the requests that are done."""
         started, captured_s = time.perf_counter(), self._runners.captured_s
+        reads_prompts = any(self._batch.target.n_unread(self._batch.rows))
         added = self._decoder.step()
         publish(self._batch.rows, self._on_update, added)
         done = self._batch.retire()
-        # The time that a round takes to capture its graphs says nothing about the next.
-        self._round_cost.observe(time.perf_counter() - started - (self._runners.captured_s - captured_s))
+        if not reads_prompts:
+            # The time that a round takes to capture its graphs says nothing about the next.
+            self._round_cost.observe(time.perf_counter() - started - (self._runners.captured_s - captured_s))
         return done

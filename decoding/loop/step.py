@@ -38,8 +38,11 @@ class Decoder:
         watch = Stopwatch(target.device)
         watch.mark()
         k = self.policy.next(len(rows), sum(n_samples))
-        # A row never drafts past its length limit: the bonus token is the last it may take.
-        proposal = drafter.propose(rows, [min(k, row.n_left - 1) for row in rows])
+        unread = target.n_unread(rows)
+        # A row never drafts past its length limit: the bonus token is the last it may take. A row that reads the rest
+        # of its prompt does not draft, so that a request alone reads it in the same shape whatever was learnt before.
+        lengths = [0 if n else min(k, row.n_left - 1) for row, n in zip(rows, unread, strict=True)]
+        proposal = drafter.propose(rows, lengths)
         proposal = proposal.cut(self.policy.trim(proposal, n_samples))
         watch.mark()
         draws = target.verify(rows, proposal)
@@ -47,14 +50,15 @@ class Decoder:
         draft_s, verify_s = watch.seconds()
         self._count(rows, proposal, draws)
         taken = self._fork_rows(rows, draws)
-        target.cache.commit([draw.n_accepted + 1 for draw in taken])
+        target.commit(batch.rows, [draw.n_accepted for draw in taken])
         added = [
             row.extend(draw.tokens, draw.logprobs, draw.n_accepted, self.model.eos_token_ids, self._top(row, draw))
             for row, draw in zip(batch.rows, taken, strict=True)
         ]
         drafter.observe(batch.rows, [draw.n_accepted for draw in taken])
         seconds = time.perf_counter() - started
-        self.policy.observe(proposal, draws, draft_s, seconds - draft_s)
+        if not any(unread):  # the time that a prompt takes says nothing of other rounds
+            self.policy.observe(proposal, draws, draft_s, seconds - draft_s)
         for state in batch.requests:
             mine = [r for r, row in enumerate(rows) if row.state is state]
             state.rounds.append(

@@ -21,7 +21,7 @@ class Row:
     """`tokens` are prompt and output of all its `samples`; the last one is not yet in the cache.
 
     That pending token is the first input of the next round: after the prompt the prompt's last token, later the
-    correction or bonus token of the round before. So every round has the same shape, the first one included.
+    correction or bonus token of the round before. Before it, the first round may read the rest of the prompt.
     """
 
     samples: list[Sample]

@@ -34,11 +34,13 @@ MAX_ROWS = 32
 class RecordingRunner(ModelRunner):
     """Also records what the output layer reads of every token that a round verifies."""
 
-    def forward(self, tokens: Sequence[Sequence[int]], *, last_only: bool = False, first_slot: int = 0) -> torch.Tensor:
+    def forward(
+        self, tokens: Sequence[Sequence[int]], *, n_last: Sequence[int] | None = None, first_slot: int = 0
+    ) -> torch.Tensor:
         """Return what `ModelRunner.forward` does."""
         with output_states(self.model) as found:
-            logits = super().forward(tokens, last_only=last_only, first_slot=first_slot)
-        if not last_only:
+            logits = super().forward(tokens, n_last=n_last, first_slot=first_slot)
+        if n_last is None:
             self.cache.record(OUTPUT, found[-1].view(-1, found[-1].shape[-1]))
         return logits
 

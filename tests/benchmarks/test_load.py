@@ -326,7 +326,7 @@ def test_a_service_that_does_not_start_says_why(own_data, monkeypatch):
 @pytest.mark.model
 def test_a_service_of_its_own_is_started_loaded_measured_and_stored(judge, own_data, tmp_path):
     file = tmp_path / "load.json"
-    words = "--target smollm2-135m --rates 1 --duration 3 --budget 3 --n 2 --max-tokens 16 --arms together --name tiny"
+    words = "--target smollm2-135m --rates 1 --duration 3 --budget 20 --n 2 --max-tokens 16 --arms together --name tiny"
     began = time.monotonic()
     assert load.main([*words.split(), "--json", str(file)]) == 0
     report = json.loads(file.read_text())

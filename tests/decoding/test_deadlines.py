@@ -192,9 +192,10 @@ def test_whatever_the_budget_no_request_overruns_by_more_than_a_round(
 
 def test_a_sample_is_timed_from_the_start_of_its_request(unending: Callable[..., Engine], machine: Machine) -> None:
     started = machine.now
-    completion = unending().generate(asked(SHORT, n=2, max_new_tokens=3))
+    prompt = "x" * 65  # a piece, and the token that the first round begins with
+    completion = unending().generate(asked(prompt, n=2, max_new_tokens=3))
     assert [s.finished_s for s in completion.samples] == pytest.approx([machine.now - started] * 2)
-    assert completion.prefill_s == pytest.approx(FORWARD_S + (len(SHORT) - 1) * TOKEN_S)
+    assert completion.prefill_s == pytest.approx(FORWARD_S + 64 * TOKEN_S)
 
 
 def test_each_of_many_requests_has_a_deadline_of_its_own(unending: Callable[..., Engine], machine: Machine) -> None:

@@ -129,10 +129,10 @@ def test_graphs_compute_what_quantized_layers_compute_apart(dtype):
         runner.cache.reserve(64)
         for row, n in enumerate((20, 9)):
             runner.cache.start(row)
-            first = runner.forward([list(range(n))], last_only=True, first_slot=row)
+            first = runner.forward([list(range(n))], n_last=[1], first_slot=row)
             runner.cache.commit([n], first_slot=row)
         ragged = runner.forward([[1, 2, 3], [4]])
-        last = runner.forward([[5, 6], [7, 8, 9]], last_only=True)
+        last = runner.forward([[5, 6], [7, 8, 9]], n_last=[1, 1])
         logits.append(torch.cat([first, ragged, last]))
     assert logits[0].shape == (1 + 4 + 2, 260)
     wrong = (logits[1] - logits[0]).float().norm() / logits[0].float().norm()

@@ -60,7 +60,7 @@ def test_a_draft_s_tokens_get_the_logits_that_they_get_one_by_one(dtype: torch.d
         runner = ModelRunner(packed, 260, 1)
         runner.cache.reserve(len(text))
         runner.cache.start(0)
-        runner.forward([text[:90]], last_only=True)
+        runner.forward([text[:90]], n_last=[1])
         runner.cache.commit([90])
         together = runner.forward([text[90 : 91 + drafted]]).clone()
         for t in range(1 + drafted):

@@ -99,10 +99,11 @@ def at(machine: Machine, arrivals: Sequence[tuple[float, Request]]) -> Iterator[
     """Yield each request once its time has come, its waiting included; let time pass while nothing is at work."""
     started = machine.now
     for seconds, request in arrivals:
-        last = machine.now
+        last, n_asked = machine.now, 0
         while machine.now < started + seconds:
             yield None
-            if machine.now == last:
+            n_asked = n_asked + 1 if machine.now == last else 0
+            if n_asked == 3:  # more often than it is asked before a round
                 machine.now = started + seconds
             last = machine.now
         yield replace(request, waited_s=max(machine.now - started - seconds, 0.0))
@@ -163,6 +164,18 @@ def test_a_request_with_time_to_share_lets_another_in_at_once(unending: MakeEngi
     assert outcomes[1].waited_s < 0.1
 
 
+def test_a_request_does_not_wait_to_spare_those_that_would_lose_as_much_later(
+    unending: MakeEngine, machine: Machine
+) -> None:
+    made = unending()
+    alone_s = answers(made.serve(iter([asked(n=2)])))[0].wall_s
+    wanted = [asked(PROMPTS[i % 4], n=2, seed=i, budget_s=2 * alone_s) for i in range(16)]
+    outcomes = answers(made.serve(at(machine, [(0.5 * alone_s * i, each) for i, each in enumerate(wanted)])))
+    waited_s = [outcomes[i].waited_s for i in range(len(wanted))]
+    assert max(waited_s) < 0.1 * alone_s
+    assert {s.finish_reason for i in outcomes for s in outcomes[i].samples} == {"length"}
+
+
 def test_of_requests_that_wait_the_one_with_the_earliest_deadline_joins_first(
     unending: MakeEngine, machine: Machine
 ) -> None:
@@ -191,7 +204,7 @@ def test_a_request_that_allows_it_gets_fewer_samples_while_places_are_short(
     unending: MakeEngine, machine: Machine
 ) -> None:
     made = unending()
-    outcomes = answers(made.serve(iter([asked(n=29), asked(n=8, n_min=2, seed=1), asked(n=2, seed=2)])))
+    outcomes = answers(made.serve(iter([asked(n=45), asked(n=8, n_min=2, seed=1), asked(n=2, seed=2)])))
     assert len(outcomes[1].samples) == 3
     whole = made.generate(asked(n=8, seed=1))
     assert [s.token_ids for s in outcomes[1].samples] == [s.token_ids for s in whole.samples[:3]]

@@ -145,16 +145,21 @@ def test_as_many_as_may_wait_hang_up_and_the_next_one_is_answered(request, serve
 
 
 def service_answers(service: Service, name: str) -> None:
-    before = len(service.runs())
+    before = {run.id for run in service.runs()}
+
+    def states() -> set[RunState]:
+        return {run.state for run in service.runs() if run.id not in before}
 
     def asked() -> bool:
         # A slot is given back a moment after its run has been cancelled.
         clients.append(service.ask(name))
-        wait_for(lambda: len(service.runs()) > before or refused(clients[-1]), PATIENCE_S)
-        return len(service.runs()) > before
+        wait_for(lambda: states() or refused(clients[-1]), PATIENCE_S)
+        return bool(states())
 
     clients: list[http.client.HTTPConnection] = []
     wait_for(asked, PATIENCE_S)
+    # Its run is there a moment before its job can be claimed.
+    wait_for(lambda: RunState.QUEUED not in states(), PATIENCE_S)
     service.work()
     answer = clients[-1].getresponse()
     document = json.load(answer)

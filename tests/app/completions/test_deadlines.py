@@ -15,6 +15,7 @@ from app.jobs import claims, deadlines, reaper
 from app.jobs.claims import LostClaim, Step
 from app.jobs.lease import Lease
 from app.jobs.work import prepare
+from app.runs import service as runs
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run, tasks_with_samples
 from app.states import RunState, TaskState
@@ -112,6 +113,15 @@ def test_while_the_model_is_loaded_no_budget_ends(ctx, run_id):
     assert outcome(ctx, run_id) == (RunState.RUNNING, [])
     deadlines.restart(ctx, "smollm2-135m")
     assert 3 < deadlines.keep(ctx, run_id) <= 4
+
+
+def test_an_evaluation_that_waits_for_its_turn_is_not_taken_for_a_model_that_is_loaded(ctx, run_id, spec):
+    evaluation = runs.submit(ctx, spec())
+    prepare.prepare_run(ctx, evaluation)
+    claims.claim(ctx, job(ctx, evaluation).id, Step.DECODE)
+    change(ctx, run_id, queued_at=ago(60))
+    deadlines.keep(ctx, run_id)
+    assert outcome(ctx, run_id) == (RunState.FINISHED, ["deadline"] * 2)
 
 
 def test_a_race_waits_for_its_turn_outside_of_its_clock(ctx, run_id):

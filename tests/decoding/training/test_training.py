@@ -105,8 +105,11 @@ def test_a_training_leaves_a_head_that_drafts_and_a_record_of_what_it_did(place:
     assert steps == sorted(steps)
     assert steps[0] == 0
     assert record.match[0] > record.curve[0]["match"][0] + 0.1, "it learned"
-    engines = [Engine.load(EngineConfig(str(place / "model"), name, dtype="float32")) for name in ("none", "trained")]
-    request = Request("def f(x):\n", n=4, sampling=SamplingParams(0.8), max_new_tokens=40)
+    engines = [
+        Engine.load(EngineConfig(str(place / "model"), drafter, "fixed:3", dtype="float32"))
+        for drafter in ("none", "trained")
+    ]
+    request = Request("def f(x):\n" * 4, n=4, sampling=SamplingParams(0.8), max_new_tokens=40)
     plain, drafted = (engine.generate(request) for engine in engines)
     assert [s.text for s in plain.samples] == [s.text for s in drafted.samples]
     assert sum(s.n_accepted for s in drafted.samples) > 0

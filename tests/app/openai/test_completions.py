@@ -11,39 +11,22 @@ import pytest
 from app.completions import waiting
 from app.factory import create_app
 from app.openai import service
-from app.runs.models import Run
-from app.runs.repository import list_runs
-from app.states import RunKind, RunState
+from app.states import RunState
 from decoding.request import RequestError
-from tests.app.openai_service import MODEL, client_of, served_service
+from tests.app.openai.conftest import newest
+from tests.app.openai_service import MODEL, client_of
 from tests.fakes import RIGHT, WRONG, FakeEngine
 from tests.integration.waiting import wait_for
 
 PROMPT = "def add(a, b):\n"
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    with served_service(tmp_path_factory.mktemp("openai")) as found:
-        yield found
-
-
-@pytest.fixture
-def client(served) -> openai.OpenAI:
-    return served[1]
-
-
 @pytest.fixture
 def engine(served) -> FakeEngine:
-    """The fake, as if new."""
+    """The fake, as if new, of a base model: no chat template, no markers."""
     found = served[0].load_engine(None, None)
     found.__init__()
     return found
-
-
-def newest(ctx) -> Run:
-    with ctx.database.read() as session:
-        return list_runs(session, kinds=(RunKind.COMPLETION,))[0]
 
 
 def test_n_choices_of_each_prompt_with_usage(client):
