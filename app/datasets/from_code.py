@@ -11,7 +11,7 @@ from app.context import Context
 from app.datasets import service
 from app.datasets.models import Dataset
 from evaluation.from_code import run
-from evaluation.from_code.build import Made, Options
+from evaluation.from_code.build import Options
 from evaluation.from_code.run import Finished, Watcher
 from evaluation.from_code.source.project import Project
 from evaluation.sandbox import Sandbox
@@ -43,6 +43,8 @@ def store(ctx: Context, finished: Finished, name: str) -> list[Dataset]:
     """The stored datasets: completion form, infilling form. The state of the work is then deleted."""
     files = {name: finished.completion_file(), name + INFILL: finished.infilling_file()}
     stored = [service.import_bytes(ctx, data, each, f"{each}.jsonl") for each, data in files.items()]
+    for dataset in stored:
+        service.keep_left_out(ctx, dataset, _left_out(finished))
     finished.state.remove()
     return stored
 
@@ -51,30 +53,35 @@ def report(finished: Finished, stored: Sequence[Dataset]) -> dict[str, Any]:
     """The report as JSON: figures, every task, and every function that was left out with its reason."""
     rows = finished.result.completion
     scores = [row["source"]["mutation_score"] for row in rows]
-    left_out = [made for made in finished.result.made if made.row is None]
+    left_out = _left_out(finished)
     return {
+        "dataset": stored[0].name if stored else None,
+        "functions_seen": len(finished.functions),
+        "tasks": len(rows),
+        "weak": sum(bool(row["source"]["weak"]) for row in rows),
+        "cases_per_task": mean([row["source"]["cases"] for row in rows]) if rows else None,
+        "mutants": sum(row["source"]["mutants"] for row in rows),
+        "mutation_score": mean(scores) if scores else None,
+        "dropped": dict(Counter(each["reason"] for each in left_out).most_common()),
+        "seconds": finished.seconds,
         "datasets": [{"name": d.name, "sha256": d.sha256, "tasks": d.n_tasks} for d in stored],
         "project": finished.project.name,
         "version": finished.origin.version,
         "commit": finished.origin.commit,
         "licence": finished.origin.licence,
-        "figures": {
-            "functions": len(finished.functions),
-            "kept": len(rows),
-            "weak": sum(bool(row["source"]["weak"]) for row in rows),
-            "cases_per_task": mean([row["source"]["cases"] for row in rows]) if rows else None,
-            "mutation_score": mean(scores) if scores else None,
-            "mutants": sum(row["source"]["mutants"] for row in rows),
-            **{f"{part}_s": seconds for part, seconds in finished.seconds.items()},
-        },
-        "reasons": dict(Counter(made.reason for made in left_out).most_common()),
         "tests": {"exit_code": finished.recording.exit_code, "last_line": finished.recording.last_line},
-        "tasks": [{"task_id": row["task_id"], **row["source"]} for row in rows],
-        "left_out": [_left_out(made) for made in left_out],
+        "kept": [{"task_id": row["task_id"], **row["source"]} for row in rows],
+        "left_out": left_out,
         "not_read": finished.project.unread,
     }
 
 
-def _left_out(made: Made) -> dict[str, Any]:
-    file, name, line = made.key.rsplit(":", 2)
-    return {"file": file, "function": name, "line": int(line), "reason": made.reason, "detail": made.detail}
+def _left_out(finished: Finished) -> list[dict[str, Any]]:
+    """The functions that did not become tasks, in the project's order."""
+    rows = []
+    for made in finished.result.made:
+        if made.row is None:
+            file, name, line = made.key.rsplit(":", 2)
+            reason = {"reason": made.reason, "detail": made.detail}
+            rows.append({"file": file, "function": name, "line": int(line), **reason})
+    return rows

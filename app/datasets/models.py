@@ -14,7 +14,10 @@ from app.states import DatasetKind
 
 
 class Dataset(Identified, Base):
-    """A named list of tasks. Datasets with the same name differ in content; the name refers to the newest."""
+    """A named list of tasks. Datasets with the same name differ in content; the name refers to the newest.
+
+    `left_out` are the functions of a project that did not become tasks: file, function, line, reason and detail.
+    """
 
     __tablename__ = "datasets"
     __table_args__ = (UniqueConstraint("name", "sha256"),)
@@ -23,6 +26,8 @@ class Dataset(Identified, Base):
     sha256: Mapped[str] = mapped_column(String(64), index=True)
     kind: Mapped[DatasetKind] = mapped_column(text_enum(DatasetKind, "kind"))
     n_tasks: Mapped[int]
+    n_left_out: Mapped[int] = mapped_column(default=0)
+    left_out: Mapped[list[dict[str, Any]] | None] = mapped_column(deferred=True)
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
 
     tasks: Mapped[list[Task]] = relationship(

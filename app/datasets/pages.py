@@ -58,6 +58,17 @@ def show(dataset_id: uuid.UUID) -> str:
     return _dataset_page(dataset_id)
 
 
+@bp.get("/datasets/<uuid:dataset_id>/left-out")
+def left_out(dataset_id: uuid.UUID) -> str:
+    """The functions of the project that did not become tasks, by reason, the most frequent first. Raises NotFound."""
+    dataset = repository.get_dataset(session(), dataset_id)
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for function in dataset.left_out or []:
+        groups.setdefault(function["reason"], []).append(function)
+    by_reason = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    return render_template("datasets/left_out.html", dataset=dataset, by_reason=by_reason)
+
+
 def _dataset_page(dataset_id: uuid.UUID, fault: str = "") -> str:
     dataset = repository.get_dataset(session(), dataset_id)
     wanted = request.args.get("task")

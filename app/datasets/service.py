@@ -7,8 +7,9 @@ import json
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from app.context import Context
@@ -79,11 +80,22 @@ def without(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dat
         dataset = repository.get_dataset(session, dataset_id)
         dropped = {task.task_id for task in select_tasks(dataset, task_ids, None)} if task_ids else set()
         left = [as_plain(task) for task in dataset.tasks if task.task_id not in dropped]
+        left_out = dataset.left_out
     if not dropped:
         raise BadInput("no task is selected: select those to drop", "task_ids")
     if not left:
         raise BadInput("every task is selected: leave at least one", "task_ids")
-    return import_bytes(ctx, dataset_files.dumps(left), dataset.name, dataset.name)
+    stored = import_bytes(ctx, dataset_files.dumps(left), dataset.name, dataset.name)
+    keep_left_out(ctx, stored, left_out or [])
+    return stored
+
+
+def keep_left_out(ctx: Context, dataset: Dataset, left_out: list[dict[str, Any]]) -> None:
+    """Store which functions of the project did not become tasks of the dataset, and why."""
+    with ctx.database.session() as session:
+        session.execute(
+            update(Dataset).where(Dataset.id == dataset.id).values(left_out=left_out, n_left_out=len(left_out))
+        )
 
 
 def check_name(name: str) -> None:

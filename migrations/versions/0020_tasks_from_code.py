@@ -1,4 +1,4 @@
-"""Where a task made from code comes from, and the program of a task whose prompt does not run"""
+"""Where a task made from code comes from, the program of a task whose prompt does not run, and functions left out"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -15,8 +15,12 @@ JSON = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgr
 def upgrade() -> None:
     op.add_column("tasks", sa.Column("program_prefix", sa.Text()))
     op.add_column("tasks", sa.Column("source", JSON))
+    op.add_column("datasets", sa.Column("n_left_out", sa.Integer(), nullable=False, server_default="0"))
+    op.add_column("datasets", sa.Column("left_out", JSON))
 
 
 def downgrade() -> None:
+    op.drop_column("datasets", "left_out")
+    op.drop_column("datasets", "n_left_out")
     op.drop_column("tasks", "source")
     op.drop_column("tasks", "program_prefix")

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from app.cli import cli
 from app.datasets import service
+from app.factory import create_app
 from app.ports import SandboxGrader
 
 SOURCE = '''
@@ -69,13 +70,21 @@ def test_a_project_becomes_two_datasets_that_a_run_can_use(bassline, ctx, projec
         assert dataset.tasks[0].source["file"] == "texts.py"
         assert service.failing_canonical(ctx, dataset.id, SandboxGrader()) == []
     report = json.loads((tmp_path / "report.json").read_text())
-    assert report["figures"]["kept"] == 1
-    assert report["reasons"] == {"has fewer than 3 lines without its docstring": 1}
+    assert (report["dataset"], report["functions_seen"], report["tasks"]) == ("mine", 2, 1)
+    assert 0 < report["mutation_score"] <= 1
+    assert report["dropped"] == {"has fewer than 3 lines without its docstring": 1}
+    assert [each["task_id"] for each in report["kept"]] == ["texts/texts.shorten"]
     assert report["left_out"] == [
         {"file": "texts.py", "function": "tiny", "line": 19, "detail": "",
          "reason": "has fewer than 3 lines without its docstring"}
     ]  # fmt: skip
     assert [each["name"] for each in report["datasets"]] == ["mine", "mine-infill"]
+    place = f"/datasets/{service.require(ctx, 'mine').id}"
+    client = create_app(ctx).test_client()
+    assert "1 function left out" in client.get(place).get_data(as_text=True)
+    left_out = client.get(f"{place}/left-out").get_data(as_text=True)
+    assert "1: has fewer than 3 lines without its docstring" in left_out
+    assert "texts.py:19" in left_out
     shown = bassline("datasets", "show", "mine-infill", "--task", "texts/texts.shorten")
     assert '"mutation_score"' in shown.output
     assert not list((ctx.settings.data_dir / "from-code").glob("*/made.jsonl"))
