@@ -208,7 +208,7 @@ def test_what_a_draft_was_drawn_from_sums_to_one(
 
     for path in ("accept", "accept_in_kernel"):
         monkeypatch.setattr(Maximal, path, spy)
-    config = EngineConfig(target="tiny", draft_length="goodput", max_batch=40, drafter=drafter, acceptance="maximal")
+    config = EngineConfig(target="tiny", draft_length="fixed:3", max_batch=40, drafter=drafter, acceptance="maximal")
     engine = make_engine(config, *pair, graphs=graphs)
     for sampling in (SAMPLING, SamplingParams(0.8, top_p=0.9)):
         engine.generate(Request(PROMPT, n=40, sampling=sampling, max_new_tokens=24))

@@ -34,6 +34,8 @@ HASH_SEED = "1"
 _SOURCE = Path(recording_calls.__file__).parent
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _KEPT_OUTPUT = 8 * 2**10
+_END_S = 5.0
+"""Seconds to wait for killed processes to be gone."""
 _DOCTESTS = "bassline_doctests"
 _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
@@ -206,13 +208,16 @@ def _read_tail(process: subprocess.Popen[bytes], tail: bytearray) -> None:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End the tests, the processes that they started, and those of their session that outlived their parent."""
+    children: list[psutil.Process] = []
     with contextlib.suppress(psutil.Error):
-        for child in psutil.Process(process.pid).children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                child.kill()
+        children = psutil.Process(process.pid).children(recursive=True)
+    for child in children:
+        with contextlib.suppress(psutil.Error):
+            child.kill()
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    psutil.wait_procs(children, _END_S)
 
 
 def _collect(folder: Path, recording: Recording, local_paths: Sequence[str]) -> None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from app.runs.models import RunTask
+from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from app.states import TaskState
+from app.states import RunKind, TaskState
 from tests.integration.chaos.script import expected_text
 from tests.integration.chaos.stack import N, Stack
 from tests.integration.waiting import wait_for
@@ -83,7 +83,8 @@ def assert_stored_once(stack: Stack, answers: list[Answer]) -> None:
 
 def waiting_or_decoding(stack: Stack) -> int:
     with stack.ctx.database.read() as session:
-        return session.query(RunTask).filter(RunTask.state.in_([TaskState.QUEUED, TaskState.DECODING])).count()
+        open_tasks = session.query(RunTask).filter(RunTask.state.in_([TaskState.QUEUED, TaskState.DECODING]))
+        return open_tasks.join(Run).filter(Run.kind == RunKind.COMPLETION).count()
 
 
 def test_a_worker_killed_with_five_completions_leaves_each_to_another_one(stack: Stack):
