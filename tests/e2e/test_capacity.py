@@ -52,7 +52,10 @@ def address(site, name: str, other: str = "") -> str:
 
 def test_two_ticked_load_tests_are_compared_from_the_keyboard(site, page):
     page.goto(site.url)
-    page.get_by_role("navigation", name="Main").get_by_role("link", name="Capacity").click()
+    navigation = page.get_by_role("navigation", name="Main")
+    navigation.get_by_text("More").focus()
+    page.keyboard.press("Enter")
+    navigation.get_by_role("link", name="Capacity").click()
     for name in ("together", "alone"):
         page.get_by_role("checkbox", name=name).focus()
         page.keyboard.press("Space")

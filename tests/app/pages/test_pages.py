@@ -57,6 +57,12 @@ def text_of(answer) -> str:
     return html.unescape(re.sub(r"<[^>]+>", " ", answer.get_data(as_text=True)))
 
 
+def test_the_first_page_says_what_this_is_what_the_scores_mean_and_how_to_begin(world):
+    page = text_of(world.client.get("/"))
+    for words in ("measures how often a code model answers correctly", "Pass@First", "Pass@All", "To begin:"):
+        assert words in page
+
+
 @pytest.mark.parametrize("path", HEADINGS)
 def test_a_fresh_installation_shows_every_page(world, path):
     answer = world.client.get(path)
