@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from evaluation.studies.leaders import holm
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
+
+_mcnemar = lru_cache(maxsize=4096)(mcnemar)  # a millisecond each
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,12 @@ class Line:
 
 def lines_at(found: Overlaid, groups: Sequence[Group], budget_s: float) -> list[Line]:
     """Each group at `budget_s` seconds."""
-    first, every = (_shares(solved, groups) for solved in found.measured.at(budget_s))
+    solved = found.measured.at(budget_s)
+    if all(len(group.members) == 1 for group in groups):
+        places = [group.members[0] for group in groups]
+        first, every = (_of_runs(of[places]) for of in solved)
+    else:
+        first, every = _of_means(solved, groups)
     return [Line(*parts) for parts in zip(groups, first, every, strict=True)]
 
 
@@ -78,18 +86,11 @@ def usual_budget(found: Overlaid) -> float:
     return min(next((x for x in BUDGET_GRID if x >= slowest), found.longest_s), found.longest_s)
 
 
-def _shares(solved: Bools, groups: Sequence[Group]) -> list[Share]:
-    """The share of each group of runs, from which run solves which task `[R, T]`."""
-    if all(len(group.members) == 1 for group in groups):
-        return _of_runs(solved[[group.members[0] for group in groups]])
-    return _of_means(solved, groups)
-
-
 def _of_runs(solved: Bools) -> list[Share]:
     n = solved.shape[1]
     wins = (solved & ~solved[0]).sum(axis=1).tolist()
     losses = (solved[0] & ~solved).sum(axis=1).tolist()
-    p_values = [mcnemar(*pair) for pair in zip(wins, losses, strict=True)]
+    p_values = [_mcnemar(*pair) for pair in zip(wins, losses, strict=True)]
     told = [False, *holm(p_values[1:])]
     shares = []
     for row, passed in enumerate(solved.sum(axis=1).tolist()):
@@ -102,19 +103,28 @@ def _of_runs(solved: Bools) -> list[Share]:
     return shares
 
 
-def _of_means(solved: Bools, groups: Sequence[Group]) -> list[Share]:
-    means = np.array([solved[list(group.members)].mean(axis=0) for group in groups])
-    differences = means[1:] - means[0]
-    low, high = bootstrap_band(np.concatenate([means, differences]).T)
-    same = len(groups) + np.flatnonzero((differences == 0).all(axis=1))
-    low[same], high[same] = paired_interval(means.shape[1], 0, 0)
-    shares = []
-    for row, group in enumerate(groups):
-        of_runs = solved[list(group.members)].mean(axis=1)
-        spread = (float(of_runs.min()), float(of_runs.max())) if len(of_runs) > 1 else None
-        difference = None
-        if row:
-            at = len(groups) + row - 1
-            difference = Difference(float(differences[row - 1].mean()), float(low[at]), float(high[at]))
-        shares.append(Share(float(means[row].mean()), float(low[row]), float(high[row]), spread, difference))
-    return shares
+def _of_means(solved: Sequence[Bools], groups: Sequence[Group]) -> list[list[Share]]:
+    """The means of the groups for each of `solved`, in one bootstrap for all: drawing the tasks is what takes time."""
+    means = [np.array([of[list(group.members)].mean(axis=0) for group in groups]) for of in solved]
+    differences = [of[1:] - of[0] for of in means]
+    low, high = bootstrap_band(
+        np.concatenate([rows for pair in zip(means, differences, strict=True) for rows in pair]).T
+    )
+    made = []
+    for number, (of, mean, difference) in enumerate(zip(solved, means, differences, strict=True)):
+        start = number * (2 * len(groups) - 1)
+        shares = []
+        for row, group in enumerate(groups):
+            of_runs = of[list(group.members)].mean(axis=1)
+            spread = (float(of_runs.min()), float(of_runs.max())) if len(of_runs) > 1 else None
+            at = start + row
+            against = _against(difference[row - 1], low, high, start + len(groups) + row - 1) if row else None
+            shares.append(Share(float(mean[row].mean()), float(low[at]), float(high[at]), spread, against))
+        made.append(shares)
+    return made
+
+
+def _against(difference: Floats, low: Floats, high: Floats, at: int) -> Difference:
+    """A difference per task, whose bounds are at the place `at`; where no task differs the bootstrap has no width."""
+    bounds = (float(low[at]), float(high[at])) if difference.any() else paired_interval(len(difference), 0, 0)
+    return Difference(float(difference.mean()), *bounds)

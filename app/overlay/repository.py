@@ -62,15 +62,16 @@ def samples(session: Session, run_ids: Sequence[uuid.UUID], *, details: bool = F
         )
         .join(RunTask, Sample.run_task_id == RunTask.id)
         .join(Task, RunTask.task_pk == Task.id)
-        .where(RunTask.run_id.in_(run_ids), RunTask.state == TaskState.FINISHED)
+        # The run of both tables, or PostgreSQL reads all job rows and looks the samples of each up on its own.
+        .where(Sample.run_id.in_(run_ids), RunTask.run_id.in_(run_ids), RunTask.state == TaskState.FINISHED)
     )
-    return session.execute(query).all()
+    return session.connection().execute(query).all()  # past the ORM: a third of the time for so many rows
 
 
 def task_ids(session: Session, dataset_id: uuid.UUID) -> dict[int, str]:
     """The ids of the dataset's tasks by their position."""
     query = select(Task.position, Task.task_id).where(Task.dataset_id == dataset_id)
-    return {position: task_id for position, task_id in session.execute(query)}
+    return {row.position: row.task_id for row in session.execute(query)}
 
 
 def rows_of_task(session: Session, run_ids: Collection[uuid.UUID], task_id: str) -> dict[uuid.UUID, RunTask]:
