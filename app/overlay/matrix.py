@@ -24,7 +24,7 @@ ONLY: dict[Only, str] = dict(
 )
 
 FIRST = VERDICTS[Status.PASSED]
-ANY = VerdictSign("A", "any", "another sample passed", "the chosen sample fails, another one passes")
+ANY = VerdictSign("(P)", "any", "another sample passed", "the chosen sample fails, another one passes")
 FAILURE_SIGNS: dict[Failure, VerdictSign] = {
     "not_finished": VerdictSign(UNFINISHED.letter, "open", "not finished", "no sample finished within the budget"),
     "empty": VERDICTS[Status.EMPTY],

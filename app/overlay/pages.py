@@ -25,8 +25,9 @@ from app.ui.units import brief_seconds
 
 bp = Blueprint("overlay", __name__)
 
-RUNS_LISTED = 100  # to choose from; the newest
-CELLS_SHOWN = 2000  # of the matrix: about 150 kB
+RUNS_LISTED = 50  # to choose from; the newest
+CHARACTERS_SHOWN = 165_000  # of the rows of the matrix: 164 tasks of HumanEval and 12 runs in one page below 200 kB
+CELL = 42  # characters of a cell beside its address
 Answer = AnyResponse | str | tuple[str, int]
 
 
@@ -117,8 +118,9 @@ def matrix(runs: str) -> Answer:
         errors.append(str(problem))
     budget = _budget(found)
     made = matrices.matrix(found, budget.seconds, only, failure)
-    start, size = _start(), max(CELLS_SHOWN // len(found.runs), 1)
-    rows = made.rows[start : start + size]
+    start = _start()
+    rows = _rows_that_fit(made.rows[start:], budget.seconds)
+    end = start + len(rows)
     return render_template(
         "overlay/matrix.html",
         **_frame(found, runs, budget, errors),
@@ -129,16 +131,9 @@ def matrix(runs: str) -> Answer:
         filters=matrices.ONLY,
         failure_signs=matrices.FAILURE_SIGNS,
         signs=matrices.signs_of(made.rows),
-        rows=[
-            (
-                row.task_id,
-                f"task?id={quote_plus(row.task_id, safe='/')}&budget={budget.seconds:.4g}",
-                [(cell.sign.family[0], _cell_text(cell)) for cell in row.cells],
-            )
-            for row in rows
-        ],
+        rows=rows,
         start=start,
-        following=start + size if start + size < len(made.rows) else None,
+        following=end if end < len(made.rows) else None,
     )
 
 
@@ -210,6 +205,18 @@ def _budget(found: Overlaid) -> Budget:
     except BadInput as problem:
         return Budget(usual_budget(found), str(problem))
     return Budget(min(asked or usual_budget(found), found.longest_s), presentation.too_long(found, asked))
+
+
+def _rows_that_fit(rows: Sequence[matrices.TaskRow], budget_s: float) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """The first rows that one page has room for: task id, address of the task, and class and text of each cell."""
+    made, left = [], CHARACTERS_SHOWN
+    for row in rows:
+        address = f"task?id={quote_plus(row.task_id, safe='/')}&budget={budget_s:.4g}"
+        left -= len(row.cells) * (len(address) + CELL)
+        if made and left < 0:
+            break
+        made.append((row.task_id, address, [(cell.sign.family[0], _cell_text(cell)) for cell in row.cells]))
+    return made
 
 
 def _start() -> int:

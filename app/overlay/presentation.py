@@ -64,7 +64,8 @@ def chart(lines: Sequence[LineCurves], figure: Figure, budget_s: float) -> Chart
     """The curves laid over each other, with a cursor at the budget; bands span the runs of a group."""
     drawn = []
     for series, line in enumerate(lines):
-        name = f"{line.group.key} {line.group.label}"
+        # Names would not all find room beside many curves; the values below the chart say whose letter it is.
+        name = f"{line.group.key} {line.group.label}" if len(lines) <= FEW else line.group.key
         key = f"line-{line.group.key}"
         if figure != "first":
             label = f"{line.group.key} All" if figure == "both" else name
@@ -75,7 +76,9 @@ def chart(lines: Sequence[LineCurves], figure: Figure, budget_s: float) -> Chart
             band = {"low": line.low, "high": line.high} if len(line.group.members) > 1 else {}
             drawn.append(Curve(name, line.budgets, line.first, series, key=key, **band))
     words = {"both": "Pass@First and Pass@All", "first": "Pass@First", "all": "Pass@All"}[figure]
-    return pass_curves(drawn, f"{words} against the budget", budget=budget_s, label_room=176)
+    return pass_curves(
+        drawn, f"{words} against the budget", budget=budget_s, label_room=176 if len(lines) <= FEW else 64
+    )
 
 
 def readouts(lines: Sequence[LineCurves], grid: Sequence[float]) -> list[Readout]:

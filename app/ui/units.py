@@ -25,7 +25,7 @@ def seconds(value: float | None) -> str:
 
 def brief_seconds(value: float) -> str:
     """A duration in seconds without its unit, for narrow cells: `0.35`, `2.3`, `12`."""
-    return f"{value:.2f}" if value < 1 else f"{value:.1f}" if value < 10 else f"{value:.0f}"
+    return f"{value:.2f}" if value < 0.995 else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
 
 
 def percent(share: float | None, digits: int = 1) -> str:

@@ -81,11 +81,11 @@ def test_the_page_has_a_letter_and_a_link_for_every_cell(world, pair):
     answer = world.client.get(address(*pair, view="/matrix", budget=3))
     body, page = answer.get_data(as_text=True), text_of(answer)
     assert "HumanEval/1 P 1.5 W" in page
-    assert "HumanEval/2 P 1.5 A 1.2" in page
+    assert "HumanEval/2 P 1.5 (P) 1.2" in page
     assert "HumanEval/4 N N" in page
     assert "Unknown name or module (1)" in page
     assert "Only differences (2)" in page
-    assert '<td class="mx-a"><a href="task?id=HumanEval/2&amp;budget=3#B">A 1.2</a></td>' in body
+    assert '<td class="mx-a"><a href="task?id=HumanEval/2&amp;budget=3#B">(P) 1.2</a></td>' in body
     cell = world.client.get(address(*pair, view="/task", id="HumanEval/2", budget=3))
     assert 'id="B"' in cell.get_data(as_text=True)
     empty = text_of(world.client.get(address(*pair, view="/matrix", budget=3, failure="memory")))
@@ -93,7 +93,7 @@ def test_the_page_has_a_letter_and_a_link_for_every_cell(world, pair):
 
 
 def test_a_long_matrix_has_pages(world, pair, monkeypatch):
-    monkeypatch.setattr(pages, "CELLS_SHOWN", 4)
+    monkeypatch.setattr(pages, "CHARACTERS_SHOWN", 350)
     answer = world.client.get(address(*pair, view="/matrix", budget=3))
     assert "Tasks 1 to 2 of 5" in text_of(answer)
     following = re.search(r'href="([^"]*from=2[^"]*)"', answer.get_data(as_text=True))
@@ -191,7 +191,7 @@ def test_every_class_of_failure_has_a_sign():
 
     assert tuple(FAILURE_SIGNS) == FAILURES
     letters = [sign.letter for sign in FAILURE_SIGNS.values()]
-    assert len({*letters, "P", "A"}) == len(letters) + 2
+    assert len({*letters, "P", "(P)"}) == len(letters) + 2
 
 
 def test_a_line_diff_of_hostile_lengths_ends_soon():
