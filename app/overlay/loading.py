@@ -102,7 +102,7 @@ def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -
     known, of_task = np.unique(positions, return_inverse=True)
     graded = _graded(len(runs), len(known), of_run, of_task, verdicts)
 
-    kept = graded.any(axis=1)
+    kept = np.asarray(graded.any(axis=1))
     left_out += [
         BadInput(f"{run.name!r} has no graded task: leave it out, or wait until it has one", "runs")
         for run, has_any in zip(runs, kept, strict=True)
@@ -110,7 +110,7 @@ def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -
     ]
     runs = [run for run, has_any in zip(runs, kept, strict=True) if has_any]
     _require_two(runs, left_out)
-    common = graded[kept].all(axis=0)
+    common = np.asarray(graded[kept].all(axis=0))
     if not common.any():
         raise BadInput(f"these {len(runs)} runs have no graded task in common: choose runs over the same tasks", "runs")
     counts = np.flatnonzero(kept[of_run] & common[of_task])

@@ -54,7 +54,9 @@ def index() -> Answer:
         ids = loading.baseline_first(loading.parse_ids(ticked), baseline)
     except BadInput as problem:
         return _chooser(problem, ticked)
-    kept = {name: request.args[name] for name in ("budget", "group", "figure") if request.args.get(name)}
+    kept: dict[str, Any] = {
+        name: request.args[name] for name in ("budget", "group", "figure") if request.args.get(name)
+    }
     return redirect(url_for("overlay.show", runs=_joined(ids), **kept))
 
 
@@ -209,7 +211,8 @@ def _budget(found: Overlaid) -> Budget:
 
 def _rows_that_fit(rows: Sequence[matrices.TaskRow], budget_s: float) -> list[tuple[str, str, list[tuple[str, str]]]]:
     """The first rows that one page has room for: task id, address of the task, and class and text of each cell."""
-    made, left = [], CHARACTERS_SHOWN
+    made: list[tuple[str, str, list[tuple[str, str]]]] = []
+    left = CHARACTERS_SHOWN
     for row in rows:
         address = f"task?id={quote_plus(row.task_id, safe='/')}&budget={budget_s:.4g}"
         left -= len(row.cells) * (len(address) + CELL)

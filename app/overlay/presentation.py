@@ -73,8 +73,8 @@ def chart(lines: Sequence[LineCurves], figure: Figure, budget_s: float) -> Chart
                 Curve(label, line.budgets, line.every, series, "all" if figure == "both" else "first", key=key)
             )
         if figure != "all":
-            band = {"low": line.low, "high": line.high} if len(line.group.members) > 1 else {}
-            drawn.append(Curve(name, line.budgets, line.first, series, key=key, **band))
+            low, high = (line.low, line.high) if len(line.group.members) > 1 else (None, None)
+            drawn.append(Curve(name, line.budgets, line.first, series, "first", low, high, key))
     words = {"both": "Pass@First and Pass@All", "first": "Pass@First", "all": "Pass@All"}[figure]
     return pass_curves(
         drawn, f"{words} against the budget", budget=budget_s, label_room=176 if len(lines) <= FEW else 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -81,7 +82,7 @@ def parse_view(text: str | None) -> View:
 
 
 def columns(
-    letters: Sequence[str], runs: Sequence[Run], rows: Mapping[object, RunTask], budget_s: float, view: View
+    letters: Sequence[str], runs: Sequence[Run], rows: Mapping[uuid.UUID, RunTask], budget_s: float, view: View
 ) -> list[Column]:
     """A column for each run, in their order; a sample that did not finish within `budget_s` is not finished."""
     made = []
