@@ -154,8 +154,8 @@ def task(runs: str) -> Answer:
     rows = repository.rows_of_task(session(), ids, task_id)
     if not rows:
         raise NotFound(f"none of these runs has a task {task_id[:60]!r}: choose one in the matrix")
-    present = [(letter, known[run_id]) for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in known]
-    found = [run for _, run in present]
+    letters = [letter for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in known]
+    found = [known[run_id] for run_id in ids if run_id in known]
     errors: list[str] = []
     view: side_by_side.View = "program"
     budget_s = longest = min(run.budget_s for run in found)
@@ -164,7 +164,7 @@ def task(runs: str) -> Answer:
         view = side_by_side.parse_view(request.args.get("text"))
     except BadInput as problem:
         errors.append(str(problem))
-    columns = side_by_side.columns([letter for letter, _ in present], found, rows, budget_s, view)
+    columns = side_by_side.columns(named(found, letters), found, rows, budget_s, view)
     pair = None
     try:
         pair = side_by_side.pair(columns, request.args.get("a"), request.args.get("b"), view)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from app.errors import BadInput
+from app.overlay.labels import Named
 from app.overlay.line_diff import LineDiff, line_diff
 from app.runs import presentation as shown
 from app.runs.models import Run, RunTask
@@ -46,6 +47,7 @@ class Column:
     """One run at the task; `row` is None where the run does not have it. The chosen sample's text comes first."""
 
     letter: str
+    label: str
     run: Run
     row: RunTask | None
     groups: tuple[Alike, ...]
@@ -82,13 +84,13 @@ def parse_view(text: str | None) -> View:
 
 
 def columns(
-    letters: Sequence[str], runs: Sequence[Run], rows: Mapping[uuid.UUID, RunTask], budget_s: float, view: View
+    names: Sequence[Named], runs: Sequence[Run], rows: Mapping[uuid.UUID, RunTask], budget_s: float, view: View
 ) -> list[Column]:
     """A column for each run, in their order; a sample that did not finish within `budget_s` is not finished."""
     made = []
-    for letter, run in zip(letters, runs, strict=True):
+    for name, run in zip(names, runs, strict=True):
         row = rows.get(run.id)
-        made.append(Column(letter, run, row, _alike(row, budget_s, view) if row is not None else ()))
+        made.append(Column(name.letter, name.label, run, row, _alike(row, budget_s, view) if row is not None else ()))
     have: dict[str, list[str]] = {}
     for column in made:
         for text in {group.text for group in column.groups}:
