@@ -32,6 +32,7 @@ DOMAINS = (
     "workers",
     "accounts",
     "comparison",
+    "overlay",
     "site",
 )
 

@@ -90,6 +90,16 @@ def _pages(ctx: Context) -> list[Page]:
         b = rng.choice([other for other in ids if datasets[other] == datasets[a]])
         return f"/compare?a={a}&b={b}"
 
+    def many(rng: random.Random) -> str:
+        first = run(rng)
+        others = [other for other in ids if datasets[other] == datasets[first]]
+        return ",".join(map(str, rng.sample(others, 12)))
+
+    def task_of_many(rng: random.Random) -> str:
+        chosen = many(rng)
+        task_id = rng.choice(task_ids[datasets[uuid.UUID(chosen[:36])]])
+        return f"/overlay/{chosen}/task?id={task_id}"
+
     tabs = ("tasks", "failures", "timing", "config")
     return [
         Page("leaderboard", lambda _: "/", 50),
@@ -104,7 +114,14 @@ def _pages(ctx: Context) -> list[Page]:
         *(Page(f"run_{tab}", lambda r, tab=tab: f"/runs/{run(r)}?tab={tab}", 100) for tab in tabs),  # type: ignore[misc]
         Page("task", task),
         Page("compare", pair),
+        Page("overlay", lambda r: f"/overlay/{many(r)}", 150),
+        Page("overlay_both", lambda r: f"/overlay/{many(r)}?figure=both", 150),
+        Page("overlay_groups", lambda r: f"/overlay/{many(r)}?group=drafter", 150),
+        Page("overlay_matrix", lambda r: f"/overlay/{many(r)}/matrix", 200),
+        Page("overlay_task", task_of_many, 200),
         Page("api_leaderboard", lambda r: f"/api/v1/leaderboard?budget={budget(r)}"),
+        Page("api_overlay", lambda r: f"/api/v1/overlay?runs={many(r)}"),
+        Page("api_overlay_matrix", lambda r: f"/api/v1/overlay/matrix?runs={many(r)}"),
         Page("api_runs", lambda r: f"/api/v1/runs?cursor={run(r)}"),
         Page("api_run", lambda r: f"/api/v1/runs/{run(r)}"),
         Page("api_samples", lambda r: f"/api/v1/runs/{run(r)}/samples?cursor={r.randrange(160)}.7"),

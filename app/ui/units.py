@@ -23,6 +23,11 @@ def seconds(value: float | None) -> str:
     return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
 
 
+def brief_seconds(value: float) -> str:
+    """A duration in seconds without its unit, for narrow cells: `0.35`, `2.3`, `12`."""
+    return f"{value:.2f}" if value < 0.995 else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
 def percent(share: float | None, digits: int = 1) -> str:
     """A share as per cent: `43.2 %`."""
     return UNKNOWN if share is None else f"{100 * share:.{digits}f} %"

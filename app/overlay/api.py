@@ -1,0 +1,94 @@
+"""REST of overlays and matrices."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from flask import Blueprint
+from pydantic import Field
+
+from app.errors import BadInput
+from app.http.operations import operation
+from app.http.schemas import RequestModel, Text
+from app.http.web import session
+from app.overlay import loading, presentation, render, repository
+from app.overlay.documents import MatrixDocument, OverlayDocument
+from app.overlay.grouping import field_of, groups
+from app.overlay.lines import lines_at, usual_budget
+from app.overlay.loading import Overlaid
+from app.overlay.matrix import Only, matrix
+from evaluation.failures import Failure
+
+bp = Blueprint("overlay_api", __name__, url_prefix="/api/v1")
+
+
+class OverlayQuery(RequestModel):
+    """The runs, which of them is the baseline, and the budget in seconds."""
+
+    runs: Text = Field(description=f"ids with commas between them, {loading.LEAST_RUNS} to {loading.MOST_RUNS}")
+    baseline: uuid.UUID | None = Field(None, description="one of them; default: the first")
+    budget: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds; default: by then the slowest run has a finished sample for half of its tasks",
+    )
+
+
+class LinesQuery(OverlayQuery):
+    """With `group` the lines are means over the runs that have the same value of that option."""
+
+    group: Text | None = Field(None, description="a run option, such as drafter, target, n, draft_length or seed")
+
+
+class MatrixQuery(OverlayQuery):
+    """Which tasks to list."""
+
+    only: Only = Field("all", description="different: tasks that divide the runs; lost: solved by the baseline only")
+    failure: Failure | None = Field(None, description="tasks at which a run failed in this class")
+
+
+@bp.get("/overlay")
+@operation({200: OverlayDocument})
+def overlay(query: LinesQuery) -> OverlayDocument:
+    """Runs laid over each other: shares at a budget, paired differences to a baseline, and curves."""
+    found = _load(query)
+    budget_s = _budget(found, query.budget)
+    field = field_of(query.group)
+    lines = groups(found.runs, found.letters, field)
+    return render.overlay(
+        found,
+        lines_at(found, lines, budget_s),
+        presentation.curves(found, lines),
+        budget_s,
+        field,
+        in_turn=repository.were_in_turn(session(), _ids(found)),
+    )
+
+
+@bp.get("/overlay/matrix")
+@operation({200: MatrixDocument})
+def task_matrix(query: MatrixQuery) -> MatrixDocument:
+    """What each run made of each task within a budget; first the tasks that divide the runs most evenly."""
+    found = _load(query, details=True)
+    budget_s = _budget(found, query.budget)
+    return render.matrix(found, matrix(found, budget_s, query.only, query.failure), budget_s)
+
+
+def _load(query: OverlayQuery, *, details: bool = False) -> Overlaid:
+    ids = loading.baseline_first(loading.parse_ids([query.runs]), query.baseline)
+    found = loading.load(session(), ids, details=details)
+    if found.left_out:
+        raise found.left_out[0]
+    return found
+
+
+def _budget(found: Overlaid, asked: float | None) -> float:
+    if words := presentation.too_long(found, asked):
+        raise BadInput(words, "budget")
+    return min(asked or usual_budget(found), found.longest_s)
+
+
+def _ids(found: Overlaid) -> Sequence[uuid.UUID]:
+    return [run.id for run in found.runs]

@@ -1,0 +1,85 @@
+"""Runs with the same value of one option as one line: a mean over the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.errors import BadInput
+from app.overlay.labels import named, word
+from app.runs.models import Run
+from app.runs.options import options_of
+from app.runs.schemas import RunOptions
+from decoding.suggest import one_of
+
+REPEATED = "seed"
+"""The option in which repetitions of one configuration differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One line of the overlay: the places of its runs, its key and its label. A run alone is a group of one.
+
+    `varies` are the labels of the options in which its runs differ.
+    """
+
+    key: str
+    label: str
+    members: tuple[int, ...]
+    varies: tuple[str, ...] = ()
+
+
+def field_of(text: str | None) -> str | None:
+    """The option to group by; None for none. Raises BadInput for one that runs do not have."""
+    if not text:
+        return None
+    options = options_of(RunOptions)
+    if text not in options:
+        raise BadInput(f"group is {text[:40]!r}: {one_of(text[:40], list(options))}", "group")
+    return text
+
+
+def groups(runs: Sequence[Run], letters: Sequence[str], field: str | None) -> list[Group]:
+    """The lines, that of the first run in front: a run each, or the runs with each value of the option `field`."""
+    if field is None:
+        return [Group(one.letter, one.label, (place,)) for place, one in enumerate(named(runs, letters))]
+    option = options_of(RunOptions)[field]
+    members: dict[object, list[int]] = {}
+    for place, run in enumerate(runs):
+        members.setdefault(getattr(run, field), []).append(place)
+    return [
+        Group(str(number), word(option, value), tuple(places), varying([runs[place] for place in places]))
+        for number, (value, places) in enumerate(members.items(), start=1)
+    ]
+
+
+def fields_that_differ(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """(name, label) of the options that group these runs into fewer or more than one line each."""
+    return [
+        (name, option.label)
+        for name, option in options_of(RunOptions).items()
+        if len({getattr(run, name) for run in runs}) > 1
+    ]
+
+
+def varying(runs: Sequence[Run]) -> tuple[str, ...]:
+    """The labels of the options in which these runs differ."""
+    return tuple(label.lower() for _, label in fields_that_differ(runs))
+
+
+def unbalanced(runs: Sequence[Run], field: str, found: Sequence[Group]) -> tuple[str, ...]:
+    """The labels of the options, seed apart, of which the groups do not hold the same values equally often.
+
+    The means then differ by more than the option that they are grouped by.
+    """
+    labels = []
+    for name, label in fields_that_differ(runs):
+        if name in (field, REPEATED):
+            continue
+        shares = []
+        for group in found:
+            values = [getattr(runs[place], name) for place in group.members]
+            shares.append({value: values.count(value) / len(values) for value in values})
+        if any(share != shares[0] for share in shares[1:]):
+            labels.append(label.lower())
+    return tuple(labels)

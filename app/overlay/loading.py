@@ -1,0 +1,151 @@
+"""From the ids in an address to runs whose samples lie over the same tasks."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.orm import Session
+
+from app.errors import BadInput, BasslineError, NotFound
+from app.overlay import repository
+from app.overlay.labels import LETTERS
+from app.runs.models import Run
+from app.runs.service import check_comparable
+from app.states import PASSED, SANDBOX_ERROR
+from evaluation.many_runs import ManyRuns, SampleColumns
+
+LEAST_RUNS = 2
+MOST_RUNS = 32  # as many as a study has arms
+MOST_SAMPLES = 400_000  # of all runs together: about a second of work
+WHERE = "tick runs on the leaderboard, on Runs or among the arms of a study"
+
+
+@dataclass(frozen=True, slots=True)
+class Overlaid:
+    """Runs over their common tasks. The first run is the baseline.
+
+    A run's letter is that of its place in the address, so that it stays the same where another run is left out.
+    `task_ids` are the tasks that all runs have graded, in the order of the dataset; `graded` counts the tasks that each
+    run has graded. `verdicts` and `details` belong to the samples of the columns that `measured` was made of.
+    `left_out` says for each run that was asked for and is not in `runs` why it is not.
+    """
+
+    runs: tuple[Run, ...]
+    letters: tuple[str, ...]
+    left_out: tuple[BasslineError, ...]
+    task_ids: tuple[str, ...]
+    graded: tuple[int, ...]
+    measured: ManyRuns
+    verdicts: tuple[str, ...]
+    details: tuple[str | None, ...]
+
+    @property
+    def longest_s(self) -> float:
+        """The shortest budget of the runs in seconds: past it, one of them has only a lower bound."""
+        return min(run.budget_s for run in self.runs)
+
+
+def parse_ids(texts: Iterable[str]) -> list[uuid.UUID]:
+    """The ids of the runs, each once, from texts of one id or of several with commas between them. Raises BadInput."""
+    words = dict.fromkeys(word.strip() for text in texts for word in text.split(",") if word.strip())
+    ids = list(dict.fromkeys(parse_id(word) for word in words))
+    if len(ids) < LEAST_RUNS:
+        count = "no run" if not ids else "one run"
+        raise BadInput(f"runs names {count}: an overlay needs at least {LEAST_RUNS}, {WHERE}", "runs")
+    if len(ids) > MOST_RUNS:
+        raise BadInput(f"runs names {len(ids)} runs: an overlay holds at most {MOST_RUNS}, leave some out", "runs")
+    return ids
+
+
+def parse_id(text: str, field: str = "runs") -> uuid.UUID:
+    """The id of a run. Raises BadInput, which names `field`."""
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        raise BadInput(f"{text[:60]!r} in {field} is not a run's id: {WHERE}", field) from None
+
+
+def baseline_first(ids: Sequence[uuid.UUID], baseline: uuid.UUID | None) -> list[uuid.UUID]:
+    """The ids with the baseline in front. Raises BadInput if it is not one of them."""
+    if baseline is None:
+        return list(ids)
+    if baseline not in ids:
+        raise BadInput(f"baseline is {baseline}: give one of the runs that are laid over each other", "baseline")
+    return [baseline, *(run_id for run_id in ids if run_id != baseline)]
+
+
+def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -> Overlaid:
+    """The runs with their samples; `details` reads what tells the classes of failures apart.
+
+    Runs that do not exist or have no graded task are left out. Raises BadInput or NotFound where fewer than two are
+    left, for runs over different datasets or without a common task, and for more samples than a page can work on.
+    """
+    found = repository.runs(session, ids)
+    left_out: list[BasslineError] = [
+        NotFound(f"there is no run {run_id}: it may have been deleted, so leave it out")
+        for run_id in ids
+        if run_id not in found
+    ]
+    runs = [found[run_id] for run_id in ids if run_id in found]
+    _require_two(runs, left_out)
+    for other in runs[1:]:
+        check_comparable(runs[0], other)
+    if (most := sum(run.n_tasks * run.n for run in runs)) > MOST_SAMPLES:
+        raise BadInput(f"these runs have {most:,} samples: choose runs with at most {MOST_SAMPLES:,} together", "runs")
+    rows = repository.samples(session, [run.id for run in runs], details=details)
+    place, position, index, finished_s, logprob, verdicts, texts = zip(*rows, strict=True) if rows else [()] * 7
+    of_run, positions = np.array(place, dtype=np.int64), np.array(position, dtype=np.int64)
+    known, of_task = np.unique(positions, return_inverse=True)
+    graded = _graded(len(runs), len(known), of_run, of_task, verdicts)
+
+    kept = np.asarray(graded.any(axis=1))
+    left_out += [
+        BadInput(f"{run.name!r} has no graded task: leave it out, or wait until it has one", "runs")
+        for run, has_any in zip(runs, kept, strict=True)
+        if not has_any
+    ]
+    runs = [run for run, has_any in zip(runs, kept, strict=True) if has_any]
+    _require_two(runs, left_out)
+    common = np.asarray(graded[kept].all(axis=0))
+    if not common.any():
+        raise BadInput(f"these {len(runs)} runs have no graded task in common: choose runs over the same tasks", "runs")
+    counts = np.flatnonzero(kept[of_run] & common[of_task])
+    columns = SampleColumns(
+        run=(np.cumsum(kept) - 1)[of_run[counts]],
+        task=(np.cumsum(common) - 1)[of_task[counts]],
+        index=np.array(index, dtype=np.int64)[counts],
+        finished_s=np.array(finished_s, dtype=np.float64)[counts],  # None becomes NaN
+        mean_logprob=np.array(logprob, dtype=np.float64)[counts],
+        passed=np.array([verdict == PASSED for verdict in verdicts], dtype=np.bool_)[counts],
+    )
+    names = repository.task_ids(session, runs[0].dataset_id)
+    return Overlaid(
+        runs=tuple(runs),
+        letters=tuple(LETTERS[ids.index(run.id)] for run in runs),
+        left_out=tuple(left_out),
+        task_ids=tuple(names[at] for at in known[common].tolist()),
+        graded=tuple(graded[kept].sum(axis=1).tolist()),
+        measured=ManyRuns(len(runs), int(common.sum()), columns),
+        verdicts=tuple(verdicts[i] for i in counts.tolist()),
+        details=tuple(texts[i] for i in counts.tolist()) if details else (),
+    )
+
+
+def _graded(
+    n_runs: int, n_tasks: int, of_run: NDArray[np.int64], of_task: NDArray[np.int64], verdicts: Sequence[str | None]
+) -> NDArray[np.bool_]:
+    """Which runs have graded which tasks, `[R, T]`: finished, and the sandbox failed on no sample."""
+    judged, failed = np.zeros((2, n_runs, n_tasks), dtype=np.bool_)
+    judged[of_run, of_task] = True
+    unknown = np.array([verdict in (None, SANDBOX_ERROR) for verdict in verdicts], dtype=np.bool_)
+    failed[of_run[unknown], of_task[unknown]] = True
+    return np.asarray(judged & ~failed)
+
+
+def _require_two(runs: Sequence[Run], left_out: Sequence[BasslineError]) -> None:
+    if len(runs) < LEAST_RUNS:
+        raise left_out[0]

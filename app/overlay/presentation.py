@@ -1,0 +1,160 @@
+"""Values that the page of an overlay shows: the curves, the values to read off them, and what to know of the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from app.overlay.grouping import Group, unbalanced, varying
+from app.overlay.loading import Overlaid
+from app.runs.options import options_of
+from app.runs.schemas import RunOptions
+from app.ui.charts.curves import Curve, pass_curves
+from app.ui.charts.parts import Chart, series_css
+from app.ui.units import seconds
+from evaluation.metrics import BUDGET_GRID
+
+Figure = Literal["both", "first", "all"]
+FIGURES: dict[Figure, str] = dict(zip(get_args(Figure), ("Both figures", "Pass@First", "Pass@All"), strict=True))
+FEW = 4  # lines whose curves of both figures can be told apart in one chart
+
+
+@dataclass(frozen=True, slots=True)
+class LineCurves:
+    """The curves of one line up to its own end: shares at the budgets of the overlay, and its runs' lowest and highest
+    Pass@First."""
+
+    group: Group
+    budgets: tuple[float, ...]
+    first: tuple[float, ...]
+    every: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Readout:
+    """A line below the chart: its shares at each budget of the chart, as per cent with one decimal, for the script."""
+
+    group: Group
+    css: str
+    first: str
+    every: str
+
+
+def curves(found: Overlaid, groups: Sequence[Group]) -> list[LineCurves]:
+    """The curves of all lines over the common tasks; that of several runs is their mean, up to the shortest budget."""
+    ends = [run.budget_s for run in found.runs]
+    grid = np.array(sorted({budget for budget in BUDGET_GRID if budget < max(ends)} | set(ends)))
+    first, every = found.measured.curves(grid.tolist())
+    made = []
+    for group in groups:
+        members = list(group.members)
+        inside = grid <= min(ends[place] for place in members)
+        of_first, of_all = first[members][:, inside], every[members][:, inside]
+        values = (of_first.mean(axis=0), of_all.mean(axis=0), of_first.min(axis=0), of_first.max(axis=0))
+        made.append(LineCurves(group, tuple(grid[inside].tolist()), *(tuple(of.tolist()) for of in values)))
+    return made
+
+
+def chart(lines: Sequence[LineCurves], figure: Figure, budget_s: float) -> Chart:
+    """The curves laid over each other, with a cursor at the budget; bands span the runs of a group."""
+    drawn = []
+    for series, line in enumerate(lines):
+        # Names would not all find room beside many curves; the values below the chart say whose letter it is.
+        name = f"{line.group.key} {line.group.label}" if len(lines) <= FEW else line.group.key
+        key = f"line-{line.group.key}"
+        if figure != "first":
+            label = f"{line.group.key} All" if figure == "both" else name
+            drawn.append(
+                Curve(label, line.budgets, line.every, series, "all" if figure == "both" else "first", key=key)
+            )
+        if figure != "all":
+            low, high = (line.low, line.high) if len(line.group.members) > 1 else (None, None)
+            drawn.append(Curve(name, line.budgets, line.first, series, "first", low, high, key))
+    words = {"both": "Pass@First and Pass@All", "first": "Pass@First", "all": "Pass@All"}[figure]
+    return pass_curves(
+        drawn, f"{words} against the budget", budget=budget_s, label_room=176 if len(lines) <= FEW else 64
+    )
+
+
+def readouts(lines: Sequence[LineCurves], grid: Sequence[float]) -> list[Readout]:
+    """What the script reads: the values of each line at the budgets of `grid`, as many as the line is long."""
+    made = []
+    for series, line in enumerate(lines):
+        kept = [i for i, budget in enumerate(line.budgets) if budget >= grid[0]]
+        first, every = (" ".join(f"{100 * of[i]:.1f}" for i in kept) for of in (line.first, line.every))
+        made.append(Readout(line.group, series_css(series), first, every))
+    return made
+
+
+def slider_budgets(lines: Sequence[LineCurves], drawn: Chart) -> list[float]:
+    """The budgets that the chart covers."""
+    return sorted({budget for line in lines for budget in line.budgets if budget >= drawn.low * (1 - 1e-9)})
+
+
+def settings(found: Overlaid) -> list[tuple[str, list[str]]]:
+    """(label, value of each run) of the options in which the runs differ."""
+    return [
+        (option.label, [option.text(getattr(run, name)) for run in found.runs])
+        for name, option in options_of(RunOptions).items()
+        if len({getattr(run, name) for run in found.runs}) > 1
+    ]
+
+
+def notes(found: Overlaid, groups: Sequence[Group], field: str | None, *, in_turn: bool) -> list[str]:
+    """Caveats on the figures of the overlay, each a sentence or two."""
+    said = [f"Left out: {error}." for error in found.left_out]
+    common = len(found.task_ids)
+    if max(found.graded) > common:
+        named = ", ".join(
+            f"{letter} {count}" for letter, count in zip(found.letters, found.graded, strict=True) if count > common
+        )
+        said.append(
+            f"The runs graded different tasks. All figures are over the {common} that all of them have graded; "
+            f"more were graded by: {named}."
+        )
+    devices = {(run.device_label, run.provenance.get("dtype"), run.provenance.get("cpu")) for run in found.runs}
+    if len(devices) > 1:
+        said.append("The runs used different devices or number formats, so their times do not compare.")
+    elif not in_turn:
+        said.append(
+            "The runs were not measured in turn, so the machine alone may have made some of them faster. "
+            "Compare tests whether that could explain the difference between two runs."
+        )
+    if together := [letter for letter, run in zip(found.letters, found.runs, strict=True) if run.throughput]:
+        said.append(
+            f"Decoded for throughput: {', '.join(together)}. Tasks shared a batch, so each of their samples finished "
+            "later."
+        )
+    if field is None and len({run.n for run in found.runs}) > 1:
+        said.append("The runs differ in the samples per task: more samples raise Pass@All by chance alone.")
+    if field is not None and (labels := unbalanced(found.runs, field, groups)):
+        said.append(
+            f"The groups do not hold the same values of {', '.join(labels)} equally often, so their means differ by "
+            f"more than {options_of(RunOptions)[field].label.lower()}."
+        )
+    return said
+
+
+def spread_words(found: Overlaid, group: Group) -> str:
+    """What a mean is over, such as `mean of 3 runs that differ in seed`; empty for a run alone."""
+    count = len(group.members)
+    if count == 1:
+        return ""
+    differs = varying([found.runs[place] for place in group.members])
+    return f"mean of {count} runs" + (f" that differ in {', '.join(differs)}" if differs else " of one configuration")
+
+
+def too_long(found: Overlaid, budget_s: float | None) -> str:
+    """Why the page shows a shorter budget than the one asked for; empty if it does not."""
+    if budget_s is None or budget_s <= found.longest_s * (1 + 1e-4):  # addresses hold budgets with four digits
+        return ""
+    shortest = min(zip(found.runs, found.letters, strict=True), key=lambda pair: pair[0].budget_s)
+    return (
+        f"budget is {budget_s:g}: run {shortest[1]} stopped at {seconds(found.longest_s)}, so give at most that or "
+        "leave the run out"
+    )

@@ -1,0 +1,81 @@
+"""Overlays and matrices as the documents of app/overlay/documents.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from app.overlay.documents import (
+    LineDifference,
+    LineDocument,
+    LineShare,
+    MatrixCell,
+    MatrixDocument,
+    MatrixRow,
+    OverlaidRun,
+    OverlayDocument,
+)
+from app.overlay.lines import Line, Share
+from app.overlay.loading import Overlaid
+from app.overlay.matrix import Matrix
+from app.overlay.presentation import LineCurves
+
+
+def overlay(
+    found: Overlaid,
+    lines: Sequence[Line],
+    curves: Sequence[LineCurves],
+    budget_s: float,
+    group: str | None,
+    *,
+    in_turn: bool,
+) -> OverlayDocument:
+    """The lines at the budget, each with its curve."""
+    return OverlayDocument(
+        dataset=found.runs[0].dataset.name,
+        budget_s=budget_s,
+        longest_s=found.longest_s,
+        group=group,
+        tasks=list(found.task_ids),
+        measured_in_turn=in_turn,
+        runs=_runs(found),
+        lines=[
+            LineDocument(
+                key=line.group.key,
+                label=line.group.label,
+                runs=[found.runs[place].id for place in line.group.members],
+                pass_first=_share(line.first),
+                pass_all=_share(line.every),
+                budgets=list(curve.budgets),
+                curve_first=list(curve.first),
+                curve_all=list(curve.every),
+            )
+            for line, curve in zip(lines, curves, strict=True)
+        ],
+    )
+
+
+def matrix(found: Overlaid, made: Matrix, budget_s: float) -> MatrixDocument:
+    """The rows that pass the filters."""
+    return MatrixDocument(
+        dataset=found.runs[0].dataset.name,
+        budget_s=budget_s,
+        runs=_runs(found),
+        tasks_total=made.total,
+        rows=[
+            MatrixRow(task_id=row.task_id, cells=[MatrixCell(**asdict(cell)) for cell in row.cells])
+            for row in made.rows
+        ],
+    )
+
+
+def _runs(found: Overlaid) -> list[OverlaidRun]:
+    return [
+        OverlaidRun(id=run.id, name=run.name, letter=letter, budget_s=run.budget_s, tasks_graded=graded)
+        for run, letter, graded in zip(found.runs, found.letters, found.graded, strict=True)
+    ]
+
+
+def _share(share: Share) -> LineShare:
+    difference = LineDifference(**asdict(share.difference)) if share.difference else None
+    return LineShare(share=share.value, low=share.low, high=share.high, spread=share.spread, difference=difference)

@@ -1,0 +1,106 @@
+"""Several runs over the same tasks as arrays: which of them solves which task within a budget.
+
+The definitions are those of evaluation/metrics.py. A page that lays a dozen runs over each other reads some ten
+thousand samples, for which arrays take milliseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluation.metrics import MetricError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleColumns:
+    """One entry per sample in each array, in any order.
+
+    `run` and `task` are places from 0. `finished_s` is NaN for a sample that did not finish within its run's budget,
+    `mean_logprob` NaN for one without.
+    """
+
+    run: Ints
+    task: Ints
+    index: Ints
+    finished_s: Floats
+    mean_logprob: Floats
+    passed: Bools
+
+
+class ManyRuns:
+    """Samples of `n_runs` runs over `n_tasks` tasks, sorted once, so that every budget is read off at once.
+
+    Raises MetricError without runs or tasks.
+    """
+
+    def __init__(self, n_runs: int, n_tasks: int, samples: SampleColumns) -> None:
+        if n_runs < 1 or n_tasks < 1:
+            raise MetricError("there are no runs or no tasks to measure")
+        self.n_runs, self.n_tasks = n_runs, n_tasks
+        pair = samples.run * n_tasks + samples.task
+        ended = np.flatnonzero(~np.isnan(samples.finished_s))
+        order = ended[np.lexsort((samples.index[ended], samples.finished_s[ended], pair[ended]))]
+        self._order = order
+        self._pair, self._time = pair[order], samples.finished_s[order]
+        self._passed = samples.passed[order]
+        self._starts = np.searchsorted(self._pair, np.arange(n_runs * n_tasks))
+        self._best = self._running_best(np.nan_to_num(samples.mean_logprob[order], nan=-math.inf), samples.index[order])
+        # Pairs ascend, so a maximum over "pair, value" starts anew with each pair.
+        self._any = np.maximum.accumulate(self._pair * 2 + self._passed) % 2 == 1
+
+    def _running_best(self, logprob: Floats, index: Ints) -> Ints:
+        """For each finished sample, which one Pass@First chooses among those of its pair that finished by then."""
+        n = len(logprob)
+        worst_first = np.lexsort((-index, logprob))
+        rank = np.empty(n, dtype=np.int64)
+        rank[worst_first] = np.arange(n)
+        return worst_first[np.maximum.accumulate(self._pair * n + rank) % n] if n else rank
+
+    def at(self, budget_s: float) -> tuple[Bools, Bools]:
+        """Whether the chosen sample and whether any sample within `budget_s` passes, each `[R, T]`."""
+        last, known = self._last(budget_s)
+        if not len(self._pair):
+            return known, known.copy()
+        return self._passed[self._best[last]] & known, self._any[last] & known
+
+    def chosen(self, budget_s: float) -> Ints:
+        """The place in the columns of the sample that is chosen within `budget_s`, -1 where none finished, `[R, T]`."""
+        last, known = self._last(budget_s)
+        if not len(self._pair):
+            return np.full(known.shape, -1)
+        return np.where(known, self._order[self._best[last]], -1)
+
+    def curves(self, budgets: Sequence[float]) -> tuple[Floats, Floats]:
+        """Pass@First and Pass@All of each run at each budget, each `[R, K]`."""
+        shares = [[solved.mean(axis=1) for solved in self.at(budget)] for budget in budgets]
+        return np.array([first for first, _ in shares]).T, np.array([every for _, every in shares]).T
+
+    def first_correct(self) -> Floats:
+        """Seconds until the first passing sample finished, NaN where none did, `[R, T]`."""
+        return self._earliest(self._passed)
+
+    def first_finished(self) -> Floats:
+        """Seconds until the first sample finished, NaN where none did, `[R, T]`."""
+        return self._earliest(np.ones_like(self._passed))
+
+    def _earliest(self, counted: Bools) -> Floats:
+        found = np.full(self.n_runs * self.n_tasks, math.nan)
+        pairs, first = np.unique(self._pair[counted], return_index=True)
+        found[pairs] = self._time[counted][first]
+        return found.reshape(self.n_runs, self.n_tasks)
+
+    def _last(self, budget_s: float) -> tuple[Ints, Bools]:
+        """The last finished sample within the budget of each pair, and whether there is one, each `[R, T]`."""
+        shape = self.n_runs, self.n_tasks
+        counts = np.bincount(self._pair[self._time <= budget_s], minlength=self.n_runs * self.n_tasks)
+        last = np.maximum(self._starts + counts - 1, 0)
+        return np.minimum(last, max(len(self._pair) - 1, 0)).reshape(shape), (counts > 0).reshape(shape)

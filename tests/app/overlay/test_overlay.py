@@ -1,0 +1,236 @@
+"""Runs laid over each other: choosing them, the paired differences, groups, and every wrong address."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+import pytest
+
+from app.overlay import loading
+from app.overlay.loading import MOST_RUNS
+from app.runs.models import Run
+from app.states import RunState
+from evaluation import inference
+from tests.app.overlay.reading import PASSED, WRONG, address, judge, text_of
+
+
+def api(world, *run_ids, **query) -> dict:
+    answer = world.client.get("/api/v1/overlay", query_string={"runs": ",".join(map(str, run_ids)), **query})
+    assert answer.status_code == 200, answer.get_json()
+    return answer.get_json()
+
+
+@pytest.fixture
+def three(world) -> list[uuid.UUID]:
+    """Runs over the same twelve tasks."""
+    return [world.add_run(name, skill=skill) for name, skill in (("plain", 0.2), ("better", 0.8), ("equal", 0.25))]
+
+
+def test_ticked_runs_lead_to_one_address_with_the_baseline_first(world, three):
+    a, b, c = three
+    answer = world.client.get(f"/overlay?runs={a}&runs={b}&runs={c}&runs={a}&baseline={b}&budget=5")
+    assert (answer.status_code, answer.headers["Location"]) == (302, f"/overlay/{b},{a},{c}?budget=5")
+    assert world.client.get(f"/overlay?runs={a},{b}").headers["Location"] == f"/overlay/{a},{b}"
+
+
+def test_the_page_names_runs_tasks_baseline_and_every_difference(world, three):
+    page = text_of(world.client.get(address(*three, budget=6)))
+    assert "3 runs over 12 tasks of humaneval" in page
+    assert "The baseline is A, plain" in page
+    for words in ("At 6 s, against A", "Minus A", "Pin as baseline : better", "Leave out : equal", "Compare with A"):
+        assert words in page
+    assert "Overlay selected" in text_of(world.client.get("/overlay"))
+
+
+def test_figures_and_differences_are_those_of_compare(world, three):
+    found = api(world, *three, budget=6)
+    assert [run["letter"] for run in found["runs"]] == ["A", "B", "C"]
+    assert found["lines"][0]["pass_first"]["difference"] is None
+    for line, other in zip(found["lines"][1:], three[1:], strict=True):
+        compared = world.client.get(f"/api/v1/compare?reference={three[0]}&other={other}&budget=6").get_json()
+        for figure in ("pass_first", "pass_all"):
+            got, wanted = line[figure], compared[figure]
+            assert got["share"] == pytest.approx(wanted["a"])
+            difference = got["difference"]
+            for name in ("delta", "low", "high", "p"):
+                assert difference[name] == pytest.approx(wanted[name])
+            assert (difference["wins"], difference["losses"]) == (len(wanted["wins"]), len(wanted["losses"]))
+
+
+def test_curves_are_those_that_each_run_has_stored(world, three):
+    found = api(world, *three)
+    for line, run_id in zip(found["lines"], three, strict=True):
+        stored = world.client.get(f"/api/v1/runs/{run_id}/curve").get_json()
+        at = {point: i for i, point in enumerate(line["budgets"])}
+        for budget, share in zip(stored["budgets"], stored["pass_first"], strict=True):
+            assert line["curve_first"][at[budget]] == pytest.approx(share)
+
+
+def test_many_comparisons_do_not_find_a_difference_by_chance_more_often(world):
+    """Seven tasks won and none lost: p is 0.016, which is beyond chance alone, but not by Holm among eleven runs."""
+    runs = [world.add_run(f"run {i}", n=1, limit=20) for i in range(12)]
+    for number, run_id in enumerate(runs):
+        for task in range(20):
+            judge(world, run_id, task, PASSED if number == 1 and task < 7 else WRONG)
+    for others, beyond_chance in ((runs[1:2], True), (runs[1:], False)):
+        difference = api(world, runs[0], *others, budget=8)["lines"][1]["pass_first"]["difference"]
+        assert (difference["wins"], difference["losses"]) == (7, 0)
+        assert difference["p"] == pytest.approx(2 * 0.5**7)
+        assert difference["beyond_chance"] is beyond_chance
+
+
+def test_a_group_is_the_mean_of_its_runs_paired_by_task_with_their_spread(world):
+    seeds = [world.add_run("plain", skill=0.3, seed=seed, drafter="none") for seed in (1, 2, 3)]
+    others = [world.add_run("drafted", skill=0.6, seed=seed, drafter="ngram") for seed in (1, 2, 3)]
+    found = api(world, *seeds, *others, group="drafter", budget=6)
+    single = api(world, *seeds, *others, budget=6)
+    plain, drafted = found["lines"]
+    assert (plain["label"], drafted["label"]) == ("no drafter", "ngram")
+    shares = [line["pass_first"]["share"] for line in single["lines"]]
+    assert plain["pass_first"]["share"] == pytest.approx(sum(shares[:3]) / 3)
+    assert plain["pass_first"]["spread"] == pytest.approx([min(shares[:3]), max(shares[:3])])
+    difference = drafted["pass_first"]["difference"]
+    assert difference["delta"] == pytest.approx(sum(shares[3:]) / 3 - sum(shares[:3]) / 3)
+    assert difference["low"] <= difference["delta"] <= difference["high"]
+    assert difference["p"] is None
+    page = text_of(world.client.get(address(*seeds, *others, group="drafter", budget=6)))
+    assert "Mean of 3 runs that differ in seed: A, B, C" in page
+    assert "equally often" not in page
+
+
+def test_groups_with_other_settings_mixed_in_say_so(world):
+    runs = [world.add_run("a", n=2, drafter="none"), world.add_run("b", n=4, drafter="ngram"), world.add_run("c", n=4)]
+    page = text_of(world.client.get(address(*runs, group="drafter")))
+    assert "do not hold the same values of samples per task equally often" in page
+
+
+def test_equal_groups_have_an_interval_wider_than_nothing(world):
+    a, b = (world.add_run("same", seed=1, drafter=drafter) for drafter in ("none", "ngram"))
+    c = world.add_run("same", seed=1, drafter="ngram")
+    difference = api(world, a, b, c, group="drafter")["lines"][1]["pass_first"]["difference"]
+    low, high = inference.paired_interval(12, 0, 0)
+    assert (difference["delta"], difference["low"], difference["high"]) == (0, pytest.approx(low), pytest.approx(high))
+
+
+def test_runs_over_different_tasks_share_their_common_ones_and_the_page_says_so(world):
+    a, b = world.add_run("short", limit=8), world.add_run("long", limit=12)
+    page = text_of(world.client.get(address(a, b)))
+    assert "2 runs over 8 tasks of humaneval" in page
+    assert "All figures are over the 8 that all of them have graded; more were graded by: B 12." in page
+    assert len(api(world, a, b)["tasks"]) == 8
+
+
+def test_runs_on_different_devices_or_not_in_turn_carry_a_caution(world):
+    a, b, c = world.add_run("a"), world.add_run("b"), world.add_run("c", device="AMD EPYC 7763")
+    assert "were not measured in turn" in text_of(world.client.get(address(a, b)))
+    assert "used different devices" in text_of(world.client.get(address(a, b, c)))
+    study = world.add_study({"name": "x"}, {"name": "y", "n": 2})
+    arms = [arm["run_id"] for arm in world.client.get(f"/api/v1/studies/{study}").get_json()["arms"]]
+    assert "were not measured in turn" not in text_of(world.client.get(address(*arms)))
+    assert api(world, *arms)["measured_in_turn"] is True
+    assert api(world, a, b)["measured_in_turn"] is False
+
+
+def test_a_run_that_is_still_at_work_is_read_from_its_samples(world):
+    a, b = world.add_run("ended"), world.add_run("at work", state=RunState.RUNNING, done=5)
+    assert len(api(world, a, b)["tasks"]) == 5
+
+
+def test_a_run_deleted_meanwhile_is_left_out_with_a_sentence_and_letters_stay(world, three):
+    a, b, c = three
+    with world.context.database.session() as session:
+        session.delete(session.get_one(Run, b))
+    page = text_of(world.client.get(address(a, b, c)))
+    assert f"Left out: there is no run {b}: it may have been deleted, so leave it out." in page
+    assert "2 runs over 12 tasks" in page
+    assert re.search(r"\bC equal\b", page)
+    for view in ("/matrix", "/task"):
+        answer = world.client.get(address(a, b, c, view=view, id="HumanEval/0"))
+        assert answer.status_code == 200
+    problem = world.client.get(f"/api/v1/overlay?runs={a},{b},{c}")
+    assert problem.status_code == 404
+    assert "it may have been deleted" in problem.get_json()["detail"]
+    for gone in (a, c):
+        with world.context.database.session() as session:
+            session.delete(session.get_one(Run, gone))
+    assert "there is no run" in text_of(world.client.get(address(a, b, c)), 404).lower()
+
+
+@pytest.mark.parametrize(
+    ("runs", "status", "words"),
+    [
+        ("", 422, "runs names no run"),
+        ("{a}", 422, "runs names one run: an overlay needs at least 2"),
+        ("{a},{a}", 422, "runs names one run"),
+        ("{a},nonsense", 422, "'nonsense' in runs is not a run's id"),
+        ("{a},00000000-0000-7000-8000-000000000000", 404, "there is no run 00000000-0000-7000-8000-000000000000"),
+        ("{a},{waiting}", 422, "'waiting' has no graded task: leave it out, or wait until it has one"),
+        ("{a},{other}", 422, "no graded task in common"),
+        ("{many}", 422, f"runs names {MOST_RUNS + 1} runs: an overlay holds at most {MOST_RUNS}"),
+    ],
+)
+def test_runs_that_cannot_be_laid_over_each_other_are_refused_in_one_sentence(world, runs, status, words):
+    made = {
+        "a": world.add_run("a", done=3, state=RunState.INTERRUPTED),
+        "waiting": world.add_run("waiting", state=RunState.QUEUED, done=0),
+        "other": None,
+        "many": ",".join(str(uuid.uuid4()) for _ in range(MOST_RUNS + 1)),
+    }
+    made["other"] = _over_other_tasks(world)
+    named = runs.format(**made)
+    problem = world.client.get("/api/v1/overlay", query_string={"runs": named})
+    assert problem.status_code == status
+    assert words in problem.get_json()["detail"]
+    page = world.client.get("/overlay", query_string={"runs": named}, follow_redirects=True)
+    assert words.lower() in text_of(page, status).lower()
+
+
+def _over_other_tasks(world) -> uuid.UUID:
+    """A run of which only the last of its twelve tasks is graded."""
+    run_id = world.add_run("late")
+    with world.context.database.session() as session:
+        for row in session.get_one(Run, run_id).tasks[:-1]:
+            session.delete(row)
+    return run_id
+
+
+def test_runs_with_more_samples_than_a_page_can_read_are_refused(world, three, monkeypatch):
+    monkeypatch.setattr(loading, "MOST_SAMPLES", 100)
+    assert "These runs have 144 samples: choose runs with at most 100" in text_of(
+        world.client.get(address(*three)), 422
+    )
+
+
+def test_wrong_budgets_and_groups_are_named_and_the_page_stays(world):
+    a, b = world.add_run("short", budget_s=5), world.add_run("long", budget_s=10)
+    page = text_of(world.client.get(address(a, b, budget="x")))
+    assert "Budget is 'x': give a number of seconds" in page
+    assert "run A stopped at 5 s, so give at most that" in text_of(world.client.get(address(a, b, budget=8)))
+    assert "Group is 'drafte': did you mean drafter" in text_of(world.client.get(address(a, b, group="drafte")))
+    for query, field in ({"budget": "8"}, "budget"), ({"budget": "x"}, "budget"), ({"group": "colour"}, "group"):
+        problem = world.client.get("/api/v1/overlay", query_string={"runs": f"{a},{b}", **query})
+        assert problem.status_code == 422
+        assert problem.get_json()["errors"][0]["field"] == field
+    problem = world.client.get(f"/api/v1/overlay?runs={a},{b}&baseline={uuid.uuid4()}")
+    assert problem.get_json()["errors"][0]["field"] == "baseline"
+
+
+def test_names_are_shown_as_text(world):
+    hostile = "</h1><script>alert(1)</script> \u202e"
+    a, b = (world.add_run(f"{hostile} {i}") for i in range(2))
+    pages = [address(a, b), address(a, b, view="/matrix"), address(a, b, view="/task", id="HumanEval/0"), "/overlay"]
+    for page in pages:
+        body = world.client.get(page).get_data(as_text=True)
+        assert "<script>alert" not in body
+        assert "\u202e" not in body
+
+
+def test_runs_can_be_ticked_on_the_leaderboard_on_runs_and_among_the_arms_of_a_study(world):
+    study = world.add_study({"name": "x"}, {"name": "y", "n": 2})
+    arms = [arm["run_id"] for arm in world.client.get(f"/api/v1/studies/{study}").get_json()["arms"]]
+    for page in ("/", "/runs", f"/studies/{study}?tab=arms", "/overlay"):
+        body = world.client.get(page).get_data(as_text=True)
+        assert 'id="overlay-form" method="get" action="/overlay"' in body
+        for run_id in arms:
+            assert re.search(rf'<input[^>]* name="runs" value="{run_id}" form="overlay-form"', body)

@@ -1,0 +1,166 @@
+"""Overlay, matrix and a task side by side in a real browser: keyboard, pointer, no script, phone width, themes, axe."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from app.context import make_context
+from app.db.migrate import upgrade
+from app.factory import create_app
+from app.settings import Settings
+from tests.app.world import World
+from tests.e2e.conftest import served
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+HOSTILE = "</h1><script>document.title='owned'</script><b>\u202e"
+RULES = {  # by width: only colours differ in the dark, and only the layout on a phone
+    1440: [("light", {}), ("dark", {"runOnly": ["color-contrast"]})],
+    1024: [],
+    390: [("light", {"runOnly": ["target-size", "scrollable-region-focusable"]})],
+}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A service with runs of three drafters and two seeds each; `runs` are their ids, those of `text` with commas."""
+    folder = tmp_path_factory.mktemp("overlay")
+    ctx = make_context(Settings(data_dir=folder, database_url=f"sqlite:///{folder}/bassline.db", _env_file=None))
+    upgrade(ctx.database)
+    world = World(ctx, create_app(ctx))
+    runs = [
+        world.add_run(f"qwen2.5-coder-0.5b {drafter}", drafter=drafter, seed=seed, skill=skill, pace=pace, limit=30)
+        for drafter, skill, pace in (("none", 0.2, 5.0), ("ngram", 0.4, 2.5), ("sibling", 0.8, 1.2))
+        for seed in (1, 2)
+    ]
+    hostile = world.add_run(HOSTILE, raw=f"x = '{HOSTILE}'\n", limit=30)
+    with served(world) as url:
+        yield SimpleNamespace(url=url, runs=runs, text=",".join(map(str, runs)), hostile=hostile)
+    ctx.database.dispose()
+
+
+@pytest.mark.parametrize("path", ["/", "/runs"])
+def test_runs_ticked_from_the_keyboard_are_laid_over_each_other(site, page, path):
+    page.goto(site.url + path)
+    for run_id in site.runs[:3]:
+        page.locator(f'input[name="runs"][value="{run_id}"]').focus()
+        page.keyboard.press("Space")
+    page.get_by_role("button", name="Overlay selected").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("3 runs over 30 tasks of humaneval")
+    expect(page.locator("svg.wide .curve.first")).to_have_count(3)
+
+
+def values(page, name: str = "first") -> list[str]:
+    return page.locator(f'#readout [data-value="{name}"]').all_inner_texts()
+
+
+def test_the_values_of_all_curves_follow_keyboard_and_pointer(site, page):
+    page.goto(f"{site.url}/overlay/{site.text}?budget=8")
+    before = values(page)
+    slider = page.get_by_label("Budget per task on a logarithmic scale")
+    slider.focus()
+    for _ in range(12):
+        page.keyboard.press("ArrowLeft")
+    budget = page.get_by_label("Budget per task", exact=True).input_value()
+    assert float(budget) < 8
+    after = values(page)
+    assert after != before
+    expect(page.get_by_role("heading", name=f"At {float(budget):g} s, against A")).to_be_visible()
+    page.wait_for_url(f"**budget={budget}")
+    table = page.get_by_role("region", name="Shares and differences to the baseline")
+    for share in after:  # the server agrees with the values that the script read off the curves
+        expect(table).to_contain_text(share)
+    page.reload()
+    assert values(page) == after
+    box = page.locator("svg.wide").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.08, box["y"] + 100)
+    low = values(page)
+    page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 100)
+    assert values(page) != low
+    page.mouse.move(5, 5)
+    assert values(page) == after
+    page.mouse.click(box["x"] + box["width"] * 0.6, box["y"] + 100)
+    page.wait_for_url(lambda url: f"budget={budget}" not in url)
+
+
+def test_the_budget_group_and_baseline_can_be_chosen_without_javascript(site, browser):
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{site.url}/overlay/{site.text}")
+    page.get_by_label("Budget per task", exact=True).fill("3")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("heading", name="At 3 s, against A")).to_be_visible()
+    page.get_by_label("Group by").select_option(label="Drafter")
+    page.get_by_role("button", name="Group").click()
+    expect(page.locator("#readout tbody tr")).to_have_count(3)
+    expect(page.get_by_text("Mean of 2 runs that differ in seed: A, B")).to_be_visible()
+    page.goto(f"{site.url}/overlay/{site.text}?budget=3")
+    page.get_by_role("link", name="Pin as baseline").nth(2).click()
+    assert f"/overlay/{site.runs[3]},{site.runs[0]}" in page.url
+    context.close()
+
+
+def test_a_cell_of_the_matrix_leads_to_the_samples_and_two_of_them_are_compared(site, page):
+    page.goto(f"{site.url}/overlay/{site.text}/matrix?budget=4")
+    page.get_by_label("Tasks", exact=True).select_option("different")
+    page.get_by_role("button", name="Show").click()
+    cell = page.locator("table.matrix tbody td a").nth(2)
+    assert re.match(r"[A-Z(–]", cell.inner_text())
+    cell.click()
+    page.wait_for_url("**/task?id=HumanEval/*#C")
+    expect(page.get_by_role("heading", name="Side by side")).to_be_visible()
+    page.get_by_label("Second sample").select_option(index=8)
+    page.get_by_role("button", name="Compare lines").click()
+    expect(page.locator("table.diff tr.less, table.diff tr.more").first).to_be_visible()
+    page.get_by_role("link", name="As the model wrote it").click()
+    expect(page.locator("pre.verbatim").first).to_be_visible()
+
+
+def test_on_a_phone_the_matrix_scrolls_in_its_panel_and_the_task_stays(site, browser):
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.goto(f"{site.url}/overlay/{site.text}/matrix?budget=4")
+    region = page.get_by_role("region", name="Tasks by runs")
+    head = region.locator("tbody th").first
+    before = head.bounding_box()
+    region.evaluate("element => element.scrollLeft = 150")
+    assert region.evaluate("element => element.scrollLeft") > 0
+    assert head.bounding_box()["x"] == before["x"]
+    context.close()
+
+
+@pytest.mark.parametrize("width", RULES)
+def test_pages_fit_satisfy_axe_in_both_themes_and_run_nothing_of_a_run(site, browser, width):
+    context = browser.new_context(viewport={"width": width, "height": 844})
+    context.set_default_timeout(30_000)
+    page = context.new_page()
+    found = []
+    hostile = f"{site.url}/overlay/{site.runs[0]},{site.hostile}"
+    urls = [
+        f"{site.url}/overlay",
+        f"{site.url}/overlay?runs={site.runs[0]}",
+        *(
+            f"{site.url}/overlay/{site.text}{view}"
+            for view in ("", "?group=drafter", "/matrix", "/task?id=HumanEval/1")
+        ),
+        *(f"{hostile}{view}" for view in ("", "/matrix", "/task?id=HumanEval/1", "/task?id=HumanEval/1&text=raw")),
+    ]
+    for url in urls:
+        page.emulate_media(color_scheme="light")
+        page.goto(url)
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            found.append(f"{url} scrolls sideways at {width}")
+        if "owned" in page.title().split("·")[-1] or page.locator("main b, main script").count():
+            found.append(f"{url} runs what a name holds")
+        for scheme, rules in RULES[width]:
+            page.emulate_media(color_scheme=scheme)
+            result = Axe().run(page, options={"resultTypes": ["violations"], **rules})
+            found += [f"{url} {scheme}: {v['id']} {v['nodes'][0]['target']}" for v in result.response["violations"]]
+    context.close()
+    assert not found, "\n".join(found)

@@ -1,0 +1,95 @@
+"""Many runs at once give what evaluation/metrics.py gives for each of them, at every budget."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from evaluation import metrics
+from evaluation.many_runs import ManyRuns, SampleColumns
+from evaluation.metrics import MetricError, SampleOutcome
+
+BUDGETS = (0.5, 1.0, 2.0, 2.5, 7.0, 10.0)
+
+
+def columns(runs: list[list[SampleOutcome]], tasks: list[str]) -> SampleColumns:
+    """The samples of all runs, shuffled: no result may depend on their order."""
+    rows = [(run, sample) for run, samples in enumerate(runs) for sample in samples]
+    random.Random(3).shuffle(rows)
+    nan = math.nan
+    return SampleColumns(
+        run=np.array([run for run, _ in rows], dtype=np.int64),
+        task=np.array([tasks.index(s.task_id) for _, s in rows], dtype=np.int64),
+        index=np.array([s.index for _, s in rows], dtype=np.int64),
+        finished_s=np.array([nan if s.finished_s is None else s.finished_s for _, s in rows], dtype=np.float64),
+        mean_logprob=np.array([nan if s.mean_logprob is None else s.mean_logprob for _, s in rows], dtype=np.float64),
+        passed=np.array([s.passed for _, s in rows], dtype=np.bool_),
+    )
+
+
+def made_up(dice: random.Random, tasks: list[str], n: int) -> list[SampleOutcome]:
+    """Samples with ties in time and log-probability, without either, and ended on a budget to the digit."""
+    return [
+        SampleOutcome(
+            task_id=task,
+            index=index,
+            finished_s=dice.choice([None, dice.choice(BUDGETS), round(dice.uniform(0.1, 12), 2)]),
+            mean_logprob=dice.choice([None, -0.5, -0.2, dice.gauss(-0.3, 0.1)]),
+            passed=dice.random() < 0.4,
+            n_tokens=10,
+        )
+        for task in tasks
+        for index in range(n)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_run_is_solved_as_the_metrics_say(seed):
+    dice = random.Random(seed)
+    tasks = [f"t/{i}" for i in range(dice.randint(1, 12))]
+    runs = [made_up(dice, tasks, dice.randint(1, 6)) for _ in range(dice.randint(1, 5))]
+    found = ManyRuns(len(runs), len(tasks), columns(runs, tasks))
+    first, every = found.curves(BUDGETS)
+    for run, samples in enumerate(runs):
+        solved = metrics.solved(samples, BUDGETS)
+        for k, budget in enumerate(BUDGETS):
+            of_first, of_all = found.at(budget)
+            assert of_first[run].tolist() == solved.first[:, k].tolist()
+            assert of_all[run].tolist() == solved.all[:, k].tolist()
+        curve = metrics.curve(samples, BUDGETS)
+        assert tuple(first[run]) == pytest.approx(curve.pass_first)
+        assert tuple(every[run]) == pytest.approx(curve.pass_all)
+        correct = metrics.time_to_first_correct(samples)
+        for task, seconds in zip(tasks, found.first_correct()[run].tolist(), strict=True):
+            assert seconds == correct[task] or (math.isnan(seconds) and correct[task] is None)
+
+
+def test_the_chosen_sample_is_named_by_its_place_in_the_columns():
+    samples = [
+        SampleOutcome("t", 0, 1.0, -0.5, False, 1),
+        SampleOutcome("t", 1, 2.0, -0.1, True, 1),
+        SampleOutcome("t", 2, 3.0, -0.3, False, 1),
+    ]
+    given = columns([samples], ["t"])
+    found = ManyRuns(1, 1, given)
+    assert found.chosen(0.5)[0, 0] == -1
+    assert [int(given.index[found.chosen(budget)[0, 0]]) for budget in (1.0, 2.0, 9.0)] == [0, 1, 1]
+    assert found.first_finished().tolist() == [[1.0]]
+
+
+def test_runs_of_which_no_sample_finished_solve_nothing():
+    samples = [SampleOutcome("t", 0, None, -0.5, True, 1)]
+    found = ManyRuns(2, 1, columns([samples, samples], ["t"]))
+    first, every = found.at(5.0)
+    assert not first.any()
+    assert not every.any()
+    assert (found.chosen(5.0) == -1).all()
+    assert np.isnan(found.first_correct()).all()
+
+
+def test_nothing_to_measure_is_an_error():
+    with pytest.raises(MetricError, match="no runs or no tasks"):
+        ManyRuns(0, 3, columns([], []))
