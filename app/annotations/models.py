@@ -20,8 +20,8 @@ class TagRow:
 class Annotatable:
     """Mixin of rows that people annotate: everybody on the service sees and changes the same annotations.
 
-    `starred` marks what is worth finding again. `archived` keeps the row out of lists, the leaderboard and the answer of
-    the first page; its address stays.
+    `starred` marks what is worth finding again. `archived` keeps the row out of lists, the leaderboard and the answer
+    of the first page; its address stays.
     """
 
     note: Mapped[str] = mapped_column(Text, default="", server_default="")
@@ -35,9 +35,9 @@ class Annotatable:
         return relationship(table, order_by=f"{table}.tag", cascade="all, delete-orphan", passive_deletes=True)
 
     @property
-    def tags(self) -> list[str]:
+    def tags(self) -> tuple[str, ...]:
         """The tags in alphabetical order."""
-        return sorted(row.tag for row in self.tag_rows)
+        return tuple(sorted(row.tag for row in self.tag_rows))
 
     @tags.setter
     def tags(self, tags: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ from app.http.schemas import RequestModel, Text
 
 LONGEST_NOTE = 10_000
 
-TagsOf = Annotated[list[str], Field(description="in alphabetical order")]
+TagsOf = Annotated[tuple[str, ...], Field(description="in alphabetical order")]
 NoteOf = Annotated[str, Field(description="plain text; empty: none")]
 StarredOf = Annotated[bool, Field(description="marked as worth finding again")]
 ArchivedOf = Annotated[bool, Field(description="left out of lists, the leaderboard and the answer of the first page")]

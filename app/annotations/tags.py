@@ -31,7 +31,7 @@ def parse_tag(text: str) -> str:
 
 
 def parse_tags(text: str) -> tuple[str, ...]:
-    """The tags in a text, separated by blanks or commas. Raises BadInput for one that is none, and for no tag at all."""
+    """The tags in a text, separated by blanks or commas. Raises BadInput for what is no tag, and for none at all."""
     words = [word for word in re.split(r"[\s,]+", text) if word]
     if not words:
         raise BadInput("tag is empty: give at least one", "tag")

@@ -28,8 +28,6 @@ class BoardQuery(AnnotatedQuery):
 @operation({200: BoardPage})
 def index(query: BoardQuery) -> ResponseModel:
     """Runs by Pass@First within a budget."""
-    rows = ranked(
-        entries(), query.budget, dataset=query.dataset, target=query.target, selection=query.selection()
-    )
+    rows = ranked(entries(), query.budget, dataset=query.dataset, target=query.target, selection=query.selection())
     page, following = page_from_list(rows, query, lambda row: str(row.run.id))
     return BoardPage(rows=[board_row(row) for row in page], next=following)

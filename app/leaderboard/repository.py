@@ -71,8 +71,8 @@ def runs_with_curves(session: Session, only: Collection[uuid.UUID] | None = None
 class StudyVersion:
     """A study that may give the answer of the first page.
 
-    `arms` changes when an arm ends, goes on, is dropped or archived. `n_tasks` is how many tasks all arms that compare have
-    finished. `elsewhere` tells that another service measured it.
+    `arms` changes when an arm ends, goes on, is dropped or archived. `n_tasks` is how many tasks all arms that compare
+    have finished. `elsewhere` tells that another service measured it.
     """
 
     id: uuid.UUID
@@ -109,9 +109,7 @@ def studies(session: Session, dataset: str = "") -> list[StudyVersion]:
 
 
 def _study_version(session: Session, study_id: uuid.UUID, rows: Sequence[Any]) -> StudyVersion:
-    compared = [
-        row for row in rows if row.dropped_at is None and row.state is not RunState.FAILED and not row.archived
-    ]
+    compared = [row for row in rows if row.dropped_at is None and row.state is not RunState.FAILED and not row.archived]
     at_work = any(row.state in OPEN_RUN_STATES for row in compared)
     if at_work:
         finished = _finished(session, [row.run_id for row in compared])

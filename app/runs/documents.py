@@ -48,7 +48,7 @@ class RunInfo(_Configured):
     created_at: dt.datetime
     started_at: dt.datetime | None
     finished_at: dt.datetime | None
-    tags: TagsOf = []
+    tags: TagsOf = ()
     note: NoteOf = ""
     starred: StarredOf = False
     archived: ArchivedOf = False

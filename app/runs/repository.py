@@ -120,8 +120,9 @@ def list_runs(
 ) -> Sequence[Run]:
     """Runs in the order of `sort`, with dataset and tags loaded. The last id of a page is `before` of the next.
 
-    Archived runs are left out unless the `selection` has them. `name` is a part of the name, in upper or lower case. `since` and `until` are the first and last day (UTC) of
-    creation. Raises BadInput for a `before` that is no run, unless the order is that of the ids.
+    Archived runs are left out unless the `selection` has them. `name` is a part of the name, in upper or lower case.
+    `since` and `until` are the first and last day (UTC) of creation. Raises BadInput for a `before` that is no run,
+    unless the order is that of the ids.
     """
     query = selection.of(select(Run).options(*_WHOLE).where(Run.kind.in_(kinds)), Run)
     if states:

@@ -45,9 +45,7 @@ def create(body: StudySpec) -> tuple[StudyOverview, dict[str, str]]:
 @operation({200: StudyPage})
 def index(query: AnnotatedQuery) -> StudyPage:
     """Studies, newest first, without what they say."""
-    studies = repository.list_studies(
-        session(), limit=query.limit + 1, before=query.id(), selection=query.selection()
-    )
+    studies = repository.list_studies(session(), limit=query.limit + 1, before=query.id(), selection=query.selection())
     page, following = page_from_rows(studies, query, lambda study: str(study.id))
     done = progress.of_runs(session(), [arm.run_id for study in page for arm in study.arms])
     return StudyPage(studies=[render.overview(study, done) for study in page], next=following)

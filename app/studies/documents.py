@@ -37,7 +37,7 @@ class StudyHead(ResponseModel):
     command: str = Field(description="repeats the study from a shell; empty for one from before it was recorded")
     created_at: dt.datetime
     remaining_s: float | None = Field(description="an estimate; null until every arm has decoded a task")
-    tags: TagsOf = []
+    tags: TagsOf = ()
     note: NoteOf = ""
     starred: StarredOf = False
     archived: ArchivedOf = False

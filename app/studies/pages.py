@@ -41,7 +41,7 @@ FEW = 6  # arms whose progress, and pairs of arms whose every gain, stand open o
 
 @bp.get("/studies")
 def index() -> str:
-    """Studies, newest first, by `?tag=`, `?starred=1` and `?archived=1`; `?before=` a study's id gives the next page."""
+    """Studies, newest first, with `?tag=`, `?starred=1`, `?archived=1`; `?before=` a study's id gives the next page."""
     before, selection = _uuid(request.args.get("before")), from_address(request.args)
     studies = repository.list_studies(session(), limit=PAGE_SIZE + 1, before=before, selection=selection)
     following = studies[PAGE_SIZE - 1].id if len(studies) > PAGE_SIZE else None
