@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -125,12 +125,16 @@ class Entries:
             if versions != self._versions:
                 known = {entry.version.result: entry for entry in self._entries}
                 changed = [version.id for version in versions if version.result not in known]
-                runs = repository.runs_with_curves(session, changed if len(changed) < READ_ALL_FROM else None)
-                read = {run.id: _entry(run) for run in runs}
+                read = _read(session, changed) if changed else {}
                 found = ((read.get(version.id) or known.get(version.result), version) for version in versions)
                 self._entries = [_noted(entry, version) for entry, version in found if entry]  # one may be deleted
                 self._versions = [entry.version for entry in self._entries]
             return self._entries
+
+
+def _read(session: Session, changed: Collection[uuid.UUID]) -> dict[uuid.UUID, Entry]:
+    runs = repository.runs_with_curves(session, changed if len(changed) < READ_ALL_FROM else None)
+    return {run.id: _entry(run) for run in runs}
 
 
 def _noted(entry: Entry, version: Version) -> Entry:

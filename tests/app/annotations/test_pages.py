@@ -137,7 +137,7 @@ def test_what_was_deleted_meanwhile_gets_a_sentence(world, client):
     world.client.delete(f"/api/v1/runs/{run}")
     answer = client.post(f"/runs/{run}/annotations", data={"csrf_token": token, "starred": "1"})
     assert answer.status_code == 404
-    assert f"there is no run {run}" in answer.get_data(as_text=True)
+    assert f"here is no run {run}" in answer.get_data(as_text=True)
 
 
 def test_a_reader_sees_tags_and_note_and_no_forms(world):

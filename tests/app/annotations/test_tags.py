@@ -19,7 +19,7 @@ def test_a_tag_is_stored_in_lower_case():
 
 @pytest.mark.parametrize("text", ["", "two words", "a,b", "ä", "x" * (LONGEST_TAG + 1), "<b>", "a\n", "tag\0", "²"])
 def test_anything_else_is_refused_with_the_field_and_the_remedy(text):
-    with pytest.raises(BadInput, match="^tag is .*: give 1 to 40 letters from a to z, digits") as caught:
+    with pytest.raises(BadInput, match=r"^tag is .*: give 1 to 40 letters from a to z, digits") as caught:
         parse_tag(text)
     assert caught.value.field == "tag"
     assert len(str(caught.value)) < 200
