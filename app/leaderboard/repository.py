@@ -44,8 +44,8 @@ _LISTED = (Run.kind.in_(LISTED_RUN_KINDS), RunCurve.n_tasks > 0)
 
 def versions(session: Session) -> list[Version]:
     """The versions of the evaluation runs that have ended with at least one graded task, newest first."""
-    tags = select(RunTag.run_id, func.aggregate_strings(RunTag.tag, " ").label("tags")).group_by(RunTag.run_id)
-    of_run = tags.subquery()
+    joined = func.aggregate_strings(RunTag.tag, " ").label("tags")
+    of_run = select(RunTag.run_id, joined).group_by(RunTag.run_id).subquery()
     query = (
         select(Run.id, Run.state, Run.finished_at, Run.starred, Run.archived, of_run.c.tags)
         .join(Run.curve)
@@ -53,7 +53,10 @@ def versions(session: Session) -> list[Version]:
         .where(*_LISTED)
         .order_by(Run.id.desc())
     )
-    return [Version(*own, tuple(sorted((tags or "").split()))) for *own, tags in session.execute(query)]
+    return [
+        Version(run_id, state, finished_at, starred, archived, tuple(sorted((tags or "").split())))
+        for run_id, state, finished_at, starred, archived, tags in session.execute(query)
+    ]
 
 
 def runs_with_curves(session: Session, only: Collection[uuid.UUID] | None = None) -> Sequence[Run]:

@@ -96,7 +96,7 @@ def show(run_id: uuid.UUID) -> str:
 
 
 @bp.get("/runs/<uuid:run_id>/annotations")
-def annotations(run_id: uuid.UUID) -> AnyResponse:
+def annotated(run_id: uuid.UUID) -> AnyResponse:
     """The page of the run: a browser comes here when it reloads a page whose form was refused."""
     return _to_run(run_id)
 
@@ -115,7 +115,7 @@ def _to_run(run_id: uuid.UUID) -> AnyResponse:
     return redirect(url_for("runs.show", run_id=run_id, **_place()), 303)
 
 
-def _place() -> dict[str, str | None]:
+def _place() -> dict[str, Any]:
     """What of the page's address says which part of the run it shows."""
     return {name: request.args.get(name) for name in ("tab", "budget", "show")}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from app.annotations import service as annotations
+from app.annotations import service as annotation
 from app.annotations.schemas import Changes
 from app.context import Context
 from app.datasets import service as datasets
@@ -168,8 +168,8 @@ def annotate(ctx: Context, run_id: uuid.UUID, changes: Changes) -> None:
     Two changes at once are made one after the other, so that neither loses the tags of the other.
     """
     with ctx.database.session() as session:
-        annotations.lock(session, Run, run_id)
-        annotations.apply(get_run(session, run_id), changes)
+        annotation.lock(session, Run, run_id)
+        annotation.apply(get_run(session, run_id), changes)
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:

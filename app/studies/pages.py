@@ -73,7 +73,7 @@ def show(study_id: uuid.UUID) -> str:
 
 
 @bp.get("/studies/<uuid:study_id>/annotations")
-def annotations(study_id: uuid.UUID) -> AnyResponse:
+def annotated(study_id: uuid.UUID) -> AnyResponse:
     """The page of the study: a browser comes here when it reloads a page whose form was refused."""
     return _to_study(study_id)
 
@@ -92,7 +92,7 @@ def _to_study(study_id: uuid.UUID) -> AnyResponse:
     return redirect(url_for("studies.show", study_id=study_id, **_place()), 303)
 
 
-def _place() -> dict[str, str | None]:
+def _place() -> dict[str, Any]:
     """What of the page's address says which part of the study it shows."""
     return {name: request.args.get(name) for name in ("tab", "budget")}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 
-from app.annotations import service as annotations
+from app.annotations import service as annotation
 from app.annotations.schemas import Changes
 from app.context import Context
 from app.datasets.models import Dataset, Task
@@ -140,9 +140,9 @@ def annotate(ctx: Context, study_id: uuid.UUID, changes: Changes) -> None:
     The runs of its arms are archived with it, and come back with it.
     """
     with ctx.database.session() as session:
-        annotations.lock(session, Study, study_id)
+        annotation.lock(session, Study, study_id)
         study = get_study(session, study_id)
-        annotations.apply(study, changes)
+        annotation.apply(study, changes)
         if changes.archived is not None:
             for run in study.runs:
                 run.archived = changes.archived
