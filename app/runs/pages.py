@@ -34,7 +34,7 @@ from app.states import OPEN_RUN_STATES, RunState, Scope
 
 bp = Blueprint("runs", __name__)
 
-PAGE_SIZE = 50
+PAGE_SIZE = 40  # at most eight screens of a phone
 LABELS = labels_of(RunSpec)
 FILTERS = {"name": "Name", "state": "State", "dataset": "Dataset", "since": "From", "until": "To"}
 SORTS = {"newest": "Newest first", "oldest": "Oldest first", "name": "Name", "target": "Model"}
