@@ -5,9 +5,9 @@ from app.capacity.models import LoadTest
 from app.datasets.models import Dataset, DatasetCheck, Task
 from app.db.types import Base
 from app.http.idempotency_models import IdempotencyKey
-from app.runs.models import Calibration, Run, RunCurve, RunTask
+from app.runs.models import Calibration, Run, RunCurve, RunTag, RunTask
 from app.samples.models import Sample
-from app.studies.models import Study, StudyArm
+from app.studies.models import Study, StudyArm, StudyTag
 from app.workers.models import Worker
 
 metadata = Base.metadata
@@ -21,10 +21,12 @@ __all__ = [
     "LoadTest",
     "Run",
     "RunCurve",
+    "RunTag",
     "RunTask",
     "Sample",
     "Study",
     "StudyArm",
+    "StudyTag",
     "Task",
     "Token",
     "User",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 from rich.table import Table
 
+from app.annotations.selection import Selection
 from app.commands import common
+from app.commands.annotations import selection_options
 from app.leaderboard.columns import COLUMNS, Column
 from app.leaderboard.documents import board_row
 from app.leaderboard.entries import Entries
@@ -17,9 +19,12 @@ from app.runs.render import plain
 @click.option("--budget", type=float, help="seconds; default: each run at its own budget")
 @click.option("--dataset", help="only runs over this dataset")
 @click.option("--target", help="only runs of this model")
+@selection_options
 @common.json_option
-def leaderboard(budget: float | None, dataset: str | None, target: str | None, json_file: str | None) -> None:
-    """Runs by Pass@First within a budget.
+def leaderboard(
+    budget: float | None, dataset: str | None, target: str | None, json_file: str | None, selection: Selection
+) -> None:
+    """Runs by Pass@First within a budget; archived ones only with --archived.
 
     \b
     Example:
@@ -27,11 +32,12 @@ def leaderboard(budget: float | None, dataset: str | None, target: str | None, j
     """
     ctx = common.opened_context()
     with ctx.database.read() as session:
-        rows = ranked(Entries().read(session), budget, dataset=dataset, target=target)
+        rows = ranked(Entries().read(session), budget, dataset=dataset, target=target, selection=selection)
     common.write_json(json_file, [plain(board_row(row)) for row in rows])
     console = common.result_console(json_file)
     if not rows:
-        console.print("No graded runs yet: make one with `bassline eval`.")
+        asked = selection.narrows or dataset or target
+        console.print("No run matches." if asked else "No graded runs yet: make one with `bassline eval`.")
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         # What is not ranked stays in one table: its first column says over how many tasks each run is.

@@ -6,6 +6,7 @@ from collections import Counter
 
 from rich.console import Console
 
+from app.annotations import presentation as annotation
 from app.commands.common import interval, number, pairs
 from app.runs import configuration, trust, weak_tests
 from app.runs.models import Run
@@ -22,6 +23,7 @@ def run_tables(console: Console, run: Run, counts: Progress) -> None:
         *configuration.table(run),
         ("Measured on", f"{run.device_label}, {run.provenance.get('dtype') or run.dtype}"),
         ("Tasks asked for", _how_far(run, counts)),
+        *annotation.facts(run),
     ]
     console.print(pairs(f"{run.name}  ({run.state})", [*rows, ("Error", run.error)] if run.error else rows))
     console.print()

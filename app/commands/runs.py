@@ -10,7 +10,10 @@ from typing import Any
 import click
 from rich.table import Table
 
+from app.annotations.presentation import name_in_list
+from app.annotations.selection import Selection
 from app.commands import common, foreground
+from app.commands.annotations import add_commands, selection_options
 from app.commands.comparison import Worse, comparison_tables
 from app.commands.report import run_tables
 from app.comparison import comparing, run_file
@@ -47,6 +50,7 @@ def runs() -> None:
 @click.option("--dataset", help="only runs over this dataset")
 @click.option("--since", type=DAY, metavar="DAY", help="created on this day (UTC) or later, as in 2026-11-21")
 @click.option("--until", type=DAY, metavar="DAY", help="created on this day (UTC) or earlier")
+@selection_options
 @click.option("--sort", type=common.Choice(repository.SORTS), default="newest", show_default=True)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @common.json_option
@@ -55,13 +59,15 @@ def list_(
     since: dt.datetime | None,
     until: dt.datetime | None,
     json_file: str | None,
+    selection: Selection,
     **filters: Any,
 ) -> None:
-    """Runs, newest first or as --sort says.
+    """Runs, newest first or as --sort says; archived ones only with --archived.
 
     \b
     Example:
         bassline runs list --state interrupted
+        bassline runs list --tag nightly --starred
         bassline runs list --name nightly --since 2026-11-01 --sort name
     """
     ctx = common.opened_context()
@@ -71,23 +77,25 @@ def list_(
             states=[RunState(state)] if state else (),
             since=since.date() if since else None,
             until=until.date() if until else None,
+            selection=selection,
             **filters,
         )
     common.write_json(json_file, [run_document(run) for run in found])
     table = Table(box=None, pad_edge=False)
-    for column in ("id", "name", "state", "tasks", "Pass@First", "Pass@All", "created"):
+    for column in ("id", "name", "state", "tasks", "Pass@First", "Pass@All", "created", "tags"):
         table.add_column(column, no_wrap=column == "id", overflow="fold")
     for run in found:
         table.add_row(
             str(run.id),
-            run.name,
+            name_in_list(run),
             run.state,
             f"{run.measured.tasks}/{run.n_tasks}",
             percent(run.measured.pass_first),
             percent(run.measured.pass_all),
             f"{run.created_at:%Y-%m-%d %H:%M}",
+            " ".join(run.tags),
         )
-    asked = state or since or until or any(filters[name] for name in ("name", "target", "dataset"))
+    asked = state or since or until or selection.narrows or any(filters[name] for name in ("name", "target", "dataset"))
     none = "No run matches." if asked else "No runs yet: make one with `bassline eval`."
     common.result_console(json_file).print(table if found else none)
 
@@ -251,3 +259,6 @@ def compare(
     comparison_tables(common.result_console("-" if "-" in (markdown, junit) else json_file), found, decision)
     if fail_if_worse and decision.worse:
         raise Worse(f"{found.other.name} is worse than {found.reference.name}")
+
+
+add_commands(runs, "run", repository.find_run, service.annotate)

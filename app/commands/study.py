@@ -11,7 +11,10 @@ from typing import Any, TypeVar
 import click
 from rich.table import Table
 
+from app.annotations.presentation import name_in_list
+from app.annotations.selection import Selection
 from app.commands import common, foreground, handover, study_report
+from app.commands.annotations import add_commands, selection_options
 from app.commands.options import as_typed, lists_of, parse_options
 from app.context import Context
 from app.errors import BadInput
@@ -103,35 +106,42 @@ def run(file: Path | None, preset: str | None, json_file: str | None, **options:
 
 @study.command("list")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@selection_options
 @common.json_option
-def list_(limit: int, json_file: str | None) -> None:
-    """Studies, newest first.
+def list_(limit: int, json_file: str | None, selection: Selection) -> None:
+    """Studies, newest first; archived ones only with --archived.
 
     \b
     Example:
         bassline study list
+        bassline study list --tag nightly
     """
     ctx = common.opened_context()
     with ctx.database.read() as session:
-        studies = repository.list_studies(session, limit=limit)
+        studies = repository.list_studies(session, limit=limit, selection=selection)
         done = progress.of_runs(session, [arm.run_id for one in studies for arm in one.arms])
     found = [render.overview(one, done) for one in studies]
     common.write_json(json_file, [plain(one) for one in found])
     table = Table(box=None, pad_edge=False)
-    for column in ("id", "name", "state", "arms", "tasks", "measured on", "created"):
+    for column in ("id", "name", "state", "arms", "tasks", "measured on", "created", "tags"):
         table.add_column(column, no_wrap=column == "id", overflow="fold")
     for one in found:
         head = one.study
         table.add_row(
             str(head.id),
-            head.name,
+            name_in_list(head),
             head.state,
             str(len(one.arms)),
             f"{sum(arm.tasks for arm in one.arms)}/{sum(arm.n_tasks for arm in one.arms)}",
             f"{head.measured_elsewhere} (elsewhere)" if head.measured_elsewhere else head.device,
             f"{head.created_at:%Y-%m-%d %H:%M}",
+            " ".join(head.tags),
         )
-    none = "No studies yet: make one with `bassline study run --preset bass --target MODEL`."
+    none = (
+        "No study matches."
+        if selection.narrows
+        else "No studies yet: make one with `bassline study run --preset bass --target MODEL`."
+    )
     common.result_console(json_file).print(table if found else none)
 
 
@@ -242,6 +252,9 @@ def load(file: Path | None) -> None:
     ids = loading.load_reference(ctx) if file is None else [loading.load(ctx, _bytes(file, MAX_BYTES), file.name)]
     for study_id in ids:
         echo(f"loaded {study_id}: `bassline study show {study_id}` shows it")
+
+
+add_commands(study, "study", repository.find_study, service.annotate)
 
 
 def _spec(file: Path | None, preset: str | None, given: dict[str, Any]) -> StudySpec:

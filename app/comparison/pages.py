@@ -28,6 +28,8 @@ def index() -> str:
     page: dict[str, Any] = {"runs": runs, "a": None, "b": None, "error": None, "shares": [], "budget": None}
     try:
         page["a"], page["b"] = _run("a", runs), _run("b", runs)
+        chosen = [run for run in (page["a"], page["b"]) if run]
+        page["runs"] = [*runs, *(run for run in dict.fromkeys(chosen) if run not in runs)]  # archived, or older ones
         page["budget"] = parse_budget(request.args.get("budget"))
         if page["a"] and page["b"]:
             page |= _comparison(page["a"], page["b"], page["budget"])

@@ -24,7 +24,8 @@ from app.http.security import PUBLIC, SAFE, scope_of
 
 PREFIX = "/api/v1"
 SCHEMAS = "#/components/schemas/"
-METHODS = ("GET", "POST", "DELETE")
+METHODS = ("GET", "POST", "PATCH", "DELETE")
+WITH_BODY = ("POST", "PATCH")
 ALWAYS = (404, 405, 429, 500, 503)  # any request can get these
 bp = Blueprint("openapi", __name__, url_prefix=PREFIX)
 
@@ -90,10 +91,12 @@ def _operation(app: Flask, rule: Rule, method: str, declared: Operation, refs: d
     statuses = {*declared.problems, *ALWAYS}
     if rule.endpoint not in PUBLIC:
         statuses |= {401, 403}
-    if declared.query or method == "POST":
+    if declared.query or method in WITH_BODY:
         statuses.add(422)
+    if method in WITH_BODY:
+        statuses.add(413)
     if method == "POST":
-        statuses |= {409, 413}
+        statuses.add(409)
     if declared.body or declared.form:
         statuses.add(415)
     described: dict[str, Any] = {

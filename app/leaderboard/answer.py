@@ -82,10 +82,10 @@ class Card:
 
 
 def of_study(session: Session, study_id: uuid.UUID) -> Card | None:
-    """What a study says so far; None while its arms have no graded task in common."""
+    """What a study says so far, without its archived arms; None while the others have no graded task in common."""
     study = get_study(session, study_id)
     try:
-        scored = score(compared_arms(session, study), study_budgets(study.budget_s))
+        scored = score(compared_arms(session, study, archived=False), study_budgets(study.budget_s))
     except MetricError:
         return None
     return Card(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from flask import Blueprint
 from pydantic import Field
 
+from app.annotations.schemas import AnnotatedQuery
 from app.http.operations import operation
-from app.http.paging import PageQuery, page_from_list
+from app.http.paging import page_from_list
 from app.http.schemas import ResponseModel, Text
 from app.leaderboard.documents import BoardPage, board_row
 from app.leaderboard.service import ranked
@@ -15,7 +16,7 @@ from app.leaderboard.web import entries
 bp = Blueprint("leaderboard_api", __name__, url_prefix="/api/v1")
 
 
-class BoardQuery(PageQuery):
+class BoardQuery(AnnotatedQuery):
     """The budget to read the shares at, and which runs to list."""
 
     budget: float | None = Field(None, gt=0, allow_inf_nan=False, description="seconds; default: each run's own budget")
@@ -27,6 +28,6 @@ class BoardQuery(PageQuery):
 @operation({200: BoardPage})
 def index(query: BoardQuery) -> ResponseModel:
     """Runs by Pass@First within a budget."""
-    rows = ranked(entries(), query.budget, dataset=query.dataset, target=query.target)
+    rows = ranked(entries(), query.budget, dataset=query.dataset, target=query.target, selection=query.selection())
     page, following = page_from_list(rows, query, lambda row: str(row.run.id))
     return BoardPage(rows=[board_row(row) for row in page], next=following)

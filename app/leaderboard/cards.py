@@ -67,7 +67,7 @@ def source_of(studies: Sequence[StudyVersion], entries: Sequence[Entry], dataset
         return _of_study(usable[0])
     runs = _largest(entries, dataset)
     if runs:
-        return Source(tuple(run.version for run in runs), runs=runs)
+        return Source(tuple(run.version.result for run in runs), runs=runs)
     return _of_study(usable[0]) if usable else None
 
 
@@ -77,10 +77,13 @@ def _of_study(study: StudyVersion) -> Source:
 
 
 def _largest(entries: Sequence[Entry], dataset: str) -> Sequence[Entry]:
-    """The most finished runs that compare; those over whole datasets before others. Empty where there is none."""
+    """The most finished runs that compare and are not archived; those over whole datasets before others.
+
+    Empty where there is none.
+    """
     groups: defaultdict[object, list[Entry]] = defaultdict(list)
     for run in entries:
-        fits = run.state is RunState.FINISHED and not run.throughput and run.label != ELSEWHERE
+        fits = run.state is RunState.FINISHED and not run.throughput and run.label != ELSEWHERE and not run.archived
         if fits and (not dataset or run.dataset == dataset):
             groups[run.group].append(run)
     return max(groups.values(), key=lambda runs: (runs[0].label is None, len(runs), runs[0].n_tasks), default=())

@@ -36,8 +36,10 @@ class Field:
         return self.csv or (self.name,)
 
     def cells(self, row: Row) -> tuple[Any, ...]:
-        """The values in CSV, one per header."""
+        """The values in CSV, one per header; words of a list are separated by blanks."""
         value = self.read(row)
+        if isinstance(value, list):
+            value = " ".join(value)
         return value if len(self.headers) > 1 else (value,)
 
 
@@ -97,6 +99,9 @@ RUN_FIELDS = (
         lambda r: None if r.run.clock_marks is None else " ".join(r.run.clock_marks),
         "why the times of the run are not to be trusted; empty: nothing disturbed them; null: not known",
     ),
+    Field("tags", list[str], lambda r: list(r.run.tags)),
+    Field("starred", bool, lambda r: r.run.starred),
+    Field("archived", bool, lambda r: r.run.archived),
 )
 """What identifies a row: on the page, the columns Rank and Run."""
 

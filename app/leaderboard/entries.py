@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sqlalchemy.orm import Session
@@ -68,6 +68,21 @@ class Entry:
     clock_marks: tuple[str, ...] | None
 
     @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags in alphabetical order."""
+        return self.version.tags
+
+    @property
+    def starred(self) -> bool:
+        """Whether it is marked as worth finding again."""
+        return self.version.starred
+
+    @property
+    def archived(self) -> bool:
+        """Whether it is left out unless archived runs are asked for."""
+        return self.version.archived
+
+    @property
     def group(self) -> tuple[str, str, bool, str]:
         """Runs with equal groups compare: same dataset content, same tasks, same device, times measured alike."""
         return self.dataset_sha256, self.device, self.throughput, self.tasks
@@ -93,7 +108,10 @@ class Entry:
 
 
 class Entries:
-    """A cache of all entries. Reads a run again when its version has changed; threads may share it."""
+    """A cache of all entries. Reads a run again when its result has changed; threads may share it.
+
+    What people noted on a run is part of its version, so a change of that reads nothing more.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -101,18 +119,28 @@ class Entries:
         self._entries: list[Entry] = []
 
     def read(self, session: Session) -> list[Entry]:
-        """The evaluation runs that have ended with at least one graded task, newest first."""
+        """The evaluation runs that have ended with at least one graded task, newest first; archived ones, too."""
         versions = repository.versions(session)
         with self._lock:
             if versions != self._versions:
-                known = {entry.version: entry for entry in self._entries}
-                changed = [version[0] for version in versions if version not in known]
-                runs = repository.runs_with_curves(session, changed if len(changed) < READ_ALL_FROM else None)
-                read = {run.id: _entry(run) for run in runs}
-                entries = (read.get(version[0]) or known.get(version) for version in versions)
-                self._entries = [entry for entry in entries if entry]  # a run may have been deleted since
+                known = {entry.version.result: entry for entry in self._entries}
+                changed = [version.id for version in versions if version.result not in known]
+                read = _read(session, changed) if changed else {}
+                found = ((read.get(version.id) or known.get(version.result), version) for version in versions)
+                self._entries = [_noted(entry, version) for entry, version in found if entry]  # one may be deleted
                 self._versions = [entry.version for entry in self._entries]
             return self._entries
+
+
+def _read(session: Session, changed: Collection[uuid.UUID]) -> dict[uuid.UUID, Entry]:
+    runs = repository.runs_with_curves(session, changed if len(changed) < READ_ALL_FROM else None)
+    return {run.id: _entry(run) for run in runs}
+
+
+def _noted(entry: Entry, version: Version) -> Entry:
+    """The entry with what people noted on the run. Its result may be newer than that of the version."""
+    noted = Version(*entry.version.result, *version[3:])
+    return entry if entry.version == noted else replace(entry, version=noted)
 
 
 def _entry(run: Run) -> Entry:
@@ -120,7 +148,7 @@ def _entry(run: Run) -> Entry:
     assert stored is not None
     return Entry(
         id=run.id,
-        version=(run.id, run.state, run.finished_at),
+        version=Version(run.id, run.state, run.finished_at, starred=False, archived=False, tags=()),
         name=run.name,
         state=run.state,
         label=_label(run, stored.n_tasks),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from flask import Blueprint, Response, render_template, request
 
+from app.annotations.selection import UNARCHIVED, from_address
 from app.errors import BadInput
 from app.http.web import session
 from app.leaderboard import board
@@ -34,13 +35,15 @@ def index() -> str:
     except BadInput as problem:
         error, budget = str(problem), None
     dataset, target = request.args.get("dataset", ""), request.args.get("target", "")
+    selection = from_address(request.args)
     everything = entries()
+    listed = [run for run in everything if selection.archived or not run.archived]
     answer = card(everything, dataset)
-    budget = budget or (answer.opening_s if answer else max((run.budget_s for run in everything), default=10.0))
+    budget = budget or (answer.opening_s if answer else max((run.budget_s for run in listed), default=10.0))
     sort = request.args.get("sort", "first")
     sort = sort if sort in board.SORTS else "first"
     view = "scatter" if request.args.get("view") == "scatter" else "curves"
-    rows = ranked(everything, budget, dataset=dataset or None, target=target or None)
+    rows = ranked(listed, budget, dataset=dataset or None, target=target or None, selection=selection)
     whole = request.args.get("rows") == "all"
     shown = board.selected(request.args.getlist("columns"))
     groups, left_out = board.groups(rows, budget, sort, view, whole=whole)
@@ -60,12 +63,16 @@ def index() -> str:
         optional=board.OPTIONAL,
         shown=shown,
         # In the order of the columns, so that the same selection always has the same address.
-        selection=None if shown == board.SHOWN_BY_DEFAULT else ["", *(key for key in board.OPTIONAL if key in shown)],
+        selected=None if shown == board.SHOWN_BY_DEFAULT else ["", *(key for key in board.OPTIONAL if key in shown)],
         default=board.SHOWN_BY_DEFAULT,
         dataset=dataset,
         target=target,
-        datasets=sorted({run.dataset for run in everything}),
-        targets=sorted({run.target for run in everything}),
+        datasets=sorted({run.dataset for run in listed}),
+        targets=sorted({run.target for run in listed}),
+        selection=selection,
+        tags=sorted({tag for run in listed for tag in run.tags}),
+        annotated=selection != UNARCHIVED or any(run.tags or run.starred or run.archived for run in everything),
+        all_archived=bool(everything) and not listed,
         error=error,
         min_tasks=MIN_TASKS,
         standard=" ".join(map(str, BUDGET_GRID)),
@@ -79,8 +86,9 @@ def csv() -> Response:
     """The rows at `?budget=` seconds as CSV; unranked runs have a label."""
     budget = parse_budget(request.args.get("budget"))
     dataset, target = request.args.get("dataset") or None, request.args.get("target") or None
+    rows = ranked(entries(), budget, dataset=dataset, target=target, selection=from_address(request.args))
     return Response(
-        as_csv(ranked(entries(), budget, dataset=dataset, target=target)),
+        as_csv(rows),
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": "attachment; filename=leaderboard.csv"},
     )

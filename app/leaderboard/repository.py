@@ -7,28 +7,56 @@ import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, contains_eager, joinedload
 
 from app.datasets.models import Dataset
-from app.runs.models import Run, RunCurve, RunTask
+from app.runs.models import Run, RunCurve, RunTag, RunTask
 from app.states import LISTED_RUN_KINDS, OPEN_RUN_STATES, RunState, TaskState
 from app.studies.models import Study, StudyArm
 
 STUDIES_READ = 20  # the newest
 
-Version = tuple[uuid.UUID, RunState, dt.datetime | None]
+Result = tuple[uuid.UUID, RunState, dt.datetime | None]
 """Id, state and end of a run: changes with its curve and figures, which are written when a run ends."""
+
+
+class Version(NamedTuple):
+    """What the leaderboard asks of every run at each request: a change of its result, and what people noted on it."""
+
+    id: uuid.UUID
+    state: RunState
+    finished_at: dt.datetime | None
+    starred: bool
+    archived: bool
+    tags: tuple[str, ...]
+
+    @property
+    def result(self) -> Result:
+        """The part that changes with curve and figures."""
+        return self[:3]
+
 
 _LISTED = (Run.kind.in_(LISTED_RUN_KINDS), RunCurve.n_tasks > 0)
 
 
 def versions(session: Session) -> list[Version]:
     """The versions of the evaluation runs that have ended with at least one graded task, newest first."""
-    query = select(Run.id, Run.state, Run.finished_at).join(Run.curve).where(*_LISTED).order_by(Run.id.desc())
-    return [(run_id, state, finished_at) for run_id, state, finished_at in session.execute(query)]
+    joined = func.aggregate_strings(RunTag.tag, " ").label("tags")
+    of_run = select(RunTag.run_id, joined).group_by(RunTag.run_id).subquery()
+    query = (
+        select(Run.id, Run.state, Run.finished_at, Run.starred, Run.archived, of_run.c.tags)
+        .join(Run.curve)
+        .outerjoin(of_run, of_run.c.run_id == Run.id)
+        .where(*_LISTED)
+        .order_by(Run.id.desc())
+    )
+    return [
+        Version(run_id, state, finished_at, starred, archived, tuple(sorted((tags or "").split())))
+        for run_id, state, finished_at, starred, archived, tags in session.execute(query)
+    ]
 
 
 def runs_with_curves(session: Session, only: Collection[uuid.UUID] | None = None) -> Sequence[Run]:
@@ -46,8 +74,8 @@ def runs_with_curves(session: Session, only: Collection[uuid.UUID] | None = None
 class StudyVersion:
     """A study that may give the answer of the first page.
 
-    `arms` changes when an arm ends, goes on or is dropped. `n_tasks` is how many tasks all arms that compare have
-    finished. `elsewhere` tells that another service measured it.
+    `arms` changes when an arm ends, goes on, is dropped or archived. `n_tasks` is how many tasks all arms that compare
+    have finished. `elsewhere` tells that another service measured it.
     """
 
     id: uuid.UUID
@@ -58,8 +86,8 @@ class StudyVersion:
 
 
 def studies(session: Session, dataset: str = "") -> list[StudyVersion]:
-    """The newest studies over this dataset ("": over any), newest first."""
-    newest = select(Study.id).order_by(Study.id.desc()).limit(STUDIES_READ)
+    """The newest studies over this dataset ("": over any) that are not archived, newest first."""
+    newest = select(Study.id).where(Study.archived.is_(False)).order_by(Study.id.desc()).limit(STUDIES_READ)
     if dataset:
         newest = newest.join(Study.dataset).where(Dataset.name == dataset)
     query = (
@@ -70,6 +98,7 @@ def studies(session: Session, dataset: str = "") -> list[StudyVersion]:
             StudyArm.dropped_at,
             Run.state,
             Run.finished_at,
+            Run.archived,
             RunCurve.n_tasks,
         )
         .join(Study.arms)
@@ -83,7 +112,7 @@ def studies(session: Session, dataset: str = "") -> list[StudyVersion]:
 
 
 def _study_version(session: Session, study_id: uuid.UUID, rows: Sequence[Any]) -> StudyVersion:
-    compared = [row for row in rows if row.dropped_at is None and row.state is not RunState.FAILED]
+    compared = [row for row in rows if row.dropped_at is None and row.state is not RunState.FAILED and not row.archived]
     at_work = any(row.state in OPEN_RUN_STATES for row in compared)
     if at_work:
         finished = _finished(session, [row.run_id for row in compared])
@@ -95,7 +124,7 @@ def _study_version(session: Session, study_id: uuid.UUID, rows: Sequence[Any]) -
         elsewhere=rows[0].measured_elsewhere is not None,
         at_work=at_work,
         n_tasks=n_tasks,
-        arms=tuple((row.run_id, row.state, row.finished_at, row.dropped_at) for row in rows),
+        arms=tuple((row.run_id, row.state, row.finished_at, row.dropped_at, row.archived) for row in rows),
     )
 
 

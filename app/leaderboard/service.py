@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from app.annotations.selection import UNARCHIVED, Selection
 from app.errors import BadInput
 from app.leaderboard.entries import Entry
 from evaluation.metrics import wilson
@@ -42,19 +43,27 @@ class Row:
 
 
 def ranked(
-    runs: Iterable[Entry], budget_s: float | None = None, *, dataset: str | None = None, target: str | None = None
+    runs: Iterable[Entry],
+    budget_s: float | None = None,
+    *,
+    dataset: str | None = None,
+    target: str | None = None,
+    selection: Selection = UNARCHIVED,
 ) -> list[Row]:
     """The runs of a dataset and model at `budget_s` seconds (None: each at its own budget), best Pass@First first.
 
-    A finished run over a whole dataset gets a rank among those of its group (`Entry.group`); ties share a rank. The
-    other runs follow, ordered by their shares, with a label. Raises BadInput for a budget not above 0.
+    Archived runs are left out unless the `selection` has them. A finished run over a whole dataset gets a rank among
+    those of its group (`Entry.group`); ties share a rank. The other runs follow, ordered by their shares, with a label.
+    Raises BadInput for a budget not above 0.
     """
     if budget_s is not None and not budget_s > 0:
         raise BadInput(f"budget is {budget_s:g}: it must be above 0 seconds", "budget")
     rows = [
         _row(run, budget_s)
         for run in runs
-        if (not dataset or run.dataset == dataset) and (not target or run.target == target)
+        if (not dataset or run.dataset == dataset)
+        and (not target or run.target == target)
+        and selection.fits(run.tags, starred=run.starred, archived=run.archived)
     ]
     rows.sort(key=lambda row: (row.run.label is not None, -row.pass_first, -row.pass_all))
     last: dict[tuple[object, ...], tuple[int, Row]] = {}

@@ -8,6 +8,7 @@ import uuid
 from flask import Blueprint, Response, request, url_for
 from pydantic import ConfigDict, Field
 
+from app.annotations.schemas import AnnotatedQuery, Changes
 from app.datasets.api import Upload
 from app.errors import Conflict
 from app.http import idempotency
@@ -36,7 +37,7 @@ JSON_LINES = "application/x-ndjson"
 CSV = "text/csv"
 
 
-class RunQuery(PageQuery):
+class RunQuery(AnnotatedQuery):
     """Filters and order of the list of runs."""
 
     state: RunState | None = None
@@ -106,6 +107,7 @@ def index(query: RunQuery) -> RunPage:
         name=query.name,
         since=query.since,
         until=query.until,
+        selection=query.selection(),
         sort=query.sort,
         states=[query.state] if query.state else (),
     )
@@ -194,6 +196,17 @@ def cancel(run_id: uuid.UUID) -> RunDocument:
 def resume(run_id: uuid.UUID) -> RunDocument:
     """Queues the tasks that an ended run has not finished."""
     service.resume(context(), run_id)
+    return _document(run_id)
+
+
+@bp.patch("/runs/<uuid:run_id>")
+@operation({200: RunDocument})
+def annotate(run_id: uuid.UUID, body: Changes) -> RunDocument:
+    """Changes the tags, the note, the star of a run, and whether it is archived.
+
+    Tags that several callers add or remove at the same time are all added and removed; `tags` replaces all.
+    """
+    service.annotate(context(), run_id, body)
     return _document(run_id)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, JsonValue, create_model
 
+from app.annotations.schemas import ArchivedOf, NoteOf, StarredOf, TagsOf
 from app.http.schemas import ResponseModel
 from app.runs.options import options_of
 from app.runs.results import Figures
@@ -47,6 +48,10 @@ class RunInfo(_Configured):
     created_at: dt.datetime
     started_at: dt.datetime | None
     finished_at: dt.datetime | None
+    tags: TagsOf = ()
+    note: NoteOf = ""
+    starred: StarredOf = False
+    archived: ArchivedOf = False
 
 
 class RunDocument(ResponseModel):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint, false
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
+from app.annotations.models import Annotatable, TagRow
 from app.datasets.models import Dataset, Task
 from app.db.types import Base, Identified, Json, Named, OutputText, text_enum, utcnow
 from app.runs.results import NO_FIGURES, Figures, FiguresColumn
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from app.samples.models import Sample
 
 
-class Run(Named, Base):
+class Run(Named, Annotatable, Base):
     """One configuration over the tasks of a dataset, with everything needed to repeat it.
 
     `n_tasks` counts the requested tasks after exclusion; `excluded` lists `{"task_id", "reason"}` of those whose
@@ -109,6 +110,14 @@ class Run(Named, Base):
     def measured_elsewhere(self) -> str | None:
         """Where the run of a loaded study was measured, None for one of this service."""
         return self.provenance.get("measured_elsewhere")
+
+
+class RunTag(TagRow, Base):
+    """A tag of a run."""
+
+    __tablename__ = "run_tags"
+
+    run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
 
 
 class RunTask(Identified, Base):

@@ -10,9 +10,13 @@ from typing import Any
 from flask import Blueprint, Response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
+from app.annotations.forms import Refused, changes_of
+from app.annotations.repository import any_archived, known_tags
+from app.annotations.selection import from_address
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.errors import BadInput
+from app.http.security import caller
 from app.http.web import context, session
 from app.language_models import service as models
 from app.runs import clock_charts, configuration, repository, service, weak_tests
@@ -20,17 +24,17 @@ from app.runs import figures as measured
 from app.runs import presentation as shown
 from app.runs.clock import lost_share
 from app.runs.forms import as_form, field_error, form_fields, labels_of, parse_budget, parse_form
-from app.runs.models import Run, RunTask
+from app.runs.models import Run, RunTag, RunTask
 from app.runs.options import Fieldset
 from app.runs.results import Figures
 from app.runs.schemas import RunSpec
 from app.runs.standing import coverage, standing
 from app.runs.task_repository import neighbour_task_id, untouched_runs
-from app.states import OPEN_RUN_STATES, RunState
+from app.states import OPEN_RUN_STATES, RunState, Scope
 
 bp = Blueprint("runs", __name__)
 
-PAGE_SIZE = 50
+PAGE_SIZE = 40  # at most eight screens of a phone
 LABELS = labels_of(RunSpec)
 FILTERS = {"name": "Name", "state": "State", "dataset": "Dataset", "since": "From", "until": "To"}
 SORTS = {"newest": "Newest first", "oldest": "Oldest first", "name": "Name", "target": "Model"}
@@ -48,6 +52,7 @@ def index() -> str:
         error = str(problem)
     sort: repository.Sort = next((key for key in repository.SORTS if key == request.args.get("sort")), "newest")
     before = _uuid(request.args.get("before"))
+    selection = from_address(request.args)
     runs = repository.list_runs(
         session(),
         limit=PAGE_SIZE + 1,
@@ -57,6 +62,7 @@ def index() -> str:
         name=asked["name"] or None,
         since=since,
         until=until,
+        selection=selection,
         sort=sort,
     )
     following = runs[PAGE_SIZE - 1].id if len(runs) > PAGE_SIZE else None
@@ -66,20 +72,55 @@ def index() -> str:
         waiting=untouched_runs(session(), runs),
         following=following,
         asked=asked,
-        kept={key: value or None for key, value in asked.items()} | {"sort": None if sort == "newest" else sort},
+        before=before,
+        selection=selection,
+        tags=known_tags(session(), RunTag),
+        any_archived=not runs and any_archived(session(), Run),
+        kept={key: value or None for key, value in asked.items()}
+        | {"sort": None if sort == "newest" else sort}
+        | selection.address,
         labels=FILTERS,
         error=error,
         sort=sort,
         sorts=SORTS,
         states=list(RunState),
         datasets=_dataset_names(),
-        filtered=any(asked.values()),
+        filtered=any(asked.values()) or selection.narrows or before is not None,
     )
 
 
 @bp.get("/runs/<uuid:run_id>")
 def show(run_id: uuid.UUID) -> str:
     """One tab (`?tab=`) of a run; `?budget=` seconds mark a budget on its curve."""
+    return _show(run_id)
+
+
+@bp.get("/runs/<uuid:run_id>/annotations")
+def annotated(run_id: uuid.UUID) -> AnyResponse:
+    """The page of the run: a browser comes here when it reloads a page whose form was refused."""
+    return _to_run(run_id)
+
+
+@bp.post("/runs/<uuid:run_id>/annotations")
+def annotate(run_id: uuid.UUID) -> AnyResponse | tuple[str, int]:
+    """Changes tags, note, star or archive of the run; a form that is refused is shown again with what was typed."""
+    try:
+        service.annotate(context(), run_id, changes_of(request.form))
+    except BadInput as problem:
+        return _show(run_id, Refused(problem, request.form.to_dict())), problem.status
+    return _to_run(run_id)
+
+
+def _to_run(run_id: uuid.UUID) -> AnyResponse:
+    return redirect(url_for("runs.show", run_id=run_id, **_place()), 303)
+
+
+def _place() -> dict[str, Any]:
+    """What of the page's address says which part of the run it shows."""
+    return {name: request.args.get(name) for name in ("tab", "budget", "show")}
+
+
+def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
     run = repository.get_run(session(), run_id)
     tab = request.args.get("tab", "curve")
     tab = tab if tab in TABS else "curve"
@@ -102,6 +143,10 @@ def show(run_id: uuid.UUID) -> str:
         figures=figures,
         weak_tests=weak_tests.sentence(figures),
         resumable=run.state not in OPEN_RUN_STATES and covered.left > 0,
+        annotate=url_for("runs.annotate", run_id=run_id, **_place()),
+        known_tags=known_tags(session(), RunTag),
+        may_edit=caller().scope.allows(Scope.SUBMIT),
+        refused=refused,
         **data,
     )
 

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from sqlalchemy import Select, case, func, select, tuple_
 from sqlalchemy.orm import Session, contains_eager, defer, joinedload, selectinload, undefer
 
+from app.annotations.selection import UNARCHIVED, Selection
 from app.datasets.models import Dataset, Task
 from app.db.references import find_id
 from app.db.types import utcnow
@@ -41,6 +42,7 @@ _MEASURED = (
     Sample.verdict,
     Sample.trust,
 )
+_WHOLE = (joinedload(Run.dataset), joinedload(Run.curve), selectinload(Run.tag_rows))
 Sort = Literal["newest", "oldest", "name", "target"]
 SORTS: tuple[Sort, ...] = get_args(Sort)
 
@@ -113,14 +115,16 @@ def list_runs(
     name: str | None = None,
     since: dt.date | None = None,
     until: dt.date | None = None,
+    selection: Selection = UNARCHIVED,
     sort: Sort = "newest",
 ) -> Sequence[Run]:
-    """Runs in the order of `sort`, with their dataset loaded. The last id of a page is `before` of the next.
+    """Runs in the order of `sort`, with dataset and tags loaded. The last id of a page is `before` of the next.
 
-    `name` is a part of the name, in upper or lower case. `since` and `until` are the first and last day (UTC) of
-    creation. Raises BadInput for a `before` that is no run, unless the order is that of the ids.
+    Archived runs are left out unless the `selection` has them. `name` is a part of the name, in upper or lower case.
+    `since` and `until` are the first and last day (UTC) of creation. Raises BadInput for a `before` that is no run,
+    unless the order is that of the ids.
     """
-    query = select(Run).options(joinedload(Run.dataset), joinedload(Run.curve)).where(Run.kind.in_(kinds))
+    query = selection.of(select(Run).options(*_WHOLE).where(Run.kind.in_(kinds)), Run)
     if states:
         query = query.where(Run.state.in_(states))
     if target:
@@ -152,8 +156,8 @@ def _in_order(session: Session, query: Select[Run], sort: Sort, before: uuid.UUI
 
 
 def get_run(session: Session, run_id: uuid.UUID) -> Run:
-    """The run with its dataset and curve. Raises NotFound."""
-    run = session.scalar(select(Run).options(joinedload(Run.dataset), joinedload(Run.curve)).where(Run.id == run_id))
+    """The run with its dataset, curve and tags. Raises NotFound."""
+    run = session.scalar(select(Run).options(*_WHOLE).where(Run.id == run_id))
     if run is None:
         raise NotFound(f"there is no run {run_id}: `bassline runs list` shows those there are")
     return run

@@ -1,9 +1,11 @@
-"""Use cases of runs: submit, cancel, resume, delete."""
+"""Use cases of runs: submit, cancel, resume, annotate, delete."""
 
 from __future__ import annotations
 
 import uuid
 
+from app.annotations import service as annotation
+from app.annotations.schemas import Changes
 from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Dataset, Task
@@ -158,6 +160,16 @@ def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *,
     if run.kind is not RunKind.IMPORTED and not is_local(pinned_worker, handover):  # an import's model is only a name
         require_allowed(ctx, run.target, run.drafter)
     transitions.reopen(ctx, run_id, pinned_worker, handover=handover)
+
+
+def annotate(ctx: Context, run_id: uuid.UUID, changes: Changes) -> None:
+    """Changes what people noted on a run. Raises NotFound, or BadInput for too many tags.
+
+    Two changes at once are made one after the other, so that neither loses the tags of the other.
+    """
+    with ctx.database.session() as session:
+        annotation.lock(session, Run, run_id)
+        annotation.apply(get_run(session, run_id), changes)
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:

@@ -99,9 +99,13 @@ def analysis(session: Session, study: Study) -> StudyAnalysis:
     return StudyAnalysis(found, names, tuple(arm.name for arm in study.arms if arm.name not in names))
 
 
-def compared_arms(session: Session, study: Study) -> list[Arm]:
-    """The arms that were neither dropped nor have failed."""
-    kept = [arm for arm in study.arms if arm.dropped_at is None and arm.run.state is not RunState.FAILED]
+def compared_arms(session: Session, study: Study, *, archived: bool = True) -> list[Arm]:
+    """The arms that were neither dropped nor have failed; unless `archived`, without those whose run is archived."""
+    kept = [
+        arm
+        for arm in study.arms
+        if arm.dropped_at is None and arm.run.state is not RunState.FAILED and (archived or not arm.run.archived)
+    ]
     return [arm_of(session, arm.name, arm.run) for arm in kept]
 
 

@@ -7,9 +7,10 @@ import uuid
 from flask import Blueprint, Response, url_for
 from pydantic import Field
 
+from app.annotations.schemas import AnnotatedQuery, Changes
 from app.http import idempotency
 from app.http.operations import operation
-from app.http.paging import PageQuery, page_from_rows
+from app.http.paging import page_from_rows
 from app.http.schemas import RequestModel
 from app.http.web import context, session
 from app.studies import export, progress, render, repository, service
@@ -42,9 +43,9 @@ def create(body: StudySpec) -> tuple[StudyOverview, dict[str, str]]:
 
 @bp.get("/studies")
 @operation({200: StudyPage})
-def index(query: PageQuery) -> StudyPage:
+def index(query: AnnotatedQuery) -> StudyPage:
     """Studies, newest first, without what they say."""
-    studies = repository.list_studies(session(), limit=query.limit + 1, before=query.id())
+    studies = repository.list_studies(session(), limit=query.limit + 1, before=query.id(), selection=query.selection())
     page, following = page_from_rows(studies, query, lambda study: str(study.id))
     done = progress.of_runs(session(), [arm.run_id for study in page for arm in study.arms])
     return StudyPage(studies=[render.overview(study, done) for study in page], next=following)
@@ -84,6 +85,17 @@ def cancel(study_id: uuid.UUID) -> StudyOverview:
 def resume(study_id: uuid.UUID) -> StudyOverview:
     """Queues the tasks that the arms of an ended study have not finished."""
     service.resume(context(), study_id)
+    return _overview(study_id)
+
+
+@bp.patch("/studies/<uuid:study_id>")
+@operation({200: StudyOverview})
+def annotate(study_id: uuid.UUID, body: Changes) -> StudyOverview:
+    """Changes the tags, the note, the star of a study, and whether it is archived with the runs of its arms.
+
+    Tags that several callers add or remove at the same time are all added and removed; `tags` replaces all.
+    """
+    service.annotate(context(), study_id, body)
     return _overview(study_id)
 
 

@@ -1,7 +1,7 @@
 """A study in one file with all its samples, so that another installation can load it: gzipped JSON of an `Archive`.
 
-It has what figures, pages and statistics need. What only this installation needs stays behind: token ids, the prompts
-(the dataset has the tasks), and tasks that were not finished.
+It has what figures, pages and statistics need, and tags and notes. What only this installation needs stays behind:
+token ids, the prompts (the dataset has the tasks), tasks that were not finished, and stars.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, Field, JsonValue, ValidationError, field_validator
 from sqlalchemy.orm import Session
 
+from app.annotations.schemas import Note, Tags
 from app.db.storable import unfit
 from app.errors import BadInput, Conflict
 from app.http.schemas import RequestModel, Text, bad_input
@@ -130,6 +131,8 @@ class ArchivedArm(RequestModel):
     prompt_mode_used: Text | None = Field(max_length=20)
     command: Text
     provenance: dict[str, JsonValue]
+    tags: Tags = ()
+    note: Note = ""
     started_at: Time | None
     finished_at: Time | None
     dropped_at: Time | None
@@ -157,6 +160,8 @@ class Archive(RequestModel):
     block_tasks: int = Field(ge=1, le=2**31 - 1)
     machine: dict[str, JsonValue]
     command: Text
+    tags: Tags = ()
+    note: Note = ""
     arms: tuple[ArchivedArm, ...] = Field(min_length=MIN_ARMS, max_length=MAX_ARMS)
 
     _machine = field_validator("machine")(_storable)
@@ -202,7 +207,8 @@ def _measured_on(study: Study) -> str:
 
 def _arm(session: Session, arm: StudyArm) -> ArchivedArm:
     run = arm.run
-    own = ("state", "error", "n_tasks", "prompt_mode_used", "command", "provenance", "started_at", "finished_at")
+    own = ("state", "error", "n_tasks", "prompt_mode_used", "command", "provenance", "started_at", "finished_at",
+           "tags", "note")  # fmt: skip
     return ArchivedArm(
         name=arm.name,
         configuration=ArmSpec(**configuration(arm)),

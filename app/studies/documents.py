@@ -7,6 +7,7 @@ import uuid
 
 from pydantic import Field, JsonValue
 
+from app.annotations.schemas import ArchivedOf, NoteOf, StarredOf, TagsOf
 from app.http.schemas import ResponseModel
 from app.states import RunState
 from evaluation.studies.answer import Answer, Segment
@@ -36,6 +37,10 @@ class StudyHead(ResponseModel):
     command: str = Field(description="repeats the study from a shell; empty for one from before it was recorded")
     created_at: dt.datetime
     remaining_s: float | None = Field(description="an estimate; null until every arm has decoded a task")
+    tags: TagsOf = ()
+    note: NoteOf = ""
+    starred: StarredOf = False
+    archived: ArchivedOf = False
 
 
 class ArmDocument(ResponseModel):

@@ -121,7 +121,7 @@ def _refuse_twice(names: Collection[str], what: str) -> None:
 
 
 def _study(found: Archive, dataset: Dataset) -> Study:
-    own = ("id", "name", "created_at", "budget_s", "seed", "race", "block_tasks", "machine", "command")
+    own = ("id", "name", "created_at", "budget_s", "seed", "race", "block_tasks", "machine", "command", "tags", "note")
     return Study(
         **{name: getattr(found, name) for name in own},
         dataset_id=dataset.id,
@@ -141,7 +141,7 @@ def _study(found: Archive, dataset: Dataset) -> Study:
 
 
 def _run(found: Archive, arm: ArchivedArm, dataset: Dataset) -> Run:
-    own = ("error", "n_tasks", "prompt_mode_used", "command", "started_at")
+    own = ("error", "n_tasks", "prompt_mode_used", "command", "started_at", "tags", "note")
     options = arm.configuration.model_dump(exclude={"name"})
     run = Run(
         id=new_id(),

@@ -10,13 +10,14 @@ from typing import Any
 from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint, false
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
+from app.annotations.models import Annotatable, TagRow
 from app.datasets.models import Dataset
 from app.db.types import Base, Identified, Named, utcnow
 from app.runs.models import Run
 from app.states import OPEN_RUN_STATES, RunState
 
 
-class Study(Named, Base):
+class Study(Named, Annotatable, Base):
     """Arms over the same tasks of a dataset, in the same time, with the same seed.
 
     `race` drops arms that are worse than another. The arms change places after every `block_tasks` tasks: 1, or more
@@ -52,6 +53,14 @@ class Study(Named, Base):
     def runs(self) -> list[Run]:
         """The runs of the arms, in their order."""
         return [arm.run for arm in self.arms]
+
+
+class StudyTag(TagRow, Base):
+    """A tag of a study."""
+
+    __tablename__ = "study_tags"
+
+    study_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("studies.id", ondelete="CASCADE"), primary_key=True)
 
 
 class StudyArm(Identified, Base):

@@ -11,18 +11,22 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as AnyResponse
 
+from app.annotations.forms import Refused, changes_of
+from app.annotations.repository import any_archived, known_tags
+from app.annotations.selection import from_address
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.errors import BadInput
+from app.http.security import caller
 from app.http.web import context, session
 from app.language_models.service import drafter_choices
 from app.runs.forms import parse_budget
-from app.states import OPEN_RUN_STATES
+from app.states import OPEN_RUN_STATES, Scope
 from app.studies import findings, forms, repository, service
 from app.studies import presentation as shown
 from app.studies.analysis import StudyAnalysis
 from app.studies.loading import load_reference, reference_to_load
-from app.studies.models import Study
+from app.studies.models import Study, StudyTag
 from app.studies.progress import ArmProgress, of_runs, of_study, remaining_s
 from app.studies.web import analyses
 from app.ui.units import seconds
@@ -37,8 +41,9 @@ FEW = 6  # arms whose progress, and pairs of arms whose every gain, stand open o
 
 @bp.get("/studies")
 def index() -> str:
-    """Studies, newest first; `?before=` a study's id gives the next page."""
-    studies = repository.list_studies(session(), limit=PAGE_SIZE + 1, before=_uuid(request.args.get("before")))
+    """Studies, newest first, with `?tag=`, `?starred=1`, `?archived=1`; `?before=` a study's id gives the next page."""
+    before, selection = _uuid(request.args.get("before")), from_address(request.args)
+    studies = repository.list_studies(session(), limit=PAGE_SIZE + 1, before=before, selection=selection)
     following = studies[PAGE_SIZE - 1].id if len(studies) > PAGE_SIZE else None
     studies = studies[:PAGE_SIZE]
     progress = of_runs(session(), [arm.run_id for study in studies for arm in study.arms])
@@ -50,13 +55,49 @@ def index() -> str:
         finished = sum(progress[arm.run_id].finished for arm in study.arms)
         lines.append((study, said, shown.short_names(study), finished, sum(run.n_tasks for run in study.runs)))
     return render_template(
-        "studies/index.html", lines=lines, following=following, reference=reference_to_load(context())
+        "studies/index.html",
+        lines=lines,
+        following=following,
+        reference=reference_to_load(context()),
+        selection=selection,
+        filtered=selection.narrows or before is not None,
+        tags=known_tags(session(), StudyTag),
+        any_archived=not lines and any_archived(session(), Study),
     )
 
 
 @bp.get("/studies/<uuid:study_id>")
 def show(study_id: uuid.UUID) -> str:
     """One tab (`?tab=`) of a study at `?budget=` seconds (default: shown.usual_budget)."""
+    return _show(study_id)
+
+
+@bp.get("/studies/<uuid:study_id>/annotations")
+def annotated(study_id: uuid.UUID) -> AnyResponse:
+    """The page of the study: a browser comes here when it reloads a page whose form was refused."""
+    return _to_study(study_id)
+
+
+@bp.post("/studies/<uuid:study_id>/annotations")
+def annotate(study_id: uuid.UUID) -> AnyResponse | tuple[str, int]:
+    """Changes tags, note, star or archive of the study; a refused form is shown again with what was typed."""
+    try:
+        service.annotate(context(), study_id, changes_of(request.form))
+    except BadInput as problem:
+        return _show(study_id, Refused(problem, request.form.to_dict())), problem.status
+    return _to_study(study_id)
+
+
+def _to_study(study_id: uuid.UUID) -> AnyResponse:
+    return redirect(url_for("studies.show", study_id=study_id, **_place()), 303)
+
+
+def _place() -> dict[str, Any]:
+    """What of the page's address says which part of the study it shows."""
+    return {name: request.args.get(name) for name in ("tab", "budget")}
+
+
+def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
     study = repository.get_study(session(), study_id)
     said, progress = _analysis(study), of_study(session(), study)
     tab = request.args.get("tab", "answer")
@@ -84,6 +125,10 @@ def show(study_id: uuid.UUID) -> str:
         budget=budget,
         grid=shown.slider_budgets(said.found) if said.found else (),
         error=error,
+        annotate=url_for("studies.annotate", study_id=study_id, **_place()),
+        known_tags=known_tags(session(), StudyTag),
+        may_edit=caller().scope.allows(Scope.SUBMIT),
+        refused=refused,
         **_tab(tab, study, said, budget),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from app.annotations import presentation as annotation
 from app.runs.options import options_of
 from app.runs.schemas import ArmOptions
 from app.studies.documents import ArmDocument, FrontierPoint, StudyDocument
@@ -47,6 +48,7 @@ def facts(found: StudyDocument) -> list[tuple[str, str]]:
         rows.append(("Turns", f"every {study.block_tasks} tasks, because the engines did not fit into memory together"))
     if study.command:
         rows.append(("Command", study.command))
+    rows += annotation.facts(study)
     return rows
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
+from app.annotations.selection import UNARCHIVED, Selection
 from app.db.references import find_id
 from app.errors import NotFound
 from app.runs.models import Run, RunTask
@@ -16,18 +17,24 @@ from app.studies.models import Study, StudyArm
 
 
 def _whole() -> Select[Study]:
-    """Studies with their dataset, arms, and the arms' runs with dataset and curve."""
+    """Studies with their dataset, tags, arms, and the arms' runs with dataset and curve."""
     run = selectinload(Study.arms).joinedload(StudyArm.run, innerjoin=True)
     return select(Study).options(
         joinedload(Study.dataset, innerjoin=True),
+        selectinload(Study.tag_rows),
         run.joinedload(Run.dataset, innerjoin=True),
         run.joinedload(Run.curve),
     )
 
 
-def list_studies(session: Session, *, limit: int = 50, before: uuid.UUID | None = None) -> Sequence[Study]:
-    """Studies, newest first. The last id of a page is `before` of the next."""
-    query = _whole() if before is None else _whole().where(Study.id < before)
+def list_studies(
+    session: Session, *, limit: int = 50, before: uuid.UUID | None = None, selection: Selection = UNARCHIVED
+) -> Sequence[Study]:
+    """Studies, newest first, archived ones only if the `selection` has them.
+
+    The last id of a page is `before` of the next.
+    """
+    query = selection.of(_whole() if before is None else _whole().where(Study.id < before), Study)
     return session.scalars(query.order_by(Study.id.desc()).limit(limit)).all()
 
 

@@ -1,10 +1,12 @@
-"""Use cases of studies: submit, cancel, resume, delete."""
+"""Use cases of studies: submit, cancel, resume, annotate, delete."""
 
 from __future__ import annotations
 
 import contextlib
 import uuid
 
+from app.annotations import service as annotation
+from app.annotations.schemas import Changes
 from app.context import Context
 from app.datasets.models import Dataset, Task
 from app.db.database import after_commit
@@ -130,6 +132,20 @@ def resume(ctx: Context, study_id: uuid.UUID, pinned_worker: str | None = None, 
                 resumed += 1
     if not resumed:
         raise Conflict("the study has finished all its tasks: nothing is left to resume")
+
+
+def annotate(ctx: Context, study_id: uuid.UUID, changes: Changes) -> None:
+    """Changes what people noted on a study. Raises NotFound, or BadInput for too many tags.
+
+    The runs of its arms are archived with it, and come back with it.
+    """
+    with ctx.database.session() as session:
+        annotation.lock(session, Study, study_id)
+        study = get_study(session, study_id)
+        annotation.apply(study, changes)
+        if changes.archived is not None:
+            for run in study.runs:
+                run.archived = changes.archived
 
 
 def delete(ctx: Context, study_id: uuid.UUID) -> None:

@@ -23,6 +23,11 @@ CONTRACT = {
     "runs cancel",
     "runs delete",
     "runs compare",
+    *(
+        f"{group} {word}"
+        for group in ("runs", "study")
+        for word in ("tag", "note", "star", "unstar", "archive", "unarchive")
+    ),
     "study run",
     "study list",
     "study show",

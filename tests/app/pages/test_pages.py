@@ -352,5 +352,5 @@ def test_the_next_page_of_runs_keeps_filters_and_order(world, monkeypatch):
         world.add_run(name, n=1, limit=1)
     page = world.client.get("/runs?sort=name&name=one").get_data(as_text=True)
     assert names(page) == ["a one", "b one"]
-    following = html.unescape(re.search(r'href="([^"]+)">Next page<', page)[1])
+    following = html.unescape(re.search(r'href="([^"]+)">More runs<', page)[1])
     assert names(world.client.get(following).get_data(as_text=True)) == ["c one"]

@@ -81,7 +81,7 @@ function followColumns(form) {
   form.addEventListener("formdata", (event) => {
     event.formData.delete("columns");
     for (const key of selectedColumns(form)) event.formData.append("columns", key);
-    for (const name of ["dataset", "target"]) if (!event.formData.get(name)) event.formData.delete(name);
+    for (const name of ["dataset", "target", "tag"]) if (!event.formData.get(name)) event.formData.delete(name);
   });
 }
 

@@ -1,0 +1,1 @@
+"""What people note on runs and studies: tags, a note, a star, and whether they are archived."""

@@ -1,0 +1,46 @@
+"""Annotations as forms of a page: what a form changes, and what the page shows of one that was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from app.annotations.schemas import Changes
+from app.annotations.tags import parse_tag, parse_tags
+from app.errors import BadInput
+from app.http.schemas import bad_input
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A form that was refused: why, and what was typed. Only the field at fault has an error."""
+
+    error: BadInput
+    typed: Mapping[str, str]
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """The sentence under the name of its field, `note` or `add`."""
+        return {"note" if self.error.field == "note" else "add": str(self.error)}
+
+
+def changes_of(form: Mapping[str, str]) -> Changes:
+    """What a form changes: tags in `add`, one tag in `remove`, `note`, and `starred` and `archived` as 1 or 0.
+
+    Raises BadInput that names the field.
+    """
+    given: dict[str, Any] = {}
+    if "add" in form:
+        given["add_tags"] = parse_tags(form["add"])
+    if "remove" in form:
+        given["remove_tags"] = (parse_tag(form["remove"]),)
+    if "note" in form:
+        given["note"] = form["note"].replace("\r\n", "\n")
+    given |= {name: form[name] == "1" for name in ("starred", "archived") if name in form}
+    try:
+        return Changes(**given)
+    except ValidationError as error:
+        raise bad_input(error) from None

@@ -1,0 +1,36 @@
+"""Annotations as text: the name of a row in a list, and what there is to say about one row."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Annotated(Protocol):
+    """A row or a document with a name and annotations."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def tags(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def note(self) -> str: ...  # noqa: D102
+    @property
+    def starred(self) -> bool: ...  # noqa: D102
+    @property
+    def archived(self) -> bool: ...  # noqa: D102
+
+
+def name_in_list(row: Annotated) -> str:
+    """The name, with a star in front of what is starred, and a word behind what is archived."""
+    return f"{'★ ' if row.starred else ''}{row.name}{' (archived)' if row.archived else ''}"
+
+
+def facts(row: Annotated) -> list[tuple[str, str]]:
+    """What people noted, as label and value; nothing for what is not there."""
+    said = [
+        ("Tags", ", ".join(row.tags)),
+        ("Note", row.note),
+        ("Starred", "yes" if row.starred else ""),
+        ("Archived", "yes" if row.archived else ""),
+    ]
+    return [(label, value) for label, value in said if value]

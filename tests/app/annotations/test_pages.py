@@ -1,0 +1,242 @@
+"""Annotations on pages: each form works without a script, keeps the place of the reader, and says what is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import re
+
+import pytest
+
+from app.accounts import users
+from app.factory import create_app
+from app.runs.repository import get_run
+from app.states import Scope
+from app.studies.repository import get_study
+from tests.app.leaderboard.test_leaderboard import selects
+
+HOSTILE = "<script>alert(1)</script>\u202e</textarea>"
+
+
+@pytest.fixture(params=["run", "study"])
+def place(request, world):
+    """(address of the page, how to read its row)."""
+    if request.param == "run":
+        found, read, path = world.add_run("one", limit=2, n=1), get_run, "runs"
+    else:
+        arms = {"limit": 2, "n": 1}
+        found, read, path = world.add_study(arms | {"name": "a"}, arms | {"name": "b"}), get_study, "studies"
+
+    def row():
+        with world.context.database.read() as session:
+            return read(session, found)
+
+    return f"/{path}/{found}", row
+
+
+@pytest.fixture
+def client(world):
+    """A browser whose forms carry the token against other sites."""
+    client = world.app.test_client()
+
+    def send(address: str, **form: str):
+        page = client.get(address).get_data(as_text=True)
+        action = html.unescape(re.search(r'action="([^"]*/annotations[^"]*)"', page)[1])
+        token = re.search(r'name="csrf_token" value="([^"]+)"', page)[1]
+        return client.post(action, data={"csrf_token": token, **form})
+
+    client.send = send
+    return client
+
+
+def test_tags_are_added_shown_as_links_and_removed(place, client):
+    address, row = place
+    assert client.send(address, add="Nightly, h100").status_code == 303
+    assert row().tags == ("h100", "nightly")
+    page = client.get(address).get_data(as_text=True)
+    assert f'href="/{address.split("/")[1]}?tag=nightly">nightly</a>' in page
+    assert 'name="remove" value="h100" aria-label="Remove the tag h100"' in page
+    client.send(address, remove="h100")
+    assert row().tags == ("nightly",)
+
+
+def test_a_note_keeps_its_lines_and_stays_text(place, client):
+    address, row = place
+    client.send(address, note=f"first\r\n  second\r\n{HOSTILE}")
+    assert row().note == f"first\n  second\n{HOSTILE}"
+    page = client.get(address).get_data(as_text=True)
+    assert "<script>alert" not in page
+    assert "</textarea></textarea>" not in page
+    assert 'class="user-note"' in page
+    client.send(address, note="")
+    assert 'class="user-note"' not in client.get(address).get_data(as_text=True)
+
+
+def test_star_and_archive_are_set_and_taken_back(place, client):
+    address, row = place
+    assert "☆ Star" in client.get(address).get_data(as_text=True)
+    client.send(address, starred="1")
+    client.send(address, archived="1")
+    assert (row().starred, row().archived) == (True, True)
+    page = client.get(address).get_data(as_text=True)
+    assert "★ Unstar" in page
+    assert "is archived.</strong>" in page
+    assert "Bring it back" in page
+    client.send(address, starred="0")
+    client.send(address, archived="0")
+    assert (row().starred, row().archived) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("form", "sentence"),
+    [
+        ({"add": "two+words ok"}, "Tag is 'two+words': give 1 to 40 letters from a to z, digits and - _ . : /."),
+        ({"add": " "}, "Tag is empty: give at least one."),
+        ({"note": "kept " * 2001}, "characters)"),
+    ],
+)
+def test_a_refused_form_comes_back_with_one_sentence_and_what_was_typed(place, client, form, sentence):
+    address, row = place
+    answer = client.send(address, **form)
+    page = html.unescape(answer.get_data(as_text=True))
+    assert answer.status_code == 422
+    assert sentence in page
+    assert page.count('role="alert"') == 1
+    assert next(iter(form.values())).strip() in page
+    assert 'aria-invalid="true"' in page
+    assert (row().tags, row().note) == ((), "")
+
+
+def test_more_tags_than_a_row_may_have_are_refused_with_a_sentence(place, client):
+    address, _ = place
+    client.send(address, add=" ".join(f"t{i}" for i in range(20)))
+    answer = client.send(address, add="more")
+    assert answer.status_code == 422
+    assert "Tags would be 21: 20 are the most" in answer.get_data(as_text=True)
+
+
+def test_a_form_leads_back_to_the_tab_it_was_on(world, client):
+    run = world.add_run("one", limit=2, n=1)
+    answer = client.send(f"/runs/{run}?tab=tasks&show=failed&run_id=x", starred="1")
+    assert answer.headers["Location"] == f"/runs/{run}?tab=tasks&show=failed"
+    refused = client.send(f"/runs/{run}?tab=tasks", add="ä")
+    assert 'tab=tasks" aria-current="page"' in refused.get_data(as_text=True)
+    assert client.get(f"/runs/{run}/annotations?tab=tasks").headers["Location"] == f"/runs/{run}?tab=tasks"
+
+
+def test_a_form_without_the_token_against_other_sites_changes_nothing(place, world):
+    address, row = place
+    assert world.client.post(f"{address}/annotations", data={"starred": "1"}).status_code == 400
+    assert row().starred is False
+
+
+def test_what_was_deleted_meanwhile_gets_a_sentence(world, client):
+    run = world.add_run("one", limit=1, n=1)
+    page = client.get(f"/runs/{run}").get_data(as_text=True)
+    token = re.search(r'name="csrf_token" value="([^"]+)"', page)[1]
+    world.client.delete(f"/api/v1/runs/{run}")
+    answer = client.post(f"/runs/{run}/annotations", data={"csrf_token": token, "starred": "1"})
+    assert answer.status_code == 404
+    assert f"here is no run {run}" in answer.get_data(as_text=True)
+
+
+def test_a_reader_sees_tags_and_note_and_no_forms(world):
+    run = world.add_run("one", limit=1, n=1)
+    world.client.patch(f"/api/v1/runs/{run}", json={"tags": ["nightly"], "note": "look", "archived": True})
+    ctx = world.context
+    guarded = create_app(dataclasses.replace(ctx, settings=ctx.settings.model_copy(update={"require_tokens": True})))
+    users.create_user(ctx, "reader", "a long password", Scope.READ)
+    client = guarded.test_client()
+    token = re.search(r'name="csrf_token" value="([^"]+)"', client.get("/login").get_data(as_text=True))[1]
+    signed_in = client.post("/login", data={"csrf_token": token, "name": "reader", "password": "a long password"})
+    assert signed_in.status_code == 303
+    page = client.get(f"/runs/{run}").get_data(as_text=True)
+    assert ">nightly</a>" in page
+    assert ">look</div>" in page
+    assert "This run is archived." in page
+    assert "/annotations" not in page
+
+
+def rows(world, address: str) -> list[str]:
+    page = world.client.get(address).get_data(as_text=True)
+    return [html.unescape(name) for name in re.findall(r'class="name" href="[^"]+">([^<]+)<', page)]
+
+
+@pytest.fixture
+def noted(world):
+    """Changes a run or a study by its path."""
+    return lambda path, **changes: world.client.patch(f"/api/v1/{path}", json=changes)
+
+
+def test_the_list_of_runs_filters_and_keeps_the_filters_in_its_links(world, noted):
+    for name, changes in (("plain", {}), ("both", {"tags": ["x", "y"], "starred": True}), ("x", {"tags": ["x"]}),
+                          ("gone", {"tags": ["x"], "archived": True})):  # fmt: skip
+        noted(f"runs/{world.add_run(name, limit=1, n=1)}", **changes)
+    assert rows(world, "/runs") == ["x", "both", "plain"]
+    assert rows(world, "/runs?tag=x") == ["x", "both"]
+    assert rows(world, "/runs?tag=X&archived=1") == ["gone", "x", "both"]
+    assert rows(world, "/runs?starred=1&sort=name") == ["both"]
+    assert rows(world, "/runs?tag=no+such") == []
+    page = html.unescape(world.client.get("/runs?archived=1&sort=name").get_data(as_text=True))
+    assert 'class="tag" href="/runs?sort=name&tag=y&archived=1">y</a>' in page
+    assert 'aria-label="starred"' in page
+    assert 'badge archived">archived' in page
+    assert '<option value="y"></option>' in page
+
+
+def test_the_list_of_studies_filters(world, noted):
+    for name, changes in (("plain", {}), ("tagged", {"tags": ["x"]}), ("gone", {"tags": ["x"], "archived": True})):
+        noted(f"studies/{world.add_study({'name': f'arm of {name}', 'limit': 1, 'n': 1}, name=name)}", **changes)
+    assert rows(world, "/studies") == ["tagged", "plain"]
+    assert rows(world, "/studies?tag=x") == ["tagged"]
+    assert rows(world, "/studies?tag=x&archived=1") == ["gone", "tagged"]
+    assert "No study matches" in world.client.get("/studies?starred=1").get_data(as_text=True)
+
+
+def test_a_list_of_which_all_is_archived_says_so_and_shows_the_way(world, noted):
+    noted(f"studies/{world.add_study({'name': 'arm', 'limit': 1, 'n': 1})}", archived=True)
+    for path, what in (("/runs", "runs"), ("/studies", "studies")):
+        page = world.client.get(path).get_data(as_text=True)
+        assert f"All {what} are archived" in page
+        assert f'href="{path}?archived=1"' in page
+
+
+def test_a_long_list_goes_on_behind_more_and_back(world, noted, monkeypatch):
+    monkeypatch.setattr("app.runs.pages.PAGE_SIZE", 2)
+    for i in range(5):
+        noted(f"runs/{world.add_run(f'run {i}', limit=1, n=1)}", tags=["t"])
+    seen, address = [], "/runs?tag=t"
+    while address:
+        seen += rows(world, address)
+        page = html.unescape(world.client.get(address).get_data(as_text=True))
+        more = re.search(r'href="([^"]+)">More runs<', page)
+        assert (">Back to the first<" in page) == (len(seen) > 2)
+        address = more and more[1]
+    assert seen == [f"run {i}" for i in range(4, -1, -1)]
+
+
+@pytest.mark.parametrize("path", ["/runs", "/studies", "/api/v1/runs", "/api/v1/studies"])
+def test_a_list_reads_all_its_tags_with_one_query(world, noted, path):
+    def reads() -> int:
+        with selects(world) as sent:
+            assert world.client.get(path).status_code == 200
+        return sum(statement.startswith(("SELECT run_tags", "SELECT study_tags")) for statement in sent)
+
+    for number in (1, 6):
+        for i in range(number):
+            study = world.add_study({"name": f"arm {number} {i}", "limit": 1, "n": 1}, name=f"{number} {i}")
+            noted(f"studies/{study}", tags=["a", "b"])
+            noted(f"runs/{world.add_run(f'run {number} {i}', limit=1, n=1)}", tags=["a", "b"])
+        if number == 1:
+            few = reads()
+    assert reads() == few <= 2  # the tags of the rows, and those that the field suggests
+
+
+def test_compare_offers_no_archived_run_but_keeps_one_that_is_named(world, noted):
+    a, b, c = (world.add_run(name, limit=3, n=1) for name in ("a", "b", "c"))
+    noted(f"runs/{a}", archived=True)
+    assert f'value="{a}"' not in world.client.get("/compare").get_data(as_text=True)
+    page = world.client.get(f"/compare?a={a}&b={b}").get_data(as_text=True)
+    assert f'<option value="{a}" selected' in page
+    assert "What changed" in page
+    assert f'value="{c}"' in page

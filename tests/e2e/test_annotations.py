@@ -1,0 +1,147 @@
+"""Tags, notes, stars and the archive in a real browser, and the long list of runs on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from app.annotations.schemas import Changes
+from app.context import make_context
+from app.db.migrate import upgrade
+from app.factory import create_app
+from app.runs import service
+from app.settings import Settings
+from app.states import RunState
+from tests.app.world import World
+from tests.e2e.conftest import served
+from tests.e2e.test_pages import LAYOUT_RULES
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+RUNS = 160
+SCREENS = 8  # of a phone, down to More runs
+PHONE = {"width": 390, "height": 844}
+FIRST_LOAD = 200_000  # bytes
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory) -> Iterator[SimpleNamespace]:
+    """A service with 160 runs, most of them with long names, every third tagged; `url`, and the `first` of the list."""
+    folder = tmp_path_factory.mktemp("many")
+    ctx = make_context(Settings(data_dir=folder, database_url=f"sqlite:///{folder}/bassline.db", _env_file=None))
+    upgrade(ctx.database)
+    world = World(ctx, create_app(ctx))
+    for i in range(RUNS):
+        name = f"nightly {i}" if i % 4 == 0 else f"qwen2.5-coder-0.5b sibling+smollm2-135m n=16 B=20s, repeat {i}"
+        run = world.add_run(name, limit=1, n=1, state=RunState.INTERRUPTED if i % 9 == 0 else RunState.FINISHED)
+        if i % 3 == 0:
+            service.annotate(ctx, run, Changes(tags=("nightly", "h100", "team/speed"), starred=i % 2 == 0))
+    service.annotate(
+        ctx, run, Changes(tags=tuple(f"a-long-tag-with-the-number/{i:02}" for i in range(20)), note="n " * 4000)
+    )
+    at_work = world.add_run("at work", state=RunState.RUNNING, limit=4, done=1)
+    with served(world) as url:
+        yield SimpleNamespace(url=url, first=run, at_work=at_work, world=world)
+    ctx.database.dispose()
+
+
+@pytest.fixture
+def phone(browser):
+    context = browser.new_context(viewport=PHONE)
+    yield context.new_page()
+    context.close()
+
+
+def test_on_a_phone_the_list_of_runs_ends_within_eight_screens_and_goes_on(many, phone, record_property):
+    session = phone.context.new_cdp_session(phone)
+    session.send("Network.enable")
+    received: list[float] = []
+    session.on("Network.loadingFinished", lambda event: received.append(event["encodedDataLength"]))
+    phone.goto(f"{many.url}/runs", wait_until="networkidle")
+    more = phone.get_by_role("link", name="More runs")
+    height = more.bounding_box()["y"] + more.bounding_box()["height"]
+    record_property("height", height)
+    record_property("bytes", sum(received))
+    assert height <= SCREENS * PHONE["height"]
+    assert sum(received) < FIRST_LOAD
+    assert not phone.evaluate("document.documentElement.scrollWidth > innerWidth")
+    seen = set()
+    while True:
+        seen |= set(phone.locator("a.name").all_inner_texts())
+        if not more.count():
+            break
+        more.click()
+        phone.wait_for_load_state()
+    assert len(seen) == RUNS + 1
+    phone.get_by_role("link", name="Back to the first").click()
+    expect(phone.get_by_role("link", name="at work")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_forms_fit_and_axe_finds_nothing_in_light_and_dark(many, browser, width):
+    context = browser.new_context(viewport={"width": width, "height": 844})
+    page = context.new_page()
+    rules = {} if width > 1000 else {"runOnly": LAYOUT_RULES}
+    for path in (f"/runs/{many.first}", "/runs?archived=1", "/studies?archived=1", "/?tag=nightly"):
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            page.goto(many.url + path)
+            assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), path
+            result = Axe().run(page, options={"resultTypes": ["violations"], **rules})
+            assert not [(v["id"], v["nodes"][0]["target"]) for v in result.response["violations"]], path
+    context.close()
+
+
+def test_a_run_is_tagged_noted_starred_archived_and_found_again_without_a_script(many, browser):
+    context = browser.new_context(viewport=PHONE, java_script_enabled=False)
+    page = context.new_page()
+    run = many.world.add_run("to be kept", limit=1, n=1)
+    page.goto(f"{many.url}/runs/{run}?tab=tasks")
+    page.get_by_label("Add tags, separated by blanks").fill("Quotable, v2")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="quotable")).to_be_visible()
+    assert page.url.endswith(f"/runs/{run}?tab=tasks")
+    page.get_by_role("button", name="Remove the tag v2").click()
+    expect(page.get_by_role("link", name="v2")).to_have_count(0)
+    page.get_by_text("Write a note").click()
+    page.get_by_label("Note, plain text").fill("<b>two</b>\nlines")
+    page.get_by_role("button", name="Save the note").click()
+    expect(page.get_by_role("region", name="Note", exact=True)).to_have_text("<b>two</b>\nlines")
+    page.get_by_role("button", name="Star").click()
+    page.get_by_role("button", name="Archive").click()
+    expect(page.get_by_text("This run is archived.")).to_be_visible()
+    page.goto(f"{many.url}/runs?tag=quotable&starred=1")
+    expect(page.get_by_role("heading", name="No run matches")).to_be_visible()
+    page.get_by_label("Archived, too").check()
+    page.get_by_role("button", name="Show").click()
+    page.get_by_role("link", name="to be kept").click()
+    page.get_by_role("button", name="Bring it back").click()
+    expect(page.get_by_text("This run is archived.")).to_have_count(0)
+    context.close()
+
+
+def test_what_one_types_on_the_page_of_a_run_at_work_is_not_lost(many, page):
+    page.goto(f"{many.url}/runs/{many.at_work}")
+    field = page.get_by_label("Add tags, separated by blanks")
+    field.fill("half a ta")
+    page.locator("h1").click()  # elsewhere, so that the field has no focus
+    with page.expect_response(f"**/runs/{many.at_work}"):
+        pass
+    page.wait_for_load_state("networkidle")
+    assert field.input_value() == "half a ta"
+
+
+def test_a_refused_form_on_a_page_that_follows_a_run_is_still_followed(many, page):
+    page.goto(f"{many.url}/runs/{many.at_work}?tab=tasks")
+    page.get_by_label("Add tags, separated by blanks").fill("ä")
+    page.get_by_role("button", name="Add tag").click()
+    expect(page.get_by_role("alert")).to_have_text(
+        "Tag is 'ä': give 1 to 40 letters from a to z, digits and - _ . : /."
+    )
+    with page.expect_response(lambda answer: answer.url.endswith(f"/runs/{many.at_work}?tab=tasks")) as answer:
+        pass
+    assert answer.value.status == 200
