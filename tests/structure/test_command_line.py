@@ -31,6 +31,7 @@ CONTRACT = {
     "study delete",
     "study export",
     "study load",
+    "search",
     "leaderboard",
     "datasets list",
     "datasets import",
