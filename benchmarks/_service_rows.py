@@ -60,9 +60,11 @@ FAILING = "assert candidate([1.0, 2.0]) == 3"
 TRACEBACK = 'Traceback (most recent call last):\n  File "<candidate>", line {}, in solve\n    {}\n{}'
 # Names as models invent them: a few are in most programs, most in few.
 PARTS = (
-    "result count total index left right items value word number current last first best seen stack queue key pair row "
-    "column size limit offset buffer start stop step depth parent child node edge weight score rank group bucket cache"
-).split()
+    "result", "count", "total", "index", "left", "right", "items", "value", "word", "number", "current", "last",
+    "first", "best", "seen", "stack", "queue", "key", "pair", "row", "column", "size", "limit", "offset", "buffer",
+    "start", "stop", "step", "depth", "parent", "child", "node", "edge", "weight", "score", "rank", "group", "bucket",
+    "cache",
+)  # fmt: skip
 NAMES = [*PARTS, *(f"{a}_{b}" for a in PARTS for b in PARTS)]
 NAME_WEIGHTS = list(itertools.accumulate(1 / (place + 10) for place in range(len(NAMES))))
 TICKETS = 1000  # rare words: each is in about three samples

@@ -1,9 +1,9 @@
 """Is the service fast with 1,000 runs and 1.3 million samples on PostgreSQL?
 
-Fills an empty database with generated runs, indexes their samples as after an upgrade, requests the pages through Flask's test client one after the other,
-explains every query, and processes runs whose engine and sandbox take no time. Without --database it starts a private
-PostgreSQL with default settings and removes it afterwards. The samples' token arrays are empty, like those of imported
-samples; no page reads them.
+Fills an empty database with generated runs, indexes their samples as after an upgrade, requests the pages through
+Flask's test client one after the other, explains every query, and processes runs whose engine and sandbox take no time.
+Without --database it starts a private PostgreSQL with default settings and removes it afterwards. The samples' token
+arrays are empty, like those of imported samples; no page reads them.
 
     python -m benchmarks.service --json service.json
     python -m benchmarks.service --database postgresql+psycopg://me@/empty

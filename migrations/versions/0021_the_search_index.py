@@ -16,14 +16,13 @@ CREATE VIRTUAL TABLE task_words_index USING fts5(
     words, content='task_words', content_rowid='id', detail=none, columnsize=0, tokenize="ascii tokenchars '_'"
 )
 """
-ADD = "INSERT INTO task_words_index (rowid, words) VALUES (new.id, new.words);"
-REMOVE = "INSERT INTO task_words_index (task_words_index, rowid, words) VALUES ('delete', old.id, old.words);"
-TRIGGERS = {
-    "task_words_added": ("AFTER INSERT", "new.words IS NOT NULL", ADD),
-    "task_words_deleted": ("AFTER DELETE", "old.words IS NOT NULL", REMOVE),
-    "task_words_changed_from": ("AFTER UPDATE OF words", "old.words IS NOT NULL", REMOVE),
-    "task_words_changed_to": ("AFTER UPDATE OF words", "new.words IS NOT NULL", ADD),
-}
+ADD = "INSERT INTO task_words_index (rowid, words) SELECT new.id, new.words WHERE new.words IS NOT NULL;"
+REMOVE = """
+INSERT INTO task_words_index (task_words_index, rowid, words)
+SELECT 'delete', old.id, old.words WHERE old.words IS NOT NULL;
+"""
+# One trigger for a change, because SQLite does not say in which order it runs two.
+TRIGGERS = {"INSERT": ADD, "DELETE": REMOVE, "UPDATE OF words": f"{REMOVE} {ADD}"}
 # A completion is not found, nor a baseline: lists hide both.
 OLD_TASKS = """
 INSERT INTO task_words (run_task_id, run_id)
@@ -56,14 +55,18 @@ def upgrade() -> None:
         op.execute("CREATE INDEX task_words_index ON task_words USING gin (words)")
     else:
         op.execute(FTS5)
-        for name, (event, when, action) in TRIGGERS.items():
-            op.execute(f"CREATE TRIGGER {name} {event} ON task_words WHEN {when} BEGIN {action} END")
+        for event, action in TRIGGERS.items():
+            op.execute(f"CREATE TRIGGER {name_of(event)} AFTER {event} ON task_words BEGIN {action} END")
     op.execute(OLD_TASKS)
 
 
 def downgrade() -> None:
     if op.get_bind().dialect.name == "sqlite":
-        for name in TRIGGERS:
-            op.execute(f"DROP TRIGGER {name}")
+        for event in TRIGGERS:
+            op.execute(f"DROP TRIGGER {name_of(event)}")
         op.execute("DROP TABLE task_words_index")
     op.drop_table("task_words")
+
+
+def name_of(event: str) -> str:
+    return f"task_words_{event.split(maxsplit=1)[0].lower()}"
