@@ -13,7 +13,7 @@ from sqlalchemy import Row, case, or_, select
 from sqlalchemy.orm import Session
 
 from app.datasets.models import Task
-from app.runs.figures import in_budget_s
+from app.runs.figures import FINISHED_REASONS, in_budget_s
 from app.runs.models import RunTask
 from app.samples.models import Sample
 from app.states import PASSED
@@ -71,7 +71,7 @@ class Cause:
 
 def causes(session: Session, run_id: uuid.UUID) -> list[Cause]:
     """The causes, most frequent first; samples that did not finish come last."""
-    by_sign: dict[VerdictSign, list[Row[Any]]] = {}
+    by_sign: dict[VerdictSign, list[Row[*tuple[Any, ...]]]] = {}
     for sample in _failed(session, run_id):
         finished_s = in_budget_s(sample)
         if finished_s is None or sample.verdict is not None:
@@ -82,7 +82,7 @@ def causes(session: Session, run_id: uuid.UUID) -> list[Cause]:
     return sorted(found, key=lambda cause: (cause.sign is UNFINISHED, -cause.samples))
 
 
-def failed_line(sample: Row[Any]) -> str:
+def failed_line(sample: Row[*tuple[Any, ...]]) -> str:
     """The assertion of the test that failed, or else the line of the program at which it stopped."""
     if sample.failing_assert:
         return str(sample.failing_assert)
@@ -97,12 +97,12 @@ def failed_line(sample: Row[Any]) -> str:
     return source or f"line {number}"
 
 
-def _failed(session: Session, run_id: uuid.UUID) -> Iterable[Row[Any]]:
+def _failed(session: Session, run_id: uuid.UUID) -> Iterable[Row[*tuple[Any, ...]]]:
     broken = case((Sample.verdict == Status.SYNTAX_ERROR, Sample.program))
     return session.execute(
         select(
             Task.task_id,
-            Sample.index,
+            Sample.index.label("number"),
             Sample.verdict,
             Sample.finish_reason,
             Sample.finished_s,
@@ -117,7 +117,7 @@ def _failed(session: Session, run_id: uuid.UUID) -> Iterable[Row[Any]]:
             Sample.run_id == run_id,
             or_(
                 Sample.verdict != PASSED,
-                Sample.finish_reason.not_in(("stop", "length")),
+                Sample.finish_reason.not_in(FINISHED_REASONS),
                 Sample.finished_s.is_(None),
             ),
         )
@@ -125,9 +125,9 @@ def _failed(session: Session, run_id: uuid.UUID) -> Iterable[Row[Any]]:
     )
 
 
-def _messages(sign: VerdictSign, samples: Sequence[Row[Any]]) -> list[Message]:
+def _messages(sign: VerdictSign, samples: Sequence[Row[*tuple[Any, ...]]]) -> list[Message]:
     """Messages of what was judged; of samples that did not finish, the verdict does not count."""
-    alike: dict[str, dict[str, list[Row[Any]]]] = {}
+    alike: dict[str, dict[str, list[Row[*tuple[Any, ...]]]]] = {}
     for sample in samples:
         judged = sign is not UNFINISHED
         message = _first_line(sample.verdict_detail or "") if judged else ""
@@ -137,21 +137,21 @@ def _messages(sign: VerdictSign, samples: Sequence[Row[Any]]) -> list[Message]:
     return sorted(found, key=lambda message: -message.samples)
 
 
-def _message(text: str, lines: Mapping[str, list[Row[Any]]]) -> Message:
+def _message(text: str, lines: Mapping[str, list[Row[*tuple[Any, ...]]]]) -> Message:
     together = [sample for samples in lines.values() for sample in samples]
     found = [FailedLine(line, len(samples), _tasks(samples)) for line, samples in lines.items()]
     return Message(text, len(together), _n_tasks(together), sorted(found, key=lambda line: -line.samples))
 
 
-def _tasks(samples: Sequence[Row[Any]]) -> list[FailedTask]:
+def _tasks(samples: Sequence[Row[*tuple[Any, ...]]]) -> list[FailedTask]:
     firsts: dict[str, int] = {}
     for sample in samples:
-        firsts.setdefault(sample.task_id, sample.index)
+        firsts.setdefault(sample.task_id, sample.number)
     counts = Counter(sample.task_id for sample in samples)
     return [FailedTask(task_id, number, firsts[task_id]) for task_id, number in counts.most_common()]
 
 
-def _n_tasks(samples: Sequence[Row[Any]]) -> int:
+def _n_tasks(samples: Sequence[Row[*tuple[Any, ...]]]) -> int:
     return len({sample.task_id for sample in samples})
 
 

@@ -104,7 +104,7 @@ def _words(session: Session, run_task_ids: Collection[uuid.UUID]) -> dict[uuid.U
             select(RunTask.id, Task.task_id).join(Task, Task.id == RunTask.task_pk).where(RunTask.id.in_(run_task_ids))
         ).all()
     )
-    samples: dict[uuid.UUID, list[Row[Any]]] = {}
+    samples: dict[uuid.UUID, list[Row[*tuple[Any, ...]]]] = {}
     for sample in session.execute(select(*_NEEDED).where(Sample.run_task_id.in_(run_task_ids))):
         samples.setdefault(sample.run_task_id, []).append(sample)
     return {
@@ -114,13 +114,13 @@ def _words(session: Session, run_task_ids: Collection[uuid.UUID]) -> dict[uuid.U
     }
 
 
-def _labels(task_id: str, samples: Sequence[Row[Any]]) -> Iterable[str]:
+def _labels(task_id: str, samples: Sequence[Row[*tuple[Any, ...]]]) -> Iterable[str]:
     verdicts = {s.verdict for s in samples if s.verdict is not None}
     late = [LATE] if any(in_budget_s(s) is None for s in samples) else []
     return [with_task_id(task_id), *late, *map(with_verdict, sorted(verdicts))]
 
 
-def _texts(samples: Sequence[Row[Any]]) -> Iterable[str]:
+def _texts(samples: Sequence[Row[*tuple[Any, ...]]]) -> Iterable[str]:
     """Errors first: should the words of a task be too many, those of its programs are left out."""
     for column in (*_FAULTS, Sample.program, Sample.raw):
         yield from (text for s in samples if (text := getattr(s, column.key)) is not None)

@@ -16,7 +16,7 @@ from evaluation.failures import Failure, failure_of
 from evaluation.verdicts import Status
 
 
-def runs(query: SearchQuery) -> Select[tuple[uuid.UUID]] | None:
+def runs(query: SearchQuery) -> Select[uuid.UUID] | None:
     """The ids of the runs that fulfil the filters, None if every run does. A filter on runs is one condition here."""
     conditions: list[ColumnElement[bool]] = []
     if query.run:

@@ -13,7 +13,7 @@ def page(found: Found) -> SearchPage:
 
 def cursor(found: Found) -> str | None:
     """Where the next page begins, as text."""
-    return f"{found.following.row}.{found.following.index}" if found.following else None
+    return f"{found.following.row}.{found.following.sample}" if found.following else None
 
 
 def _hit(hit: Hit) -> HitDocument:

@@ -20,7 +20,7 @@ from app.samples.models import Sample
 from app.states import LISTED_RUN_KINDS
 
 _FTS5 = table(SEARCH_INDEX, column("rowid"), column(SEARCH_INDEX))
-_SAMPLE = (Sample.index, Sample.verdict, Sample.finish_reason, Sample.finished_s, *TEXTS)
+_SAMPLE = (Sample.index.label("number"), Sample.verdict, Sample.finish_reason, Sample.finished_s, *TEXTS)
 
 
 class Candidate(NamedTuple):
@@ -33,7 +33,7 @@ class Candidate(NamedTuple):
 def candidates(
     session: Session,
     words: Sequence[str],
-    runs: Select[tuple[uuid.UUID]] | None,
+    runs: Select[uuid.UUID] | None,
     *,
     limit: int,
     up_to: int | None = None,
@@ -58,7 +58,7 @@ def candidates(
         return _newest(session, found.offset(0), runs, limit)
 
 
-def samples(session: Session, run_task_ids: Sequence[uuid.UUID], verdict: str | None) -> list[Row[Any]]:
+def samples(session: Session, run_task_ids: Sequence[uuid.UUID], verdict: str | None) -> list[Row[*tuple[Any, ...]]]:
     """The samples of these tasks with what a search shows of their runs, by index.
 
     Those of runs that lists hide are left out, whatever the index holds.
@@ -91,7 +91,9 @@ def targets(session: Session) -> list[str]:
     return list(session.scalars(query))
 
 
-def _newest(session: Session, query: Select[Any], runs: Select[tuple[uuid.UUID]] | None, limit: int) -> list[Candidate]:
+def _newest(
+    session: Session, query: Select[int, uuid.UUID, uuid.UUID], runs: Select[uuid.UUID] | None, limit: int
+) -> list[Candidate]:
     found = query.subquery()
     newest = select(found.c.id, found.c.run_task_id).order_by(found.c.id.desc()).limit(limit)
     if runs is not None:
@@ -100,7 +102,7 @@ def _newest(session: Session, query: Select[Any], runs: Select[tuple[uuid.UUID]]
 
 
 def _of_fts5(
-    session: Session, words: Sequence[str], runs: Select[tuple[uuid.UUID]] | None, limit: int, up_to: int | None
+    session: Session, words: Sequence[str], runs: Select[uuid.UUID] | None, limit: int, up_to: int | None
 ) -> list[Candidate]:
     """FTS5 walks its rows from the newest on and stops at the limit."""
     phrase = " ".join(f'"{word}"' for word in words)

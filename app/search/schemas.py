@@ -19,7 +19,7 @@ class Position(NamedTuple):
     """Where a page begins: a task's row in the index, and the first of its samples to look at."""
 
     row: int
-    index: int
+    sample: int
 
 
 class SearchQuery(PageQuery):

@@ -70,11 +70,11 @@ def search(session: Session, query: SearchQuery) -> Found:
     following = Position(older[0].row, 0) if older else None
     hits: list[Hit] = []
     for task, sample in _samples(session, tasks[:LOOKED_AT], query.verdict):
-        if start and task.row == start.row and sample.index < start.index:
+        if start and task.row == start.row and sample.number < start.sample:
             continue
         hit = _hit(sample, terms, query)
         if hit and len(hits) == query.limit:
-            following = Position(task.row, sample.index)
+            following = Position(task.row, sample.number)
             break
         if hit:
             hits.append(hit)
@@ -83,11 +83,11 @@ def search(session: Session, query: SearchQuery) -> Found:
 
 def _samples(
     session: Session, tasks: Sequence[repository.Candidate], verdict: str | None
-) -> Iterator[tuple[repository.Candidate, Row[Any]]]:
+) -> Iterator[tuple[repository.Candidate, Row[*tuple[Any, ...]]]]:
     """The samples of the tasks in their order. The first tasks fill most pages, so few are read at first."""
     begin, size = 0, FIRST_CHUNK
     while chunk := tasks[begin : begin + size]:
-        by_task: dict[uuid.UUID, list[Row[Any]]] = {}
+        by_task: dict[uuid.UUID, list[Row[*tuple[Any, ...]]]] = {}
         for sample in repository.samples(session, [task.run_task_id for task in chunk], verdict):
             by_task.setdefault(sample.run_task_id, []).append(sample)
         for task in chunk:
@@ -96,7 +96,7 @@ def _samples(
         begin, size = begin + size, min(2 * size, LARGEST_CHUNK)
 
 
-def _hit(sample: Row[Any], terms: Sequence[Term], query: SearchQuery) -> Hit | None:
+def _hit(sample: Row[*tuple[Any, ...]], terms: Sequence[Term], query: SearchQuery) -> Hit | None:
     finished = in_budget_s(sample) is not None
     failure = failure_of(sample.verdict, sample.verdict_detail or "", finished) if sample.verdict else None
     if query.failure and failure != query.failure:
@@ -110,7 +110,7 @@ def _hit(sample: Row[Any], terms: Sequence[Term], query: SearchQuery) -> Hit | N
         target=sample.target,
         dataset=sample.dataset,
         task_id=sample.task_id,
-        index=sample.index,
+        index=sample.number,
         verdict=sample.verdict,
         failure=failure,
         finished=finished,
