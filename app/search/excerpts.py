@@ -52,6 +52,7 @@ def _cut(place: Span) -> Span:
 def _line_around(text: str, place: Span) -> Span:
     start, end = place
     line_start, line_end = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    line_start += len(text[line_start:start]) - len(text[line_start:start].lstrip())
     line_end = len(text) if line_end < 0 else line_end
     return max(line_start, start - AROUND), min(line_end, end + AROUND)
 

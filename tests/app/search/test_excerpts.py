@@ -13,7 +13,7 @@ def shown(texts: dict[str, str], typed: str) -> list[str]:
 
 def test_all_terms_of_one_text_are_marked_in_the_lines_with_their_first_places():
     program = "def f(x):\n    y = x[0]\n    z = y\n    return sorted(y)\n"
-    assert shown({"program": program}, "x[0] sorted") == ["    y = [x[0]]", "    return [sorted](y)"]
+    assert shown({"program": program}, "x[0] sorted") == ["y = [x[0]]", "return [sorted](y)"]
 
 
 def test_every_place_in_a_shown_line_is_marked_once():
