@@ -6,7 +6,8 @@ import uuid
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Row, bindparam, delete, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from app.datasets.models import Task
@@ -18,6 +19,8 @@ from app.samples.models import Sample
 from app.samples.words import label, within_limit, words_in
 from app.states import LISTED_RUN_KINDS
 
+_Row = Row[*tuple[Any, ...]]
+
 LATE = label("finished", "no")
 CHUNK = 40  # tasks whose texts are in memory at once, and that one transaction of `read_old` stores
 
@@ -25,7 +28,7 @@ _FAULTS = (Sample.verdict_detail, Sample.failing_assert, Sample.got, Sample.expe
 TEXTS = (Sample.program, Sample.raw, *_FAULTS)
 """What is searched of a sample."""
 
-_NEEDED = (Sample.run_task_id, Sample.verdict, Sample.finish_reason, Sample.finished_s, *TEXTS)
+_NEEDED = (Task.task_id, Sample.run_task_id, Sample.verdict, Sample.finish_reason, Sample.finished_s, *TEXTS)
 
 
 def with_verdict(verdict: str) -> str:
@@ -46,7 +49,12 @@ def store(session: Session, run: Run, run_task_ids: Sequence[uuid.UUID]) -> None
     if run.kind not in LISTED_RUN_KINDS:
         return
     for ids in (run_task_ids[i : i + CHUNK] for i in range(0, len(run_task_ids), CHUNK)):
-        _store(session, run.id, ids)
+        rows = [
+            {"run_task_id": row_id, "run_id": run.id, "words": words} for row_id, words in _words(session, ids).items()
+        ]
+        if rows:
+            connection = session.connection()
+            connection.execute(_upsert(connection.dialect.name), rows)
 
 
 def forget(session: Session, run_tasks: ColumnElement[bool]) -> None:
@@ -87,40 +95,32 @@ def read_old(database: Database) -> bool:
     return True
 
 
-def _store(session: Session, run_id: uuid.UUID, run_task_ids: Collection[uuid.UUID]) -> None:
-    words = _words(session, run_task_ids)
-    query = select(TaskWords.run_task_id, TaskWords.id).where(TaskWords.run_task_id.in_(run_task_ids))
-    known = dict(session.execute(query).all())
-    new = [{"run_task_id": row_id, "run_id": run_id, "words": found} for row_id, found in words.items()]
-    if new := [row for row in new if row["run_task_id"] not in known]:
-        session.execute(insert(TaskWords), new)
-    if known:
-        session.execute(update(TaskWords), [{"id": known[row_id], "words": words.get(row_id, [])} for row_id in known])
+def _upsert(dialect: str) -> postgresql.Insert | sqlite.Insert:
+    """One statement for new tasks and for those whose samples have changed."""
+    new = (postgresql if dialect == "postgresql" else sqlite).insert(TaskWords.__table__)
+    return new.on_conflict_do_update(index_elements=["run_task_id"], set_={"words": new.excluded.words})
 
 
 def _words(session: Session, run_task_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, list[str]]:
-    task_ids = dict(
-        session.execute(
-            select(RunTask.id, Task.task_id).join(Task, Task.id == RunTask.task_pk).where(RunTask.id.in_(run_task_ids))
-        ).all()
-    )
-    samples: dict[uuid.UUID, list[Row[*tuple[Any, ...]]]] = {}
-    for sample in session.execute(select(*_NEEDED).where(Sample.run_task_id.in_(run_task_ids))):
+    """The words of each task that has samples, in the order of `run_task_ids`."""
+    query = select(*_NEEDED).join(RunTask, RunTask.id == Sample.run_task_id).join(Task, Task.id == RunTask.task_pk)
+    samples: dict[uuid.UUID, list[_Row]] = {}
+    for sample in session.execute(query.where(Sample.run_task_id.in_(run_task_ids))):
         samples.setdefault(sample.run_task_id, []).append(sample)
     return {
-        row_id: within_limit([*_labels(task_ids[row_id], samples[row_id]), *words_in(_texts(samples[row_id]))])
+        row_id: within_limit([*_labels(samples[row_id]), *words_in(_texts(samples[row_id]))])
         for row_id in run_task_ids
         if row_id in samples
     }
 
 
-def _labels(task_id: str, samples: Sequence[Row[*tuple[Any, ...]]]) -> Iterable[str]:
+def _labels(samples: Sequence[_Row]) -> Iterable[str]:
     verdicts = {s.verdict for s in samples if s.verdict is not None}
     late = [LATE] if any(in_budget_s(s) is None for s in samples) else []
-    return [with_task_id(task_id), *late, *map(with_verdict, sorted(verdicts))]
+    return [with_task_id(samples[0].task_id), *late, *map(with_verdict, sorted(verdicts))]
 
 
-def _texts(samples: Sequence[Row[*tuple[Any, ...]]]) -> Iterable[str]:
+def _texts(samples: Sequence[_Row]) -> Iterable[str]:
     """Errors first: should the words of a task be too many, those of its programs are left out."""
     for column in (*_FAULTS, Sample.program, Sample.raw):
         yield from (text for s in samples if (text := getattr(s, column.key)) is not None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, Select, cast, column, literal, select, table, text
+from sqlalchemy import ColumnElement, Row, Select, cast, column, literal, select, table, text
 from sqlalchemy.dialects.postgresql import TSQUERY
 from sqlalchemy.orm import Session
 
@@ -19,6 +19,9 @@ from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import LISTED_RUN_KINDS
 
+NEWEST = 3000  # tasks that are looked at one by one before the index is asked
+FEW_RUNS = 16  # so few are read by their runs
+_ROW = (TaskWords.id, TaskWords.run_task_id, TaskWords.run_id)
 _FTS5 = table(SEARCH_INDEX, column("rowid"), column(SEARCH_INDEX))
 _SAMPLE = (Sample.index.label("number"), Sample.verdict, Sample.finish_reason, Sample.finished_s, *TEXTS)
 
@@ -43,19 +46,27 @@ def candidates(
     They are sorted by their row and never by rank: a common word is in nearly every task, and to rank them all would
     take seconds.
     """
-    if not words:
-        query = select(TaskWords.id, TaskWords.run_task_id, TaskWords.run_id)
-        found = query.where(TaskWords.id <= up_to) if up_to is not None else query
-        return _newest(session, found, runs, limit)
-    if session.get_bind().dialect.name == "sqlite":
+    # OFFSET keeps order and filters out of the inner query: else PostgreSQL may walk through all tasks in their order.
+    if session.get_bind().dialect.name == "sqlite" and words:
         return _of_fts5(session, words, runs, limit, up_to)
-    tsquery = cast(literal(" & ".join(f"'{word}'" for word in words)), TSQUERY)
-    found = select(TaskWords.id, TaskWords.run_task_id, TaskWords.run_id).where(TaskWords.words.op("@@")(tsquery))
-    if up_to is not None:
-        found = found.where(TaskWords.id + 0 <= up_to)
+    rows = select(*_ROW) if up_to is None else select(*_ROW).where(TaskWords.id <= up_to)
+    few = list(session.scalars(runs.limit(FEW_RUNS + 1))) if runs is not None else []
+    if runs is not None and len(few) <= FEW_RUNS:
+        of_these = rows.where(TaskWords.run_id.in_(few), *_with(words))
+        return _newest(session, of_these.offset(0), None, limit)
+    if not words:
+        return _newest(session, rows, runs, limit)
+    # A common word fills the page from the newest tasks. To read all tasks with it would read most of the table.
+    newest = rows.add_columns(TaskWords.words).order_by(TaskWords.id.desc()).limit(NEWEST).subquery()
+    found = _newest(
+        session, select(*(newest.c[column.key] for column in _ROW)).where(*_with(words, newest)), runs, limit
+    )
+    if len(found) == limit:
+        return found
     with _by_index(session):
-        # OFFSET keeps the filters out of the inner query, which then has the GIN index alone to choose.
-        return _newest(session, found.offset(0), runs, limit)
+        older = select(*_ROW).where(*_with(words)).offset(0).subquery()
+        every = select(*(older.c[column.key] for column in _ROW))
+        return _newest(session, every if up_to is None else every.where(older.c.id <= up_to), runs, limit)
 
 
 def samples(session: Session, run_task_ids: Sequence[uuid.UUID], verdict: str | None) -> list[Row[*tuple[Any, ...]]]:
@@ -91,6 +102,14 @@ def targets(session: Session) -> list[str]:
     return list(session.scalars(query))
 
 
+def _with(words: Sequence[str], of: Any = TaskWords) -> list[ColumnElement[bool]]:
+    """The condition for rows that have all these words, on PostgreSQL."""
+    if not words:
+        return []
+    column = of.words if of is TaskWords else of.c.words
+    return [column.op("@@")(cast(literal(" & ".join(f"'{word}'" for word in words)), TSQUERY))]
+
+
 def _newest(
     session: Session, query: Select[int, uuid.UUID, uuid.UUID], runs: Select[uuid.UUID] | None, limit: int
 ) -> list[Candidate]:
@@ -122,11 +141,7 @@ def _of_fts5(
 
 @contextmanager
 def _by_index(session: Session) -> Iterator[None]:
-    """PostgreSQL must not read the table instead of the index.
-
-    For a common word it takes the whole table to be cheaper, because its estimate leaves out that each tsvector is
-    stored out of line and would be read as well.
-    """
+    """PostgreSQL must not read the whole table, which it may take to be cheaper where its statistics are old."""
     session.execute(text("SET enable_seqscan = off"))
     try:
         yield

@@ -19,7 +19,7 @@ from app.search.schemas import Position, SearchQuery
 from app.search.terms import Term, index_words, parse
 from evaluation.failures import Failure, failure_of
 
-LOOKED_AT = 400  # tasks of which one page reads the samples: a phrase of common words is in many, and fits few
+LOOKED_AT = 200  # tasks of which one page reads the samples: a phrase of common words is in many, and fits few
 FIRST_CHUNK, LARGEST_CHUNK = 12, 96
 
 

@@ -50,8 +50,6 @@ def upgrade() -> None:
     where = sa.text("words IS NULL")
     op.create_index("ix_task_words_unread", "task_words", ["id"], postgresql_where=where, sqlite_where=where)
     if postgresql:
-        # Long values go out of line: a search that looks at many rows reads their ids alone.
-        op.execute("ALTER TABLE task_words SET (toast_tuple_target = 128)")
         op.execute("CREATE INDEX task_words_index ON task_words USING gin (words)")
     else:
         op.execute(FTS5)
