@@ -23,6 +23,7 @@ COMMANDS = {
     "beat": "app.commands.serve:beat",
     "runs": "app.commands.runs:runs",
     "study": "app.commands.study:study",
+    "search": "app.commands.search:search",
     "leaderboard": "app.commands.leaderboard:leaderboard",
     "datasets": "app.commands.datasets:datasets",
     "models": "app.commands.models:models",

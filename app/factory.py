@@ -26,6 +26,7 @@ DOMAINS = (
     "openai",
     "runs",
     "studies",
+    "search",
     "capacity",
     "datasets",
     "language_models",

@@ -5,6 +5,7 @@ from app.capacity.models import LoadTest
 from app.datasets.models import Dataset, DatasetCheck, Task
 from app.db.types import Base
 from app.http.idempotency_models import IdempotencyKey
+from app.runs.index_models import TaskWords
 from app.runs.models import Calibration, Run, RunCurve, RunTag, RunTask
 from app.samples.models import Sample
 from app.studies.models import Study, StudyArm, StudyTag
@@ -28,6 +29,7 @@ __all__ = [
     "StudyArm",
     "StudyTag",
     "Task",
+    "TaskWords",
     "Token",
     "User",
     "Worker",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 from flask.testing import FlaskClient
@@ -18,8 +19,10 @@ from app.context import Context
 from app.datasets.models import Task
 from app.factory import create_server_app
 from app.runs.models import Run
+from benchmarks import _service_rows
 
-LARGE = {"samples", "run_tasks"}
+LARGE = {"samples", "run_tasks", "task_words"}
+SEARCH_TARGET_MS = 300
 WARM_UP = 5
 
 
@@ -100,6 +103,34 @@ def _pages(ctx: Context) -> list[Page]:
         task_id = rng.choice(task_ids[datasets[uuid.UUID(chosen[:36])]])
         return f"/overlay/{chosen}/task?id={task_id}"
 
+    def search(q: str, page: str = "/search", **values: str) -> str:
+        return f"{page}?{urlencode({'q': q, **values})}"
+
+    def rare(rng: random.Random) -> str:
+        return f"ticket_{rng.randrange(_service_rows.TICKETS)}"
+
+    def name(rng: random.Random) -> str:
+        return rng.choice(_service_rows.NAMES)
+
+    def filtered(rng: random.Random) -> str:
+        target = rng.choice(list(_service_rows.TARGETS))
+        return search(rng.choice(_service_rows.PARTS), failure="name_or_import", target=target, dataset="humaneval")
+
+    def of_a_run(rng: random.Random) -> str:
+        return search("return", run=str(run(rng)))
+
+    searches = {
+        "search_rare": lambda r: search(rare(r)),
+        "search_name": lambda r: search(name(r)),
+        "search_frequent": lambda _: search("return"),
+        "search_phrase": lambda _: search('"for i in range"'),
+        "search_phrase_absent": lambda _: search('"in return range"'),
+        "search_error": lambda r: search(f"\"name '{name(r)}' is not defined\""),
+        "search_filtered": filtered,
+        "search_run": of_a_run,
+        "search_task": lambda r: search("len(", task_id=f"HumanEval/{r.randrange(164)}", verdict="exception"),
+        "api_search": lambda r: search(name(r), "/api/v1/search"),
+    }
     tabs = ("tasks", "failures", "timing", "config")
     return [
         Page("leaderboard", lambda _: "/", 50),
@@ -113,6 +144,7 @@ def _pages(ctx: Context) -> list[Page]:
         Page("run_curve", lambda r: f"/runs/{run(r)}", 100),
         *(Page(f"run_{tab}", lambda r, tab=tab: f"/runs/{run(r)}?tab={tab}", 100) for tab in tabs),  # type: ignore[misc]
         Page("task", task),
+        *(Page(kind, address, SEARCH_TARGET_MS) for kind, address in searches.items()),
         Page("compare", pair),
         Page("overlay", lambda r: f"/overlay/{many(r)}", 150),
         Page("overlay_both", lambda r: f"/overlay/{many(r)}?figure=both", 150),
@@ -137,12 +169,17 @@ def _get(client: FlaskClient, address: str) -> int:
 
 @contextmanager
 def _recorded(engine: Engine) -> Iterator[dict[str, Any]]:
-    """The distinct SELECTs sent inside the block, each with the parameters of its last use."""
+    """The distinct SELECTs sent inside the block, each with the parameters of its last use and the settings for it."""
     statements: dict[str, Any] = {}
+    settings: list[str] = []
 
     def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, _many: bool) -> None:
-        if statement.startswith("SELECT"):
-            statements[statement] = parameters
+        if statement.startswith("SET "):
+            settings.append(statement)
+        elif statement.startswith("RESET "):
+            settings.clear()
+        elif statement.startswith("SELECT"):
+            statements[statement] = (parameters, tuple(settings))
 
     event.listen(engine, "before_cursor_execute", note)
     try:
@@ -154,7 +191,10 @@ def _recorded(engine: Engine) -> Iterator[dict[str, Any]]:
 def _plans(engine: Engine, statements: dict[str, Any]) -> Plans:
     found = Plans(queries=len(statements))
     with engine.connect() as connection:
-        for statement, parameters in statements.items():
+        for statement, (parameters, settings) in statements.items():
+            connection.exec_driver_sql("RESET ALL")
+            for setting in settings:
+                connection.exec_driver_sql(setting)
             answer = connection.exec_driver_sql("EXPLAIN (FORMAT JSON) " + statement, parameters).scalar_one()
             for node in _nodes(answer[0]["Plan"]):
                 if "Index Name" in node:

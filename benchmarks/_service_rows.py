@@ -23,7 +23,7 @@ from app.datasets import service as datasets
 from app.datasets.models import Dataset
 from app.db.types import utcnow
 from app.errors import BadInput
-from app.runs import figures
+from app.runs import figures, indexing
 from app.runs.models import Run, RunCurve, RunTask
 from app.states import DatasetKind, RunKind, RunState, TaskState
 from app.tables import metadata
@@ -32,7 +32,9 @@ from evaluation import datasets as files
 from evaluation.verdicts import Status, Trust
 
 MADE_BY = "bassline bench service"  # the runs are pinned to this worker, which marks them as generated
-FILLED = {"datasets", "tasks", "runs", "run_tasks", "run_curves", "samples", "dataset_checks", "workers"}
+FILLED = {
+    "datasets", "tasks", "runs", "run_tasks", "run_curves", "samples", "task_words", "dataset_checks", "workers",
+}  # fmt: skip
 N = 8
 DEVICES = ("NVIDIA H100 80GB HBM3", "AMD EPYC 7763, 8 cores")
 TARGETS = {  # pass rate, and seconds for a hundred tokens of all samples on the first device
@@ -44,13 +46,29 @@ TARGETS = {  # pass rate, and seconds for a hundred tokens of all samples on the
 }
 DRAFTERS = {"none": 1.0, "ngram": 0.8, "sibling": 0.55, "smollm2-135m": 0.65}
 FAULTS = {
-    Status.WRONG_ANSWER: "assertion failed",
-    Status.EXCEPTION: "IndexError: list index out of range",
-    Status.SYNTAX_ERROR: "'(' was never closed (line 7)",
-    Status.TIMEOUT: "ran past 3 s",
+    Status.WRONG_ANSWER: ("assertion failed",),
+    Status.EXCEPTION: (
+        "IndexError: list index out of range",
+        "KeyError: '{}'",
+        "NameError: name '{}' is not defined",
+        "ValueError: {} is not in list",
+    ),
+    Status.SYNTAX_ERROR: ("'(' was never closed (line {line})", "invalid syntax (line {line})"),
+    Status.TIMEOUT: ("ran past 3 s",),
 }
 FAILING = "assert candidate([1.0, 2.0]) == 3"
-TRACEBACK = f'Traceback (most recent call last):\n  File "candidate.py", line 27, in check\n    {FAILING}'
+TRACEBACK = 'Traceback (most recent call last):\n  File "<candidate>", line {}, in solve\n    {}\n{}'
+# Names as models invent them: a few are in most programs, most in few.
+PARTS = (
+    "result", "count", "total", "index", "left", "right", "items", "value", "word", "number", "current", "last",
+    "first", "best", "seen", "stack", "queue", "key", "pair", "row", "column", "size", "limit", "offset", "buffer",
+    "start", "stop", "step", "depth", "parent", "child", "node", "edge", "weight", "score", "rank", "group", "bucket",
+    "cache",
+)  # fmt: skip
+NAMES = [*PARTS, *(f"{a}_{b}" for a in PARTS for b in PARTS)]
+NAME_WEIGHTS = list(itertools.accumulate(1 / (place + 10) for place in range(len(NAMES))))
+TICKETS = 1000  # rare words: each is in about three samples
+TICKET_SHARE = 1 / 500
 
 
 @dataclass(slots=True)
@@ -133,6 +151,14 @@ class _Decoded:
     steal_s: float | None = None
 
 
+@dataclass(slots=True)
+class _Words:
+    """A row of task_words whose words are not stored yet, as migration 0021 makes them."""
+
+    run_task_id: str
+    run_id: uuid.UUID
+
+
 def fill(ctx: Context, runs: int, tell: Callable[[str], None]) -> None:
     """Fill the database with `runs` generated runs in one transaction; do nothing if it holds them already.
 
@@ -151,8 +177,23 @@ def fill(ctx: Context, runs: int, tell: Callable[[str], None]) -> None:
             _write(session, run, rng)
             if number % 100 == 0:
                 tell(f"{number} of {runs} runs")
+    vacuum(ctx)
+
+
+def index(ctx: Context, tell: Callable[[str], None]) -> None:
+    """Index the samples as a service does after an upgrade from before migration 0021."""
+    done = 0
+    while indexing.read_old(ctx.database):
+        done += indexing.CHUNK
+        if done % 20_000 == 0:
+            tell(f"{done} tasks indexed")
+    vacuum(ctx)
+
+
+def vacuum(ctx: Context) -> None:
+    """Do what autovacuum does within a minute."""
     with ctx.database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql("VACUUM ANALYZE")  # as autovacuum does within a minute
+        connection.exec_driver_sql("VACUUM ANALYZE")
 
 
 def refuse_foreign_tables(connection: Connection) -> None:
@@ -249,6 +290,7 @@ def _write(session: Session, run: Run, rng: random.Random) -> None:
     connection = session.connection()
     _copy(connection, "run_tasks", jobs)
     _copy(connection, "samples", itertools.chain.from_iterable(task.samples for task in decoded))
+    _copy(connection, "task_words", [_Words(job.id, run.id) for job in jobs[:done]])
 
 
 def _decode(run: Run, job: _Task, task: Any, rng: random.Random) -> list[_Sample]:
@@ -276,7 +318,8 @@ def _sample(
     late = finished_s > run.budget_s
     verdict = Status.PASSED if passes else rng.choice(list(FAULTS))
     wrong = verdict == Status.WRONG_ANSWER
-    raw = task.canonical_solution if passes else f"    # attempt {index}\n" + task.canonical_solution.replace("0", "1")
+    raw = _written(task.canonical_solution if passes else task.canonical_solution.replace("0", "1"), index, rng)
+    fault = _fault(verdict, rng) if not passes else None
     return _Sample(
         id=_id(run.created_at, rng),
         run_id=run.id,
@@ -299,8 +342,8 @@ def _sample(
         extraction="completion",
         extraction_version="3",
         verdict=verdict,
-        verdict_detail=FAULTS.get(verdict),
-        traceback=None if passes else TRACEBACK,
+        verdict_detail=fault,
+        traceback=TRACEBACK.format(rng.randint(4, 30), raw.splitlines()[-1].strip(), fault) if fault else None,
         failing_assert=FAILING if wrong else None,
         got="[1.0]" if wrong else None,
         expected="3" if wrong else None,
@@ -313,8 +356,23 @@ def _sample(
     )
 
 
-def _copy(connection: Connection, table: str, rows: Iterable[_Task] | Iterable[_Sample]) -> None:
-    names = [field.name for field in fields(_Task if table == "run_tasks" else _Sample)]
+def _written(solution: str, index: int, rng: random.Random) -> str:
+    """A solution with names of its own, and sometimes a rare word."""
+    a, b, c, d = rng.choices(NAMES, cum_weights=NAME_WEIGHTS, k=4)
+    ticket = f"    # see ticket_{rng.randrange(TICKETS)}\n" if rng.random() < TICKET_SHARE else ""
+    return f"    # attempt {index}: {a} of {b}\n{ticket}    {c} = []\n    {d} = len({c})\n{solution}"
+
+
+def _fault(verdict: Status, rng: random.Random) -> str:
+    (name,) = rng.choices(NAMES, cum_weights=NAME_WEIGHTS)
+    return rng.choice(FAULTS[verdict]).format(name, line=rng.randint(4, 30))
+
+
+_ROWS = {"run_tasks": _Task, "samples": _Sample, "task_words": _Words}
+
+
+def _copy(connection: Connection, table: str, rows: Iterable[_Task] | Iterable[_Sample] | Iterable[_Words]) -> None:
+    names = [field.name for field in fields(_ROWS[table])]
     values = operator.attrgetter(*names)
     columns = ", ".join(f'"{name}"' for name in names)
     driver: Any = connection.connection.driver_connection

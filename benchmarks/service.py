@@ -1,9 +1,9 @@
 """Is the service fast with 1,000 runs and 1.3 million samples on PostgreSQL?
 
-Fills an empty database with generated runs, requests the pages through Flask's test client one after the other,
-explains every query, and processes runs whose engine and sandbox take no time. Without --database it starts a private
-PostgreSQL with default settings and removes it afterwards. The samples' token arrays are empty, like those of imported
-samples; no page reads them.
+Fills an empty database with generated runs, indexes their samples as after an upgrade, requests the pages through
+Flask's test client one after the other, explains every query, and processes runs whose engine and sandbox take no time.
+Without --database it starts a private PostgreSQL with default settings and removes it afterwards. The samples' token
+arrays are empty, like those of imported samples; no page reads them.
 
     python -m benchmarks.service --json service.json
     python -m benchmarks.service --database postgresql+psycopg://me@/empty
@@ -47,8 +47,11 @@ def measure(database_url: str, *, runs: int, requests: int, tasks: int, rounds: 
             began = time.perf_counter()
             _service_rows.fill(ctx, runs, _tell)
             filled_s = time.perf_counter() - began
+            began = time.perf_counter()
+            _service_rows.index(ctx, _tell)
+            indexed_s = time.perf_counter() - began
             report = Report("service", _device(), _settings(ctx, requests, tasks, rounds))
-            report.figures["fill_s"] = filled_s
+            report.figures["fill_s"], report.figures["index_s"] = filled_s, indexed_s
             _pages(report, ctx, requests)
         finally:
             ctx.database.dispose()

@@ -2,6 +2,7 @@
 
 from alembic import context
 
+from app.db.migrate import described_by_models
 from app.tables import metadata
 
 connection = context.config.attributes["connection"]
@@ -11,6 +12,7 @@ context.configure(
     render_as_batch=connection.dialect.name == "sqlite",
     transaction_per_migration=True,
     compare_type=True,
+    include_name=described_by_models,
 )
 with context.begin_transaction():
     context.run_migrations()

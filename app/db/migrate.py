@@ -18,6 +18,7 @@ from app.errors import Unavailable
 
 MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
 ADVISORY_LOCK = 0x6261_7373  # "bass"
+SEARCH_INDEX = "task_words_index"  # FTS5 and its tables on SQLite, GIN on PostgreSQL: see migration 0021
 
 
 def upgrade(database: Database, revision: str = "head") -> None:
@@ -55,6 +56,11 @@ def ensure(database: Database) -> None:
     if not database.is_sqlite:
         raise Unavailable("the database is not at the newest schema: run `bassline db upgrade` first")
     upgrade(database)
+
+
+def described_by_models(name: str | None, kind: str, _parents: object) -> bool:
+    """Whether the models declare what has this name, for Alembic's `include_name`: all but the search index."""
+    return not (kind in ("table", "index") and (name or "").startswith(SEARCH_INDEX))
 
 
 def _config(connection: Connection | None) -> Config:

@@ -38,11 +38,13 @@ def grade(run_task_id: str) -> None:
 
 @shared_task(name=queues.REAP)
 def reap() -> None:
-    """Returns lost jobs to their queues."""
+    """Returns lost jobs to their queues, and indexes some of the samples of earlier versions."""
     from app.context import current  # noqa: PLC0415
+    from app.jobs import old_samples  # noqa: PLC0415
     from app.jobs.reaper import reap as sweep  # noqa: PLC0415
 
     sweep(current())
+    old_samples.index(current())
 
 
 @shared_task(name=queues.SWEEP)

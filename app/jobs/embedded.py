@@ -19,7 +19,7 @@ from app.broker import queues
 from app.broker.broker import MemoryBroker
 from app.context import Context
 from app.db import migrate
-from app.jobs import reaper, retention
+from app.jobs import old_samples, reaper, retention
 from app.jobs.database_lock import DatabaseLock
 from app.jobs.work.decode import decode_task
 from app.jobs.work.grade import grade_task
@@ -106,6 +106,8 @@ class Embedded:
                 if time.monotonic() - swept_at > SWEEP_INTERVAL_S:
                     retention.sweep(self._ctx)
                     swept_at = time.monotonic()
+                if not self._foreground:
+                    old_samples.index(self._ctx)
             except Exception:
                 log.exception("reaper failed")
             next_reap = time.monotonic() + self._ctx.settings.reap_interval_s

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from app.runs import trust
@@ -168,9 +170,10 @@ def outcome(task_id: str, sample: Sample) -> metrics.SampleOutcome:
     )
 
 
-def in_budget_s(sample: Sample) -> float | None:
+def in_budget_s(sample: Sample | Row[*tuple[Any, ...]]) -> float | None:
     """When the sample finished; None if it was cut off by deadline or cancellation."""
-    return sample.finished_s if sample.finish_reason in FINISHED_REASONS else None
+    end: float | None = sample.finished_s
+    return end if sample.finish_reason in FINISHED_REASONS else None
 
 
 def _finish_times(task: RunTask) -> list[float]:

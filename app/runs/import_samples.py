@@ -13,7 +13,7 @@ from app.db.database import after_commit
 from app.db.ids import new_id
 from app.db.types import utcnow
 from app.errors import BadInput
-from app.runs import enqueue
+from app.runs import enqueue, indexing
 from app.runs.configuration import unknown_options
 from app.runs.models import Run, RunTask
 from app.runs.schemas import ImportSpec
@@ -90,6 +90,8 @@ def submit(
     ]
     with ctx.database.session() as session:
         session.add(run)
+        session.flush()
+        indexing.store(session, run, [task.id for task in run.tasks])
         if not handover:
             after_commit(session, enqueue.prepare, ctx, run.id)
     return run.id

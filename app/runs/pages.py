@@ -19,7 +19,7 @@ from app.errors import BadInput
 from app.http.security import caller
 from app.http.web import context, session
 from app.language_models import service as models
-from app.runs import clock_charts, configuration, repository, service, weak_tests
+from app.runs import clock_charts, configuration, failure_messages, repository, service, weak_tests
 from app.runs import figures as measured
 from app.runs import presentation as shown
 from app.runs.clock import lost_share
@@ -126,9 +126,8 @@ def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
     tab = tab if tab in TABS else "curve"
     tasks = repository.tasks_without_texts(session(), run_id)
     figures = run.figures or measured.figures(run, tasks)
-    groups = shown.failures(tasks)
-    counts = {"tasks": run.n_tasks, "failures": sum(g.samples for g in groups)}
-    data = _tab(tab, run, tasks, figures, groups)
+    counts = {"tasks": run.n_tasks, "failures": shown.n_failures(tasks)}
+    data = _tab(tab, run, tasks, figures)
     progress = repository.progress(session(), run)
     covered = coverage(run, tasks, figures)
     return render_template(
@@ -225,15 +224,13 @@ def resume(run_id: uuid.UUID) -> AnyResponse:
     return redirect(url_for("runs.show", run_id=run_id), 303)
 
 
-def _tab(
-    tab: str, run: Run, tasks: Sequence[RunTask], figures: Figures, groups: list[shown.FailureGroup]
-) -> dict[str, Any]:
+def _tab(tab: str, run: Run, tasks: Sequence[RunTask], figures: Figures) -> dict[str, Any]:
     if tab == "curve":
         return _curve(run, tasks, figures)
     if tab == "tasks":
         return _task_lines(tasks)
     if tab == "failures":
-        return {"groups": groups}
+        return {"causes": failure_messages.causes(session(), run.id), "most": failure_messages.SHOWN}
     if tab == "timing":
         clock = clock_charts.charts(tasks, run.calibrations)
         return {"timing": shown.timing(run, tasks, figures), "clock": clock, "lost_share": lost_share}

@@ -1,9 +1,8 @@
-"""Values that the pages of a run show, computed from its rows: scores, task lines, failure groups, timings."""
+"""Values that the pages of a run show, computed from its rows: scores, task lines, timings."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -17,7 +16,7 @@ from app.ui.charts.curves import Curve, pass_curves
 from app.ui.charts.parts import Chart
 from app.ui.charts.timeline import Life, Segment, Timeline, timeline
 from app.ui.charts.timeline import ledger as lay_out
-from app.ui.display import UNFINISHED, VerdictSign, verdict_sign
+from app.ui.display import VerdictSign, verdict_sign
 from app.ui.units import count, decimal, milliseconds, percent, seconds
 from evaluation.metrics import wilson
 
@@ -77,15 +76,6 @@ class TaskLine:
     first_pass_s: float | None
     first_finished_s: float | None
     tokens: int | None
-
-
-@dataclass(frozen=True)
-class FailureGroup:
-    """All samples that did not pass for one cause; `tasks` are (task_id, number of samples)."""
-
-    sign: VerdictSign
-    samples: int
-    tasks: list[tuple[str, int]]
 
 
 @dataclass(frozen=True)
@@ -181,17 +171,9 @@ def line_groups(lines: Sequence[TaskLine]) -> dict[str, tuple[str, list[TaskLine
     }
 
 
-def failures(tasks: Sequence[RunTask]) -> list[FailureGroup]:
-    """Samples that did not pass, by cause, most frequent first."""
-    by_sign: dict[VerdictSign, Counter[str]] = {}
-    for task in tasks:
-        for sample in task.samples:
-            finished_s = in_budget_s(sample)
-            if finished_s is not None and sample.verdict in (None, PASSED):
-                continue
-            by_sign.setdefault(verdict_sign(sample.verdict, finished_s), Counter())[task.task.task_id] += 1
-    groups = [FailureGroup(sign, sum(tasks.values()), list(tasks.items())) for sign, tasks in by_sign.items()]
-    return sorted(groups, key=lambda g: (g.sign is UNFINISHED, -g.samples))
+def n_failures(tasks: Sequence[RunTask]) -> int:
+    """How many samples did not pass: judged otherwise, or not finished."""
+    return sum(s.verdict not in (None, PASSED) or in_budget_s(s) is None for task in tasks for s in task.samples)
 
 
 def scores(run: Run, figures: Figures, n_tasks: int) -> list[Score]:

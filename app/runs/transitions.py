@@ -13,7 +13,7 @@ from app.db.database import after_commit, updated_any
 from app.db.types import utcnow
 from app.errors import Conflict
 from app.events import event_types
-from app.runs import enqueue, figures
+from app.runs import enqueue, figures, indexing
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.samples.models import Sample
@@ -105,6 +105,7 @@ def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *,
         _grade_again(session, run, undone)
         again = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state.in_(undone))
         session.execute(delete(Sample).where(Sample.run_task_id.in_(again)))
+        indexing.forget(session, RunTask.id.in_(again))
         session.execute(
             update(RunTask)
             .where(RunTask.run_id == run_id, RunTask.state.in_(undone))

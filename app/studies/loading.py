@@ -16,7 +16,7 @@ from app.datasets.models import Dataset
 from app.db.ids import new_id
 from app.db.types import utcnow
 from app.errors import BadInput, NotFound
-from app.runs import figures
+from app.runs import figures, indexing
 from app.runs.configuration import option_columns
 from app.runs.models import Calibration, Run, RunTask
 from app.runs.schemas import RunSpec
@@ -50,6 +50,7 @@ def load(ctx: Context, data: bytes, origin: str) -> uuid.UUID:
                 session.flush()
                 for run in study.runs:
                     figures.record(session, run)
+                    indexing.store(session, run, [task.id for task in run.tasks])
     except IntegrityError:  # another process loads the same file
         with ctx.database.read() as session:
             if session.get(Study, found.id) is None:

@@ -22,6 +22,7 @@ _REMEDIES = {
     "string_too_long": "shorten it to {max_length} characters",
     "string_pattern_mismatch": "remove the character NUL",
     "literal_error": "choose {expected}",
+    "enum": "choose {expected}",
 }
 
 

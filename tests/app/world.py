@@ -22,7 +22,7 @@ from app.db.migrate import upgrade
 from app.db.types import utcnow
 from app.factory import create_app
 from app.provenance import this_machine
-from app.runs import figures
+from app.runs import figures, indexing
 from app.runs.models import Calibration, Run, RunTask
 from app.samples.models import Sample
 from app.settings import Settings
@@ -146,6 +146,7 @@ class World:
                     Calibration(run_id=run.id, worker="gpu-1", at=at, verify_s=seconds, read_bytes_per_s=2e8 / seconds)
                 )
             session.flush()
+            indexing.store(session, run, [row.id for row in run.tasks])
             if state in ENDED:
                 figures.record(session, run)
             return run.id

@@ -46,7 +46,8 @@ def test_up_down_up_and_equal_to_the_models(database_url):
     migrate.upgrade(database)
     assert migrate.current(database) == migrate.head()
     with database.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        opts = {"compare_type": True, "include_name": migrate.described_by_models}
+        context = MigrationContext.configure(connection, opts=opts)
         assert compare_metadata(context, tables.metadata) == []
     migrate.downgrade(database, "base")
     assert set(inspect(database.engine).get_table_names()) <= {"alembic_version"}

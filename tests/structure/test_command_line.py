@@ -36,6 +36,7 @@ CONTRACT = {
     "study delete",
     "study export",
     "study load",
+    "search",
     "leaderboard",
     "datasets list",
     "datasets import",

@@ -24,7 +24,7 @@ from app.jobs.work import logprobs, machine_use
 from app.jobs.work.live_updates import LiveUpdates, letters
 from app.provenance import of_this_process
 from app.remote import target as remote
-from app.runs import routing, transitions
+from app.runs import indexing, routing, transitions
 from app.runs.configuration import engine_config
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
@@ -157,6 +157,7 @@ class DecodeJob(Job):
                 for s in completion.samples
             ],
         )
+        indexing.store(session, self.run, [self.claim.run_task_id])
         for sample in completion.samples:
             after_commit(
                 session,

@@ -20,6 +20,7 @@ from app.jobs import claims, turns
 from app.jobs.claims import Step
 from app.jobs.job import Job
 from app.jobs.work import cpu_turns
+from app.runs import indexing
 from app.runs.models import RunTask
 from app.samples.models import Sample
 from app.states import TaskState
@@ -45,7 +46,8 @@ def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
 def _grade(ctx: Context, job: Job) -> None:
     with ctx.database.read() as session:
         row = session.get_one(RunTask, job.claim.run_task_id, options=[joinedload(RunTask.run, innerjoin=True)])
-        task, mode = as_plain(row.task), row.run.prompt_mode_used or "completion"
+        run, task = row.run, as_plain(row.task)
+        mode = run.prompt_mode_used or "completion"
         samples = session.scalars(select(Sample).where(Sample.run_task_id == row.id).order_by(Sample.index)).all()
     with cpu_turns.grading(ctx, job):
         job.announce()
@@ -57,6 +59,7 @@ def _grade(ctx: Context, job: Job) -> None:
 
     def write(session: Session) -> None:
         _write(session, samples, extractions, verdicts, now)
+        indexing.store(session, run, [job.claim.run_task_id])
         for sample, verdict in zip(samples, verdicts, strict=True):
             event = {"task_id": task.task_id, "index": sample.index, "verdict": verdict.status, "trust": verdict.trust}
             after_commit(session, ctx.bus.publish, job.claim.run_id, event_types.GRADED, event)

@@ -1,0 +1,51 @@
+"""The search index: the words of each task's samples."""
+
+from __future__ import annotations
+
+import uuid
+
+from sqlalchemy import BigInteger, Dialect, ForeignKey, Index, Integer, Text, text
+from sqlalchemy.dialects.postgresql import TSVECTOR
+from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from app.db.types import Base
+
+UNREAD = "words IS NULL"
+
+
+class Words(TypeDecorator[list[str]]):
+    """Words as PostgreSQL and SQLite index them: a tsvector without positions, or a text for FTS5.
+
+    The words come from app/samples/words.py. They hold no blank, quote or backslash.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[str]:
+        """The column's type."""
+        return dialect.type_descriptor(TSVECTOR() if dialect.name == "postgresql" else Text())
+
+    def process_bind_param(self, value: list[str] | None, dialect: Dialect) -> str | None:
+        """One text going in."""
+        if value is None:
+            return None
+        return " ".join(f"'{word}'" for word in value) if dialect.name == "postgresql" else " ".join(value)
+
+
+class TaskWords(Base):
+    """The words of all samples of one task of a run; None while they have not been stored yet.
+
+    One row for a task, because its samples have most words in common: the index is smaller by the number of samples,
+    and a word that every sample has makes no million rows. `id` grows with the age of the samples, newest highest.
+    Triggers keep SQLite's FTS5 table equal to `words`; PostgreSQL has a GIN index (migration 0021).
+    """
+
+    __tablename__ = "task_words"
+    __table_args__ = (Index("ix_task_words_unread", "id", postgresql_where=text(UNREAD), sqlite_where=text(UNREAD)),)
+
+    id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
+    run_task_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("run_tasks.id", ondelete="CASCADE"), unique=True)
+    run_id: Mapped[uuid.UUID] = mapped_column(index=True)
+    words: Mapped[list[str] | None] = mapped_column(Words)

@@ -1,0 +1,126 @@
+"""Keeps the search index: whoever stores or changes samples calls this in the same transaction."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, bindparam, delete, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+
+from app.datasets.models import Task
+from app.db.database import Database
+from app.runs.figures import in_budget_s
+from app.runs.index_models import TaskWords
+from app.runs.models import Run, RunTask
+from app.samples.models import Sample
+from app.samples.words import label, within_limit, words_in
+from app.states import LISTED_RUN_KINDS
+
+_Row = Row[*tuple[Any, ...]]
+
+LATE = label("finished", "no")
+CHUNK = 40  # tasks whose texts are in memory at once, and that one transaction of `read_old` stores
+
+_FAULTS = (Sample.verdict_detail, Sample.failing_assert, Sample.got, Sample.expected, Sample.traceback)
+TEXTS = (Sample.program, Sample.raw, *_FAULTS)
+"""What is searched of a sample."""
+
+_NEEDED = (Task.task_id, Sample.run_task_id, Sample.verdict, Sample.finish_reason, Sample.finished_s, *TEXTS)
+
+
+def with_verdict(verdict: str) -> str:
+    """The word of tasks with a sample of this verdict."""
+    return label("verdict", verdict)
+
+
+def with_task_id(task_id: str) -> str:
+    """The word of the tasks with this task id, of any dataset."""
+    return label("task", task_id)
+
+
+def store(session: Session, run: Run, run_task_ids: Sequence[uuid.UUID]) -> None:
+    """Indexes the samples of these tasks of the run as the session sees them.
+
+    Lists hide completions and baselines, so search does not find them: they are not indexed.
+    """
+    if run.kind not in LISTED_RUN_KINDS:
+        return
+    for ids in (run_task_ids[i : i + CHUNK] for i in range(0, len(run_task_ids), CHUNK)):
+        rows = [
+            {"run_task_id": row_id, "run_id": run.id, "words": words} for row_id, words in _words(session, ids).items()
+        ]
+        if rows:
+            connection = session.connection()
+            connection.execute(_upsert(connection.dialect.name), rows)
+
+
+def forget(session: Session, run_tasks: ColumnElement[bool]) -> None:
+    """Removes the tasks that fulfil a condition on RunTask from the index: their samples are deleted."""
+    chosen = select(RunTask.id).where(run_tasks)
+    session.execute(
+        delete(TaskWords).where(TaskWords.run_task_id.in_(chosen)), execution_options={"synchronize_session": False}
+    )
+
+
+def n_unread(session: Session) -> int:
+    """How many tasks of earlier versions are not in the index yet."""
+    return session.scalar(select(func.count()).where(TaskWords.words.is_(None))) or 0
+
+
+def read_old(database: Database) -> bool:
+    """Indexes some tasks whose samples an earlier version stored, newest first. False if none is left.
+
+    The rows that are left are the position: a process that ends, however it ends, leaves the rest to the next one. Two
+    processes may do this at once, beside others that decode and grade.
+    """
+    with database.read() as session:
+        query = select(TaskWords.id, TaskWords.run_task_id).where(TaskWords.words.is_(None))
+        rows = session.execute(query.order_by(TaskWords.id.desc()).limit(CHUNK)).all()
+        if not rows:
+            return False
+        words = _words(session, [row.run_task_id for row in rows])
+    # Whoever stored newer words meanwhile has the last word: this changes only what is still empty.
+    fill = (
+        update(TaskWords)
+        .where(TaskWords.id == bindparam("row"), TaskWords.words.is_(None))
+        .values(words=bindparam("found"))
+    )
+    with database.session() as session:
+        session.connection().execute(
+            fill, [{"row": row.id, "found": words.get(row.run_task_id, [])} for row in reversed(rows)]
+        )
+    return True
+
+
+def _upsert(dialect: str) -> postgresql.Insert | sqlite.Insert:
+    """One statement for new tasks and for those whose samples have changed."""
+    new = (postgresql if dialect == "postgresql" else sqlite).insert(TaskWords.__table__)
+    return new.on_conflict_do_update(index_elements=["run_task_id"], set_={"words": new.excluded.words})
+
+
+def _words(session: Session, run_task_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, list[str]]:
+    """The words of each task that has samples, in the order of `run_task_ids`."""
+    query = select(*_NEEDED).join(RunTask, RunTask.id == Sample.run_task_id).join(Task, Task.id == RunTask.task_pk)
+    samples: dict[uuid.UUID, list[_Row]] = {}
+    for sample in session.execute(query.where(Sample.run_task_id.in_(run_task_ids))):
+        samples.setdefault(sample.run_task_id, []).append(sample)
+    return {
+        row_id: within_limit([*_labels(samples[row_id]), *words_in(_texts(samples[row_id]))])
+        for row_id in run_task_ids
+        if row_id in samples
+    }
+
+
+def _labels(samples: Sequence[_Row]) -> Iterable[str]:
+    verdicts = {s.verdict for s in samples if s.verdict is not None}
+    late = [LATE] if any(in_budget_s(s) is None for s in samples) else []
+    return [with_task_id(samples[0].task_id), *late, *map(with_verdict, sorted(verdicts))]
+
+
+def _texts(samples: Sequence[_Row]) -> Iterable[str]:
+    """Errors first: should the words of a task be too many, those of its programs are left out."""
+    for column in (*_FAULTS, Sample.program, Sample.raw):
+        yield from (text for s in samples if (text := getattr(s, column.key)) is not None)

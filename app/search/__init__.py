@@ -1,0 +1,1 @@
+"""Search over the samples of all runs that lists show."""

@@ -1,0 +1,20 @@
+"""REST of the search."""
+
+from __future__ import annotations
+
+from flask import Blueprint
+
+from app.http.operations import operation
+from app.http.web import session
+from app.search import render, service
+from app.search.documents import SearchPage
+from app.search.schemas import SearchQuery
+
+bp = Blueprint("search_api", __name__, url_prefix="/api/v1")
+
+
+@bp.get("/search")
+@operation({200: SearchPage})
+def index(query: SearchQuery) -> SearchPage:
+    """Samples that hold all words of `q` and fulfil all filters, newest first. Completions are not found."""
+    return render.page(service.search(session(), query))

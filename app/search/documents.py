@@ -1,0 +1,41 @@
+"""Search results as the API shows them."""
+
+from __future__ import annotations
+
+import uuid
+
+from pydantic import Field
+
+from app.http.schemas import ResponseModel
+
+
+class ExcerptDocument(ResponseModel):
+    """A part of one text of a sample. Offsets count characters."""
+
+    where: str = Field(description="the text: program, raw, verdict_detail, failing_assert, got, expected or traceback")
+    text: str
+    marks: list[tuple[int, int]] = Field(description="beginning and end of each place in `text` where a term stands")
+
+
+class HitDocument(ResponseModel):
+    """A sample that fits."""
+
+    run_id: uuid.UUID
+    run: str = Field(description="name of the run")
+    target: str
+    dataset: str
+    task_id: str
+    index: int
+    verdict: str | None
+    failure: str | None
+    message: str | None = Field(description="why it failed, in one line")
+    failing_assert: str | None
+    excerpts: list[ExcerptDocument] = Field(description="the lines with the words; empty without words")
+
+
+class SearchPage(ResponseModel):
+    """Samples, newest task first."""
+
+    samples: list[HitDocument]
+    next: str | None = Field(description="there may be more: a page can hold fewer samples than `limit`, even none")
+    unread_tasks: int = Field(description="tasks stored by an earlier version whose words are not in the index yet")

@@ -1,0 +1,63 @@
+"""The filters of a search: as conditions on runs, as labels in the index, and as a check of one sample."""
+
+from __future__ import annotations
+
+import uuid
+
+from sqlalchemy import ColumnElement, Select, or_, select
+
+from app.datasets.models import Dataset
+from app.db.references import SHORTEST_PREFIX
+from app.runs import indexing
+from app.runs.models import Run
+from app.search.schemas import SearchQuery
+from app.states import LISTED_RUN_KINDS
+from evaluation.failures import Failure, failure_of
+from evaluation.verdicts import Status
+
+
+def runs(query: SearchQuery) -> Select[uuid.UUID] | None:
+    """The ids of the runs that fulfil the filters, None if every run does. A filter on runs is one condition here."""
+    conditions: list[ColumnElement[bool]] = []
+    if query.run:
+        conditions.append(or_(Run.name.icontains(query.run, autoescape=True), *_ids(query.run)))
+    if query.target:
+        conditions.append(Run.target == query.target)
+    if query.dataset:
+        conditions.append(Run.dataset_id.in_(select(Dataset.id).where(Dataset.name == query.dataset)))
+    return select(Run.id).where(Run.kind.in_(LISTED_RUN_KINDS), *conditions) if conditions else None
+
+
+def labels(query: SearchQuery) -> list[str]:
+    """What the index knows of a task with a sample that fulfils the filters."""
+    found = []
+    if query.verdict:
+        found.append(indexing.with_verdict(query.verdict))
+    if query.failure:
+        found.append(_label_of(query.failure))
+    if query.task_id:
+        found.append(indexing.with_task_id(query.task_id))
+    return found
+
+
+def _ids(reference: str) -> list[ColumnElement[bool]]:
+    """Conditions for an id or the beginning of one; empty for any other text."""
+    digits = reference.lower().replace("-", "")
+    if len(digits) < SHORTEST_PREFIX:
+        return []
+    try:
+        first, last = uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f"))
+    except ValueError:
+        return []
+    return [Run.id.between(first, last)]
+
+
+def _label_of(failure: Failure) -> str:
+    """The label of the one verdict that such a failure has; of a sample that did not finish it may be any."""
+    if failure == "not_finished":
+        return indexing.LATE
+    for status in Status:
+        # A name that is not known is told from other exceptions by the beginning of the detail.
+        if failure in (failure_of(status, "", finished=True), failure_of(status, "NameError", finished=True)):
+            return indexing.with_verdict(status)
+    raise ValueError(f"no verdict is of the class {failure!r}")

@@ -1,0 +1,71 @@
+"""The page Search: a form whose address holds the query, and the samples that fit with an excerpt each."""
+
+from __future__ import annotations
+
+from flask import Blueprint, render_template, request
+from pydantic import ValidationError
+
+from app.datasets import repository as datasets
+from app.errors import BadInput
+from app.http.web import session
+from app.runs.indexing import n_unread
+from app.search import render, repository, service
+from app.search.schemas import LONGEST, SearchQuery
+from app.ui.display import VERDICTS
+from app.ui.form_errors import labelled, sentence
+from evaluation.failures import FAILURES
+
+bp = Blueprint("search", __name__)
+
+LABELS = {
+    "q": "Text",
+    "failure": "Failure",
+    "verdict": "Verdict",
+    "run": "Run",
+    "task_id": "Task",
+    "target": "Model",
+    "dataset": "Dataset",
+    "cursor": "Cursor",
+}
+PLACES = {
+    "program": "program",
+    "raw": "raw text",
+    "verdict_detail": "error",
+    "failing_assert": "failed assertion",
+    "got": "value the program gave",
+    "expected": "expected value",
+    "traceback": "traceback",
+}
+
+
+@bp.get("/search")
+def index() -> str | tuple[str, int]:
+    """Samples that hold the words of `?q=` and fulfil the filters, newest first; `?cursor=` gives the next page."""
+    asked = {name: request.args.get(name, "").strip() for name in LABELS}
+    given = {name: value for name, value in asked.items() if value}
+    found, error = None, ""
+    if set(given) - {"cursor"}:
+        try:
+            found = service.search(session(), SearchQuery.model_validate(given))
+        except ValidationError as fault:
+            first = fault.errors()[0]
+            error = sentence(LABELS[str(first["loc"][0])], first)
+        except BadInput as fault:
+            name = fault.field or ""
+            error = labelled(str(fault), name, LABELS[name]) if name in LABELS else str(fault)
+    page = render_template(
+        "search/index.html",
+        asked=asked | {"q": asked["q"][: LONGEST + 1]},  # a longer text would only come back as a larger page
+        kept={name: value for name, value in given.items() if name != "cursor"},
+        labels=LABELS,
+        places=PLACES,
+        failures=[(name, name.replace("_", " ")) for name in FAILURES],
+        verdicts=[(status, sign.name) for status, sign in VERDICTS.items()],
+        targets=repository.targets(session()),
+        datasets=sorted({dataset.name for dataset in datasets.list_datasets(session())}),
+        found=found,
+        unread=found.unread if found else n_unread(session()),
+        following=render.cursor(found) if found else None,
+        error=error,
+    )
+    return (page, BadInput.status) if error else page

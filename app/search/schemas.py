@@ -1,0 +1,59 @@
+"""What a search may say: page, REST and command line check it with this."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pydantic import Field
+
+from app.http.paging import PageQuery, bad_cursor
+from app.http.schemas import Text
+from evaluation.failures import Failure
+from evaluation.verdicts import Status
+
+LONGEST = 1000  # characters of `q`
+LONGEST_POSITION = (18, 9)  # digits of a cursor's numbers, which the databases' integers hold
+
+
+class Position(NamedTuple):
+    """Where a page begins: a task's row in the index, and the first of its samples to look at."""
+
+    row: int
+    sample: int
+
+
+class SearchQuery(PageQuery):
+    """Words, and filters that each sample must fulfil."""
+
+    q: Text = Field(
+        "",
+        max_length=LONGEST,
+        description='words, expressions such as foo.bar(x[0]) and "quoted phrases": a sample must hold all of them, '
+        "in its program, its raw text or its error",
+    )
+    failure: Failure | None = Field(None, description="only of this class of failures")
+    verdict: Status | None = Field(None, description="only with this verdict")
+    run: Text | None = Field(
+        None, max_length=200, description="only of runs with this id, this beginning of an id, or this text in the name"
+    )
+    task_id: Text | None = Field(None, max_length=500, description="only of this task, as in HumanEval/12")
+    target: Text | None = Field(None, max_length=500, description="only of this model, as runs name it")
+    dataset: Text | None = Field(None, max_length=200, description="only over this dataset")
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """The filters that are set, by name."""
+        names = ("failure", "verdict", "run", "task_id", "target", "dataset")
+        return {name: str(value) for name in names if (value := getattr(self, name))}
+
+    def position(self) -> Position | None:
+        """Where this page begins; None for the newest task. Raises BadInput for a cursor that is no `next`."""
+        if not self.cursor:
+            return None
+        parts = self.cursor.split(".")
+        if len(parts) != 2 or not all(
+            part.isascii() and part.isdecimal() and len(part) <= longest
+            for part, longest in zip(parts, LONGEST_POSITION, strict=True)
+        ):
+            raise bad_cursor(self.cursor)
+        return Position(int(parts[0]), int(parts[1]))
