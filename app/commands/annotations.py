@@ -48,10 +48,12 @@ def add_commands(
     what: str,
     find: Callable[[Session, str], Named],
     change: Callable[[Context, uuid.UUID, Changes], None],
+    along: str = "",
 ) -> None:
     """Adds `tag`, `note`, `star`, `unstar`, `archive` and `unarchive` to the commands of runs or studies.
 
-    `what` is the word for one of them, `find` finds it by what the user typed, and `change` changes it.
+    `what` is the word for one of them, `find` finds it by what the user typed, and `change` changes it. `along` says
+    what is archived with it.
     """
     start = f"bassline {group.name}"
     row = click.argument("reference", metavar=what.upper())
@@ -92,8 +94,8 @@ def add_commands(
     for word, done, about, changes in (
         ("star", "starred", f"Mark a {what} as worth finding again.", Changes(starred=True)),
         ("unstar", "unstarred", f"Remove the star of a {what}.", Changes(starred=False)),
-        ("archive", "archived", f"Leave a {what} out of lists and the first page.", Changes(archived=True)),
-        ("unarchive", "brought back", f"Bring an archived {what} back to lists.", Changes(archived=False)),
+        ("archive", "archived", f"Leave a {what}{along} out of lists and the first page.", Changes(archived=True)),
+        ("unarchive", "brought back", f"Bring an archived {what}{along} back to lists.", Changes(archived=False)),
     ):
         group.command(word, help=_help(about, f"{start} {word} demo"))(row(_mark(changed, done, changes)))
 

@@ -82,7 +82,8 @@ def list_(
         )
     common.write_json(json_file, [run_document(run) for run in found])
     table = Table(box=None, pad_edge=False)
-    for column in ("id", "name", "state", "tasks", "Pass@First", "Pass@All", "created", "tags"):
+    tagged = any(run.tags for run in found)
+    for column in ("id", "name", "state", "tasks", "Pass@First", "Pass@All", "created", *(["tags"] if tagged else [])):
         table.add_column(column, no_wrap=column == "id", overflow="fold")
     for run in found:
         table.add_row(
@@ -93,7 +94,7 @@ def list_(
             percent(run.measured.pass_first),
             percent(run.measured.pass_all),
             f"{run.created_at:%Y-%m-%d %H:%M}",
-            " ".join(run.tags),
+            *([" ".join(run.tags)] if tagged else []),
         )
     asked = state or since or until or selection.narrows or any(filters[name] for name in ("name", "target", "dataset"))
     none = "No run matches." if asked else "No runs yet: make one with `bassline eval`."

@@ -123,7 +123,8 @@ def list_(limit: int, json_file: str | None, selection: Selection) -> None:
     found = [render.overview(one, done) for one in studies]
     common.write_json(json_file, [plain(one) for one in found])
     table = Table(box=None, pad_edge=False)
-    for column in ("id", "name", "state", "arms", "tasks", "measured on", "created", "tags"):
+    tagged = any(one.study.tags for one in found)
+    for column in ("id", "name", "state", "arms", "tasks", "measured on", "created", *(["tags"] if tagged else [])):
         table.add_column(column, no_wrap=column == "id", overflow="fold")
     for one in found:
         head = one.study
@@ -135,7 +136,7 @@ def list_(limit: int, json_file: str | None, selection: Selection) -> None:
             f"{sum(arm.tasks for arm in one.arms)}/{sum(arm.n_tasks for arm in one.arms)}",
             f"{head.measured_elsewhere} (elsewhere)" if head.measured_elsewhere else head.device,
             f"{head.created_at:%Y-%m-%d %H:%M}",
-            " ".join(head.tags),
+            *([" ".join(head.tags)] if tagged else []),
         )
     none = (
         "No study matches."
@@ -254,7 +255,7 @@ def load(file: Path | None) -> None:
         echo(f"loaded {study_id}: `bassline study show {study_id}` shows it")
 
 
-add_commands(study, "study", repository.find_study, service.annotate)
+add_commands(study, "study", repository.find_study, service.annotate, " with the runs of its arms")
 
 
 def _spec(file: Path | None, preset: str | None, given: dict[str, Any]) -> StudySpec:

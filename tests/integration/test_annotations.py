@@ -12,8 +12,9 @@ from app.annotations.schemas import Changes
 from app.annotations.selection import Selection
 from app.datasets import service as datasets
 from app.errors import BadInput
+from app.leaderboard.repository import versions
 from app.runs import service, transitions
-from app.runs.models import RunTag
+from app.runs.models import RunCurve, RunTag
 from app.runs.repository import get_run, list_runs
 from app.runs.schemas import RunSpec
 from app.states import DatasetKind
@@ -110,6 +111,20 @@ def test_a_run_and_a_study_take_their_tags_with_them_when_they_are_deleted(ctx, 
     studies.cancel(ctx, study_id)
     studies.delete(ctx, study_id)
     assert (count(ctx, RunTag), count(ctx, StudyTag)) == (0, 0)
+
+
+def test_the_leaderboard_reads_the_annotations_of_all_runs_with_one_query(ctx):
+    for name, changes in (
+        ("plain", Changes()),
+        ("noted", Changes(tags=("b", "a-1", "c"), starred=True, archived=True)),
+    ):
+        run_id = service.submit(ctx, RunSpec(target=TARGET, dataset="additions", name=name))
+        with ctx.database.session() as session:
+            session.add(RunCurve(run_id=run_id, n_tasks=1, budgets=[1.0], pass_first=[1.0], pass_all=[1.0]))
+        service.annotate(ctx, run_id, changes)
+    with ctx.database.read() as session:
+        found = [(one.starred, one.archived, one.tags) for one in versions(session)]
+    assert found == [(True, True, ("a-1", "b", "c")), (False, False, ())]
 
 
 def test_lists_narrow_alike_in_each_order(ctx):
