@@ -127,7 +127,7 @@ def matrix(runs: str) -> Answer:
         "overlay/matrix.html",
         **_frame(found, runs, budget, errors),
         notes=[f"Left out: {problem}." for problem in found.left_out],
-        only=only,
+        kept=only,
         failure=failure,
         made=made,
         filters=matrices.ONLY,
