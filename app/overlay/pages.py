@@ -151,6 +151,7 @@ def task(runs: str) -> Answer:
         return _chooser(problem, [runs])
     task_id = request.args.get("id", "").replace("\0", "")
     known = repository.runs(session(), ids)
+    side_by_side.check_size(known.values())
     rows = repository.rows_of_task(session(), ids, task_id)
     if not rows:
         raise NotFound(f"none of these runs has a task {task_id[:60]!r}: choose one in the matrix")
