@@ -76,6 +76,7 @@ def test_the_values_of_all_curves_follow_keyboard_and_pointer(site, page):
     table = page.get_by_role("region", name="Shares and differences to the baseline")
     for share in after:  # the server agrees with the values that the script read off the curves
         expect(table).to_contain_text(share)
+    expect(page.get_by_role("link", name="Matrix of tasks")).to_have_attribute("href", re.compile(f"budget={budget}$"))
     page.reload()
     assert values(page) == after
     box = page.locator("svg.wide").first.bounding_box()
