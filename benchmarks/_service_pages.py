@@ -77,6 +77,9 @@ def _pages(ctx: Context) -> list[Page]:
     for dataset_id, task_id in tasks:
         task_ids.setdefault(dataset_id, []).append(task_id)
     ids = list(datasets)
+    over: dict[uuid.UUID, list[uuid.UUID]] = {}
+    for run_id, dataset_id in datasets.items():
+        over.setdefault(dataset_id, []).append(run_id)
 
     def run(rng: random.Random) -> uuid.UUID:
         return rng.choice(ids)
@@ -94,9 +97,8 @@ def _pages(ctx: Context) -> list[Page]:
         return f"/compare?a={a}&b={b}"
 
     def many(rng: random.Random) -> str:
-        first = run(rng)
-        others = [other for other in ids if datasets[other] == datasets[first]]
-        return ",".join(map(str, rng.sample(others, 12)))
+        dataset = rng.choice([one for one in task_ids if len(over.get(one, ())) > 1])
+        return ",".join(map(str, rng.sample(over[dataset], min(12, len(over[dataset])))))
 
     def task_of_many(rng: random.Random) -> str:
         chosen = many(rng)

@@ -54,7 +54,7 @@ def groups(runs: Sequence[Run], letters: Sequence[str], field: str | None) -> li
 
 
 def fields_that_differ(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """(name, label) of the options that group these runs into fewer or more than one line each."""
+    """(name, label) of the options in which these runs differ."""
     return [
         (name, option.label)
         for name, option in options_of(RunOptions).items()

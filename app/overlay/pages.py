@@ -21,6 +21,8 @@ from app.overlay.lines import lines_at, usual_budget
 from app.overlay.loading import Overlaid
 from app.runs.forms import parse_budget
 from app.runs.models import Run
+from app.runs.options import options_of
+from app.runs.schemas import RunOptions
 from app.ui.units import brief_seconds
 
 bp = Blueprint("overlay", __name__)
@@ -88,7 +90,7 @@ def show(runs: str) -> Answer:
         **_frame(found, runs, budget, errors),
         notes=presentation.notes(found, lines, field, in_turn=repository.were_in_turn(session(), ids)),
         field=field,
-        fields=fields_that_differ(found.runs),
+        fields=_fields(found, field),
         figure=figure,
         drawn_figure=drawn_figure,
         figures=presentation.FIGURES,
@@ -127,7 +129,7 @@ def matrix(runs: str) -> Answer:
         "overlay/matrix.html",
         **_frame(found, runs, budget, errors),
         notes=[f"Left out: {problem}." for problem in found.left_out],
-        only=only,
+        kept=only,
         failure=failure,
         made=made,
         filters=matrices.ONLY,
@@ -151,6 +153,7 @@ def task(runs: str) -> Answer:
         return _chooser(problem, [runs])
     task_id = request.args.get("id", "").replace("\0", "")
     known = repository.runs(session(), ids)
+    side_by_side.check_size(known.values())
     rows = repository.rows_of_task(session(), ids, task_id)
     if not rows:
         raise NotFound(f"none of these runs has a task {task_id[:60]!r}: choose one in the matrix")
@@ -229,6 +232,13 @@ def _start() -> int:
 
 def _cell_text(cell: matrices.Cell) -> str:
     return cell.sign.letter + ("" if cell.first_correct_s is None else f" {brief_seconds(cell.first_correct_s)}")
+
+
+def _fields(found: Overlaid, field: str | None) -> list[tuple[str, str]]:
+    """What the list of options to group by offers: those in which the runs differ, and the present one."""
+    differing = fields_that_differ(found.runs)
+    present = [(field, options_of(RunOptions)[field].label)] if field else []
+    return list(dict.fromkeys([*differing, *present]))
 
 
 def _letters(found: Overlaid, group: Group) -> str:

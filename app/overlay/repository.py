@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, case, func, null, select
-from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload
+from sqlalchemy.orm import Session, contains_eager, defer, joinedload, selectinload
 
 from app.datasets.models import Task
 from app.runs.figures import FINISHED_REASONS
@@ -17,6 +17,17 @@ from app.states import LISTED_RUN_KINDS, TaskState
 from app.studies.models import StudyArm
 from evaluation.verdicts import Status
 
+_SHOWN = (
+    Sample.run_task_id,
+    Sample.index,
+    Sample.raw,
+    Sample.program,
+    Sample.verdict,
+    Sample.verdict_detail,
+    Sample.finish_reason,
+    Sample.finished_s,
+    Sample.mean_logprob,
+)
 DETAIL_READ = 24  # characters of a verdict's detail: enough to tell a NameError from another exception
 
 
@@ -80,7 +91,11 @@ def rows_of_task(session: Session, run_ids: Collection[uuid.UUID], task_id: str)
         select(RunTask)
         .join(RunTask.task)
         .where(RunTask.run_id.in_(run_ids), Task.task_id == task_id)
-        .options(contains_eager(RunTask.task), selectinload(RunTask.samples))
+        .options(
+            contains_eager(RunTask.task),
+            defer(RunTask.prompt_sent, raiseload=True),
+            selectinload(RunTask.samples).load_only(*_SHOWN, raiseload=True),
+        )
     )
     return {row.run_id: row for row in session.scalars(query)}
 

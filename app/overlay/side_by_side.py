@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -20,6 +20,7 @@ View = Literal["program", "raw"]
 VIEWS: dict[View, str] = dict(zip(get_args(View), ("As judged", "As the model wrote it"), strict=True))
 GROUPS_SHOWN = 3  # different texts of one run, unless the reader asks for all
 CHARACTERS_SHOWN = 4000  # of one text; its own page has the rest
+MOST_SAMPLES = 2000  # of all runs together: their texts are in memory at once
 CHOICES = 100  # samples that a list offers for the line diff
 
 
@@ -81,6 +82,14 @@ def parse_view(text: str | None) -> View:
     if found is None:
         raise BadInput(f"text is {str(text)[:40]!r}: {one_of(str(text)[:40], list(VIEWS))}", "text")
     return found
+
+
+def check_size(runs: Iterable[Run]) -> None:
+    """Raises BadInput where a task has more samples in these runs than a page can read."""
+    if (most := sum(run.n for run in runs)) > MOST_SAMPLES:
+        raise BadInput(
+            f"these runs have {most:,} samples of each task: choose runs with at most {MOST_SAMPLES:,} together", "runs"
+        )
 
 
 def columns(

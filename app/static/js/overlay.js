@@ -70,11 +70,12 @@ function follow(form) {
     const url = new URL(location.href);
     url.searchParams.set("budget", field.value);
     history.replaceState(null, "", url);
-    for (const link of document.querySelectorAll("a[data-keep]")) {
-      if (!(link instanceof HTMLAnchorElement)) continue;
-      const kept = new URL(link.href);
+    for (const keeper of document.querySelectorAll("[data-keep]")) {
+      if (keeper instanceof HTMLInputElement) keeper.value = field.value;
+      if (!(keeper instanceof HTMLAnchorElement)) continue;
+      const kept = new URL(keeper.href);
       kept.searchParams.set("budget", field.value);
-      link.href = kept.href;
+      keeper.href = kept.href;
     }
     isFetching = true;
     await refreshParts();
@@ -96,6 +97,7 @@ function follow(form) {
     pause = setTimeout(keep, PAUSE_MS);
   });
 
+  find(document, "#readout-hint", HTMLElement).hidden = false;
   for (const svg of figure.querySelectorAll(":scope > svg")) {
     if (!(svg instanceof SVGSVGElement)) continue;
     svg.addEventListener("pointermove", (event) => {

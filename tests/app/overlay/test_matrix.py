@@ -178,6 +178,13 @@ def test_a_long_text_is_cut_and_its_whole_is_one_link_away(world, monkeypatch):
     assert "Whole text of sample" in page
 
 
+def test_more_texts_than_a_page_can_read_are_refused(world, monkeypatch):
+    monkeypatch.setattr(side_by_side, "MOST_SAMPLES", 7)
+    a, b = world.add_run("a", limit=2), world.add_run("b", limit=2)
+    answer = world.client.get(address(a, b, view="/task", id="HumanEval/0"))
+    assert "These runs have 8 samples of each task: choose runs with at most 7" in text_of(answer, 422)
+
+
 def test_samples_without_a_program_show_their_text(world):
     a, b = world.add_run("a", limit=2), world.add_run("b", limit=2)
     with world.context.database.session() as session:

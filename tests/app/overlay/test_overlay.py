@@ -99,6 +99,13 @@ def test_a_group_is_the_mean_of_its_runs_paired_by_task_with_their_spread(world)
     assert "equally often" not in page
 
 
+def test_runs_that_do_not_differ_in_an_option_are_one_group(world, three):
+    page = text_of(world.client.get(address(*three, group="temperature", budget=6)))
+    assert "Mean of 3 runs of one configuration: A, B, C" in page
+    assert "At 6 s, against" not in page
+    assert len(api(world, *three, group="temperature")["lines"]) == 1
+
+
 def test_groups_with_other_settings_mixed_in_say_so(world):
     runs = [world.add_run("a", n=2, drafter="none"), world.add_run("b", n=4, drafter="ngram"), world.add_run("c", n=4)]
     page = text_of(world.client.get(address(*runs, group="drafter")))
