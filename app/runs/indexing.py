@@ -97,7 +97,7 @@ def read_old(database: Database) -> bool:
 
 def _upsert(dialect: str) -> postgresql.Insert | sqlite.Insert:
     """One statement for new tasks and for those whose samples have changed."""
-    new = (postgresql if dialect == "postgresql" else sqlite).insert(TaskWords.__table__)
+    new = postgresql.insert(TaskWords) if dialect == "postgresql" else sqlite.insert(TaskWords)
     return new.on_conflict_do_update(index_elements=["run_task_id"], set_={"words": new.excluded.words})
 
 
