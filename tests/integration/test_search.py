@@ -188,6 +188,42 @@ def test_samples_are_found_from_the_moment_they_are_stored_and_their_errors_once
     assert n_rows(ctx) == 1
 
 
+def test_a_worker_stores_the_words_that_would_be_read_from_the_database(ctx):
+    class Odd(FakeGrader):
+        def judge_many(self, items, workers):
+            for position, verdict in super().judge_many(items, workers):
+                texts = {
+                    "detail": "a \0 b\ud800c",
+                    "traceback": "t\r\nu",
+                    "got": "g",
+                    "expected": "",
+                    "failing_assert": "f",
+                }
+                yield position, replace(verdict, **texts)
+
+    generate = ctx.load_engine(None, None).generate
+
+    def odd(*args):
+        done = generate(*args)
+        for sample in done.samples:
+            sample.text += f"# x\0y \ud800z\x85w\u2028v {sample.index}\n"
+        return done
+
+    def stored():
+        with ctx.database.read() as session:
+            return session.scalars(select(TaskWords.words)).all()
+
+    ctx.load_engine(None, None).generate, ctx.make_grader = odd, Odd
+    run_id = submitted(ctx)
+    first, *_ = job_ids(ctx, run_id)
+    for step in (decode_task, grade.grade_task):
+        step(ctx, first)
+        by_worker = stored()
+        with ctx.database.session() as session:
+            indexing.store(session, session.get_one(Run, run_id), [first])
+        assert stored() == by_worker, step
+
+
 def test_a_deleted_run_leaves_nothing_in_the_index(ctx):
     run_id = submitted(ctx)
     work(ctx, run_id)
