@@ -22,11 +22,11 @@ from app.states import LISTED_RUN_KINDS
 LATE = label("finished", "no")
 CHUNK = 40  # tasks whose texts are in memory at once, and that one transaction of `read_old` stores
 
-_FAULTS = (Sample.verdict_detail, Sample.failing_assert, Sample.got, Sample.expected, Sample.traceback)
-TEXTS = (Sample.program, Sample.raw, *_FAULTS)
-"""What is searched of a sample."""
+SEARCHED = 100_000  # characters at the beginning of each text: a page reads the samples of many tasks
 
-_FAULT_NAMES = tuple(column.key for column in _FAULTS)
+_FAULTS = ("verdict_detail", "failing_assert", "got", "expected", "traceback")
+TEXTS = ("program", "raw", *_FAULTS)
+"""What is searched of a sample, by the names of its columns."""
 
 
 class Indexed(NamedTuple):
@@ -44,7 +44,12 @@ class Indexed(NamedTuple):
     traceback: str | None = None
 
 
-_COLUMNS = [getattr(Sample, name) for name in Indexed._fields]
+def searched(name: str) -> ColumnElement[str]:
+    """The part of a text that is searched, under the name of its column."""
+    return func.substr(getattr(Sample, name), 1, SEARCHED).label(name)
+
+
+_COLUMNS = [searched(name) if name in TEXTS else getattr(Sample, name) for name in Indexed._fields]
 
 
 def with_verdict(verdict: str) -> str:
@@ -142,5 +147,5 @@ def _words_of(task_id: str, samples: Sequence[Indexed]) -> list[str]:
 
 def _texts(samples: Sequence[Indexed]) -> Iterable[str]:
     """Errors first: should the words of a task be too many, those of its programs are left out."""
-    for name in (*_FAULT_NAMES, "program", "raw"):
-        yield from (text for s in samples if (text := getattr(s, name)))
+    for name in (*_FAULTS, "program", "raw"):
+        yield from (text[:SEARCHED] for s in samples if (text := getattr(s, name)))

@@ -25,8 +25,10 @@ FIRST_CHUNK, LARGEST_CHUNK = 12, 96
 
 @dataclass(frozen=True)
 class Hit:
-    """A sample that fits. `finished` says whether it did so within its run's budget; `message` is its error, as
-    `shown_message` with the places of the terms, `line` the assertion that failed."""
+    """A sample that fits. `finished` says whether it did so within its run's budget.
+
+    `message` is its error, `shown_message` the same with the places of the terms, `line` the assertion that failed.
+    """
 
     run_id: uuid.UUID
     run_name: str
@@ -102,7 +104,7 @@ def _hit(sample: Row[*tuple[Any, ...]], terms: Sequence[Term], query: SearchQuer
     failure = failure_of(sample.verdict, sample.verdict_detail or "", finished) if sample.verdict else None
     if query.failure and failure != query.failure:
         return None
-    texts = {column.key: text for column in TEXTS if (text := getattr(sample, column.key))}
+    texts = {name: text for name in TEXTS if (text := getattr(sample, name))}
     if not fits(texts, terms):
         return None
     return Hit(

@@ -403,8 +403,10 @@ def test_the_indexer_of_old_samples_does_not_overwrite_what_was_stored_meanwhile
 
 
 def test_a_sample_with_more_words_than_an_index_holds_is_stored_and_found(ctx):
-    write(ctx, "huge", " ".join(f"wörd_{i}" for i in range(150_000)) + " " + "y" * 300_000)
-    assert search(ctx, "wörd_7") == [("huge", "add/0", 0)]
+    texts = [" ".join(f"wörd_{sample}_{i}" for i in range(30_000)) + " " + "y" * 300_000 for sample in range(20)]
+    write(ctx, "huge", *texts)
+    assert search(ctx, "wörd_0_7") == [("huge", "add/0", 0)]
+    assert search(ctx, "wörd_0_29999") == [], "past the part of a text that is searched"
     write(ctx, "long", "z" * 5000)
     assert search(ctx, "z" * 900) == []
     assert search(ctx, '"' + "z" * 900 + '"') == []
