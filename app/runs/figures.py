@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
@@ -170,7 +170,17 @@ def outcome(task_id: str, sample: Sample) -> metrics.SampleOutcome:
     )
 
 
-def in_budget_s(sample: Sample | Row[*tuple[Any, ...]]) -> float | None:
+class Ended(Protocol):
+    """A sample that says how and when it ended."""
+
+    @property
+    def finish_reason(self) -> str: ...  # noqa: D102
+
+    @property
+    def finished_s(self) -> float | None: ...  # noqa: D102
+
+
+def in_budget_s(sample: Ended | Row[*tuple[Any, ...]]) -> float | None:
     """When the sample finished; None if it was cut off by deadline or cancellation."""
     end: float | None = sample.finished_s
     return end if sample.finish_reason in FINISHED_REASONS else None

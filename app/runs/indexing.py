@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Row, bindparam, delete, func, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -19,16 +19,37 @@ from app.samples.models import Sample
 from app.samples.words import label, within_limit, words_in
 from app.states import LISTED_RUN_KINDS
 
-_Row = Row[*tuple[Any, ...]]
-
 LATE = label("finished", "no")
 CHUNK = 40  # tasks whose texts are in memory at once, and that one transaction of `read_old` stores
 
-_FAULTS = (Sample.verdict_detail, Sample.failing_assert, Sample.got, Sample.expected, Sample.traceback)
-TEXTS = (Sample.program, Sample.raw, *_FAULTS)
-"""What is searched of a sample."""
+SEARCHED = 100_000  # characters at the beginning of each text: a page reads the samples of many tasks
 
-_NEEDED = (Task.task_id, Sample.run_task_id, Sample.verdict, Sample.finish_reason, Sample.finished_s, *TEXTS)
+_FAULTS = ("verdict_detail", "failing_assert", "got", "expected", "traceback")
+TEXTS = ("program", "raw", *_FAULTS)
+"""What is searched of a sample, by the names of its columns."""
+
+
+class Indexed(NamedTuple):
+    """What the index reads of a sample. The fields have the names of its columns."""
+
+    finish_reason: str
+    finished_s: float | None
+    verdict: str | None
+    program: str | None
+    raw: str
+    verdict_detail: str | None = None
+    failing_assert: str | None = None
+    got: str | None = None
+    expected: str | None = None
+    traceback: str | None = None
+
+
+def searched(name: str) -> ColumnElement[str]:
+    """The part of a text that is searched, under the name of its column."""
+    return func.substr(getattr(Sample, name), 1, SEARCHED).label(name)
+
+
+_COLUMNS = [searched(name) if name in TEXTS else getattr(Sample, name) for name in Indexed._fields]
 
 
 def with_verdict(verdict: str) -> str:
@@ -46,15 +67,13 @@ def store(session: Session, run: Run, run_task_ids: Sequence[uuid.UUID]) -> None
 
     Lists hide completions and baselines, so search does not find them: they are not indexed.
     """
-    if run.kind not in LISTED_RUN_KINDS:
-        return
     for ids in (run_task_ids[i : i + CHUNK] for i in range(0, len(run_task_ids), CHUNK)):
-        rows = [
-            {"run_task_id": row_id, "run_id": run.id, "words": words} for row_id, words in _words(session, ids).items()
-        ]
-        if rows:
-            connection = session.connection()
-            connection.execute(_upsert(connection.dialect.name), rows)
+        _write(session, run, _words(session, ids))
+
+
+def store_task(session: Session, run: Run, run_task_id: uuid.UUID, task_id: str, samples: Sequence[Indexed]) -> None:
+    """The same for all samples of one task, which need not be read: a worker has them in memory."""
+    _write(session, run, {run_task_id: _words_of(task_id, samples)})
 
 
 def forget(session: Session, run_tasks: ColumnElement[bool]) -> None:
@@ -95,32 +114,38 @@ def read_old(database: Database) -> bool:
     return True
 
 
-def _upsert(dialect: str) -> postgresql.Insert | sqlite.Insert:
-    """One statement for new tasks and for those whose samples have changed."""
-    new = (postgresql if dialect == "postgresql" else sqlite).insert(TaskWords.__table__)
-    return new.on_conflict_do_update(index_elements=["run_task_id"], set_={"words": new.excluded.words})
+def _write(session: Session, run: Run, words: Mapping[uuid.UUID, list[str]]) -> None:
+    if run.kind not in LISTED_RUN_KINDS or not words:
+        return
+    connection = session.connection()
+    new = postgresql.insert(TaskWords) if connection.dialect.name == "postgresql" else sqlite.insert(TaskWords)
+    # One statement for new tasks and for those whose samples have changed.
+    upsert = new.on_conflict_do_update(index_elements=["run_task_id"], set_={"words": new.excluded.words})
+    connection.execute(
+        upsert, [{"run_task_id": row_id, "run_id": run.id, "words": found} for row_id, found in words.items()]
+    )
 
 
-def _words(session: Session, run_task_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, list[str]]:
+def _words(session: Session, run_task_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, list[str]]:
     """The words of each task that has samples, in the order of `run_task_ids`."""
-    query = select(*_NEEDED).join(RunTask, RunTask.id == Sample.run_task_id).join(Task, Task.id == RunTask.task_pk)
-    samples: dict[uuid.UUID, list[_Row]] = {}
-    for sample in session.execute(query.where(Sample.run_task_id.in_(run_task_ids))):
-        samples.setdefault(sample.run_task_id, []).append(sample)
-    return {
-        row_id: within_limit([*_labels(samples[row_id]), *words_in(_texts(samples[row_id]))])
-        for row_id in run_task_ids
-        if row_id in samples
-    }
+    query = select(Sample.run_task_id, Task.task_id, *_COLUMNS)
+    query = query.join(RunTask, RunTask.id == Sample.run_task_id).join(Task, Task.id == RunTask.task_pk)
+    task_ids: dict[uuid.UUID, str] = {}
+    samples: dict[uuid.UUID, list[Indexed]] = {}
+    for row_id, task_id, *columns in session.execute(query.where(Sample.run_task_id.in_(run_task_ids))):
+        task_ids[row_id] = task_id
+        samples.setdefault(row_id, []).append(Indexed(*columns))
+    return {row_id: _words_of(task_ids[row_id], samples[row_id]) for row_id in run_task_ids if row_id in samples}
 
 
-def _labels(samples: Sequence[_Row]) -> Iterable[str]:
+def _words_of(task_id: str, samples: Sequence[Indexed]) -> list[str]:
     verdicts = {s.verdict for s in samples if s.verdict is not None}
     late = [LATE] if any(in_budget_s(s) is None for s in samples) else []
-    return [with_task_id(samples[0].task_id), *late, *map(with_verdict, sorted(verdicts))]
+    labels = [with_task_id(task_id), *late, *map(with_verdict, sorted(verdicts))]
+    return within_limit([*labels, *words_in(_texts(samples))])
 
 
-def _texts(samples: Sequence[_Row]) -> Iterable[str]:
+def _texts(samples: Sequence[Indexed]) -> Iterable[str]:
     """Errors first: should the words of a task be too many, those of its programs are left out."""
-    for column in (*_FAULTS, Sample.program, Sample.raw):
-        yield from (text for s in samples if (text := getattr(s, column.key)) is not None)
+    for name in (*_FAULTS, "program", "raw"):
+        yield from (text[:SEARCHED] for s in samples if (text := getattr(s, name)))

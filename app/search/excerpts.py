@@ -13,6 +13,7 @@ LARGEST_PLACE = 300  # characters of one place: a phrase may stretch over many l
 MOST_PARTS = 3
 
 Span = tuple[int, int]
+Part = list[tuple[str, bool]]
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Excerpt:
     """
 
     where: str
-    parts: list[list[tuple[str, bool]]]
+    parts: list[Part]
 
 
 def fits(texts: Mapping[str, str], terms: Sequence[Term]) -> bool:
@@ -43,6 +44,13 @@ def excerpt(texts: Mapping[str, str], terms: Sequence[Term]) -> Excerpt:
     parts = _merged(_line_around(text, _cut(of_term[0])) for of_term in places)[:MOST_PARTS]
     marks = _merged(_cut(place) for of_term in places for place in of_term)
     return Excerpt(where, [_marked(text, part, marks) for part in parts])
+
+
+def marked(text: str, terms: Sequence[Term]) -> Part:
+    """The beginning of a text with the places of the terms in it."""
+    text = text[:LARGEST_PLACE]
+    folded = fold(text)
+    return _marked(text, (0, len(text)), _merged(place for term in terms for place in term.places(folded)))
 
 
 def _cut(place: Span) -> Span:
@@ -67,7 +75,7 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
     return merged
 
 
-def _marked(text: str, part: Span, marks: Sequence[Span]) -> list[tuple[str, bool]]:
+def _marked(text: str, part: Span, marks: Sequence[Span]) -> Part:
     pieces, last = [], part[0]
     for start, end in marks:
         start, end = max(start, part[0]), min(end, part[1])  # noqa: PLW2901

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.search.documents import ExcerptDocument, HitDocument, SearchPage
+from app.search.excerpts import Part
 from app.search.service import Found, Hit
 
 
@@ -32,7 +33,7 @@ def _hit(hit: Hit) -> HitDocument:
     )
 
 
-def _excerpt(where: str, part: list[tuple[str, bool]]) -> ExcerptDocument:
+def _excerpt(where: str, part: Part) -> ExcerptDocument:
     marks, at = [], 0
     for text, marked in part:
         if marked:

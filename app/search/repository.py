@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from app.datasets.models import Dataset, Task
 from app.db.migrate import SEARCH_INDEX
 from app.runs.index_models import TaskWords
-from app.runs.indexing import TEXTS
+from app.runs.indexing import TEXTS, searched
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import LISTED_RUN_KINDS
@@ -23,7 +23,7 @@ NEWEST = 3000  # tasks that are looked at one by one before the index is asked
 FEW_RUNS = 16  # so few are read by their runs
 _ROW = (TaskWords.id, TaskWords.run_task_id, TaskWords.run_id)
 _FTS5 = table(SEARCH_INDEX, column("rowid"), column(SEARCH_INDEX))
-_SAMPLE = (Sample.index.label("number"), Sample.verdict, Sample.finish_reason, Sample.finished_s, *TEXTS)
+_SAMPLE = (Sample.index.label("number"), Sample.verdict, Sample.finish_reason, Sample.finished_s)
 
 
 class Candidate(NamedTuple):
@@ -78,6 +78,7 @@ def samples(session: Session, run_task_ids: Sequence[uuid.UUID], verdict: str | 
         select(
             Sample.run_task_id,
             *_SAMPLE,
+            *map(searched, TEXTS),
             Task.task_id,
             Run.id.label("run_id"),
             Run.name.label("run_name"),

@@ -14,7 +14,7 @@ from app.errors import BadInput
 from app.runs.figures import in_budget_s
 from app.runs.indexing import TEXTS, n_unread
 from app.search import filters, repository
-from app.search.excerpts import Excerpt, excerpt, fits
+from app.search.excerpts import Excerpt, Part, excerpt, fits, marked
 from app.search.schemas import Position, SearchQuery
 from app.search.terms import Term, index_words, parse
 from evaluation.failures import Failure, failure_of
@@ -25,8 +25,10 @@ FIRST_CHUNK, LARGEST_CHUNK = 12, 96
 
 @dataclass(frozen=True)
 class Hit:
-    """A sample that fits. `finished` says whether it did so within its run's budget; `message` is its error,
-    `line` the assertion that failed."""
+    """A sample that fits. `finished` says whether it did so within its run's budget.
+
+    `message` is its error, `shown_message` the same with the places of the terms, `line` the assertion that failed.
+    """
 
     run_id: uuid.UUID
     run_name: str
@@ -38,6 +40,7 @@ class Hit:
     failure: Failure | None
     finished: bool
     message: str | None
+    shown_message: Part
     line: str | None
     excerpt: Excerpt
 
@@ -101,7 +104,7 @@ def _hit(sample: Row[*tuple[Any, ...]], terms: Sequence[Term], query: SearchQuer
     failure = failure_of(sample.verdict, sample.verdict_detail or "", finished) if sample.verdict else None
     if query.failure and failure != query.failure:
         return None
-    texts = {column.key: text for column in TEXTS if (text := getattr(sample, column.key))}
+    texts = {name: text for name in TEXTS if (text := getattr(sample, name))}
     if not fits(texts, terms):
         return None
     return Hit(
@@ -115,6 +118,7 @@ def _hit(sample: Row[*tuple[Any, ...]], terms: Sequence[Term], query: SearchQuer
         failure=failure,
         finished=finished,
         message=sample.verdict_detail,
+        shown_message=marked(sample.verdict_detail or "", terms),
         line=sample.failing_assert,
         excerpt=excerpt(texts, terms),
     )

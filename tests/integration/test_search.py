@@ -188,6 +188,42 @@ def test_samples_are_found_from_the_moment_they_are_stored_and_their_errors_once
     assert n_rows(ctx) == 1
 
 
+def test_a_worker_stores_the_words_that_would_be_read_from_the_database(ctx):
+    class Odd(FakeGrader):
+        def judge_many(self, items, workers):
+            for position, verdict in super().judge_many(items, workers):
+                texts = {
+                    "detail": "a \0 b\ud800c",
+                    "traceback": "t\r\nu",
+                    "got": "g",
+                    "expected": "",
+                    "failing_assert": "f",
+                }
+                yield position, replace(verdict, **texts)
+
+    generate = ctx.load_engine(None, None).generate
+
+    def odd(*args):
+        done = generate(*args)
+        for sample in done.samples:
+            sample.text += f"# x\0y \ud800z\x85w\u2028v {sample.index}\n"
+        return done
+
+    def stored():
+        with ctx.database.read() as session:
+            return session.scalars(select(TaskWords.words)).all()
+
+    ctx.load_engine(None, None).generate, ctx.make_grader = odd, Odd
+    run_id = submitted(ctx)
+    first, *_ = job_ids(ctx, run_id)
+    for step in (decode_task, grade.grade_task):
+        step(ctx, first)
+        by_worker = stored()
+        with ctx.database.session() as session:
+            indexing.store(session, session.get_one(Run, run_id), [first])
+        assert stored() == by_worker, step
+
+
 def test_a_deleted_run_leaves_nothing_in_the_index(ctx):
     run_id = submitted(ctx)
     work(ctx, run_id)
@@ -367,8 +403,10 @@ def test_the_indexer_of_old_samples_does_not_overwrite_what_was_stored_meanwhile
 
 
 def test_a_sample_with_more_words_than_an_index_holds_is_stored_and_found(ctx):
-    write(ctx, "huge", " ".join(f"wörd_{i}" for i in range(150_000)) + " " + "y" * 300_000)
-    assert search(ctx, "wörd_7") == [("huge", "add/0", 0)]
+    texts = [" ".join(f"wörd_{sample}_{i}" for i in range(30_000)) + " " + "y" * 300_000 for sample in range(20)]
+    write(ctx, "huge", *texts)
+    assert search(ctx, "wörd_0_7") == [("huge", "add/0", 0)]
+    assert search(ctx, "wörd_0_29999") == [], "past the part of a text that is searched"
     write(ctx, "long", "z" * 5000)
     assert search(ctx, "z" * 900) == []
     assert search(ctx, '"' + "z" * 900 + '"') == []

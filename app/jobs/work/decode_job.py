@@ -157,7 +157,10 @@ class DecodeJob(Job):
                 for s in completion.samples
             ],
         )
-        indexing.store(session, self.run, [self.claim.run_task_id])
+        texts = [
+            indexing.Indexed(s.finish_reason or "error", s.finished_s, None, None, s.text) for s in completion.samples
+        ]
+        indexing.store_task(session, self.run, self.claim.run_task_id, self._task.task_id, texts)
         for sample in completion.samples:
             after_commit(
                 session,

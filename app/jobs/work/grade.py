@@ -59,7 +59,8 @@ def _grade(ctx: Context, job: Job) -> None:
 
     def write(session: Session) -> None:
         _write(session, samples, extractions, verdicts, now)
-        indexing.store(session, run, [job.claim.run_task_id])
+        texts = [_indexed(*judged) for judged in zip(samples, extractions, verdicts, strict=True)]
+        indexing.store_task(session, run, job.claim.run_task_id, task.task_id, texts)
         for sample, verdict in zip(samples, verdicts, strict=True):
             event = {"task_id": task.task_id, "index": sample.index, "verdict": verdict.status, "trust": verdict.trust}
             after_commit(session, ctx.bus.publish, job.claim.run_id, event_types.GRADED, event)
@@ -79,6 +80,21 @@ def judge(grader: Grader, programs: Sequence[str], task: PlainTask, workers: int
     distinct = list(dict.fromkeys(programs))
     verdicts = {distinct[i]: v for i, v in grader.judge_many([(p, task) for p in distinct], workers)}
     return [verdicts[p] for p in programs]
+
+
+def _indexed(sample: Sample, extraction: Extraction, verdict: Verdict) -> indexing.Indexed:
+    return indexing.Indexed(
+        finish_reason=sample.finish_reason,
+        finished_s=sample.finished_s,
+        verdict=verdict.status,
+        program=extraction.program,
+        raw=sample.raw,
+        verdict_detail=verdict.detail,
+        failing_assert=verdict.failing_assert,
+        got=verdict.got,
+        expected=verdict.expected,
+        traceback=verdict.traceback,
+    )
 
 
 def _write(

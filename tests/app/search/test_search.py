@@ -38,6 +38,13 @@ def test_a_result_shows_run_task_sample_verdict_and_error_and_leads_to_the_sampl
     assert 'id="sample-0"' in world.client.get(f"/runs/{run}/tasks/HumanEval/0").get_data(as_text=True)
 
 
+def test_words_of_an_error_are_marked_in_it_beside_the_excerpt_of_the_program(world):
+    world.add_run("failing", n=4, limit=8, skill=0, raw="    return needle\n")
+    shown = page(world, q='needle "list index"', verdict="exception")
+    assert "return <mark>needle</mark>" in shown
+    assert "IndexError: <mark>list index</mark> out of range" in shown
+
+
 def test_each_of_several_equal_samples_has_a_place_on_its_task_to_lead_to(world):
     run = world.add_run("alike", n=3, limit=1, skill=1, raw="    return needle\n")
     task = world.client.get(f"/runs/{run}/tasks/HumanEval/0").get_data(as_text=True)
