@@ -109,7 +109,7 @@ def test_more_results_are_a_page_further_and_the_address_keeps_the_query(world):
     assert "dataset=humaneval" in more
     rest = world.client.get(more).get_data(as_text=True)
     assert rest.count('class="hit"') == 30
-    assert ">More<" not in rest
+    assert ">More</a>" not in rest
 
 
 def test_rest_gives_excerpts_with_offsets_and_follows_its_cursor(world):
