@@ -79,7 +79,7 @@ def show(runs: str) -> Answer:
         errors.append(str(problem))
     budget = _budget(found)
     lines = groups(found.runs, found.letters, field)
-    curves = presentation.curves(found, lines)
+    curves = presentation.curves(found, lines, budget.seconds)
     figure = next((key for key in presentation.FIGURES if key == request.args.get("figure")), None)
     drawn_figure = figure or ("both" if len(lines) <= presentation.FEW else "first")
     chart = presentation.chart(curves, drawn_figure, budget.seconds)

@@ -45,10 +45,13 @@ class Readout:
     every: str
 
 
-def curves(found: Overlaid, groups: Sequence[Group]) -> list[LineCurves]:
-    """The curves of all lines over the common tasks; that of several runs is their mean, up to the shortest budget."""
+def curves(found: Overlaid, groups: Sequence[Group], budget_s: float) -> list[LineCurves]:
+    """The curves of all lines over the common tasks; that of several runs is their mean, up to the shortest budget.
+
+    `budget_s` is one of their budgets, so that they agree with the shares that are computed at it.
+    """
     ends = [run.budget_s for run in found.runs]
-    grid = np.array(sorted({budget for budget in BUDGET_GRID if budget < max(ends)} | set(ends)))
+    grid = np.array(sorted({budget for budget in BUDGET_GRID if budget < max(ends)} | {*ends, budget_s}))
     first, every = found.measured.curves(grid.tolist())
     made = []
     for group in groups:

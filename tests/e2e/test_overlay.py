@@ -13,6 +13,7 @@ from app.context import make_context
 from app.db.migrate import upgrade
 from app.factory import create_app
 from app.settings import Settings
+from app.ui.units import seconds
 from tests.app.world import World
 from tests.e2e.conftest import served
 
@@ -71,7 +72,7 @@ def test_the_values_of_all_curves_follow_keyboard_and_pointer(site, page):
     assert float(budget) < 8
     after = values(page)
     assert after != before
-    expect(page.get_by_role("heading", name=f"At {float(budget):g} s, against A")).to_be_visible()
+    expect(page.get_by_role("heading", name=f"At {seconds(float(budget))}, against A")).to_be_visible()
     page.wait_for_url(lambda url: url.endswith(f"budget={budget}"))
     table = page.get_by_role("region", name="Shares and differences to the baseline")
     for share in after:  # the server agrees with the values that the script read off the curves

@@ -7,6 +7,7 @@ import { pointAt, roundedUp } from "./leaderboard/statistics.js";
 import { refreshParts } from "./parts.js";
 
 const PAUSE_MS = 200; // a held arrow key must not fetch at every step
+const DIGITS = 4; // of the budgets in the page and in its address
 
 /**
  * Writes the shares of every line at a point of the grid. A line that has ended before has none.
@@ -90,7 +91,7 @@ function follow(form) {
   find(form, "#slide", HTMLElement).hidden = last < 1;
   slider.addEventListener("input", () => {
     const budget = grid[Number(slider.value)];
-    field.value = String(Math.min(roundedUp(budget), longest));
+    field.value = String(Math.min(Number(budget.toPrecision(DIGITS)), longest));
     slider.setAttribute("aria-valuetext", `${field.value} seconds`);
     read(budget);
     clearTimeout(pause);

@@ -67,6 +67,11 @@ def test_curves_are_those_that_each_run_has_stored(world, three):
             assert line["curve_first"][at[budget]] == pytest.approx(share)
 
 
+def test_a_curve_agrees_with_the_share_at_a_budget_between_the_points_of_the_grid(world, three):
+    for line in api(world, *three, budget=3.3333)["lines"]:
+        assert line["curve_first"][line["budgets"].index(3.3333)] == line["pass_first"]["share"]
+
+
 def test_many_comparisons_do_not_find_a_difference_by_chance_more_often(world):
     """Seven tasks won and none lost: p is 0.016, which is beyond chance alone, but not by Holm among eleven runs."""
     runs = [world.add_run(f"run {i}", n=1, limit=20) for i in range(12)]
