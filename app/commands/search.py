@@ -29,6 +29,7 @@ from evaluation.verdicts import Status
 @click.option("--task", "task_id", metavar="ID", help="only of this task, as in HumanEval/12")
 @click.option("--target", help="only of this model")
 @click.option("--dataset", help="only over this dataset")
+@click.option("--tag", help="only of runs with this tag")
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True)
 @click.option("--cursor", help="go on where an earlier search ended, as it said")
 @common.json_option

@@ -25,6 +25,8 @@ def runs(query: SearchQuery) -> Select[uuid.UUID] | None:
         conditions.append(Run.target == query.target)
     if query.dataset:
         conditions.append(Run.dataset_id.in_(select(Dataset.id).where(Dataset.name == query.dataset)))
+    if query.tag:
+        conditions.append(Run.tag_rows.any(tag=query.tag.lower()))
     return select(Run.id).where(Run.kind.in_(LISTED_RUN_KINDS), *conditions) if conditions else None
 
 

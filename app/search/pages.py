@@ -25,6 +25,7 @@ LABELS = {
     "task_id": "Task",
     "target": "Model",
     "dataset": "Dataset",
+    "tag": "Tag",
     "cursor": "Cursor",
 }
 PLACES = {

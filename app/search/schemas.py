@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
+from app.annotations.tags import LONGEST_TAG
 from app.http.paging import PageQuery, bad_cursor
 from app.http.schemas import Text
 from evaluation.failures import Failure
@@ -39,11 +40,12 @@ class SearchQuery(PageQuery):
     task_id: Text | None = Field(None, max_length=500, description="only of this task, as in HumanEval/12")
     target: Text | None = Field(None, max_length=500, description="only of this model, as runs name it")
     dataset: Text | None = Field(None, max_length=200, description="only over this dataset")
+    tag: Text | None = Field(None, max_length=LONGEST_TAG, description="only of runs with this tag")
 
     @property
     def filters(self) -> dict[str, str]:
         """The filters that are set, by name."""
-        names = ("failure", "verdict", "run", "task_id", "target", "dataset")
+        names = ("failure", "verdict", "run", "task_id", "target", "dataset", "tag")
         return {name: str(value) for name in names if (value := getattr(self, name))}
 
     def position(self) -> Position | None:

@@ -28,7 +28,7 @@ OLD_TASKS = """
 INSERT INTO task_words (run_task_id, run_id)
 SELECT run_tasks.id, run_tasks.run_id FROM run_tasks JOIN runs ON runs.id = run_tasks.run_id
 WHERE runs.kind IN ('eval', 'imported') AND EXISTS (SELECT 1 FROM samples WHERE samples.run_task_id = run_tasks.id)
-ORDER BY run_tasks.id
+ORDER BY run_tasks.run_id, run_tasks.position
 """
 
 

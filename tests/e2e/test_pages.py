@@ -34,7 +34,7 @@ PAGES = {
     "completion": "/complete/{completion}",
     "hostile completion": "/complete/{hostile completion}",
     "hostile comparison": "/compare?a={hostile}&b={siblings}",
-    "search": "/search?q=result.append(&failure=wrong_answer",
+    "search": "/search?q=result.append(+%22list+index%22&failure=exception",
     "search of hostile samples": "/search?q=%22document.title%22&run=hostile",
     "search form": "/search",
     "search refused": "/search?q=-%3E",

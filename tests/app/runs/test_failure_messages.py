@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import select, update
 
 from app.runs.failure_messages import causes, failed_line
+from app.runs.models import RunTask
 from app.samples.models import Sample
 
 TRACE = (
@@ -69,9 +70,8 @@ def run(world):
         {"verdict": "passed"},
     ]
     with world.context.database.session() as session:
-        ids = session.scalars(
-            select(Sample.id).where(Sample.run_id == run_id).order_by(Sample.run_task_id, Sample.index)
-        )
+        in_order = select(Sample.id).join(RunTask).where(Sample.run_id == run_id)
+        ids = session.scalars(in_order.order_by(RunTask.position, Sample.index))
         for sample_id, values in zip(ids.all(), columns, strict=True):
             fresh = {"finish_reason": "stop", "failing_assert": None, "verdict_detail": None, "traceback": None}
             session.execute(update(Sample).where(Sample.id == sample_id).values({**fresh, **values}))

@@ -198,3 +198,12 @@ def test_the_command_refuses_bad_input_with_code_2(command, words, saying):
     assert done.exit_code == 2
     assert saying in done.output
     assert "Traceback" not in done.output
+
+
+def test_only_runs_with_a_tag_are_found_where_one_is_asked_for(world):
+    tagged = world.add_run("tagged", n=1, limit=1, raw="    return needle\n")
+    world.add_run("other", n=1, limit=1, raw="    return needle\n")
+    assert world.client.patch(f"/api/v1/runs/{tagged}", json={"add_tags": ["Nightly"]}).status_code == 200
+    assert page(world, q="needle").count('class="hit"') == 2
+    assert page(world, q="needle", tag="nightly").count('class="hit"') == 1
+    assert "tagged" in page(world, q="needle", tag="nightly")
