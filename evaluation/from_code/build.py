@@ -17,7 +17,15 @@ from evaluation.from_code.source.duplicates import duplicates
 from evaluation.from_code.source.find import Function
 from evaluation.from_code.source.project import Project
 from evaluation.from_code.source.provenance import Origin
-from evaluation.from_code.tasks import LINES_AFTER, LINES_BEFORE, completion_row, infilling_row, program_of, with_body
+from evaluation.from_code.tasks import (
+    LINES_AFTER,
+    LINES_BEFORE,
+    completion_row,
+    infilling_row,
+    program_of,
+    with_body,
+    with_imports,
+)
 from evaluation.sandbox import Sandbox
 
 BUILDER = "from-code-1"
@@ -26,10 +34,14 @@ BUILDER = "from-code-1"
 
 @dataclass
 class Made:
-    """What became of one function: a row of the dataset, or the reason why there is none."""
+    """What became of one function: a row of the dataset, or the reason why there is none.
+
+    `program_prefix` is that of its infilling form.
+    """
 
     key: str
     row: dict[str, Any] | None = None
+    program_prefix: str = ""
     reason: str = ""
     detail: str = ""
     seconds: float = 0.0
@@ -56,11 +68,25 @@ def make(
     started = time.monotonic()
     try:
         row = _row(sandbox, project, origin, function, recording, extra)
-        made = Made(function.key, row)
+        made = Made(function.key, row, _program_prefix(sandbox, function, row))
     except LeftOut as reason:
-        made = Made(function.key, None, reason.reason, reason.detail)
+        made = Made(function.key, reason=reason.reason, detail=reason.detail)
     made.seconds = round(time.monotonic() - started, 2)
     return made
+
+
+def _program_prefix(sandbox: Sandbox, function: Function, row: dict[str, Any]) -> str:
+    """The prompt with the file's imports, or without them where they do not run in the sandbox."""
+    prefix = with_imports(row["prompt"], function.module)
+    try:
+        checks.passes(sandbox, _task({**row, "prompt": prefix}), prefix + row["canonical_solution"])
+    except LeftOut:
+        return str(row["prompt"])
+    return prefix
+
+
+def _task(row: dict[str, Any]) -> Task:
+    return Task(**{name: row[name] for name in ("task_id", "prompt", "entry_point", "test", "canonical_solution")})
 
 
 def _row(
@@ -92,7 +118,7 @@ def _row(
     if allowed and (needed := allowed.needed_by(program.text)):
         source["packages"] = needed
     row = completion_row(project, function, prompt, chosen, source)
-    task = Task(**{name: row[name] for name in ("task_id", "prompt", "entry_point", "test", "canonical_solution")})
+    task = _task(row)
     checks.passes(sandbox, task, program.text)
     definition = checks.definition_in(program)
     shift = function.node.lineno - definition.lineno
@@ -145,10 +171,10 @@ def finish(functions: Sequence[Function], made: Sequence[Made], options: Options
             earlier, same = repeats[index]
             how = "has the same body as another function" if same else "has nearly the same body as another function"
             place = result.made.index(each)
-            result.made[place] = Made(each.key, None, how, kept[earlier].key, each.seconds)
+            result.made[place] = Made(each.key, reason=how, detail=kept[earlier].key, seconds=each.seconds)
             continue
         assert each.row is not None
         function = by_key[each.key]
         result.completion.append(each.row)
-        result.infilling.append(infilling_row(each.row, function, options.before, options.after))
+        result.infilling.append(infilling_row(each.row, function, each.program_prefix, options.before, options.after))
     return result

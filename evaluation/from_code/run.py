@@ -178,7 +178,7 @@ def _make(
     finally:
         executor.shutdown(cancel_futures=True)
     return [
-        Made(function.key, None, function.reason) if function.reason else done[function.key] for function in functions
+        Made(function.key, reason=function.reason) if function.reason else done[function.key] for function in functions
     ]
 
 

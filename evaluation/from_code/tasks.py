@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evaluation.from_code.calls.cases import Case, test_of
 from evaluation.from_code.calls.observe import Program
 from evaluation.from_code.reasons import LeftOut
-from evaluation.from_code.source.context import prompt_of, signature_of, solution_of
+from evaluation.from_code.source.context import FUTURE, prompt_of, signature_of, solution_of
 from evaluation.from_code.source.find import Function
-from evaluation.from_code.source.project import Project
+from evaluation.from_code.source.project import Module, Project
+from evaluation.prompting import BLOCK_STOP
 from evaluation.source import compile_error
 
 LINES_BEFORE = 80
@@ -55,11 +57,13 @@ def completion_row(
     }
 
 
-def infilling_row(completion: Mapping[str, Any], function: Function, before: int, after: int) -> dict[str, Any]:
+def infilling_row(
+    completion: Mapping[str, Any], function: Function, program_prefix: str, before: int, after: int
+) -> dict[str, Any]:
     """The task in infilling form: the real file around the body, at most `before` and `after` lines of it.
 
-    The program that is judged is not the window but the completion form's prompt and the answer, because a window of a
-    file does not run alone.
+    The program that is judged is `program_prefix` and the answer, because a window of a file does not run alone. A
+    sample ends where the function does, at the first unindented line; many models would write on.
     """
     lines = function.module.lines
     start, end = function.solution_line - 1, function.node.end_lineno or len(lines)
@@ -67,8 +71,25 @@ def infilling_row(completion: Mapping[str, Any], function: Function, before: int
         **completion,
         "prompt": "".join(lines[max(0, start - before) : start]),
         "suffix": "".join(lines[end : end + after]),
-        "program_prefix": completion["prompt"],
+        "program_prefix": program_prefix,
+        "stop": list(BLOCK_STOP),
     }
+
+
+def with_imports(prompt: str, module: Module) -> str:
+    """The completion form's prompt behind the file's imports of the standard library, which an answer in the file may
+    use."""
+    future = f"{FUTURE}\n" if prompt.startswith(FUTURE) else ""
+    imports = [ast.unparse(node) for node in module.tree.body if _is_of_stdlib(node)]
+    return "".join(f"{line}\n" for line in [*future.splitlines(), *imports]) + prompt.removeprefix(future)
+
+
+def _is_of_stdlib(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Import):
+        return all(alias.name.partition(".")[0] in sys.stdlib_module_names for alias in node.names)
+    if not isinstance(node, ast.ImportFrom) or node.level or node.module == "__future__":
+        return False
+    return (node.module or "").partition(".")[0] in sys.stdlib_module_names
 
 
 def exceptions_of(prompt: str) -> frozenset[str]:

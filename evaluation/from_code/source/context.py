@@ -19,7 +19,7 @@ from evaluation.source import bound_names
 
 MAX_CHARS = 16_000
 """Characters of a prompt; a small model reads them in a few seconds."""
-_FUTURE = "from __future__ import annotations"
+FUTURE = "from __future__ import annotations"
 
 
 def prompt_of(project: Project, function: Function, packages: frozenset[str] = frozenset()) -> str:
@@ -87,7 +87,7 @@ class _Gathering:
 
     def text(self) -> str:
         """All gathered statements as source."""
-        imports = [_FUTURE] if self.postponed or self._has_future() else []
+        imports = [FUTURE] if self.postponed or self._has_future() else []
         imports.extend(sorted(self.imports, key=lambda line: (line.startswith("from"), line)))
         text, gap = "\n".join(imports), "\n\n"
         for block, is_definition in self._blocks():

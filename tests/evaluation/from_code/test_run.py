@@ -190,6 +190,14 @@ def test_the_infilling_form_shows_the_file_and_judges_a_program_that_runs(opened
     assert task.program_prefix.startswith("RATE = 0.19\n\n\nclass NoPrice(ValueError):")
     prompt = prompt_of_task(task, "infill", ("<PRE>", "<SUF>", "<MID>"))
     assert prompt.text == f"<PRE>{task.prompt}<SUF>{task.suffix}<MID>"
+    assert {"\nd", "\n@"} < set(prompt.stop), "a sample ends at the first unindented line"
+
+
+def test_an_infilled_answer_may_use_the_imports_of_its_file_where_they_leave_the_test_outside(finished):
+    tasks = {task.entry_point: task for task in loads(finished.infilling_file(), "mine", "mine.jsonl").tasks}
+    assert tasks["pairs"].program_prefix.startswith("import random\nimport socket\nimport time\n")
+    # Its test names the exception of the prompt, and so would load the prompt with socket outside the sandbox's guest.
+    assert "socket" not in tasks["gross"].program_prefix
 
 
 def test_the_same_source_gives_the_same_bytes_and_no_path_of_this_machine_is_in_them(
