@@ -14,7 +14,7 @@ from typing import Any
 
 from app.leaderboard.service import Row
 from app.states import RunState
-from app.ui.units import count, decimal, milliseconds, percent, seconds
+from app.ui.units import count, decimal, gibibytes, milliseconds, percent, seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +206,36 @@ COLUMNS = (
         about="Accepted length: tokens that a sample gains per round of draft, verify and accept, that is the accepted "
         "draft tokens plus one from the target. Plain decoding has 1.",
         formula="accepted length = 1 + accepted draft tokens / rounds, over all samples and rounds",
+    ),
+    Column(
+        "cost",
+        "s per right answer",
+        (
+            Field(
+                "seconds_per_right",
+                float | None,
+                lambda r: r.run.seconds_per_right,
+                "of decoding, per task that Pass@First counts at the run's own budget",
+            ),
+        ),
+        text=lambda r: seconds(r.run.seconds_per_right),
+        sort=lambda r: r.run.seconds_per_right,
+        descending=False,
+        shown=False,
+        about="Cost of a right answer: the seconds in which the engine decoded, divided by the tasks that Pass@First "
+        "counts, at the run's own budget. Times the price of the machine per second it is the price of a right answer.",
+        formula="s per right answer = Σ wall_t / #{ t : chosen_t passes }",
+    ),
+    Column(
+        "memory",
+        "Memory",
+        (Field("peak_memory_bytes", int | None, lambda r: r.run.peak_memory_bytes, "highest over all tasks"),),
+        text=lambda r: gibibytes(r.run.peak_memory_bytes),
+        sort=lambda r: r.run.peak_memory_bytes,
+        descending=False,
+        shown=False,
+        about="Peak memory of the device, highest over all tasks: on a GPU what the engine allocated, on a CPU what "
+        "its process held at most until then.",
     ),
     Column(
         "samples",

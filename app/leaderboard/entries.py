@@ -61,6 +61,8 @@ class Entry:
     ms_per_token: float | None
     tokens_per_s: float | None
     mean_acceptance_length: float | None
+    seconds_per_right: float | None
+    peak_memory_bytes: int | None
     fingerprint: str
     in_guest_tasks: int | None
     in_guest_samples: int | None
@@ -175,6 +177,8 @@ def _entry(run: Run) -> Entry:
         ms_per_token=figures.ms_per_token_all,
         tokens_per_s=figures.tokens_per_s,
         mean_acceptance_length=figures.mean_acceptance_length,
+        seconds_per_right=figures.seconds_per_right,
+        peak_memory_bytes=figures.peak_memory_bytes,
         fingerprint=fingerprint(run),
         in_guest_tasks=figures.in_guest_tasks,
         in_guest_samples=figures.in_guest_samples,

@@ -98,6 +98,8 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         tokens=sum(s.n_tokens for s in samples),
         tokens_per_s=_tokens_per_s(run, decoded),
         mean_acceptance_length=1 + sum(s.n_accepted for s in samples) / rounds if rounds else None,
+        seconds_per_right=_seconds_per_right(run, graded, first),
+        peak_memory_bytes=max((t.peak_memory_bytes for t in decoded if t.peak_memory_bytes), default=None),
         budget_overrun_max_s=max((max(0.0, (t.wall_s or 0.0) - run.budget_s) for t in decoded), default=None),
         first_finished_p50_s=_quantile(firsts, 0.5),
         first_finished_p95_s=_quantile(firsts, 0.95),
@@ -141,8 +143,18 @@ def _interval(share: float | None, n_tasks: int) -> tuple[float, float] | None:
 
 
 def _tokens_per_s(run: Run, tasks: Sequence[RunTask]) -> float | None:
-    wall = busy_s(((t.queued_at, t.queue_s, t.wall_s) for t in tasks), together=run.throughput)
+    wall = _busy_s(run, tasks)
     return sum(s.n_tokens for t in tasks for s in t.samples) / wall if wall else None
+
+
+def _seconds_per_right(run: Run, graded: Sequence[RunTask], pass_first: float | None) -> float | None:
+    """None where nothing is right, or where another tool made the samples and did not say how long a task took."""
+    right = round((pass_first or 0.0) * len(graded))
+    return _busy_s(run, graded) / right if right and all(t.wall_s is not None for t in graded) else None
+
+
+def _busy_s(run: Run, tasks: Sequence[RunTask]) -> float:
+    return busy_s(((t.queued_at, t.queue_s, t.wall_s) for t in tasks), together=run.throughput)
 
 
 def _graded(tasks: Sequence[RunTask]) -> list[RunTask]:

@@ -55,6 +55,8 @@ class Figures(ResponseModel):
     tokens: int = 0
     tokens_per_s: float | None = Field(None, description="tokens of all samples per second of decoding")
     mean_acceptance_length: float | None = Field(None, description="tokens per sample and round, the target's included")
+    seconds_per_right: float | None = Field(None, description="seconds of decoding per task that Pass@First counts")
+    peak_memory_bytes: int | None = Field(None, description="of the device, highest over all tasks")
     budget_overrun_max_s: float | None = None
     first_finished_p50_s: float | None = Field(None, description="median over tasks of the first finished sample")
     first_finished_p95_s: float | None = None
