@@ -149,6 +149,7 @@ class _Decoded:
     capacity_s: float | None = None  # what others took of the machine was not recorded
     others_cpu_s: float | None = None
     steal_s: float | None = None
+    peak_memory_bytes: int | None = None
 
 
 @dataclass(slots=True)

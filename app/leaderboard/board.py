@@ -17,8 +17,8 @@ from app.ui.charts.parts import Chart
 from app.ui.charts.scatter import Point, scatter
 
 CURVES_SHOWN = 8  # readers cannot tell more lines apart
-ROWS_SHOWN = 20  # of a group, unless the reader asks for all rows
-ROWS_IN_ALL = 40  # in all groups together, so that the page has an end on a phone too
+ROWS_SHOWN = 10  # of a group, unless the reader asks for all rows
+ROWS_IN_ALL = 20  # in all groups together, so that the page has an end on a phone too
 ROWS_AT_LEAST = 5  # of a group
 GROUPS_SHOWN = 5  # or all over whole datasets, if they are more; unless the reader asks for all rows
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby, pairwise
 
 from app.ui.charts.parts import Drawing, Tick
 from app.ui.units import seconds
@@ -39,15 +40,21 @@ class Axes:
         return round(self.drawing.bottom - share * (self.drawing.bottom - self.drawing.top), 1)
 
     def steps(self, xs: Sequence[float], values: Sequence[float], *, backwards: bool = False) -> str:
-        """Path data of a step function that takes `values[i]` at pixel `xs[i]` and keeps it until the next."""
+        """Path data of a step function that takes `values[i]` at pixel `xs[i]` and keeps it until the next.
+
+        Horizontal and vertical lines by turns: a page holds dozens of curves.
+        """
         ys = [self.y(v) for v in values]
         corners = [(xs[0], ys[0])]
         for i in range(1, len(xs)):
             corners += [(xs[i], ys[i - 1]), (xs[i], ys[i])]
         if backwards:
             corners.reverse()
-        kept = [c for i, c in enumerate(corners) if i == 0 or c != corners[i - 1]]
-        return "M " + " L ".join(f"{x:g} {y:g}" for x, y in kept)
+        path = f"M {corners[0][0]:g} {corners[0][1]:g}"
+        for axis, run in groupby(pairwise(corners), key=lambda step: "HV"[step[0][0] == step[1][0]]):
+            *_, (_, end) = run
+            path += f"{axis}{end[axis == 'V']:g}"
+        return path
 
     def area(self, xs: Sequence[float], low: Sequence[float], high: Sequence[float]) -> str:
         """Path data of what lies between two step functions."""

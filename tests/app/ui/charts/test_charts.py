@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,13 +10,10 @@ from app.ui.charts.curves import Curve, difference, pass_curves
 from app.ui.charts.parts import LINE, Label, placed
 from app.ui.charts.scatter import Point, pareto, scatter
 from app.ui.charts.timeline import Life, ledger, timeline
+from tests.app.ui.charts.paths import corners
 
 SHARES = st.floats(0, 1)
 SECONDS = st.floats(0.05, 500)
-
-
-def corners(d: str) -> list[tuple[float, float]]:
-    return [(float(x), float(y)) for x, y in re.findall(r"([-\d.]+) ([-\d.]+)", d)]
 
 
 @given(st.lists(st.tuples(SECONDS, SHARES), max_size=12))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.ui.charts.curves import Curve
 from app.ui.charts.frontier import Envelope, frontier_chart
 from app.ui.charts.heatmap import LEVELS, heatmap
+from tests.app.ui.charts.paths import corners
 
 BUDGETS = (1.0, 2.0, 4.0, 8.0)
 SLOW = Curve("slow", BUDGETS, (0.0, 0.1, 0.3, 0.9), series=0, key="a")
@@ -19,10 +18,6 @@ BEST = Envelope(BUDGETS, ("b", "b", "b", "a"), (0.2, 0.3, 0.4, 0.9), (True, Fals
 
 def parts(chart, css: str):
     return [path for path in (*chart.drawings[0].lines, *chart.drawings[0].bands) if css in path.css]
-
-
-def corners(d: str) -> list[tuple[float, float]]:
-    return [(float(x), float(y)) for x, y in re.findall(r"([\d.]+) ([\d.]+)", d)]
 
 
 def test_every_curve_is_faint_and_each_stretch_has_its_winners_colour_and_name():
