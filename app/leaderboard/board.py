@@ -19,7 +19,8 @@ from app.ui.charts.scatter import Point, scatter
 CURVES_SHOWN = 8  # readers cannot tell more lines apart
 ROWS_SHOWN = 10  # of a group, unless the reader asks for all rows
 ROWS_IN_ALL = 20  # in all groups together, so that the page has an end on a phone too
-ROWS_AT_LEAST = 5  # of a group
+ROWS_AT_LEAST = 3  # of a group
+CHARTS_SHOWN = 3  # of the first groups, unless the reader asks for all rows
 GROUPS_SHOWN = 5  # or all over whole datasets, if they are more; unless the reader asks for all rows
 
 
@@ -64,19 +65,20 @@ def selected(keys: Sequence[str]) -> frozenset[str]:
 def groups(rows: Sequence[Row], budget: float, sort: str, view: str, *, whole: bool) -> tuple[list[Group], int]:
     """(the groups to show, how many others there are), those over whole datasets first, then large ones.
 
-    Unless `whole`, each group shows only its first rows in the order of `sort`, later groups show fewer, and the last
-    are left out.
+    Unless `whole`, each group shows only its first rows in the order of `sort`, later groups show fewer and no chart,
+    and the last are left out.
     """
     found = sorted(_grouped(rows), key=lambda g: (not g.ranked, not g.compares, -len(g.rows)))
     shown = [group for place, group in enumerate(found) if whole or group.ranked or place < GROUPS_SHOWN]
     left = ROWS_IN_ALL
-    for group in shown:
+    for place, group in enumerate(shown):
         group.total = len(group.rows)
         room = None if whole else max(min(ROWS_SHOWN, left), ROWS_AT_LEAST)
         if group.compares:
-            best = sorted(group.rows, key=lambda row: _final_shares(row.run), reverse=True)[:CURVES_SHOWN]
-            group.series = {row.run.id: i for i, row in enumerate(best)}
-            group.chart = _chart(group, best, budget, view)
+            if whole or place < CHARTS_SHOWN:
+                best = sorted(group.rows, key=lambda row: _final_shares(row.run), reverse=True)[:CURVES_SHOWN]
+                group.series = {row.run.id: i for i, row in enumerate(best)}
+                group.chart = _chart(group, best, budget, view)
             group.rows = _sorted(group.rows, sort)[:room]
         else:
             group.rows = sorted(group.rows, key=lambda row: row.run.created_at, reverse=True)[:room]
