@@ -62,7 +62,7 @@ class ScriptedEngine(FakeEngine):
         if cancelled:
             note("put down", prompt=request.prompt)
         done = super().generate(request, on_update)
-        note("generated", prompt=request.prompt)
+        note("generated", prompt=request.prompt, put_down=cancelled)
         for sample in done.samples:
             sample.text = expected_text(request.prompt, request.seed, sample.index)
             sample.finish_reason = "cancelled" if cancelled else "stop"
