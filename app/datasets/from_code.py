@@ -42,9 +42,8 @@ def make(
 def store(ctx: Context, finished: Finished, name: str) -> list[Dataset]:
     """The stored datasets: completion form, infilling form. The state of the work is then deleted."""
     files = {name: finished.completion_file(), name + INFILL: finished.infilling_file()}
-    stored = [service.import_bytes(ctx, data, each, f"{each}.jsonl") for each, data in files.items()]
-    for dataset in stored:
-        service.keep_left_out(ctx, dataset, _left_out(finished))
+    left_out = _left_out(finished)
+    stored = [service.import_bytes(ctx, data, each, f"{each}.jsonl", left_out) for each, data in files.items()]
     finished.state.remove()
     return stored
 

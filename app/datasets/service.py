@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
 from app.context import Context
@@ -53,10 +53,11 @@ def import_file(ctx: Context, path: Path, name: str | None = None) -> Dataset:
     return import_bytes(ctx, data, name or path.name.split(".")[0], path.name)
 
 
-def import_bytes(ctx: Context, data: bytes, name: str, origin: str) -> Dataset:
+def import_bytes(ctx: Context, data: bytes, name: str, origin: str, left_out: Sequence[dict[str, Any]] = ()) -> Dataset:
     """The content of a JSONL file, plain or gzipped, as a stored dataset without its tasks.
 
-    Raises BadInput, which calls the file `origin`.
+    `left_out` are the functions of a project that did not become tasks, and why. Raises BadInput, which calls the file
+    `origin`.
     """
     check_name(name)
     known = _known(ctx, name, hashlib.sha256(data).hexdigest())
@@ -68,7 +69,7 @@ def import_bytes(ctx: Context, data: bytes, name: str, origin: str) -> Dataset:
         raise BadInput(str(error), "dataset") from None
     for task in loaded.tasks:
         _check_storable(task)
-    return _keep(ctx, loaded, DatasetKind.IMPORTED)
+    return _keep(ctx, loaded, DatasetKind.IMPORTED, left_out)
 
 
 def without(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dataset:
@@ -85,17 +86,7 @@ def without(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dat
         raise BadInput("no task is selected: select those to drop", "task_ids")
     if not left:
         raise BadInput("every task is selected: leave at least one", "task_ids")
-    stored = import_bytes(ctx, dataset_files.dumps(left), dataset.name, dataset.name)
-    keep_left_out(ctx, stored, left_out or [])
-    return stored
-
-
-def keep_left_out(ctx: Context, dataset: Dataset, left_out: list[dict[str, Any]]) -> None:
-    """Store which functions of the project did not become tasks of the dataset, and why."""
-    with ctx.database.session() as session:
-        session.execute(
-            update(Dataset).where(Dataset.id == dataset.id).values(left_out=left_out, n_left_out=len(left_out))
-        )
+    return import_bytes(ctx, dataset_files.dumps(left), dataset.name, dataset.name, left_out or ())
 
 
 def check_name(name: str) -> None:
@@ -113,11 +104,13 @@ def store(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
         return repository.by_content(session, dataset.name, dataset.sha256) or kept
 
 
-def _keep(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
+def _keep(ctx: Context, dataset: files.Dataset, kind: DatasetKind, left_out: Sequence[dict[str, Any]] = ()) -> Dataset:
     """The same without its tasks."""
     if (known := _known(ctx, dataset.name, dataset.sha256)) is not None:
         return known
     row = Dataset(name=dataset.name, sha256=dataset.sha256, kind=kind, n_tasks=len(dataset.tasks))
+    if left_out:
+        row.left_out, row.n_left_out = list(left_out), len(left_out)
     try:
         with ctx.database.session() as session:
             session.add(row)

@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from app.datasets import service
 from app.http.limits import UPLOAD_BYTES
 from decoding.models import fetch
 
@@ -146,3 +147,11 @@ def test_what_cannot_be_dropped_is_one_sentence_and_changes_nothing(client, task
     assert answer.status_code == 422
     assert sentence in html.unescape(answer.get_data(as_text=True))
     assert len(client.get("/api/v1/datasets").get_json()["datasets"]) == 1
+
+
+def test_a_version_without_some_tasks_keeps_the_functions_that_were_left_out(client, world):
+    function = {"file": "a.py", "function": "f", "line": 1, "reason": "is a method", "detail": ""}
+    data = "".join(json.dumps({**TASK, "task_id": f"mine/{i}"}) + "\n" for i in range(2)).encode()
+    stored = service.import_bytes(world.context, data, "mine", "mine.jsonl", [function])
+    answer = drop(client, f"/datasets/{stored.id}", "mine/0")
+    assert "1: is a method" in client.get(f"{answer.location}/left-out").get_data(as_text=True)
