@@ -17,6 +17,7 @@ from app.broker.model_queues import ModelQueue
 from app.db.database import Database
 from app.engines import HeldEngines
 from app.events.bus import EventBus, connect
+from app.events.view_pool import ViewPool
 from app.settings import Settings, load_settings
 from decoding.models import trusted_code
 
@@ -31,7 +32,8 @@ class Context:
     """One per process. Tests build their own with fakes for `load_engine` and `make_grader`.
 
     `stopping` is set when the process shuts down: jobs are returned within a second and stay claimable. `streams`
-    limits how many web threads wait at a time, so that the pages stay reachable. `engines` are those its worker threads
+    limits how many web threads wait for completions, and `views` how many serve live views, so that the pages stay
+    reachable. `engines` are those its worker threads
     hold; `turns` is which runs this worker served last, by step. `cpu` is held by whoever decodes against the clock on
     a CPU, or grades (app/jobs/work/cpu_turns.py). `declared` are the models whose completions come to this worker.
     """
@@ -46,6 +48,7 @@ class Context:
     broker: Broker = field(init=False)
     engines: HeldEngines = field(init=False)
     streams: threading.BoundedSemaphore = field(init=False)
+    views: ViewPool = field(init=False)
     turns: dict[str, Turns] = field(default_factory=dict)
     declared: Collection[ModelQueue] = ()
     cpu: threading.Lock = field(init=False, default_factory=threading.Lock)
@@ -54,6 +57,7 @@ class Context:
         self.broker = broker.connect(self.settings)
         self.engines = HeldEngines(ports.EngineMemory(self.settings.engine_memory))
         self.streams = threading.BoundedSemaphore(self.settings.max_streams)
+        self.views = ViewPool(self.settings.max_views)
 
 
 def make_context(settings: Settings | None = None) -> Context:

@@ -38,6 +38,13 @@ class Conflict(BasslineError):  # noqa: N818 (reads as what happened)
     code = "conflict"
 
 
+class CancelledError(BasslineError):
+    """Somebody cancelled what this waited for. The status is one after which clients do not try again."""
+
+    status = 410
+    code = "cancelled"
+
+
 class Unavailable(BasslineError):  # noqa: N818 (reads as what happened)
     """Something this needs (sandbox, database, broker, port) is not there now."""
 

@@ -51,7 +51,10 @@ class Settings(BaseSettings):
         "`registered cached` where tokens are required, else all (*)",
     )
     max_streams: int = Field(
-        48, ge=1, le=256, description="live streams and waiting completions of a web process; keep below its threads"
+        48, ge=1, le=256, description="completions that a web process waits for; with max_views below its threads"
+    )
+    max_views: int = Field(
+        24, ge=1, le=256, description="live views of runs that a web process serves, a third of them to one caller"
     )
     completion_budget_s: float = Field(
         60.0, gt=0, le=MAX_BUDGET_S, description="seconds for a prompt of /v1/completions that names no budget"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterator
-from functools import partial
 
 from flask import Blueprint, Response, request
 
@@ -13,7 +12,7 @@ from app.completions import service, waiting
 from app.completions.schemas import CompletionSpec
 from app.context import Context
 from app.http import disconnect, idempotency
-from app.http.disconnect import Left
+from app.http.disconnect import ClientDisconnected
 from app.http.operations import EVENTS, JSON, operation
 from app.http.web import context
 from app.runs import event_stream, repository
@@ -31,29 +30,26 @@ def complete(body: CompletionSpec) -> Response | CompletionDocument:
     Streams the run's events for `Accept: text/event-stream`; otherwise answers when every sample is there. A client
     that hangs up cancels it.
     """
-    ctx, left = context(), disconnect.asker(request.environ)
-    event_stream.take_slot(ctx)  # waiting for samples keeps a thread of the web process
-    with contextlib.ExitStack() as slot:
-        slot.callback(ctx.streams.release)
+    ctx, disconnected = context(), disconnect.disconnect_probe(request.environ)
+    with waiting.acquire_slot(ctx) as slot:
         run_id = service.submit(ctx, body)
-        idempotency.tells_of(run_id)
+        idempotency.link_response_to_run(run_id)
         if request.accept_mimetypes.best_match([JSON, EVENTS]) != EVENTS:
-            return _whole(ctx, run_id, left)
-        answer = event_stream.stream(ctx, _frames(ctx, run_id, left))
-        answer.call_on_close(partial(waiting.cancel, ctx, run_id))
-        slot.pop_all()  # the stream releases the slot when it ends
+            return _whole(ctx, run_id, disconnected)
+        slot.callback(waiting.cancel, ctx, run_id)
+        answer = event_stream.stream(_frames(ctx, run_id, disconnected), slot.pop_all().close)
     answer.headers["Content-Location"] = f"/api/v1/runs/{run_id}"
     return answer
 
 
-def _frames(ctx: Context, run_id: uuid.UUID, left: Left) -> Iterator[str]:
-    with contextlib.suppress(waiting.ClientLeft):
-        yield from event_stream.frames(waiting.wait(ctx, run_id, left))
+def _frames(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> Iterator[str]:
+    with contextlib.suppress(waiting.ClientDisconnectedError):
+        yield from event_stream.frames(waiting.wait(ctx, run_id, disconnected))
 
 
-def _whole(ctx: Context, run_id: uuid.UUID, left: Left) -> CompletionDocument:
-    """The completion, once it has ended. Raises ClientLeft."""
-    for _ in waiting.wait(ctx, run_id, left):
+def _whole(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> CompletionDocument:
+    """The completion, once it has ended. Raises ClientDisconnectedError."""
+    for _ in waiting.wait(ctx, run_id, disconnected):
         pass
     with ctx.database.read() as session:
         found = run_of(repository.get_run(session, run_id))

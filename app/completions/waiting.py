@@ -8,61 +8,79 @@ import uuid
 from collections.abc import Iterator
 
 import structlog
+from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 
 from app.context import Context
 from app.db.database import error_summary
-from app.errors import BasslineError, Conflict, NotFound
+from app.errors import BasslineError, Busy, Conflict, NotFound
 from app.events.bus import Event
-from app.http.disconnect import Left
+from app.http.disconnect import ClientDisconnected
 from app.jobs import deadlines, reaper
 from app.runs import event_stream, transitions
+from app.runs.models import Run
+from app.states import OPEN_RUN_STATES
 
 BEAT_S = 0.25  # between looks whether the client is still there
-KEEP_S = 1.0  # between looks at the worker's lease
+LOOK_S = 1.0  # between looks at the worker's lease, at most
 log = structlog.get_logger(__name__)
 
 
-class ClientLeft(BasslineError):  # noqa: N818 (named like an event)
+class ClientDisconnectedError(BasslineError):
     """The client disconnected before its answer was ready. Only the log shows the status."""
 
     status = 408
-    code = "client_left"
+    code = "client_disconnected"
 
 
-def wait(ctx: Context, run_id: uuid.UUID, left: Left) -> Iterator[Event | None]:
+def acquire_slot(ctx: Context) -> contextlib.ExitStack:
+    """One of the completions that this process may wait for at a time, until the block ends. Raises Busy.
+
+    Waiting keeps a thread of the web process. A streamed response takes the slot along: it closes `slot.pop_all()`.
+    """
+    if not ctx.streams.acquire(blocking=False):
+        raise Busy("too many completions are open: try again in a moment")
+    slot = contextlib.ExitStack()
+    slot.callback(ctx.streams.release)
+    return slot
+
+
+def wait(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> Iterator[Event | None]:
     """The run's events to its end, None at times without one. Cancels the run if its reader stops before.
 
-    Sees to it that the completion ends with its budget, whatever becomes of its worker. Raises ClientLeft once `left`
-    returns true.
+    Sees to it that the completion ends with its budget, whatever becomes of its worker. Raises ClientDisconnectedError
+    once `disconnected` returns true.
     """
     try:
-        keep_at = time.monotonic()
+        look_at = time.monotonic()
         for event in event_stream.follow(ctx, run_id, beat_s=BEAT_S):
-            if left():
-                raise ClientLeft("the client has left: the completion is cancelled")
-            if time.monotonic() >= keep_at:
-                keep_at = time.monotonic() + min(_keep(ctx, run_id), KEEP_S)
+            if disconnected():
+                raise ClientDisconnectedError("the client has disconnected: the completion is cancelled")
+            if time.monotonic() >= look_at:
+                look_at = time.monotonic() + min(_enforce_deadline(ctx, run_id), LOOK_S)
             yield event
     finally:
         cancel(ctx, run_id)
 
 
-def _keep(ctx: Context, run_id: uuid.UUID) -> float:
+def _enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
     """Has lost jobs decoded again, and ends those whose budget is over; returns when to call again, in seconds."""
     try:
         reaper.return_expired(ctx, run_id)
-        return deadlines.keep(ctx, run_id)
+        return deadlines.enforce_deadline(ctx, run_id)
     except DBAPIError as error:  # the next look may find it back
-        log.warning("the deadline could not be kept", run=str(run_id), error=error_summary(error))
+        log.warning("the deadline was not enforced", run=str(run_id), error=error_summary(error))
         return BEAT_S
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:
-    """Cancels the run unless it has ended.
+    """Cancels the run unless it has ended: then it only reads, because every answer ends with this call.
 
-    A streamed response calls it when it is closed: if the client leaves before the first byte, the generator has not
-    started, and its `finally` does not run.
+    A streamed response calls it when it is closed: if the client disconnects before the first byte, the generator has
+    not started, and its `finally` does not run.
     """
-    with contextlib.suppress(Conflict, NotFound):
-        transitions.cancel(ctx, run_id)
+    with ctx.database.read() as session:
+        is_open = session.scalar(select(Run.id).where(Run.id == run_id, Run.state.in_(OPEN_RUN_STATES)))
+    if is_open:
+        with contextlib.suppress(Conflict, NotFound):
+            transitions.cancel(ctx, run_id)

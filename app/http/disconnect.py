@@ -6,17 +6,17 @@ import select
 from collections.abc import Callable, Mapping
 from typing import Any
 
-Left = Callable[[], bool]
+ClientDisconnected = Callable[[], bool]
 
 
-def asker(environ: Mapping[str, Any]) -> Left:
-    """A function that returns whether the client has left; callers poll it while they answer the request.
+def disconnect_probe(environ: Mapping[str, Any]) -> ClientDisconnected:
+    """A function that returns whether the client has disconnected; callers poll it while they answer the request.
 
     waitress watches the connection itself if its `channel_request_lookahead` is above 0. gunicorn passes its socket in
     the environment, and poll(2) reports a closed connection without reading from it. Under any other server, the
     function always returns False.
     """
-    waitress: Left | None = environ.get("waitress.client_disconnected")
+    waitress: ClientDisconnected | None = environ.get("waitress.client_disconnected")
     if waitress is not None:
         return waitress
     connection = environ.get("gunicorn.socket")

@@ -1,24 +1,30 @@
 """`Idempotency-Key` on POST: the first request is carried out; a repetition gets the answer to the first.
 
-An answer with a 2xx status is kept for a day. A request that failed changed nothing, so its key is free again.
+An answer with a 2xx status is kept for a day. A request that failed changed nothing, so its key is free again. The key
+of a stream is free again as soon as the stream begins: only a complete answer can be repeated, and closing a stream
+cancels its work.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import json
 import re
 import uuid
+from typing import BinaryIO
 
-from flask import Flask, Response, g, request
+import structlog
+from flask import Flask, Request, Response, g, request
 from sqlalchemy import delete, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from app.context import Context
+from app.db.database import error_summary
 from app.db.types import utcnow
 from app.errors import BadInput, Conflict
 from app.http.idempotency_models import IdempotencyKey
-from app.http.operations import EVENTS, JSON
+from app.http.operations import EVENTS, JSON, MULTIPART
 from app.http.security import is_api
 from app.http.web import context
 
@@ -27,6 +33,7 @@ LONGEST = 200
 _ACCEPTED = re.compile(rf"[ -~]{{1,{LONGEST}}}")
 KEEP = dt.timedelta(days=1)
 ANSWERED_WITHIN = dt.timedelta(hours=1)  # a key is free again this long after its process died
+log = structlog.get_logger(__name__)
 
 
 def init(app: Flask) -> None:
@@ -59,30 +66,60 @@ def claim(ctx: Context, caller: str, key: str, request_sha256: str) -> Idempoten
     return known
 
 
-def keep(ctx: Context, caller: str, key: str, answer: Response, run_id: uuid.UUID | None = None) -> None:
-    """Stores the answer for a claimed key, or frees the key if the request failed. See `tells_of` for `run_id`."""
+def store_response(ctx: Context, caller: str, key: str, response: Response, run_id: uuid.UUID | None = None) -> None:
+    """Stores the response for a claimed key, or frees the key if the request failed or the response is a stream.
+
+    See `link_response_to_run` for `run_id`.
+    """
     ours = (IdempotencyKey.caller == caller, IdempotencyKey.key == key)
     with ctx.database.session() as session:
-        if not 200 <= answer.status_code < 300:
+        if response.is_streamed or not 200 <= response.status_code < 300:
             session.execute(delete(IdempotencyKey).where(*ours))
             return
         session.execute(
             update(IdempotencyKey)
             .where(*ours)
             .values(
-                status=answer.status_code,
-                content_type=answer.content_type,
-                location=answer.headers.get("Location"),
-                body=answer.get_data(),
+                status=response.status_code,
+                content_type=response.content_type,
+                location=response.headers.get("Location"),
+                body=response.get_data(),
                 run_id=run_id,
                 expires_at=utcnow() + KEEP,
             )
         )
 
 
-def tells_of(run_id: uuid.UUID) -> None:
-    """Links the answer of this request to a run: when the run is deleted, the stored answer is deleted with it."""
+def link_response_to_run(run_id: uuid.UUID) -> None:
+    """Links the response to this request to a run: when the run is deleted, the stored response is deleted with it."""
     g.idempotency_run = run_id
+
+
+def request_digest(asked: Request) -> str:
+    """The sha256 of what a request means: equal for a repetition, different for any other request.
+
+    A multipart body counts as its fields and files, since a repetition has another boundary; any other body byte for
+    byte. The wanted type of the answer counts, because a stream is another answer.
+    """
+    body: object
+    if asked.mimetype == MULTIPART:
+        files = [
+            (name, file.filename, _digest_file(file.stream))
+            for name, parts in sorted(asked.files.lists())
+            for file in parts
+        ]
+        body = [sorted(asked.form.lists()), files]
+    else:
+        body = hashlib.sha256(asked.get_data()).hexdigest()
+    wanted = asked.accept_mimetypes.best_match([JSON, EVENTS])
+    return hashlib.sha256(json.dumps([asked.full_path, asked.mimetype, wanted, body]).encode()).hexdigest()
+
+
+def _digest_file(file: BinaryIO) -> str:
+    """The sha256 of an uploaded file, which is then at its start again for the view."""
+    digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+    file.seek(0)
+    return digest
 
 
 def _before() -> Response | None:
@@ -91,10 +128,7 @@ def _before() -> Response | None:
         return None
     if not _ACCEPTED.fullmatch(key):
         raise BadInput(f"the key has {len(key)} characters: give 1 to {LONGEST}, printable ASCII only", HEADER)
-    if request.accept_mimetypes.best_match([JSON, EVENTS]) == EVENTS:
-        raise BadInput(f"a stream cannot be answered twice: send {HEADER} with Accept: {JSON}", HEADER)
-    content = b"\n".join((request.full_path.encode(), (request.content_type or "").encode(), request.get_data()))
-    known = claim(context(), g.caller.key, key, hashlib.sha256(content).hexdigest())
+    known = claim(context(), g.caller.key, key, request_digest(request))
     if known is None:
         g.idempotency_key = key
         return None
@@ -105,5 +139,9 @@ def _before() -> Response | None:
 def _after(response: Response) -> Response:
     key = g.pop("idempotency_key", None)
     if key is not None:
-        keep(context(), g.caller.key, key, response, g.get("idempotency_run"))
+        try:
+            store_response(context(), g.caller.key, key, response, g.get("idempotency_run"))
+        except SQLAlchemyError as error:
+            # What the request did is stored, so its response stands. A repetition gets 409 until the claim expires.
+            log.warning("the response was not stored for its key", error=error_summary(error))
     return response

@@ -5,20 +5,21 @@ from __future__ import annotations
 import http
 
 import structlog
-from flask import Flask, Response, render_template, request
+from flask import Flask, Response, has_request_context, render_template, request
 from jinja2 import TemplateNotFound
 from pydantic import Field
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from werkzeug.exceptions import HTTPException
 
-from app.errors import BasslineError
+from app.errors import BasslineError, Unavailable
 from app.http.schemas import ResponseModel
 from app.http.web import note_retry_after
 
 log = structlog.get_logger(__name__)
 CONTENT_TYPE = "application/problem+json"
 KEPT_HEADERS = ("Allow", "Retry-After")  # of HTTP errors
+OUTAGES = (InterfaceError, OperationalError, PoolTimeout)  # the database is away, locked, or its disk is full
 
 
 class Fault(ResponseModel):
@@ -41,12 +42,25 @@ class Problem(ResponseModel):
 
 
 def init(app: Flask) -> None:
-    """Registers a handler each for our errors, HTTP errors, an unreachable database, and any other exception."""
+    """Registers a handler each for our errors, HTTP errors and any other exception."""
     app.register_error_handler(BasslineError, _ours)
     app.register_error_handler(HTTPException, _http)
-    for away in (InterfaceError, OperationalError, PoolTimeout):
-        app.register_error_handler(away, _database)
-    app.register_error_handler(Exception, _unexpected)
+    app.register_error_handler(Exception, lambda error: _ours(error_for_users(error)))
+
+
+def error_for_users(error: Exception) -> BasslineError:
+    """What users are told of an exception that is not ours, which is logged: Unavailable for an outage of the database.
+
+    A blueprint with a form of errors of its own calls this as well, since its handler of Exception is asked before any
+    handler of the application.
+    """
+    path = request.path if has_request_context() else None  # there is none while a stream is sent
+    if isinstance(error, OUTAGES):
+        # A warning, as for a worker's heartbeat: the fault ends with the outage, which readiness reports.
+        log.warning("the database failed", path=path, exc_info=error)
+        return Unavailable("the database is unavailable: try again in a moment")
+    log.error("request failed", path=path, exc_info=error)
+    return BasslineError("something went wrong on the server; its log says what")
 
 
 def _ours(error: BasslineError) -> Response:
@@ -63,17 +77,6 @@ def _http(error: HTTPException) -> Response:
         if name in KEPT_HEADERS:
             answer.headers[name] = value
     return answer
-
-
-def _database(error: Exception) -> Response:
-    # A warning, as for a worker's heartbeat: the fault ends with the outage, which readiness reports.
-    log.warning("the database failed", path=request.path, exc_info=error)
-    return _answer(503, "the database cannot be asked now: try again in a moment", "unavailable")
-
-
-def _unexpected(error: Exception) -> Response:
-    log.error("request failed", path=request.path, exc_info=error)
-    return _answer(500, "something went wrong on the server; its log says what", "error")
 
 
 def _answer(status: int, detail: str, code: str, field: str | None = None) -> Response:

@@ -1,8 +1,8 @@
 """The deadline of a completion: its clock starts when the service accepts it, and waiting counts.
 
 The time that a worker needs to load the model does not count: that says nothing of the model's speed, and the
-completions that waited for it start anew. Whoever waits for a completion calls `keep` now and then, and the reaper
-does for the others: workers may all be busy or lost when a budget ends.
+completions that waited for it start again. Code that waits for a completion calls `enforce_deadline` now and then, and
+the reaper does for the others: workers may all be busy or lost when a budget ends.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def restart(ctx: Context, target: str) -> dt.datetime:
     return now
 
 
-def keep(ctx: Context, run_id: uuid.UUID) -> float:
+def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
     """Answers those of a completion's jobs whose budget is over, if no worker is about to: without text, or an error.
 
     A job that still waits ends as if a worker had begun it too late. Returns the seconds until it should be called

@@ -57,7 +57,7 @@ def reap(ctx: Context, *, pinned_only: bool = False) -> None:
     _each(_without_open_tasks(ctx, ours), lambda run_id: transitions.close_if_done(ctx, run_id))
     _leave_lost_queues(ctx)
     _send_again(ctx, ours)
-    _each(_overdue_completions(ctx), lambda run_id: deadlines.keep(ctx, run_id))
+    _each(_overdue_completions(ctx), lambda run_id: deadlines.enforce_deadline(ctx, run_id))
     _each(_silent_studies(ctx, ours), lambda study_id: schedule.send_next(ctx, study_id))
 
 

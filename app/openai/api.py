@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from collections.abc import Mapping
-from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-import structlog
 from flask import Blueprint, Response, request
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -18,7 +15,7 @@ from werkzeug.exceptions import HTTPException
 from app.completions import waiting
 from app.context import Context
 from app.errors import BadInput, BasslineError, NotFound
-from app.http import disconnect, idempotency
+from app.http import disconnect, idempotency, problems
 from app.http.schemas import bad_input
 from app.http.web import context, note_retry_after
 from app.language_models import allowed
@@ -33,7 +30,12 @@ from app.runs import event_stream
 
 bp = Blueprint("openai_api", __name__)
 R = TypeVar("R", bound=SamplesRequest)
-log = structlog.get_logger(__name__)
+
+
+class UnknownUrlError(NotFound):
+    """An address that OpenAI's API may have and this one does not."""
+
+    code = "unknown_url"
 
 
 @bp.post("/v1/completions")
@@ -55,9 +57,9 @@ def chat_completions() -> Response | dict[str, Any]:
 def infill(name: str | None = None) -> dict[str, Any]:
     """A text for a gap, as llama.cpp answers. Its clients name no model, so it may be in the address."""
     ctx, asked = context(), _request(InfillRequest, {} if name is None else {"model": name})
-    left = disconnect.asker(request.environ)
-    with _slot(ctx):
-        run, (task,) = service.ended(ctx, _submitted(ctx, asked), left)
+    disconnected = disconnect.disconnect_probe(request.environ)
+    with waiting.acquire_slot(ctx):
+        run, (task,) = service.ended(ctx, _submitted(ctx, asked), disconnected)
         return document(run, task, asked)
 
 
@@ -69,16 +71,16 @@ def list_models() -> dict[str, Any]:
 
 @bp.get("/v1/models/<path:name>")
 def show_model(name: str) -> dict[str, Any]:
-    """One of them. Raises NotFound for any other; no file is looked for, as whoever may read may ask."""
+    """One of them. Raises BadInput for any other; no file is looked for, as whoever may read may ask."""
     if name not in _keys():
-        raise NotFound(f"model {name[:60]!r} is not one of {', '.join(_keys())}: GET /v1/models lists them")
+        raise BadInput(f"model {name[:60]!r} is not one of {', '.join(_keys())}: GET /v1/models lists them", "target")
     return _model(name)
 
 
 @bp.route("/v1/<path:rest>", methods=["GET", "POST"])
 def unknown(rest: str) -> Response:
-    """Everything else of OpenAI's API. Raises NotFound."""
-    raise NotFound(f"/v1/{rest} is not offered: use /v1/chat/completions, /v1/completions or /v1/models")
+    """Everything else of OpenAI's API. Raises UnknownUrlError."""
+    raise UnknownUrlError(f"/v1/{rest} is not offered: use /v1/chat/completions, /v1/completions or /v1/models")
 
 
 @bp.errorhandler(BasslineError)
@@ -96,33 +98,23 @@ def _http(error: HTTPException) -> tuple[dict[str, Any], int]:
 
 @bp.errorhandler(Exception)
 def _unforeseen(error: Exception) -> tuple[dict[str, Any], int]:
-    log.error("request failed", path=request.path, exc_info=error)
-    return _ours(BasslineError("something went wrong on the server; its log says what"))
+    return _ours(problems.error_for_users(error))
 
 
 def _answered(asked: SamplesRequest, form: Answers) -> Response | dict[str, Any]:
-    ctx, left = context(), disconnect.asker(request.environ)
-    with _slot(ctx) as slot:
+    ctx, disconnected = context(), disconnect.disconnect_probe(request.environ)
+    with waiting.acquire_slot(ctx) as slot:
         run_id = _submitted(ctx, asked)
         if not asked.stream:
-            return service.answer(ctx, run_id, form, left)
-        answer = event_stream.stream(ctx, service.frames(ctx, run_id, form, asked.stream_options, left))
-        answer.call_on_close(partial(waiting.cancel, ctx, run_id))
-        slot.pop_all()  # the open stream keeps it
-        return answer
-
-
-def _slot(ctx: Context) -> contextlib.ExitStack:
-    """One of the answers that may be waited for at a time, until the block ends. Raises Busy."""
-    event_stream.take_slot(ctx)
-    slot = contextlib.ExitStack()
-    slot.callback(ctx.streams.release)
-    return slot
+            return service.answer(ctx, run_id, form, disconnected)
+        slot.callback(waiting.cancel, ctx, run_id)
+        frames = service.frames(ctx, run_id, form, asked.stream_options, disconnected)
+        return event_stream.stream(frames, slot.pop_all().close)
 
 
 def _submitted(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
     run_id = service.submit(ctx, asked)
-    idempotency.tells_of(run_id)
+    idempotency.link_response_to_run(run_id)
     return run_id
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, model_validator
 
 from app.completions.schemas import MAX_CHARACTERS
 from app.errors import BadInput
@@ -53,10 +53,10 @@ class ChatRequest(SamplesRequest):
     """n answers to a conversation. See SamplesRequest."""
 
     messages: tuple[Message, ...] = Field(min_length=1, max_length=MAX_MESSAGES)
-    max_tokens: int | None = Field(None, ge=1, le=MAX_TOKENS)
-    max_completion_tokens: int | None = Field(None, ge=1, le=MAX_TOKENS)
-    logprobs: bool = False
-    top_logprobs: int = Field(0, ge=0, le=MAX_TOP_LOGPROBS)
+    max_tokens: StrictInt | None = Field(None, ge=1, le=MAX_TOKENS)
+    max_completion_tokens: StrictInt | None = Field(None, ge=1, le=MAX_TOKENS)
+    logprobs: StrictBool = False
+    top_logprobs: StrictInt = Field(0, ge=0, le=MAX_TOP_LOGPROBS)
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:

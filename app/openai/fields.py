@@ -6,7 +6,16 @@ import secrets
 from abc import ABC, abstractmethod
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    model_validator,
+)
 
 from app.errors import BadInput
 from app.http.schemas import Text
@@ -77,8 +86,8 @@ class StreamOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    include_usage: bool = False
-    include_obfuscation: bool = False  # padding against listeners, which clients must not rely on
+    include_usage: StrictBool = False
+    include_obfuscation: StrictBool = False  # padding against listeners, which clients must not rely on
     continuous_usage_stats: Literal[False] = False
 
 
@@ -94,21 +103,22 @@ class SamplesRequest(BaseModel, ABC):
     together, from the moment the request is accepted; where it is missing, each adds BASSLINE_COMPLETION_BUDGET_S.
 
     A field that has no effect here is refused, unless its value asks for nothing or cannot change the text: an error is
-    better than figures for other settings than those asked for. `null` means the default.
+    better than figures for other settings than those asked for. `null` means the default. Numbers and booleans are not
+    read from texts or from each other.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     model: Text = Field(min_length=1, max_length=500)
-    n: int = Field(1, ge=1, le=MAX_N)
-    temperature: float = Field(1.0, ge=0, le=2)
-    top_p: float = Field(1.0, gt=0, le=1)
-    seed: int = Field(default_factory=lambda: secrets.randbelow(2**31), ge=0, le=2**63 - 1)
+    n: StrictInt = Field(1, ge=1, le=MAX_N)
+    temperature: StrictFloat = Field(1.0, ge=0, le=2)
+    top_p: StrictFloat = Field(1.0, gt=0, le=1)
+    seed: StrictInt = Field(default_factory=lambda: secrets.randbelow(2**31), ge=0, le=2**63 - 1)
     stop: OneOrMore = ()
-    stream: bool = False
+    stream: StrictBool = False
     stream_options: StreamOptions = Field(default_factory=StreamOptions)
-    budget: float | None = Field(None, gt=0, le=MAX_BUDGET_S)
-    n_min: int | None = Field(None, ge=1, le=MAX_N)
+    budget: StrictFloat | None = Field(None, gt=0, le=MAX_BUDGET_S)
+    n_min: StrictInt | None = Field(None, ge=1, le=MAX_N)
 
     @model_validator(mode="before")
     @classmethod

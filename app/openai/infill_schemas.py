@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, StrictFloat, StrictInt, model_validator
 
 from app.completions.schemas import MAX_CHARACTERS
 from app.http.schemas import Text
@@ -37,13 +37,13 @@ class InfillRequest(SamplesRequest):
     input_suffix: Text = ""
     input_extra: tuple[Extra, ...] = Field((), max_length=MAX_EXTRA)
     prompt: Text = ""
-    n_predict: int = Field(USUAL_N_PREDICT, ge=-1, le=MAX_TOKENS)
-    n_indent: int = Field(0, ge=0)
+    n_predict: StrictInt = Field(USUAL_N_PREDICT, ge=-1, le=MAX_TOKENS)
+    n_indent: StrictInt = Field(0, ge=0)
     n: Literal[1] = 1
-    temperature: float = Field(0.0, ge=0, le=2)
+    temperature: StrictFloat = Field(0.0, ge=0, le=2)
     stream: Literal[False] = False
-    t_max_prompt_ms: float = 0
-    t_max_predict_ms: float = 0
+    t_max_prompt_ms: StrictFloat = 0
+    t_max_predict_ms: StrictFloat = 0
 
     @model_validator(mode="after")
     def _is_not_too_long(self) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Strict, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, StrictBool, StrictInt, Tag, model_validator
 
 from app.completions.schemas import MAX_CHARACTERS
 from app.http.schemas import Text
@@ -14,7 +14,7 @@ from evaluation.datasets import Task
 
 MAX_PROMPTS = 128
 MAX_PROMPT_TOKENS = 200_000
-TokenId = Annotated[int, Strict(), Field(ge=0, lt=2**31)]
+TokenId = Annotated[StrictInt, Field(ge=0, lt=2**31)]
 Prompt = Annotated[
     Annotated[Text, Tag("text")] | Annotated[tuple[TokenId, ...], Tag("token_ids")],
     Discriminator(lambda given: "token_ids" if isinstance(given, list | tuple) else "text"),
@@ -32,9 +32,9 @@ class CompletionRequest(SamplesRequest):
 
     prompt: Annotated[tuple[Prompt, ...], BeforeValidator(_each)]
     suffix: Text | None = Field(None, max_length=MAX_CHARACTERS)
-    max_tokens: int = Field(16, ge=0, le=MAX_TOKENS)
-    logprobs: int | None = Field(None, ge=0, le=5)
-    echo: bool = False
+    max_tokens: StrictInt = Field(16, ge=0, le=MAX_TOKENS)
+    logprobs: StrictInt | None = Field(None, ge=0, le=5)
+    echo: StrictBool = False
 
     @model_validator(mode="after")
     def _prompts_and_fields_agree(self) -> Self:

@@ -13,10 +13,11 @@ from pydantic import ValidationError
 from app.completions import service as completions
 from app.completions import waiting
 from app.context import Context
-from app.errors import BadInput, BasslineError, Busy, NotFound
+from app.errors import BadInput, BasslineError, Busy, CancelledError, NotFound
 from app.events import event_types
 from app.events.bus import Event
-from app.http.disconnect import Left
+from app.http.disconnect import ClientDisconnected
+from app.http.problems import error_for_users
 from app.http.schemas import bad_input
 from app.openai.answers import Answers
 from app.openai.chat_schemas import ChatRequest
@@ -44,24 +45,28 @@ def submit(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
         raise bad_input(error) from None
 
 
-def answer(ctx: Context, run_id: uuid.UUID, form: Answers, left: Left) -> dict[str, Any]:
+def answer(ctx: Context, run_id: uuid.UUID, form: Answers, disconnected: ClientDisconnected) -> dict[str, Any]:
     """The completion object, once every sample has ended. See `ended`."""
-    run, tasks = ended(ctx, run_id, left)
+    run, tasks = ended(ctx, run_id, disconnected)
     choices = [form.whole(_index(task, sample, run), task, sample) for task in tasks for sample in task.samples]
     return {**form.head(run, streamed=False), "choices": choices, "usage": usage(tasks), "bassline": timing(run, tasks)}
 
 
-def frames(ctx: Context, run_id: uuid.UUID, form: Answers, options: StreamOptions, left: Left) -> Iterator[str]:
+def frames(
+    ctx: Context, run_id: uuid.UUID, form: Answers, options: StreamOptions, disconnected: ClientDisconnected
+) -> Iterator[str]:
     """The same as server-sent events: the new text of each choice, its end, and `[DONE]`; errors as an error object."""
     sent: dict[int, str] = {}
     try:
         with ctx.database.read() as session:
             run = get_run(session, run_id)
         head = form.head(run, streamed=True)
+        if options.include_usage:
+            head["usage"] = None  # in every chunk but the last, as OpenAI's reference says
         for index in range(run.n * run.n_tasks):
             if (first := form.first(index)) is not None:
                 yield _frame({**head, "choices": [first]})
-        for event in _follow(ctx, run_id, left):
+        for event in _follow(ctx, run_id, disconnected):
             if event is None:
                 yield ": waiting\n\n"  # a write is how the server notices that its client has disconnected
             elif event.type == event_types.TEXT:
@@ -82,14 +87,16 @@ def frames(ctx: Context, run_id: uuid.UUID, form: Answers, options: StreamOption
         yield "data: [DONE]\n\n"
     except BasslineError as error:
         yield _frame(error_document(error))
+    except Exception as error:  # the status is sent already: only an event can still tell the client
+        yield _frame(error_document(error_for_users(error)))
 
 
-def ended(ctx: Context, run_id: uuid.UUID, left: Left) -> tuple[Run, list[RunTask]]:
-    """The run and its tasks, once every sample has ended. `left` says whether the client has disconnected.
+def ended(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> tuple[Run, list[RunTask]]:
+    """The run and its tasks, once every sample has ended. `disconnected` says whether the client has disconnected.
 
-    Raises Busy, BadInput, ClientLeft or BasslineError.
+    Raises Busy, BadInput, ClientDisconnectedError or BasslineError.
     """
-    for _ in _follow(ctx, run_id, left):
+    for _ in _follow(ctx, run_id, disconnected):
         pass
     return _ended(ctx, run_id)
 
@@ -103,7 +110,7 @@ def error_document(error: BasslineError) -> dict[str, Any]:
         field = word if word in {*FIELDS, *NAMES} else None
     # Fields in a list are named by their index.
     param = NAMES.get(field, field.split(".")[0]) if field else None
-    code = "model_not_found" if status_of(error) == NotFound.status else error.code
+    code = "model_not_found" if isinstance(error, BadInput) and error.field == "target" else error.code
     return {"error": {"message": str(error), "type": kind, "param": param, "code": code}}
 
 
@@ -114,10 +121,10 @@ def status_of(error: BasslineError) -> int:
     return error.status
 
 
-def _follow(ctx: Context, run_id: uuid.UUID, left: Left) -> Iterator[Event | None]:
+def _follow(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> Iterator[Event | None]:
     """The run's events to its end, None at times without one. Raises Busy if no worker takes it."""
     give_up = time.monotonic() + TAKE_UP_S
-    for event in waiting.wait(ctx, run_id, left):
+    for event in waiting.wait(ctx, run_id, disconnected):
         yield event
         if event is None and time.monotonic() > give_up and not _is_taken(ctx, run_id):
             raise Busy(f"no worker took the prompt up within {TAKE_UP_S:g} seconds: try again later")
@@ -136,6 +143,8 @@ def _ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
     if run.state is RunState.FINISHED and whole:
         return run, tasks
     failed: Run | RunTask = next((t for t in tasks if t.error), run)
+    if run.state is RunState.CANCELLED:
+        raise CancelledError("the completion was cancelled on the server: do not send it again")
     error = failed.error or f"the completion ended as {run.state}"
     if run.state is RunState.FAILED and failed.failure is not None and not failed.failure.internal:
         raise BadInput(error)

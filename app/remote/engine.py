@@ -82,7 +82,7 @@ class RemoteEngine:
         except openai.APIConnectionError as error:
             raise ModelError(f"{target.base_url} cannot be reached: {error.__cause__ or error}") from None
         except (openai.AuthenticationError, openai.PermissionDeniedError):
-            raise ModelError(f"{target.base_url} wants another key: set {KEY}") from None
+            raise ModelError(f"{target.base_url} rejected the API key: set {KEY}") from None
         except openai.APIStatusError as error:
             raise ModelError(str(engine._refusal(error))) from None
         return engine

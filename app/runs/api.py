@@ -15,6 +15,7 @@ from app.http import idempotency
 from app.http.operations import EVENTS, operation
 from app.http.paging import LONGEST_NUMBER, PageQuery, bad_cursor, page_from_rows
 from app.http.schemas import RequestModel, Text
+from app.http.security import caller
 from app.http.web import context, session
 from app.runs import event_stream, export_samples, import_samples, repository, service
 from app.runs.documents import (
@@ -77,7 +78,7 @@ class ImportForm(ImportSpec):
 def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
     """Submits a run. Its address is in the header Location."""
     run_id = service.submit(context(), body)
-    idempotency.tells_of(run_id)
+    idempotency.link_response_to_run(run_id)
     return _document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
 
 
@@ -90,7 +91,7 @@ def import_(form: ImportForm) -> tuple[RunDocument, dict[str, str]]:
     """
     spec = ImportSpec(**form.model_dump(include=set(ImportSpec.model_fields)))
     run_id = import_samples.submit(context(), spec, form.file.read(), form.file.filename or "file")
-    idempotency.tells_of(run_id)
+    idempotency.link_response_to_run(run_id)
     return _document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
 
 
@@ -223,7 +224,7 @@ def events(run_id: uuid.UUID) -> Response:
     """A run's events as they happen, resumed by Last-Event-ID; their types are in docs/api.md."""
     with context().database.read() as fresh:
         repository.get_run(fresh, run_id)
-    return event_stream.response(context(), run_id, request.headers.get("Last-Event-ID"))
+    return event_stream.response(context(), run_id, request.headers.get("Last-Event-ID"), caller().key)
 
 
 def _document(run_id: uuid.UUID) -> RunDocument:

@@ -7,7 +7,8 @@ import math
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from flask import Response
 
@@ -24,25 +25,23 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _ID = re.compile(r"\d+-\d+")
 
 
-def response(ctx: Context, run_id: uuid.UUID, after: str | None) -> Response:
-    """The stream after the event id `after` (None: from the beginning). Raises BadInput, or Busy (see take_slot)."""
+def response(ctx: Context, run_id: uuid.UUID, after: str | None, caller: str) -> Response:
+    """A live view for `caller`: the stream after the event id `after` (None: from the beginning).
+
+    Raises BadInput, or Busy if the caller's share of the live views or all of them are open.
+    """
     if after is not None and not _ID.fullmatch(after):
         raise BadInput(f"Last-Event-ID is {after[:40]!r}: give the id of an event, or leave it out", "Last-Event-ID")
-    take_slot(ctx)
-    return stream(ctx, frames(follow(ctx, run_id, after or FIRST), LONGEST_S))
+    if not ctx.views.acquire(caller):
+        raise Busy("too many live views are open: close one of yours, or poll the run's state")
+    return stream(frames(follow(ctx, run_id, after or FIRST), LONGEST_S), partial(ctx.views.release, caller))
 
 
-def stream(ctx: Context, frames: Iterator[str]) -> Response:
-    """Server-sent events. Releases the slot that the caller took once the client has disconnected."""
+def stream(frames: Iterator[str], on_close: Callable[[], object]) -> Response:
+    """Server-sent events. Calls `on_close` once the stream has ended or its client has disconnected."""
     answer = Response(frames, mimetype="text/event-stream", headers=HEADERS)
-    answer.call_on_close(ctx.streams.release)
+    answer.call_on_close(on_close)
     return answer
-
-
-def take_slot(ctx: Context) -> None:
-    """Acquires one of `ctx.streams`, to be released by the caller. Raises Busy if all are in use."""
-    if not ctx.streams.acquire(blocking=False):
-        raise Busy("too many live views and completions are open: try again in a moment, or poll the run's state")
 
 
 def follow(ctx: Context, run_id: uuid.UUID, after: str = FIRST, beat_s: float | None = None) -> Iterator[Event | None]:

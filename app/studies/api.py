@@ -37,7 +37,7 @@ def create(body: StudySpec) -> tuple[StudyOverview, dict[str, str]]:
     """Submits a study: a run for each arm. Its address is in the header Location."""
     study_id = service.submit(context(), body)
     found = _overview(study_id)
-    idempotency.tells_of(found.arms[0].run_id)  # deleted with the study
+    idempotency.link_response_to_run(found.arms[0].run_id)  # deleted with the study
     return found, {"Location": url_for("studies_api.show", study_id=study_id)}
 
 

@@ -139,7 +139,9 @@ def test_no_depth_of_json_makes_a_fault(client, path):
 )
 def test_no_value_of_a_json_field_makes_a_fault(client, monkeypatch, path, model, base):
     monkeypatch.setattr(waiting, "BEAT_S", 0.01)  # what is accepted waits for workers that are not there
-    monkeypatch.setattr(disconnect, "asker", lambda environ: lambda: True)  # and its client does not wait with it
+    monkeypatch.setattr(
+        disconnect, "disconnect_probe", lambda environ: lambda: True
+    )  # and its client does not wait with it
     values = [*HOSTILE_TEXTS, ["\0"], ["\ud800"], 10**400, -1, 2**63, float("nan"), {}, [[]], None, True]
     headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
     for name in {*model.model_fields, "unknown\0", "\ud800"} - {"stream"}:  # without it a client waits for an answer
@@ -153,7 +155,7 @@ def test_no_value_of_a_json_field_makes_a_fault(client, monkeypatch, path, model
 )
 def test_no_nested_value_makes_a_fault(client, monkeypatch, path, field):
     monkeypatch.setattr(waiting, "BEAT_S", 0.01)
-    monkeypatch.setattr(disconnect, "asker", lambda environ: lambda: True)
+    monkeypatch.setattr(disconnect, "disconnect_probe", lambda environ: lambda: True)
     values = [*HOSTILE_TEXTS, 10**400, -1, 2**31, 2**63, 1.5, True, None, {}, [], [[]], {"type": "text"}]
     for value in values:
         for given in (

@@ -49,31 +49,31 @@ def outcome(ctx, run_id):
 
 
 def test_one_that_waits_within_its_budget_is_left_alone(ctx, run_id):
-    assert 0 < deadlines.keep(ctx, run_id) <= 4
+    assert 0 < deadlines.enforce_deadline(ctx, run_id) <= 4
     assert outcome(ctx, run_id) == (RunState.RUNNING, [])
 
 
 def test_one_that_waited_its_whole_budget_is_answered_without_text(ctx, run_id):
     change(ctx, run_id, queued_at=ago(4.5))
-    deadlines.keep(ctx, run_id)
+    deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.FINISHED, ["deadline"] * 2)
     assert [(s.raw, s.n_tokens) for s in job(ctx, run_id).samples] == [("", 0)] * 2
     assert job(ctx, run_id).queue_s == pytest.approx(4.5, abs=0.4)
-    assert deadlines.keep(ctx, run_id) == math.inf
+    assert deadlines.enforce_deadline(ctx, run_id) == math.inf
 
 
 def test_a_graded_one_that_was_never_prepared_ends_too(ctx):
     spec = CompletionSpec(target="smollm2-135m", prompt="def f():\n", test="assert f() == 1", n=2, budget_s=4)
     run_id = service.submit(ctx, spec)
     change(ctx, run_id, queued_at=ago(5))
-    deadlines.keep(ctx, run_id)
+    deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.FINISHED, ["deadline"] * 2)
 
 
 def test_one_that_a_live_worker_decodes_is_left_to_it(ctx, run_id):
     claim = claims.claim(ctx, job(ctx, run_id).id, Step.DECODE)
     change(ctx, run_id, queued_at=ago(4.1), lease_until=utcnow() + dt.timedelta(seconds=deadlines.lease_s(ctx, 4)))
-    deadlines.keep(ctx, run_id)
+    deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.RUNNING, [])
     with ctx.database.session() as session:
         claims.release(session, claim, TaskState.FINISHED)
@@ -87,7 +87,7 @@ def test_whatever_its_budget_a_live_worker_is_not_taken_for_silent(ctx, budget_s
     with ctx.database.session() as session:
         session.get_one(Run, run_id).started_at = ago(budget_s)
     change(ctx, run_id, queued_at=ago(budget_s + 0.1))
-    deadlines.keep(ctx, run_id)
+    deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.RUNNING, [])
     assert lease._heartbeat_s < deadlines.SILENT_S / 2
 
@@ -98,7 +98,7 @@ def test_one_whose_worker_is_silent_is_answered_with_an_error_and_the_worker_can
         session.get_one(Run, run_id).started_at = ago(4)  # its model is loaded
     silent = deadlines.lease_s(ctx, 4) - deadlines.SILENT_S - 0.5
     change(ctx, run_id, queued_at=ago(4.1), lease_until=utcnow() + dt.timedelta(seconds=silent))
-    deadlines.keep(ctx, run_id)
+    deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.FAILED, [])
     assert "stopped answering, and the budget is over" in job(ctx, run_id).error
     with pytest.raises(LostClaim), ctx.database.session() as session:
@@ -109,10 +109,10 @@ def test_while_the_model_is_loaded_no_budget_ends(ctx, run_id):
     other = service.submit(ctx, CompletionSpec(target="smollm2-135m", prompt="other", n=1, budget_s=4))
     claims.claim(ctx, job(ctx, other).id, Step.DECODE)
     change(ctx, run_id, queued_at=ago(60))
-    deadlines.keep(ctx, run_id)
+    deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.RUNNING, [])
     deadlines.restart(ctx, "smollm2-135m")
-    assert 3 < deadlines.keep(ctx, run_id) <= 4
+    assert 3 < deadlines.enforce_deadline(ctx, run_id) <= 4
 
 
 def test_an_evaluation_that_waits_for_its_turn_is_not_taken_for_a_model_that_is_loaded(ctx, run_id, spec):
@@ -120,7 +120,7 @@ def test_an_evaluation_that_waits_for_its_turn_is_not_taken_for_a_model_that_is_
     prepare.prepare_run(ctx, evaluation)
     claims.claim(ctx, job(ctx, evaluation).id, Step.DECODE)
     change(ctx, run_id, queued_at=ago(60))
-    deadlines.keep(ctx, run_id)
+    deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.FINISHED, ["deadline"] * 2)
 
 
@@ -128,12 +128,12 @@ def test_a_race_waits_for_its_turn_outside_of_its_clock(ctx, run_id):
     spec = CompletionSpec(target="smollm2-135m", prompt="def f(", n=2, budget_s=4)
     second = service.submit(ctx, spec, after_id=run_id)
     change(ctx, second, queued_at=ago(60))
-    assert deadlines.keep(ctx, second) == math.inf
-    deadlines.keep(ctx, run_id)
+    assert deadlines.enforce_deadline(ctx, second) == math.inf
+    deadlines.enforce_deadline(ctx, run_id)
     change(ctx, run_id, queued_at=ago(5))
-    deadlines.keep(ctx, run_id)
+    deadlines.enforce_deadline(ctx, run_id)
     prepare.prepare_run(ctx, second)  # the end of the first asks for this
-    assert 3 < deadlines.keep(ctx, second) <= 4
+    assert 3 < deadlines.enforce_deadline(ctx, second) <= 4
 
 
 def test_the_reaper_answers_those_that_nobody_waits_for(ctx, run_id):
@@ -152,4 +152,4 @@ def test_a_lost_job_goes_to_another_worker_at_once(ctx, run_id):
 
 
 def test_what_is_not_there_has_no_deadline(ctx):
-    assert deadlines.keep(ctx, uuid.uuid4()) == math.inf
+    assert deadlines.enforce_deadline(ctx, uuid.uuid4()) == math.inf
