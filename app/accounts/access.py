@@ -29,7 +29,9 @@ def _check() -> Response | None:
         if g.caller is None:
             return _refuse()
     else:
-        sites.refuse_other_names(request)  # without tokens it listens on loopback only: app/commands/serve.py
+        # `serve` and `web` then listen on loopback only, but another server may be started by hand.
+        sites.refuse_other_machines(request)
+        sites.refuse_other_names(request)
         g.caller = LOCAL
     if request.endpoint is not None:
         needed = scope_of(current_app.view_functions[request.endpoint], request.method)

@@ -7,13 +7,11 @@ import os
 import signal
 import socket
 import sys
-from typing import Any
 
 import click
 from celery.apps import worker as celery_worker
 from celery.signals import celeryd_init
 from celery.worker import WorkController
-from flask import Flask
 
 from app import observability
 from app.broker import queues
@@ -26,11 +24,11 @@ from app.factory import create_app, create_server_app
 from app.jobs.database_lock import SERVE
 from app.jobs.embedded import Embedded
 from app.language_models.service import require_model
+from app.settings import WEB_THREADS
 from app.workers.declared import device_class
 from app.workers.service import QUEUES
 
 HOST, PORT = "127.0.0.1", 8000
-THREADS = 64
 STOP_S = 10  # for requests at work; live views come back to another process by themselves
 
 host_option = click.option("--host", default=HOST, show_default=True, help="address to listen on")
@@ -48,13 +46,15 @@ def serve(host: str, port: int) -> None:
         bassline serve
         bassline serve --port 9000
     """
+    from app.http.waitress_server import WaitressServer  # noqa: PLC0415
+
     ctx = make_context()
     _refuse_public(ctx, host)
     _refuse_taken(host, port)
     pages = create_server_app(ctx)  # before the workers: the garbage collector must see what they load
     with Embedded(ctx, SERVE):
         try:
-            server = http_server(pages, host, port)
+            server = WaitressServer(pages, host, port)
         except OSError as error:
             raise _taken(host, port, error) from None
         signal.signal(signal.SIGTERM, _stop)
@@ -66,18 +66,11 @@ def serve(host: str, port: int) -> None:
             click.echo("stopping: running tasks are put back and continue at the next start", err=True)
 
 
-def http_server(pages: Flask, host: str, port: int) -> Any:
-    """waitress, ready to run; with lookahead it notices a client that leaves before it is answered."""
-    from waitress.server import create_server  # type: ignore[import-untyped]  # noqa: PLC0415
-
-    return create_server(pages, host=host, port=port, threads=THREADS, channel_request_lookahead=1)
-
-
 @click.command()
 @host_option
 @port_option
 @click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="gunicorn processes")
-@click.option("--threads", type=click.IntRange(2, 256), default=64, show_default=True, help="threads of each")
+@click.option("--threads", type=click.IntRange(2, 256), default=WEB_THREADS, show_default=True, help="threads of each")
 def web(host: str, port: int, workers: int, threads: int) -> None:
     """Pages and API only (gunicorn), for the stack: needs Redis and a migrated database.
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import structlog
 from sqlalchemy import Connection, CursorResult, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
@@ -16,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from app.errors import Unavailable
 
+log = structlog.get_logger(__name__)
 READ_ONLY = "bassline_read_only"
 AFTER_COMMIT = "bassline_after_commit"
 
@@ -72,12 +74,16 @@ class Database:
     def session(self) -> Iterator[Session]:
         """One unit of work: commits at the end, rolls back on an exception. Objects stay readable afterwards.
 
-        Then it does what `after_commit` was given, in that order and without holding a connection.
+        Then it does what `after_commit` was given, in that order and without holding a connection. The data is stored
+        by then, so an action that raises is logged and the others follow.
         """
         with Session(self.engine, expire_on_commit=False) as session, session.begin():
             yield session
         for action in session.info.pop(AFTER_COMMIT, ()):
-            action()
+            try:
+                action()
+            except Exception:
+                log.exception("an action after COMMIT failed", action=getattr(action.func, "__qualname__", action.func))
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -107,7 +113,8 @@ class Database:
 def after_commit(session: Session, action: Callable[..., object], *args: object) -> None:
     """Calls `action(*args)` once the session's unit of work is committed, and never if it is rolled back.
 
-    Events and broker messages go this way: whoever receives one finds the rows it is about.
+    Events and broker messages go this way: their receivers find the rows they are about. Both may be lost, so an
+    action that raises is only logged.
     """
     session.info.setdefault(AFTER_COMMIT, []).append(partial(action, *args))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from app.db.database import Database
 from app.doctor.finding import Finding
 from app.language_models import service
+from app.monitoring.storage import LEAST_BYTES
 from app.settings import Settings
 from decoding.models import fetch
 from decoding.models.cache import cache_folder
@@ -17,7 +18,7 @@ from decoding.models.progress import format_bytes
 from decoding.models.registry import KnownModel
 
 DEMO = "qwen2.5-coder-0.5b"  # the model of `make demo`
-LEAST_BYTES, FEW_BYTES = 50_000_000, 1_000_000_000
+FEW_BYTES = 1_000_000_000
 
 
 def models(settings: Settings) -> Iterator[Finding]:

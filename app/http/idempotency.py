@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import uuid
-from typing import BinaryIO
+from typing import IO
 
 import structlog
 from flask import Flask, Request, Response, g, request
@@ -115,7 +115,7 @@ def request_digest(asked: Request) -> str:
     return hashlib.sha256(json.dumps([asked.full_path, asked.mimetype, wanted, body]).encode()).hexdigest()
 
 
-def _digest_file(file: BinaryIO) -> str:
+def _digest_file(file: IO[bytes]) -> str:
     """The sha256 of an uploaded file, which is then at its start again for the view."""
     digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
     file.seek(0)

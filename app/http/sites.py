@@ -1,7 +1,8 @@
-"""Protection against other sites: the sender of a request, its host name, and addresses to redirect to."""
+"""Protection against other sites and machines: the sender of a request, its host name, addresses to redirect to."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from urllib.parse import urlsplit
 
@@ -41,6 +42,26 @@ def refuse_other_names(request: Request) -> None:
     known = _address(f"{request.scheme}://{request.host}")
     if known is None or known[0] not in LOOPBACK:
         raise Forbidden(f"the host {request.host} is not this machine: open http://127.0.0.1 instead")
+
+
+def refuse_other_machines(request: Request) -> None:
+    """Raises Forbidden for a peer that is not this machine. The peer counts, because anybody can send any Host header.
+
+    Behind reverse proxies that BASSLINE_PROXIES counts, the peer is the client that they name.
+    """
+    if not _is_loopback(request.remote_addr):
+        raise Forbidden(
+            "without tokens only this machine is served: set BASSLINE_REQUIRE_TOKENS=true and make a user with "
+            "`bassline users create`"
+        )
+
+
+def _is_loopback(address: str | None) -> bool:
+    try:
+        peer = ipaddress.ip_address(address or "")
+    except ValueError:
+        return False  # of a Unix socket, or not known
+    return (getattr(peer, "ipv4_mapped", None) or peer).is_loopback  # ::ffff:127.0.0.1 on a socket of both families
 
 
 def _address(url: str) -> tuple[str, int | None] | None:

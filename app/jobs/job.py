@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import structlog
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.context import Context
@@ -21,11 +22,13 @@ from app.jobs.claims import MAX_ATTEMPTS, Claim, LostClaim, Step
 from app.jobs.lease import Lease
 from app.jobs.work.live_updates import task_changed
 from app.runs import enqueue, transitions
+from app.runs.models import Run
 from app.states import OPEN_TASK_STATES, Failure, TaskState
 from app.studies import race, schedule
 from decoding.request import RequestError
 from evaluation.prompting import PromptError
 
+WAITING = tuple(step.waiting for step in Step)
 log = structlog.get_logger(__name__)
 
 
@@ -42,7 +45,7 @@ class Job:
 
     Inside, a heartbeat keeps the lease, and `finish` stores the results. An exception ends the attempt instead:
 
-        Stopped                    back to where the job waited; the attempt does not count
+        Stopped                    back to where the job waited, or cancelled with its run; the attempt does not count
         CannotLoad                 the same, and the run fails
         Unavailable                the same, and the run is interrupted
         RequestError, PromptError  the job fails: another attempt would end the same way
@@ -131,8 +134,14 @@ class Job:
     def _release(
         self, state: TaskState, write: Callable[[Session], None] | None = None, *, send: bool = True, **values: Any
     ) -> None:
-        """Leaves the job in `state`. After COMMIT: the events of `write`, the job's, the message for its next step."""
+        """Leaves the job in `state`. After COMMIT: the events of `write`, the job's, the message for its next step.
+
+        A job of a cancelled run never waits again: it is cancelled too, with the samples it has.
+        """
         with self._ctx.database.session() as session:
+            if state in WAITING and session.scalar(select(Run.cancel_requested_at).where(Run.id == self.claim.run_id)):
+                state = TaskState.CANCELLED
+                values["finished_at"] = utcnow()
             claims.release(session, self.claim, state, **values)
             if write is not None:
                 write(session)

@@ -19,6 +19,7 @@ from app.http.operations import JSON, operation
 from app.http.schemas import ResponseModel
 from app.http.web import context
 from app.jobs.claims import Step
+from app.monitoring.storage import write_fault
 from app.runs.models import Run, RunTask
 from app.states import RunState, TaskState
 from app.workers import service as workers
@@ -57,9 +58,9 @@ def live() -> Liveness:
 @bp.get("/ready")
 @operation({200: Readiness, 503: Readiness})
 def ready() -> Response:
-    """200 if schema, broker and workers can process runs; else 503, with the part that cannot."""
+    """200 if database, broker and workers can process and store runs; else 503, with the part that cannot."""
     database = context().database
-    faults = {"database": database_fault(database), "broker": context().broker.fault()}
+    faults = {"database": database_fault(database) or write_fault(database), "broker": context().broker.fault()}
     faults["workers"] = "not asked: the database is at fault" if faults["database"] else workers_fault(database)
     bad = any(faults.values())
     document = Readiness(
@@ -86,7 +87,7 @@ def waiting_s(session: Session, step: Step | None, now: dt.datetime) -> float:
 
 
 def database_fault(database: Database) -> str | None:
-    """The fault of the database, None if it works."""
+    """Why the database cannot be read, None if it can and has the newest schema."""
     try:
         at = migrate.current(database)
     except (SQLAlchemyError, Unavailable) as error:

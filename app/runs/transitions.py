@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.context import Context
@@ -44,7 +44,8 @@ def close_if_done(ctx: Context, run_id: uuid.UUID) -> None:
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:
-    """Ends waiting tasks at once, and those being decoded within a second. Samples are kept.
+    """Ends waiting tasks at once, those being decoded within a second, and those being graded after the programs that
+    run just now. Samples are kept; `reopen` has those that were to be graded only graded.
 
     Raises NotFound, or Conflict for a run that has ended.
     """
@@ -58,11 +59,9 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
             raise Conflict(
                 f"the run is {get_run(session, run_id).state}: only a queued or running one can be cancelled"
             )
-        # The tasks of an import have their samples from the start and wait only to be graded.
-        imported = session.scalars(select(Run.kind).where(Run.id == run_id)).one() is RunKind.IMPORTED
         session.execute(
             update(RunTask)
-            .where(RunTask.run_id == run_id, RunTask.state == (TaskState.DECODED if imported else TaskState.QUEUED))
+            .where(RunTask.run_id == run_id, RunTask.state.in_((TaskState.QUEUED, TaskState.DECODED)))
             .values(state=TaskState.CANCELLED, finished_at=utcnow())
         )
     close_if_done(ctx, run_id)
@@ -125,13 +124,19 @@ def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *,
 def _grade_again(session: Session, run: Run, undone: Sequence[TaskState]) -> None:
     """Returns tasks that lack only their verdicts to the state before grading; their samples are kept.
 
-    Those are tasks that failed while being graded, and every task of an import.
+    Those are every task of an import, and of a graded run the tasks that failed or were cancelled after decoding. One
+    that was cancelled while it was decoded has samples that end so.
     """
-    has_samples = select(Sample.id).where(Sample.run_task_id == RunTask.id).exists()
-    imported = run.kind is RunKind.IMPORTED
+    samples = select(Sample.id).where(Sample.run_task_id == RunTask.id)
+    lacking: ColumnElement[bool] = RunTask.state.in_(undone)
+    if run.kind is not RunKind.IMPORTED:
+        lacking = RunTask.state == TaskState.FAILED
+        if run.graded:
+            whole = ~samples.where(Sample.finish_reason == "cancelled").exists()
+            lacking = or_(lacking, and_(RunTask.state == TaskState.CANCELLED, whole))
     session.execute(
         update(RunTask)
-        .where(RunTask.run_id == run.id, RunTask.state.in_(undone if imported else (TaskState.FAILED,)), has_samples)
+        .where(RunTask.run_id == run.id, lacking, samples.exists())
         .values(state=TaskState.DECODED, **_FRESH),
         execution_options={"synchronize_session": False},
     )

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import openai
 
-from app.commands.serve import http_server
 from app.context import Context
 from app.db.database import Database
 from app.events.bus import MemoryBus
 from app.factory import create_app
+from app.http.waitress_server import WaitressServer
 from app.jobs.embedded import Embedded
 from app.settings import Settings
 from tests.fakes import FakeEngine, FakeGrader
@@ -24,7 +24,7 @@ MODEL = "smollm2-135m"
 @contextlib.contextmanager
 def client_of(app) -> Iterator[openai.OpenAI]:
     """OpenAI's client on the application, over HTTP."""
-    server = http_server(app, "127.0.0.1", 0)
+    server = WaitressServer(app, "127.0.0.1", 0)
 
     def run() -> None:
         with contextlib.suppress(OSError):  # waitress knows no other end than a closed socket

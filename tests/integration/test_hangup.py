@@ -19,12 +19,12 @@ from pathlib import Path
 import pytest
 from werkzeug.test import EnvironBuilder
 
-from app.commands.serve import http_server
 from app.context import Context
 from app.db import migrate
 from app.db.database import Database
 from app.events.bus import MemoryBus, RedisBus
 from app.factory import create_app
+from app.http.waitress_server import WaitressServer
 from app.jobs.embedded import Embedded
 from app.jobs.work.decode import decode_task
 from app.runs.models import Run
@@ -77,7 +77,7 @@ def waitress(tmp_path: Path) -> Iterator[Service]:
     settings = Settings(_env_file=None, data_dir=tmp_path)
     ctx = Context(settings, Database(settings.database), MemoryBus(), load_engine=lambda config, on_progress: engine)
     with Embedded(ctx, "test"):
-        server = http_server(create_app(ctx), "127.0.0.1", 0)
+        server = WaitressServer(create_app(ctx), "127.0.0.1", 0)
 
         def run() -> None:
             with contextlib.suppress(OSError):  # waitress knows no other end than a closed socket
@@ -180,7 +180,9 @@ def test_a_client_that_leaves_before_the_first_byte_cancels_its_completion(tmp_p
     ctx = Context(settings, Database(settings.database), MemoryBus())
     migrate.upgrade(ctx.database)
     path, body, headers = ASKED[name]
-    environ = EnvironBuilder(path, method="POST", json=body, headers=headers).get_environ()
+    environ = EnvironBuilder(path, method="POST", json=body, headers=headers).get_environ() | {
+        "REMOTE_ADDR": "127.0.0.1"
+    }
     answer = create_app(ctx).wsgi_app(environ, lambda status, headers, fault=None: lambda data: None)
     answer.close()  # what a server does that cannot write, without having asked for any byte
     with ctx.database.read() as session:

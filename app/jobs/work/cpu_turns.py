@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from app.context import Context
 from app.jobs.job import Job, Stopped
-from app.jobs.lease import Stop
 from app.jobs.work.decode_job import DecodeJob, completion_waits
 from app.states import RunKind
 
@@ -49,7 +48,7 @@ def grading(ctx: Context, job: Job) -> Iterator[None]:
         yield
         return
     while not ctx.cpu.acquire(timeout=POLL_S):
-        if job.lease.stop not in (None, Stop.CANCELLED):
+        if job.lease.stop is not None:
             raise Stopped
     try:
         yield

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import time
 import uuid
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session, joinedload
@@ -18,7 +18,7 @@ from app.db.types import as_written, utcnow
 from app.events import event_types
 from app.jobs import claims, turns
 from app.jobs.claims import Step
-from app.jobs.job import Job
+from app.jobs.job import Job, Stopped
 from app.jobs.work import cpu_turns
 from app.runs import indexing
 from app.runs.models import RunTask
@@ -29,9 +29,9 @@ from evaluation.extraction import Extraction
 from evaluation.extractor import Extractor
 
 if TYPE_CHECKING:
-    from app.ports import Grader
     from evaluation.verdicts import Verdict
 
+T = TypeVar("T")
 extractor = Extractor()
 
 
@@ -52,8 +52,8 @@ def _grade(ctx: Context, job: Job) -> None:
     with cpu_turns.grading(ctx, job):
         job.announce()
         started = time.monotonic()
-        extractions = [_extracted(task, s, mode) for s in samples]
-        verdicts = judge(ctx.make_grader(), [e.program for e in extractions], task, ctx.settings.exec_workers)
+        extractions = [_extracted(task, s, mode) for s in _while_wanted(job, samples)]
+        verdicts = _judge(ctx, job, [e.program for e in extractions], task)
         sandbox_s = time.monotonic() - started
     now = utcnow()
 
@@ -75,11 +75,20 @@ def _extracted(task: PlainTask, sample: Sample, mode: str) -> Extraction:
     return extractor.extract(task, as_written(sample.raw), mode)  # type: ignore[arg-type]
 
 
-def judge(grader: Grader, programs: Sequence[str], task: PlainTask, workers: int) -> list[Verdict]:
-    """A verdict per program; equal programs are judged once."""
+def _judge(ctx: Context, job: Job, programs: Sequence[str], task: PlainTask) -> list[Verdict]:
+    """A verdict per program; equal programs are judged once. Raises Stopped."""
     distinct = list(dict.fromkeys(programs))
-    verdicts = {distinct[i]: v for i, v in grader.judge_many([(p, task) for p in distinct], workers)}
+    judged = ctx.make_grader().judge_many([(p, task) for p in distinct], ctx.settings.exec_workers)
+    verdicts = {distinct[i]: verdict for i, verdict in _while_wanted(job, judged)}
     return [verdicts[p] for p in programs]
+
+
+def _while_wanted(job: Job, items: Iterable[T]) -> Iterator[T]:
+    """The items. Raises Stopped between two of them once the job is not wanted."""
+    for item in items:
+        if job.lease.stop is not None:
+            raise Stopped
+        yield item
 
 
 def _indexed(sample: Sample, extraction: Extraction, verdict: Verdict) -> indexing.Indexed:

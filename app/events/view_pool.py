@@ -1,0 +1,32 @@
+"""The places for live views of a web process: so many in all, and a share of them for each caller."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+SHARES = 3  # callers that fill all places together, at least
+
+
+class ViewPool:
+    """`size` places. One caller gets at most a third of them, so that nobody keeps all others from their live views."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._held: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self.share = max(size // SHARES, 1)
+
+    def acquire(self, caller: str) -> bool:
+        """Takes a place for the caller; False if the caller's share or all places are taken."""
+        with self._lock:
+            if self._held[caller] >= self.share or self._held.total() >= self._size:
+                return False
+            self._held[caller] += 1
+            return True
+
+    def release(self, caller: str) -> None:
+        """Gives one of the caller's places back."""
+        with self._lock:
+            self._held[caller] -= 1
+            self._held += Counter()  # forgets callers without a place
