@@ -13,7 +13,7 @@ from app.runs.models import Run, RunTask
 from app.runs.results import Figures
 from app.ui.charts.curves import Curve, difference, pass_curves
 from app.ui.charts.parts import Chart
-from app.ui.units import count, decimal, milliseconds, points, seconds
+from app.ui.units import count, counted, decimal, milliseconds, points, seconds
 from evaluation.inference import Comparison, Crossover, crossover, difference_band
 from evaluation.metrics import BUDGET_GRID
 
@@ -38,13 +38,14 @@ class Share:
     def sentence(self) -> str:
         """The conclusion that the test supports."""
         r = self.result
+        tasks = counted(r.n_tasks, "task")
         if self.withheld:
-            return f"Undecided: McNemar {self.p} over {r.n_tasks} tasks, but {self.withheld}"
+            return f"Undecided: McNemar {self.p} over {tasks}, but {self.withheld}"
         if r.p < ALPHA:
             better = "B" if r.delta > 0 else "A"
-            return f"{better} is better, and chance does not explain it: McNemar {self.p} over {r.n_tasks} tasks."
+            return f"{better} is better, and chance does not explain it: McNemar {self.p} over {tasks}."
         return (
-            f"No difference beyond chance: McNemar {self.p} over {r.n_tasks} tasks. "
+            f"No difference beyond chance: McNemar {self.p} over {tasks}. "
             f"This many tasks reliably show only differences of about {100 * r.detectable:.1f} points or more "
             f"(80 % power); this one is {points(abs(r.delta)).lstrip('+')}."
         )

@@ -11,7 +11,7 @@ from itertools import pairwise
 from statistics import median
 
 from app.runs.models import Calibration, RunTask
-from app.ui.units import percent
+from app.ui.units import counted, percent
 
 DRIFT = 0.10
 """How much slower a fixed verify may be in the slowest third of a run than in its fastest."""
@@ -49,7 +49,7 @@ class Clock:
         if self.disturbed:
             who = "the hypervisor withheld" if self.stolen else "others took"
             found.append(
-                f"In {self.disturbed} of {self.tasks} tasks {who} more than {percent(LOST_TO_OTHERS, 0)} "
+                f"In {self.disturbed} of {counted(self.tasks, 'task')} {who} more than {percent(LOST_TO_OTHERS, 0)} "
                 f"of the machine, at most {percent(self.lost_max, 0)}."
             )
         if self.drift is not None and self.drift > DRIFT:

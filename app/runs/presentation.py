@@ -17,7 +17,7 @@ from app.ui.charts.parts import Chart
 from app.ui.charts.timeline import Life, Segment, Timeline, timeline
 from app.ui.charts.timeline import ledger as lay_out
 from app.ui.display import VerdictSign, verdict_sign
-from app.ui.units import count, decimal, milliseconds, percent, seconds
+from app.ui.units import count, counted, decimal, milliseconds, percent, seconds
 from evaluation.metrics import wilson
 
 SLOWEST = 10
@@ -187,7 +187,8 @@ def scores(run: Run, figures: Figures, n_tasks: int) -> list[Score]:
                     label,
                     f"{100 * share:.1f}",
                     "%",
-                    f"95 % between {100 * low:.1f} and {100 * high:.1f}, {n_tasks} tasks at {seconds(run.budget_s)}",
+                    f"95 % between {100 * low:.1f} and {100 * high:.1f}, {counted(n_tasks, 'task')} at "
+                    f"{seconds(run.budget_s)}",
                 )
             )
     first, every = figures.pass_first, figures.pass_all

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from app.runs.models import RunTask
 from app.runs.results import Figures
 from app.states import PASSED
+from app.ui.units import counted
 from evaluation import metrics
 from evaluation.verdicts import Trust
 
@@ -49,7 +50,8 @@ def sentence(figures: Figures) -> str | None:
     """How many verdicts could have been forged, for people; None where none could, or where they were not counted."""
     if not figures.in_guest_samples:
         return None
+    samples, tasks = counted(figures.samples, "sample"), counted(figures.tasks, "task")
     return (
-        f"{figures.in_guest_samples} of {figures.samples} samples, in {figures.in_guest_tasks} of {figures.tasks} "
-        f"tasks, were judged in-guest, where a program can forge its verdict; {figures.in_guest_passed} of them passed"
+        f"{figures.in_guest_samples} of {samples}, in {figures.in_guest_tasks} of {tasks}, were judged in-guest, where a "
+        f"program can forge its verdict; {figures.in_guest_passed} of them passed"
     )

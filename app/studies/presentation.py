@@ -17,6 +17,7 @@ from app.ui.charts.frontier import Envelope, frontier_chart
 from app.ui.charts.heatmap import Heatmap, heatmap
 from app.ui.charts.parts import Chart
 from app.ui.display import short_model
+from app.ui.units import counted
 from evaluation.studies.analysis import Analysis, ArmCurve
 from evaluation.studies.answer import Answer
 from evaluation.studies.frontier import Frontier
@@ -122,7 +123,7 @@ def arm_lines(
 def _notes(study: Study, arm: StudyArm, labels: dict[str, str]) -> Iterator[str]:
     if arm.dropped_at is not None and arm.dropped_by is not None:
         better = labels[study.arms[arm.dropped_by].name]
-        yield f"Dropped after {arm.dropped_after} tasks: {better} is better at every budget of interest."
+        yield f"Dropped after {counted(arm.dropped_after, 'task')}: {better} is better at every budget of interest."
     if arm.run.state is RunState.FAILED:
         yield f"Failed: {arm.run.error or 'no reason is known'}"
     if guests := arm.run.measured.in_guest_samples:

@@ -13,7 +13,7 @@ from pygments.token import STANDARD_TYPES
 
 from app.samples.origins import Piece, pieces
 from app.ui.charts.parts import series_css
-from app.ui.units import count, decimal, milliseconds, ordinal, percent, points, seconds, when
+from app.ui.units import count, counted, decimal, milliseconds, ordinal, percent, points, seconds, when
 from evaluation.verdicts import Status
 
 if TYPE_CHECKING:
@@ -120,9 +120,7 @@ def program_after(program: str, prompt: str) -> Markup:
     for part in (given, given[function:]):
         if found := _find(lines, part):
             start, end = found
-            note = Markup('<span class="given">… {} {} of the prompt</span>\n').format(
-                len(part), "line" if len(part) == 1 else "lines"
-            )
+            note = Markup('<span class="given">… {} of the prompt</span>\n').format(counted(len(part), "line"))
             before = "\n".join([*lines[:start], ""])
             return highlighted(before) + note + highlighted("\n".join(lines[end:]).lstrip("\n"))
     return highlighted(program)
@@ -150,6 +148,7 @@ def register(app: App) -> None:
         percent=percent,
         points=points,
         count=count,
+        counted=counted,
         decimal=decimal,
         milliseconds=milliseconds,
         ordinal=ordinal,
@@ -198,7 +197,7 @@ def _cut(text: str) -> str:
 
 def _rest_note(text: str) -> Markup:
     rest = len(text) - SHOWN_CHARACTERS
-    return Markup('<span class="glyph">… {} more characters</span>').format(count(rest)) if rest > 0 else Markup("")
+    return Markup('<span class="glyph">… {} more</span>').format(counted(rest, "character")) if rest > 0 else Markup("")
 
 
 def _glyphs(text: str) -> Markup:

@@ -43,6 +43,11 @@ def count(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:,.0f}".replace(",", "\u202f")
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, which takes an s in the plural: `1 task`, `12 tasks`."""
+    return f"{count(number)} {noun}" if number == 1 else f"{count(number)} {noun}s"
+
+
 def decimal(value: float | None, digits: int = 2) -> str:
     """A number with a fixed number of decimals."""
     return UNKNOWN if value is None else f"{value:.{digits}f}".replace("-", "−")

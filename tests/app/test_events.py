@@ -61,7 +61,7 @@ def test_a_last_event_id_that_is_none_is_refused(client, run_id):
 
 def test_while_nothing_happens_the_stream_says_so(ctx, run_id, monkeypatch):
     monkeypatch.setattr(event_stream, "BEAT_S", 0.01)
-    stream = iter(event_stream.response(ctx, run_id, None).response)
+    stream = iter(event_stream.response(ctx, run_id, None, "me").response)
     assert next(stream).startswith("retry:")
     assert next(stream) == next(stream) == ": nothing new\n\n"
 
@@ -69,11 +69,11 @@ def test_while_nothing_happens_the_stream_says_so(ctx, run_id, monkeypatch):
 def test_a_stream_ends_by_itself_so_that_the_client_comes_back(ctx, run_id, monkeypatch):
     monkeypatch.setattr(event_stream, "BEAT_S", 0.01)
     monkeypatch.setattr(event_stream, "LONGEST_S", 0.05)
-    assert list(event_stream.response(ctx, run_id, None).response)[-1] == ": nothing new\n\n"
+    assert list(event_stream.response(ctx, run_id, None, "me").response)[-1] == ": nothing new\n\n"
 
 
 def test_streams_are_capped_so_that_pages_stay_reachable_and_a_closed_one_makes_room(client, ctx, run_id):
-    open_streams = [event_stream.response(ctx, run_id, None) for _ in range(ctx.settings.max_streams)]
+    open_streams = [event_stream.response(ctx, run_id, None, "me") for _ in range(ctx.settings.max_streams)]
     url = f"/api/v1/runs/{run_id}/events"
     refused = client.get(url)
     assert refused.status_code == 503
@@ -86,7 +86,7 @@ def test_streams_are_capped_so_that_pages_stay_reachable_and_a_closed_one_makes_
 
 def test_a_stream_holds_no_database_connection(ctx, run_id, monkeypatch):
     monkeypatch.setattr(event_stream, "BEAT_S", 0.01)
-    stream = iter(event_stream.response(ctx, run_id, None).response)
+    stream = iter(event_stream.response(ctx, run_id, None, "me").response)
     for _ in range(3):
         next(stream)
         assert ctx.database.engine.pool.checkedout() == 0
