@@ -52,6 +52,6 @@ def sentence(figures: Figures) -> str | None:
         return None
     samples, tasks = counted(figures.samples, "sample"), counted(figures.tasks, "task")
     return (
-        f"{figures.in_guest_samples} of {samples}, in {figures.in_guest_tasks} of {tasks}, were judged in-guest, where a "
-        f"program can forge its verdict; {figures.in_guest_passed} of them passed"
+        f"{figures.in_guest_samples} of {samples}, in {figures.in_guest_tasks} of {tasks}, were judged in-guest, where "
+        f"a program can forge its verdict; {figures.in_guest_passed} of them passed"
     )

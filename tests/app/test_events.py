@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import threading
 
 import pytest
+from flask import Response
 
+from app.accounts.service import create_token
+from app.completions import waiting
+from app.errors import Busy
 from app.events.bus import FIRST, MemoryBus
+from app.events.view_pool import ViewPool
 from app.factory import create_app
 from app.runs import event_stream, service
-from app.states import RunState
+from app.states import RunState, Scope
 
 
 @pytest.fixture
@@ -72,8 +79,18 @@ def test_a_stream_ends_by_itself_so_that_the_client_comes_back(ctx, run_id, monk
     assert list(event_stream.response(ctx, run_id, None, "me").response)[-1] == ": nothing new\n\n"
 
 
-def test_streams_are_capped_so_that_pages_stay_reachable_and_a_closed_one_makes_room(client, ctx, run_id):
-    open_streams = [event_stream.response(ctx, run_id, None, "me") for _ in range(ctx.settings.max_streams)]
+def open_views(ctx, run_id, caller) -> list[Response]:
+    """As many live views as the caller may open."""
+    found = []
+    with contextlib.suppress(Busy):
+        while True:
+            found.append(event_stream.response(ctx, run_id, None, caller))
+    return found
+
+
+def test_views_are_capped_so_that_pages_stay_reachable_and_a_closed_one_makes_room(client, ctx, run_id):
+    open_streams = [one for caller in "abcdef" for one in open_views(ctx, run_id, caller)]
+    assert len(open_streams) == ctx.settings.max_views
     url = f"/api/v1/runs/{run_id}/events"
     refused = client.get(url)
     assert refused.status_code == 503
@@ -82,6 +99,33 @@ def test_streams_are_capped_so_that_pages_stay_reachable_and_a_closed_one_makes_
     open_streams[0].close()
     service.cancel(ctx, run_id)
     assert client.get(url).status_code == 200
+
+
+def test_one_reader_takes_neither_all_places_of_views_nor_any_of_completions(ctx, run_id):
+    guarded = dataclasses.replace(ctx, settings=ctx.settings.model_copy(update={"require_tokens": True}))
+    client = create_app(guarded).test_client()
+    greedy, other = ({"Authorization": f"Bearer {create_token(ctx, name, Scope.SUBMIT)}"} for name in "ab")
+    url = f"/api/v1/runs/{run_id}/events"
+    answers = [client.get(url, headers=greedy) for _ in range(80)]
+    assert {answer.status_code for answer in answers} == {200, 503}
+    assert client.get(url, headers=other).status_code == 200
+    with contextlib.ExitStack() as slots:
+        for _ in range(ctx.settings.max_streams):
+            slots.enter_context(waiting.acquire_slot(guarded))
+    for answer in answers:
+        answer.close()
+    assert client.get(url, headers=greedy).status_code == 200
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 24])
+def test_no_caller_has_more_than_a_third_and_none_has_nothing(size):
+    pool = ViewPool(size)
+    mine = sum(pool.acquire("me") for _ in range(size + 1))
+    assert mine == max(size // 3, 1)
+    others = sum(pool.acquire(str(i)) for i in range(size))
+    assert mine + others == size
+    pool.release("me")
+    assert pool.acquire("me")
 
 
 def test_a_stream_holds_no_database_connection(ctx, run_id, monkeypatch):

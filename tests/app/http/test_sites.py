@@ -6,8 +6,10 @@ import dataclasses
 
 import pytest
 
+from app.accounts.service import create_token
 from app.factory import create_app
 from app.http.sites import is_own_path
+from app.states import Scope
 
 BODY = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
 
@@ -92,6 +94,34 @@ def test_without_tokens_another_name_is_refused_in_either_form(ctx, host, embedd
     settings = ctx.settings.model_copy(update={"broker_url": broker, "secret_key": "s", "events_url": "memory://"})
     client = create_app(dataclasses.replace(ctx, settings=settings)).test_client()
     assert client.get("/api/v1/runs", headers={"Host": host}).status_code in (400, 403)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"])
+def test_this_machine_is_known_by_its_address(client, address):
+    assert client.get("/api/v1/runs", environ_base={"REMOTE_ADDR": address}).status_code == 200
+
+
+@pytest.mark.parametrize("address", ["192.168.1.5", "203.0.113.9", "::ffff:192.168.1.5", "fe80::1", "", "unix"])
+def test_without_tokens_another_machine_is_refused_whatever_host_it_names(client, address):
+    for path in ("/api/v1/runs", "/v1/models", "/"):
+        answer = client.get(path, environ_base={"REMOTE_ADDR": address}, headers={"Host": "localhost"})
+        assert answer.status_code == 403
+        assert "BASSLINE_REQUIRE_TOKENS" in answer.get_data(as_text=True)
+
+
+def test_behind_a_proxy_the_client_counts_and_not_the_proxy(ctx):
+    settings = ctx.settings.model_copy(update={"proxies": 1})
+    client = create_app(dataclasses.replace(ctx, settings=settings)).test_client()
+    for sender, status in (("127.0.0.1", 200), ("203.0.113.9", 403)):
+        headers = {"X-Forwarded-For": sender, "X-Forwarded-Host": "localhost"}
+        assert client.get("/api/v1/runs", headers=headers).status_code == status
+
+
+def test_with_tokens_another_machine_is_served(ctx):
+    settings = ctx.settings.model_copy(update={"require_tokens": True})
+    client = create_app(dataclasses.replace(ctx, settings=settings)).test_client()
+    token = {"Authorization": f"Bearer {create_token(ctx, 'far', Scope.READ)}", "Host": "bassline.example"}
+    assert client.get("/api/v1/runs", headers=token, environ_base={"REMOTE_ADDR": "203.0.113.9"}).status_code == 200
 
 
 @pytest.mark.usefixtures("additions")

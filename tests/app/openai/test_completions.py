@@ -7,6 +7,7 @@ import threading
 
 import openai
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from app.completions import waiting
 from app.factory import create_app
@@ -71,12 +72,28 @@ def test_a_stream_adds_up_to_the_answer(client):
     )
     texts, reasons, usage = ["", ""], [None, None], None
     for chunk in stream:
+        assert "usage" in chunk.model_fields_set, "null in all chunks but the last, as OpenAI's reference says"
         usage = chunk.usage or usage
         for choice in chunk.choices:
             texts[choice.index] += choice.text
             reasons[choice.index] = choice.finish_reason or reasons[choice.index]
     assert (texts, reasons) == ([RIGHT, WRONG], ["stop", "stop"])
     assert usage.completion_tokens == 8
+
+
+def test_without_a_wish_for_usage_no_chunk_mentions_it(client):
+    stream = client.completions.create(model=MODEL, prompt=PROMPT, stream=True)
+    assert not any("usage" in chunk.model_fields_set for chunk in stream)
+
+
+def test_a_database_that_fails_within_a_stream_is_said_in_the_stream(client, monkeypatch):
+    def away(*_):
+        raise OperationalError("SELECT", {}, Exception("server closed the connection"))
+
+    monkeypatch.setattr(service, "_ended", away)
+    with pytest.raises(openai.APIError, match="the database is unavailable") as failed:
+        list(client.completions.create(model=MODEL, prompt=PROMPT, stream=True))
+    assert failed.value.code == "unavailable"
 
 
 def test_a_client_that_leaves_its_stream_cancels_the_work(served, client, engine, monkeypatch):
@@ -138,6 +155,19 @@ def test_models_are_listed_and_shown(client):
     [
         ({"model": "no-such-model"}, openai.NotFoundError, "model"),
         ({"n": 0}, openai.BadRequestError, "n"),
+        ({"n": "2"}, openai.BadRequestError, "n"),
+        ({"n": True}, openai.BadRequestError, "n"),
+        ({"n": 2.0}, openai.BadRequestError, "n"),
+        ({"max_tokens": "8"}, openai.BadRequestError, "max_tokens"),
+        ({"logprobs": True}, openai.BadRequestError, "logprobs"),
+        ({"seed": "1"}, openai.BadRequestError, "seed"),
+        ({"temperature": "0.5"}, openai.BadRequestError, "temperature"),
+        ({"temperature": True}, openai.BadRequestError, "temperature"),
+        ({"extra_body": {"stream": "yes"}}, openai.BadRequestError, "stream"),
+        ({"extra_body": {"stream": 1}}, openai.BadRequestError, "stream"),
+        ({"extra_body": {"stream_options": {"include_usage": "yes"}}}, openai.BadRequestError, "stream_options"),
+        ({"extra_body": {"echo": 1}}, openai.BadRequestError, "echo"),
+        ({"extra_body": {"budget": "5"}}, openai.BadRequestError, "budget"),
         ({"prompt": []}, openai.BadRequestError, "prompt"),
         ({"prompt": [[1, 2], []]}, openai.BadRequestError, "prompt"),
         ({"prompt": [1, -2]}, openai.BadRequestError, "prompt"),
@@ -156,6 +186,7 @@ def test_errors_have_openais_shape_and_say_what_to_do(client, asked, kind, param
     with pytest.raises(kind) as refused:
         client.completions.create(**{"model": MODEL, "prompt": PROMPT, **asked})
     assert refused.value.param == param
+    assert refused.value.type == "invalid_request_error"
     assert len(refused.value.body["message"]) > 20
 
 
@@ -219,5 +250,18 @@ def test_a_request_without_a_budget_takes_the_services_usual_one(client, engine)
 
 
 def test_what_is_not_offered_says_so(client):
-    with pytest.raises(openai.NotFoundError, match="use /v1/chat/completions, /v1/completions or /v1/models"):
+    with pytest.raises(
+        openai.NotFoundError, match="use /v1/chat/completions, /v1/completions or /v1/models"
+    ) as refused:
         client.embeddings.create(model=MODEL, input="hi")
+    assert (refused.value.code, refused.value.param) == ("unknown_url", None)
+
+
+def test_only_a_model_that_is_not_here_is_a_model_not_found(client):
+    for ask in (
+        lambda: client.models.retrieve("no-such-model"),
+        lambda: client.completions.create(model="no-such-model", prompt=PROMPT),
+    ):
+        with pytest.raises(openai.NotFoundError) as refused:
+            ask()
+        assert (refused.value.code, refused.value.param) == ("model_not_found", "model")

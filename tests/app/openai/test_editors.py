@@ -177,7 +177,8 @@ def test_an_infill_ends_before_a_line_with_less_indentation(text, n_indent, expe
 def test_continue_chats(post):
     chunks = events(post("/v1/chat/completions", CONTINUE_CHAT))
     assert "".join(choice["delta"].get("content", "") for chunk in chunks for choice in chunk["choices"]) == RIGHT
-    assert [chunk["usage"]["completion_tokens"] for chunk in chunks if "usage" in chunk] == [4]
+    *before, last = [chunk["usage"] for chunk in chunks]
+    assert (set(map(str, before)), last["completion_tokens"]) == ({"None"}, 4)
 
 
 def test_continue_completes(post, engine):
