@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import threading
+import uuid
 
 import pytest
+from sqlalchemy import select
 
 from app.jobs.embedded import Embedded
 from app.runs import service, transitions
-from app.runs.models import Run
+from app.runs.models import RunTask
 from app.runs.repository import get_run, tasks_with_samples
 from app.states import OPEN_RUN_STATES, RunState, TaskState
 from tests.fakes import FakeGrader
@@ -64,49 +66,55 @@ def test_grading_stops_between_two_programs(ctx, spec, grading):
         assert set(states(ctx, run_id)) == {TaskState.CANCELLED}
 
 
-def test_tasks_that_wait_behind_others_for_the_sandbox_are_cancelled_at_once_and_only_graded_later(
-    ctx, spec, engine, grading
-):
+def prepared(ctx, spec, engine) -> list[uuid.UUID]:
+    """Two runs that are ready to be decoded, once `engine.hold` is set: the sandbox prepares runs as well."""
+    engine.hold = threading.Event()
+    runs = [service.submit(ctx, spec()) for _ in range(2)]
+    wait_for(lambda: all(run_state(ctx, run_id) is RunState.RUNNING for run_id in runs))
+    return runs
+
+
+def test_tasks_that_wait_for_the_sandbox_are_cancelled_at_once_and_only_graded_later(ctx, spec, engine, grading):
     begun, enough = grading
     with Embedded(ctx, "test"):
-        first = service.submit(ctx, spec())
+        runs = prepared(ctx, spec, engine)
+        engine.hold.set()
         assert begun.wait(30)
-        second = service.submit(ctx, spec())
-        wait_for(lambda: states(ctx, second) == [TaskState.DECODED] * 3)
-        service.cancel(ctx, second)
-        assert run_state(ctx, second) is RunState.CANCELLED
-        assert run_state(ctx, first) is RunState.RUNNING
+        (graded,) = [run_id for run_id in runs if TaskState.GRADING in states(ctx, run_id)]
+        (waiting,) = set(runs) - {graded}
+        wait_for(lambda: states(ctx, waiting) == [TaskState.DECODED] * 3)
+        service.cancel(ctx, waiting)
+        assert run_state(ctx, waiting) is RunState.CANCELLED
+        assert run_state(ctx, graded) is RunState.RUNNING
         with ctx.database.read() as session:
-            assert [len(task.samples) for task in tasks_with_samples(session, second)] == [2, 2, 2]
+            assert [len(task.samples) for task in tasks_with_samples(session, waiting)] == [2, 2, 2]
         n_decoded = len(engine.requests)
         enough.set()
-        wait_for(lambda: run_state(ctx, first) is RunState.FINISHED)
-        service.resume(ctx, second)
-        wait_for(lambda: run_state(ctx, second) not in OPEN_RUN_STATES)
-        assert run_state(ctx, second) is RunState.FINISHED
-        assert states(ctx, second) == [TaskState.FINISHED] * 3
+        wait_for(lambda: run_state(ctx, graded) is RunState.FINISHED)
+        service.resume(ctx, waiting)
+        wait_for(lambda: run_state(ctx, waiting) not in OPEN_RUN_STATES)
+        assert states(ctx, waiting) == [TaskState.FINISHED] * 3
         assert len(engine.requests) == n_decoded, "its samples were kept"
 
 
 def test_a_task_that_is_decoded_as_its_run_is_cancelled_does_not_wait_for_the_sandbox(ctx, spec, engine, grading):
     begun, _ = grading
-    decode = engine.generate
+    decode, cancelled = engine.generate, []
 
     def generate(request, on_update=None, should_cancel=None):
         done = decode(request)
-        if cancelled.is_set():
+        if len(engine.requests) > 1 and not cancelled:
+            assert begun.wait(30)
             with ctx.database.read() as session:
-                (run_id,) = [run.id for run in session.query(Run) if run.id != first and run.state is RunState.RUNNING]
-            transitions.cancel(ctx, run_id)  # the heartbeat has no time to notice
+                (run_id,) = session.scalars(select(RunTask.run_id).where(RunTask.state == TaskState.DECODING))
+            if TaskState.GRADING not in states(ctx, run_id):
+                transitions.cancel(ctx, run_id)  # the heartbeat has no time to notice
+                cancelled.append(run_id)
         return done
 
-    cancelled = threading.Event()
     engine.generate = generate
     with Embedded(ctx, "test"):
-        first = service.submit(ctx, spec())
-        assert begun.wait(30)
-        wait_for(lambda: TaskState.QUEUED not in states(ctx, first) and TaskState.DECODING not in states(ctx, first))
-        cancelled.set()
-        second = service.submit(ctx, spec())
-        wait_for(lambda: run_state(ctx, second) is RunState.CANCELLED)
-        assert run_state(ctx, first) is RunState.RUNNING
+        prepared(ctx, spec, engine)
+        engine.hold.set()
+        wait_for(lambda: cancelled and run_state(ctx, cancelled[0]) is RunState.CANCELLED)
+        assert set(states(ctx, cancelled[0])) == {TaskState.CANCELLED}
