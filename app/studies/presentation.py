@@ -121,7 +121,7 @@ def arm_lines(
 
 
 def _notes(study: Study, arm: StudyArm, labels: dict[str, str]) -> Iterator[str]:
-    if arm.dropped_at is not None and arm.dropped_by is not None:
+    if arm.dropped_after is not None and arm.dropped_by is not None:
         better = labels[study.arms[arm.dropped_by].name]
         yield f"Dropped after {counted(arm.dropped_after, 'task')}: {better} is better at every budget of interest."
     if arm.run.state is RunState.FAILED:

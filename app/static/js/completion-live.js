@@ -71,7 +71,9 @@ function factsOf(sample) {
   const share = sample.n_tokens ? Math.round((100 * drafted) / sample.n_tokens) : 0;
   const logprob = sample.mean_logprob === null ? "–" : sample.mean_logprob.toFixed(3).replace("-", "−");
   const seconds = sample.elapsed_s.toFixed(2);
-  return `${seconds} s · ${sample.n_tokens} ${sample.n_tokens === 1 ? "token" : "tokens"}, ${share} % drafted · logprob ${logprob}`;
+  return `${seconds} s · ${sample.n_tokens} ${
+    sample.n_tokens === 1 ? "token" : "tokens"
+  }, ${share} % drafted · logprob ${logprob}`;
 }
 
 /**
