@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from evaluation.from_code.tasks import (
 )
 from evaluation.sandbox import Sandbox
 
-BUILDER = "from-code-1"
+BUILDER = "from-code-2"
 """A change of what is recorded, chosen or written gets a new version, so that stored datasets keep their meaning."""
 
 
@@ -121,6 +122,7 @@ def _row(
     task = _task(row)
     checks.passes(sandbox, task, program.text)
     definition = checks.definition_in(program)
+    checks.refuses_stub(sandbox, task, with_body(prompt, function, ast.unparse(_stub(definition))))
     shift = function.node.lineno - definition.lineno
     faulty = mutants.mutants(definition, checks.MAX_MUTANTS)
     if len(faulty) < checks.MIN_MUTANTS:
@@ -135,6 +137,11 @@ def _row(
         "survivors": [f"line {mutant.line + shift}: {mutant.operator}" for mutant in score.survivors],
     }
     return row
+
+
+def _stub(definition: ast.FunctionDef) -> ast.FunctionDef:
+    """The function with a body that does nothing."""
+    return ast.FunctionDef(**{**dict(ast.iter_fields(definition)), "body": [ast.Pass()]}, lineno=1)
 
 
 def _source(project: Project, origin: Origin, function: Function, cases: Sequence[Case]) -> dict[str, Any]:

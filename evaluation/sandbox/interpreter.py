@@ -82,7 +82,7 @@ def find() -> Interpreter:
             facts = _ask(executable)
             version = tuple(map(int, facts["version"]))
         except (OSError, ValueError, TypeError, LookupError, subprocess.SubprocessError) as error:
-            tried.append(f"{executable} does not start ({error})")
+            tried.append(f"{executable} does not start ({_reason(error)})")
             continue
         if version >= OLDEST:
             return _describe(facts)
@@ -98,6 +98,15 @@ def _ask(executable: str) -> dict[str, Any]:
     )  # fmt: skip
     facts: dict[str, Any] = json.loads(done.stdout)
     return facts
+
+
+def _reason(error: Exception) -> str:
+    """The last line that a program printed before it failed, or the error itself; on one line."""
+    printed = (
+        error.stderr.decode("utf-8", "replace").split("\n") if isinstance(error, subprocess.CalledProcessError) else []
+    )
+    lines = [line.strip() for line in printed if line.strip()]
+    return lines[-1] if lines else str(error).partition("\n")[0]
 
 
 def _describe(facts: dict[str, Any]) -> Interpreter:

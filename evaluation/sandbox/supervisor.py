@@ -89,9 +89,7 @@ def _job_file(stack: contextlib.ExitStack, job: Job) -> int:
     return descriptor
 
 
-def _watch(
-    verdict: int, output: int, deadline: float, output_limit: int, waited_s: Callable[[], float]
-) -> _Watch:
+def _watch(verdict: int, output: int, deadline: float, output_limit: int, waited_s: Callable[[], float]) -> _Watch:
     """Read until the checker has ended, the candidate has printed too much, or the wall limit is reached.
 
     The deadline moves by the seconds that the job waited for a CPU, so that other work on the machine decides nothing.

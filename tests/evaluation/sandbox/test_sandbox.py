@@ -338,9 +338,7 @@ def test_limits_must_be_positive():
 def test_work_beside_it_times_no_program_out(sandbox):
     if not Path("/proc/self/schedstat").exists():
         pytest.skip("this kernel does not say how long a process waited for a CPU")
-    program = (
-        "import time\ndef add(a, b):\n    while time.process_time() < 0.4:\n        pass\n    return a + b\n"
-    )
+    program = "import time\ndef add(a, b):\n    while time.process_time() < 0.4:\n        pass\n    return a + b\n"
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 * (os.cpu_count() or 1))]
     try:
         result = sandbox.run(job(program), Limits(cpu_s=2, wall_s=1.0))
