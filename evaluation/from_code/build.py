@@ -11,7 +11,8 @@ from typing import Any
 from evaluation.datasets import Task
 from evaluation.from_code import checks, mutants
 from evaluation.from_code.calls.cases import Case
-from evaluation.from_code.calls.record import Call, Recording
+from evaluation.from_code.calls.record import Recording
+from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.calls.variety import choose
 from evaluation.from_code.reasons import LeftOut
 from evaluation.from_code.source.duplicates import duplicates
@@ -50,11 +51,13 @@ class Made:
 
 @dataclass(frozen=True)
 class Options:
-    """Lines of the file around the body in infilling form, and the seconds that the tests may take."""
+    """Lines of the file around the body in infilling form, the seconds that the tests may take, and the interpreter
+    whose programs come first on their PATH; "" to leave PATH as it is."""
 
     before: int = LINES_BEFORE
     after: int = LINES_AFTER
     limit_s: float = 900.0
+    python: str = ""
 
 
 def make(
@@ -103,7 +106,8 @@ def _row(
         refused = recording.refused.get(function.key)
         if refused:
             raise LeftOut("returns values that are not plain data", ", ".join(sorted(set(refused))))
-        raise LeftOut("was not called with plain data while the tests ran")
+        ended = f"before the tests {recording.failure}" if recording.failure else "while the tests ran"
+        raise LeftOut(f"was not called with plain data {ended}")
     allowed = sandbox.packages
     prompt, program = program_of(project, function, allowed.names if allowed else frozenset())
     cases = checks.repeated(sandbox, program, calls)

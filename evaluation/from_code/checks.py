@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from evaluation.datasets import Task
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import Outcome, Program, Unobservable, observe_all, observe_each
-from evaluation.from_code.calls.record import Call
+from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.faults import without_faults
 from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.reasons import LeftOut
