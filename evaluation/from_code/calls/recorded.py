@@ -85,10 +85,13 @@ def _opened(path: Path) -> Iterator[BinaryIO | None]:
     except OSError:
         yield None
         return
-    with os.fdopen(descriptor, "rb") as file:
-        facts = os.fstat(descriptor)
-        ours = stat.S_ISREG(facts.st_mode) and facts.st_size <= recording_calls.MAX_FILE_BYTES
-        yield file if ours else None
+    facts = os.fstat(descriptor)
+    if stat.S_ISREG(facts.st_mode) and facts.st_size <= recording_calls.MAX_FILE_BYTES:
+        with os.fdopen(descriptor, "rb") as file:
+            yield file
+    else:
+        os.close(descriptor)
+        yield None
 
 
 def _rows(file: BinaryIO) -> Iterator[dict[str, Any] | None]:
