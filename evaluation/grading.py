@@ -7,11 +7,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
 
 from evaluation import datasets
-from evaluation.sandbox import Limits, Result, Sandbox, Task, clean, prepare
+from evaluation.sandbox import Limits, Result, Sandbox, Task, clean, prepare, repeat_faults
 from evaluation.verdicts import Status, Verdict
 
 MAX_PROGRAM_BYTES = 4 * 2**20
-_ATTEMPTS = 3
 
 
 class Grader:
@@ -24,14 +23,12 @@ class Grader:
     def judge(self, program: str, task: Task) -> Verdict:
         """Return the verdict on a complete program.
 
-        A timeout is repeated once while no other job runs, since other work slows the wall clock. A fault of the
-        sandbox is repeated up to twice; then it is the verdict (`sandbox_error`).
+        A timeout stands: CPU time does not depend on other work, and the wall-clock limit leaves out waits for a CPU. A
+        fault of the sandbox is repeated up to twice; then it is the verdict (`sandbox_error`).
         """
         task = task.as_judged() if isinstance(task, datasets.Task) else task
-        result = _refuse(program, task) or self._attempt(program, task, exclusive=False)
-        if result.status == Status.TIMEOUT:
-            result = self._attempt(program, task, exclusive=True)
-        return self._verdict(result)
+        refused = _refuse(program, task)
+        return self._verdict(refused or repeat_faults(lambda: self._sandbox.judge(program, task, self._limits)))
 
     def judge_many(self, items: Iterable[tuple[str, Task]], workers: int = 2) -> Iterator[tuple[int, Verdict]]:
         """Yield (position, verdict) as verdicts come; `items` is read a few steps ahead of the workers."""
@@ -50,13 +47,6 @@ class Grader:
                     yield positions.pop(future), future.result()
         finally:
             executor.shutdown(cancel_futures=True)
-
-    def _attempt(self, program: str, task: Task, exclusive: bool) -> Result:
-        for _ in range(_ATTEMPTS):
-            result = self._sandbox.judge(program, task, self._limits, exclusive)
-            if result.status != Status.SANDBOX_ERROR:
-                break
-        return result
 
     def _verdict(self, result: Result) -> Verdict:
         return Verdict(

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from collections import Counter
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -23,9 +24,12 @@ from app.ports import detect_sandbox
 from app.ui.terminal import echo
 from evaluation.from_code.build import Options
 from evaluation.from_code.calls import record
-from evaluation.from_code.reasons import ProjectError
+from evaluation.from_code.calls.commands import resolve_command
+from evaluation.from_code.reasons import ProjectError, SandboxFaultError
 from evaluation.from_code.run import Finished
 from evaluation.from_code.source.project import Project, open_project
+
+_SHOWN_PATHS = 8
 
 
 @click.command("from-code")
@@ -33,7 +37,11 @@ from evaluation.from_code.source.project import Project, open_project
 @click.option("--name", help="of the dataset; default: the project's name")
 @click.option("--tests", "tests", multiple=True, metavar="COMMAND", help="runs the project's tests; may be repeated")
 @click.option("--doctests", is_flag=True, help="run the examples in the docstrings too, or instead")
-@click.option("--python", metavar="FILE", help="the project's interpreter; default: the first python on PATH")
+@click.option(
+    "--python",
+    metavar="FILE",
+    help="the project's interpreter, which runs its tests; default: the first python on PATH",
+)
 @click.option(
     "--timeout", type=click.FloatRange(min=1), default=900.0, show_default=True, help="seconds for each command"
 )
@@ -70,19 +78,18 @@ def from_code(
         bassline datasets from-code more_itertools --doctests --python .venv/bin/python
         bassline datasets from-code textwrap --tests "python -m unittest test.test_textwrap"
     """
-    interpreter = python or shutil.which("python") or sys.executable
-    options = Options(lines_before, lines_after, timeout)
+    interpreter = _interpreter(python)
+    options = Options(lines_before, lines_after, timeout, interpreter if python else "")
     try:
         found = open_project(project, interpreter)
-        commands = _commands(found, tests, doctests, interpreter)
+        commands = _commands(found, tests, doctests, interpreter, options.python)
         ctx = common.opened_context()
         name = name or found.name
         service.check_name(name)
         finished = _worked(ctx, found, commands, options)
     except ProjectError as error:
         raise BadInput(str(error)) from None
-    if finished.recording.exit_code != 0:
-        _say_how_tests_ended(finished)
+    _say_how_tests_ended(finished)
     if not finished.result.completion:
         common.write_json(json_file, service.report(finished, []))
         _show(finished, [], json_file)
@@ -92,13 +99,31 @@ def from_code(
     _show(finished, stored, json_file)
 
 
-def _commands(project: Project, tests: tuple[str, ...], doctests: bool, python: str) -> list[list[str]]:
+def _interpreter(python: str | None) -> str:
+    """The interpreter's path, which holds in the project's folder too; a link of an environment stays a link."""
+    if python is None:
+        return shutil.which("python") or sys.executable
+    found = shutil.which(python)
+    if found is None:
+        raise BadInput(
+            f"--python {python} is not a program that can be started: name the project's interpreter, as in "
+            "--python .venv/bin/python",
+            "python",
+        )
+    return str(Path(found).absolute())
+
+
+def _commands(
+    project: Project, tests: tuple[str, ...], doctests: bool, python: str, tests_python: str
+) -> list[list[str]]:
     try:
         commands = [shlex.split(command) for command in tests]
     except ValueError as error:
         raise BadInput(f"--tests cannot be read as a command: {error}", "tests") from None
     if not all(commands):
         raise BadInput('--tests is empty: give a command, as in --tests "python -m pytest -q"', "tests")
+    if tests_python:
+        commands = [resolve_command(command, tests_python) for command in commands]
     if doctests:
         commands.append(record.doctest_command(python, project))
     if not commands:
@@ -117,6 +142,8 @@ def _worked(ctx: Context, project: Project, commands: list[list[str]], options: 
             return service.make(ctx, sandbox, project, commands, options, progress)
     except KeyboardInterrupt:
         raise common.failed("stopped; the same command goes on where it was") from None
+    except SandboxFaultError as error:
+        raise common.failed(f"{error}; the same command goes on where it was") from None
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -127,9 +154,14 @@ def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
 
 def _say_how_tests_ended(finished: Finished) -> None:
     recording = finished.recording
-    ended = "were stopped at the time limit" if recording.exit_code is None else f"ended with {recording.exit_code}"
-    said = f" (last line: {recording.last_line})" if recording.last_line else ""
-    echo(f"the project's tests {ended}{said}; what they called until then counts", err=True)
+    if recording.failure:
+        echo(
+            f"the project's tests {recording.failure}; what they called until then counts. Their last lines:", err=True
+        )
+        for line in recording.last_lines:
+            echo(f"    {line}", err=True)
+    for name, reason in recording.unread.items():
+        echo(f"not read: {name}, in the folder of recorded calls, {reason}", err=True)
 
 
 def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> None:
@@ -152,6 +184,10 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
         console.print(left_out)
     for path, reason in finished.project.unread.items():
         console.print(f"not read: {path}: {reason}")
+    for reason in dict.fromkeys(finished.project.skipped.values()):
+        paths = [path for path, why in finished.project.skipped.items() if why == reason]
+        more = f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
+        console.print(f"skipped, {reason}: {', '.join(paths[:_SHOWN_PATHS])}{more}")
     weak_tasks = sum(bool(row["source"]["weak"]) for row in rows)
     console.print(f"\n{_tasks(len(rows))}, {weak_tasks} of them with a weak test (mutation score below 80 %)")
     for dataset in stored:

@@ -68,10 +68,15 @@ def report(finished: Finished, stored: Sequence[Dataset]) -> dict[str, Any]:
         "version": finished.origin.version,
         "commit": finished.origin.commit,
         "licence": finished.origin.licence,
-        "tests": {"exit_code": finished.recording.exit_code, "last_line": finished.recording.last_line},
+        "tests": {
+            "exit_code": finished.recording.exit_code,
+            "last_lines": finished.recording.last_lines,
+            "not_read": finished.recording.unread,
+        },
         "kept": [{"task_id": row["task_id"], **row["source"]} for row in rows],
         "left_out": left_out,
         "not_read": finished.project.unread,
+        "skipped": finished.project.skipped,
     }
 
 

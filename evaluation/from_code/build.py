@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,8 @@ from typing import Any
 from evaluation.datasets import Task
 from evaluation.from_code import checks, mutants
 from evaluation.from_code.calls.cases import Case
-from evaluation.from_code.calls.record import Call, Recording
+from evaluation.from_code.calls.record import Recording
+from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.calls.variety import choose
 from evaluation.from_code.reasons import LeftOut
 from evaluation.from_code.source.duplicates import duplicates
@@ -28,7 +30,7 @@ from evaluation.from_code.tasks import (
 )
 from evaluation.sandbox import Sandbox
 
-BUILDER = "from-code-1"
+BUILDER = "from-code-2"
 """A change of what is recorded, chosen or written gets a new version, so that stored datasets keep their meaning."""
 
 
@@ -49,11 +51,13 @@ class Made:
 
 @dataclass(frozen=True)
 class Options:
-    """Lines of the file around the body in infilling form, and the seconds that the tests may take."""
+    """Lines of the file around the body in infilling form, the seconds that the tests may take, and the interpreter
+    whose programs come first on their PATH; "" to leave PATH as it is."""
 
     before: int = LINES_BEFORE
     after: int = LINES_AFTER
     limit_s: float = 900.0
+    python: str = ""
 
 
 def make(
@@ -102,7 +106,8 @@ def _row(
         refused = recording.refused.get(function.key)
         if refused:
             raise LeftOut("returns values that are not plain data", ", ".join(sorted(set(refused))))
-        raise LeftOut("was not called with plain data while the tests ran")
+        ended = f"before the tests {recording.failure}" if recording.failure else "while the tests ran"
+        raise LeftOut(f"was not called with plain data {ended}")
     allowed = sandbox.packages
     prompt, program = program_of(project, function, allowed.names if allowed else frozenset())
     cases = checks.repeated(sandbox, program, calls)
@@ -121,6 +126,7 @@ def _row(
     task = _task(row)
     checks.passes(sandbox, task, program.text)
     definition = checks.definition_in(program)
+    checks.refuses_stub(sandbox, task, with_body(prompt, function, ast.unparse(_stub(definition))))
     shift = function.node.lineno - definition.lineno
     faulty = mutants.mutants(definition, checks.MAX_MUTANTS)
     if len(faulty) < checks.MIN_MUTANTS:
@@ -135,6 +141,11 @@ def _row(
         "survivors": [f"line {mutant.line + shift}: {mutant.operator}" for mutant in score.survivors],
     }
     return row
+
+
+def _stub(definition: ast.FunctionDef) -> ast.FunctionDef:
+    """The function with a body that does nothing."""
+    return ast.FunctionDef(**{**dict(ast.iter_fields(definition)), "body": [ast.Pass()]}, lineno=1)
 
 
 def _source(project: Project, origin: Origin, function: Function, cases: Sequence[Case]) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from evaluation.datasets import Task
 from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.observe import Outcome, Program, Unobservable, observe_all, observe_each
-from evaluation.from_code.calls.record import Call
+from evaluation.from_code.calls.recorded import Call
+from evaluation.from_code.faults import without_faults
 from evaluation.from_code.mutants import Mutant
 from evaluation.from_code.reasons import LeftOut
 from evaluation.sandbox import Limits, Sandbox
@@ -26,6 +27,7 @@ _LIMITS = Limits()
 _MUTANT_LIMITS = Limits(cpu_s=1, wall_s=6.0)
 _MAX_CPU_S = 0.3
 """CPU seconds of the original on its test: a mutant gets three times as many before it counts as endless."""
+_MEASUREMENTS = 3
 
 
 @dataclass(frozen=True)
@@ -97,28 +99,41 @@ def generated(sandbox: Sandbox, program: Program, calls: Sequence[Call], known: 
 
 
 def passes(sandbox: Sandbox, task: Task, program: str) -> None:
-    """Raises LeftOut unless the original passes its test by proxy, in a fraction of the time allowed."""
-    result = sandbox.judge(program, task, _LIMITS)
-    if result.status == Status.SANDBOX_ERROR:
-        result = sandbox.judge(program, task, _LIMITS)
+    """Raises LeftOut unless the original passes its test by proxy, in a fraction of the time allowed.
+
+    Other work on the machine can only add to the CPU time, so the least of several measurements counts.
+    """
+    result = without_faults(lambda: sandbox.judge(program, task, _LIMITS))
     if result.status != Status.PASSED:
         raise LeftOut("does not pass its own test", f"{result.status}: {result.detail[:200]}")
     if result.trust != Trust.PROXY:
         raise LeftOut("has a test that would have to run beside the program")
-    if result.cpu_s > _MAX_CPU_S:
-        raise LeftOut(f"needs more than {_MAX_CPU_S} CPU seconds for its test", f"{result.cpu_s:.2f} s")
+    cpu_s = result.cpu_s
+    for _ in range(_MEASUREMENTS - 1):
+        if cpu_s > _MAX_CPU_S:
+            cpu_s = min(cpu_s, without_faults(lambda: sandbox.judge(program, task, _LIMITS)).cpu_s)
+    if cpu_s > _MAX_CPU_S:
+        raise LeftOut(f"needs more than {_MAX_CPU_S} CPU seconds for its test", f"{cpu_s:.2f} s")
+
+
+def refuses_stub(sandbox: Sandbox, task: Task, stub: str) -> None:
+    """Raises LeftOut where a program whose function does nothing passes the test."""
+    if without_faults(lambda: sandbox.judge(stub, task, _LIMITS)).status == Status.PASSED:
+        raise LeftOut("has a test that a function passes which does nothing (pass)")
 
 
 def mutation_score(sandbox: Sandbox, task: Task, programs: Sequence[tuple[Mutant, str]]) -> MutationScore:
-    """The mutants' programs judged by the task's test. One that does not end counts as killed."""
+    """The mutants' programs judged by the task's test. One that uses up its CPU time or waits forever counts as killed;
+    a fault of the sandbox is raised as SandboxFaultError."""
     survivors: list[Mutant] = []
     for mutant, program in programs:
-        result = sandbox.judge(program, task, _MUTANT_LIMITS)
-        if result.status == Status.SANDBOX_ERROR:
-            result = sandbox.judge(program, task, _MUTANT_LIMITS)
-        if result.status == Status.PASSED:
+        if _is_passed(sandbox, task, program):
             survivors.append(mutant)
     return MutationScore(len(programs), tuple(survivors))
+
+
+def _is_passed(sandbox: Sandbox, task: Task, program: str) -> bool:
+    return without_faults(lambda: sandbox.judge(program, task, _MUTANT_LIMITS)).status == Status.PASSED
 
 
 def definition_in(program: Program) -> ast.FunctionDef:

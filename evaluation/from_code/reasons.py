@@ -15,5 +15,9 @@ class LeftOut(Exception):  # noqa: N818  (a decision, not an error)
         self.detail = detail
 
 
+class SandboxFaultError(RuntimeError):
+    """Faults of the sandbox that lasted: nothing can be said about the function, and the work has to stop."""
+
+
 class ProjectError(ValueError):
     """A project that cannot be used at all; one sentence that names the fault and the remedy."""

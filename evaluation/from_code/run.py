@@ -14,7 +14,8 @@ from typing import Any, Protocol
 from evaluation.from_code import build
 from evaluation.from_code.build import BUILDER, Made, Options
 from evaluation.from_code.calls import inputs, record
-from evaluation.from_code.calls.record import Call, Recording
+from evaluation.from_code.calls.record import Recording
+from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.source.find import Function, find
 from evaluation.from_code.source.project import Project
@@ -118,7 +119,7 @@ def _record(
     watcher.recording(commands[0], 0.0)
     recording = record.record(
         project, functions, commands, state.folder / "record", options.limit_s,
-        lambda seconds: watcher.recording(commands[0], seconds),
+        lambda seconds: watcher.recording(commands[0], seconds), options.python,
     )  # fmt: skip
     if not recording.calls and not recording.refused:
         raise ProjectError(_nothing_recorded(project, recording, options))
@@ -127,16 +128,16 @@ def _record(
 
 
 def _nothing_recorded(project: Project, recording: Recording, options: Options) -> str:
-    said = f" (last line: {recording.last_line})" if recording.last_line else ""
+    said = f" (last lines: {' | '.join(recording.last_lines)})" if recording.last_lines else ""
     if recording.exit_code is None:
         return (
             f"the tests did not end within {options.limit_s:g} s and called no function of {project.name}{said}: "
             "give --timeout, or --tests with a smaller part of them"
         )
-    if recording.exit_code != 0:
+    if recording.failure:
         return (
-            f"the tests ended with exit code {recording.exit_code} and called no function of {project.name}{said}: "
-            "make them pass in the project's folder, and name its interpreter in --tests"
+            f"the tests {recording.failure} and called no function of {project.name}{said}: make them pass in the "
+            "project's folder, and name its interpreter with --python"
         )
     return (
         f"the tests called no function of {project.name} that could be recorded{said}: they may import another copy "

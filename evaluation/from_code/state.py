@@ -15,7 +15,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from evaluation.from_code.build import Made
-from evaluation.from_code.calls.record import Call, Recording
+from evaluation.from_code.calls.record import Recording
+from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.reasons import ProjectError
 
 

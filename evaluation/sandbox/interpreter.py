@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 NOBODY = 65534
+OLDEST = (3, 10)
+"""The Python that the code inside the sandbox needs: `sys.orig_argv`, `dataclass(slots=True)`."""
 _SYSTEM_TREES = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64")
 _EXTRA_FILES = ("/etc/ld.so.cache", "/usr/share/zoneinfo")
 _ASK = """
@@ -61,21 +63,32 @@ def identity() -> dict[str, Any]:
 
 
 def find() -> Interpreter:
-    """Return the first interpreter that the unprivileged uid can start. Raises RuntimeError naming those tried."""
-    names = [f"python3.{minor}" for minor in range(sys.version_info.minor, 8, -1)]
-    system = [str(Path(folder) / name) for folder in ("/usr/bin", "/usr/local/bin") for name in ("python3", *names)]
-    own = [os.path.realpath(sys.executable), *system, *filter(None, map(shutil.which, ("python3", *names)))]
+    """Return the first interpreter that is new enough and that the unprivileged uid can start: this process's own, else
+    one of its version, else the newest that is not newer, else any `python3`.
+
+    Raises RuntimeError with what was found.
+    """
+    names = [*(f"python3.{minor}" for minor in range(sys.version_info.minor, OLDEST[1] - 1, -1)), "python3"]
+    own = [sys.executable, *(str(Path(sys.base_prefix) / "bin" / name) for name in names[:1])]
+    others = [
+        path
+        for name in names
+        for path in (f"/usr/bin/{name}", f"/usr/local/bin/{name}", shutil.which(name))
+        if path is not None
+    ]
     tried: list[str] = []
-    for executable in dict.fromkeys(os.path.realpath(path) for path in own if Path(path).exists()):
+    for executable in dict.fromkeys(os.path.realpath(path) for path in (*own, *others) if Path(path).exists()):
         try:
             facts = _ask(executable)
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            tried.append(f"{executable}: {error}")
+            version = tuple(map(int, facts["version"]))
+        except (OSError, ValueError, TypeError, LookupError, subprocess.SubprocessError) as error:
+            tried.append(f"{executable} does not start ({_reason(error)})")
             continue
-        if tuple(facts["version"]) >= (3, 9):
+        if version >= OLDEST:
             return _describe(facts)
-        tried.append(f"{executable}: too old")
-    raise RuntimeError(f"no Python 3.9 or later can be started by an unprivileged user ({'; '.join(tried)})")
+        tried.append(f"{executable} is Python {'.'.join(map(str, version))}")
+    found = "; ".join(tried) or "there is none on PATH or in /usr/bin"
+    raise RuntimeError(f"no Python {'.'.join(map(str, OLDEST))} or later that an unprivileged user can start: {found}")
 
 
 def _ask(executable: str) -> dict[str, Any]:
@@ -85,6 +98,15 @@ def _ask(executable: str) -> dict[str, Any]:
     )  # fmt: skip
     facts: dict[str, Any] = json.loads(done.stdout)
     return facts
+
+
+def _reason(error: Exception) -> str:
+    """The last line that a program printed before it failed, or the error itself; on one line."""
+    printed = (
+        error.stderr.decode("utf-8", "replace").split("\n") if isinstance(error, subprocess.CalledProcessError) else []
+    )
+    lines = [line.strip() for line in printed if line.strip()]
+    return lines[-1] if lines else str(error).partition("\n")[0]
 
 
 def _describe(facts: dict[str, Any]) -> Interpreter:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from evaluation.sandbox.crossing import needs_prompt, obstacle
-from evaluation.verdicts import Trust
+from evaluation.verdicts import Status, Trust
 
 _ENTRY, _BUILTINS = "__bassline_check__", "__bassline_builtins__"
+_ATTEMPTS = 3
 
 
 class Task(Protocol):
@@ -50,6 +52,9 @@ class Result:
 
     `status` is a `Status`, or "obstacle" where only running the test showed that it needs the guest. `answer` is the
     text that check(candidate) returned, if it passed and returned a text: it computes something and judges nothing.
+    `waited_s` is the part of `wall_s` that its processes were ready to run and waited for a CPU, as far as it was
+    measured: only a job that reaches the wall-clock limit is asked. `lasting` marks a fault that another attempt would
+    meet too: the task's test cannot be loaded.
     """
 
     status: str
@@ -62,6 +67,8 @@ class Result:
     calls: int = 0
     cpu_s: float = 0.0
     wall_s: float = 0.0
+    waited_s: float = 0.0
+    lasting: bool = False
     trust: Trust = Trust.PROXY
 
 
@@ -82,6 +89,15 @@ def in_guest(program: str, task: Task) -> Job:
     )
     whole = f"{program}\nimport builtins as {_BUILTINS}\n{run_test}\ndef {_ENTRY}():\n    check({task.entry_point})\n"
     return Job(whole, _ENTRY, "", "def check(candidate):\n    candidate()\n", in_guest=True)
+
+
+def repeat_faults(attempt: Callable[[], Result]) -> Result:
+    """The first result that is not a fault of the sandbox, or the last of three faults."""
+    for _ in range(_ATTEMPTS):
+        result = attempt()
+        if result.status != Status.SANDBOX_ERROR or result.lasting:
+            break
+    return result
 
 
 def clean(text: str) -> str:

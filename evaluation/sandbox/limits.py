@@ -9,8 +9,9 @@ from dataclasses import dataclass
 class Limits:
     """Limits of one judgement; memory and CPU are limited for the candidate and for the test's process each.
 
-    `cpu_s` (whole seconds) is the real limit. `wall_s` bounds programs that wait; it is larger because other work on
-    the machine slows the wall clock and not the CPU clock. Raises ValueError for a limit that is not above 0.
+    `cpu_s` (whole seconds) is the real limit. `wall_s` bounds programs that sleep or wait for something that never
+    comes: seconds in which a program waits for a CPU do not count where the kernel tells them. Raises ValueError for a
+    limit that is not above 0.
     """
 
     cpu_s: int = 3

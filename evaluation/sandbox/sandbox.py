@@ -16,7 +16,6 @@ from evaluation.sandbox.inside.checker import OBSTACLE
 from evaluation.sandbox.interpreter import Interpreter
 from evaluation.sandbox.jobs import Job, Result, Task, in_guest, prepare
 from evaluation.sandbox.limits import Limits
-from evaluation.sandbox.locks import SharedExclusiveLock
 from evaluation.sandbox.packages import Packages
 from evaluation.sandbox.tiers import TIERS, Tier, candidates
 from evaluation.sandbox.zygotes import Slot, ZygoteError
@@ -52,7 +51,6 @@ class Sandbox:
         self._refused = refused
         self._lock = threading.Lock()
         self._pool = _Pool()
-        self._running = SharedExclusiveLock()
         self._landlock_abi = 0
         atexit.register(self.close)
 
@@ -130,22 +128,20 @@ class Sandbox:
         """Run the named built-in probes as one job; it passes if all of them were blocked."""
         return self.run(probes.job(names, self._tier.root_names(self._python)), probes.LIMITS)
 
-    def judge(self, program: str, task: Task, limits: Limits, exclusive: bool = False) -> Result:
+    def judge(self, program: str, task: Task, limits: Limits) -> Result:
         """Judge a program by its task's test: against a proxy where the test allows it, else in the guest.
 
-        `exclusive` waits until no other job runs and keeps new ones out. A fault of the sandbox is not raised: it is a
-        result with the status `sandbox_error`.
+        A fault of the sandbox is not raised: it is a result with the status `sandbox_error`.
         """
-        result = self.run(prepare(program, task), limits, exclusive)
+        result = self.run(prepare(program, task), limits)
         if result.status == OBSTACLE:
             # Only running the test showed that a value of it cannot be sent to the proxy.
-            result = self.run(in_guest(program, task), limits, exclusive)
+            result = self.run(in_guest(program, task), limits)
         return result
 
-    def run(self, job: Job, limits: Limits, exclusive: bool = False) -> Result:
+    def run(self, job: Job, limits: Limits) -> Result:
         """Run one job as it is; see `judge`. Its status may be "obstacle": the test needs the guest."""
-        with self._running.exclusive() if exclusive else self._running.shared():
-            return replace(self._run(job, limits), trust=job.trust)
+        return replace(self._run(job, limits), trust=job.trust)
 
     def _run(self, job: Job, limits: Limits) -> Result:
         try:

@@ -147,7 +147,7 @@ def _judge(sandbox: Sandbox, corpus: Path, entry: dict[str, str], tasks: dict[st
     runs = 2 if "run twice" in entry["attack"] else 1
     results = [sandbox.judge(program, tasks[entry["problem"]], LIMITS) for _ in range(runs)]
     result = results[-1]
-    wall_s = max(run.wall_s for run in results)
+    wall_s = max(run.wall_s - run.waited_s for run in results)
     allowed = {status for word in entry["expected_verdict"].split("|") for status in _MEANING[word]}
     note = "" if wall_s <= LIMITS.wall_s + _WALL_SLACK_S else f"took longer than {LIMITS.wall_s + _WALL_SLACK_S:g} s"
     ok = result.status in allowed and not note

@@ -11,6 +11,7 @@ import os
 import selectors
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,8 @@ from evaluation.verdicts import Status
 
 _SPENT_SHARE = 0.5
 """The kernel counts RLIMIT_CPU in ticks and so may kill a process before its exact CPU time reaches the limit."""
+_NOTICEABLE_S = 0.05
+"""Waiting for a CPU that moves the deadline; a program that sleeps waits some milliseconds for one, too."""
 _VERDICT_BYTES = 2**20
 _FROM_CHECKER = {
     *(Status.PASSED, Status.WRONG_ANSWER, Status.EXCEPTION, Status.SYNTAX_ERROR, Status.MEMORY, Status.CRASHED),
@@ -41,6 +44,7 @@ class _Watch:
     frames: bytes = b""
     ended: bool = False
     wall_s: float = 0.0
+    waited_s: float = 0.0
 
 
 def run(slot: Slot, job: Job, limits: Limits) -> Result:
@@ -55,7 +59,7 @@ def run(slot: Slot, job: Job, limits: Limits) -> Result:
             null_output = _keep(theirs, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
             slot.guest.start(limits, [output_out, calls_in, replies_out])
             slot.checker.start(limits, [null_output, replies_in, calls_out, verdict_out, _job_file(theirs, job)])
-        watch = _watch(verdict_in, output_in, started + limits.wall_s, limits.output_bytes)
+        watch = _watch(verdict_in, output_in, started + limits.wall_s, limits.output_bytes, slot.waited_s)
         watch.wall_s = time.monotonic() - started
     guest, checker = slot.guest.end(), slot.checker.end()
     return _decide(watch, guest, checker, limits)
@@ -85,30 +89,42 @@ def _job_file(stack: contextlib.ExitStack, job: Job) -> int:
     return descriptor
 
 
-def _watch(verdict: int, output: int, deadline: float, output_limit: int) -> _Watch:
-    """Read until the checker has ended, the candidate has printed too much, or the wall limit is reached."""
+def _watch(verdict: int, output: int, deadline: float, output_limit: int, waited_s: Callable[[], float]) -> _Watch:
+    """Read until the checker has ended, the candidate has printed too much, or the wall limit is reached.
+
+    The deadline moves by the seconds that the job waited for a CPU, so that other work on the machine decides nothing.
+    """
     watch = _Watch()
     with selectors.DefaultSelector() as selector:
         for descriptor in (verdict, output):
             os.set_blocking(descriptor, False)
             selector.register(descriptor, selectors.EVENT_READ)
         while not watch.ended and watch.output <= output_limit:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                return watch
-            for key, _ in selector.select(remaining):
+            remaining = deadline + watch.waited_s - time.monotonic()
+            over = remaining <= 0 and not _has_waited(watch, waited_s())
+            for key, _ in selector.select(max(0.0, remaining)):
                 data = os.read(key.fd, 65536)
                 if key.fd == output:
                     watch.output += len(data)
                 else:
+                    over = False  # it answered in time, and this thread was late
                     watch.frames += data
                     watch.ended = not data or len(watch.frames) > _VERDICT_BYTES
                 if not data:
                     selector.unregister(key.fd)
+            if over:
+                return watch
         with contextlib.suppress(BlockingIOError):
             while watch.output <= output_limit and (data := os.read(output, 65536)):
                 watch.output += len(data)
     return watch
+
+
+def _has_waited(watch: _Watch, waited_s: float) -> bool:
+    """Note how long the job has waited for a CPU; return whether that is more than was known before."""
+    more = waited_s - watch.waited_s
+    watch.waited_s = max(watch.waited_s, waited_s)
+    return more > _NOTICEABLE_S
 
 
 def _messages(frames: bytes) -> list[dict[str, Any]]:
@@ -130,7 +146,7 @@ def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limit
     cpu_s = float(guest["cpu_s"])
 
     def result(status: str, detail: str, **more: Any) -> Result:
-        return Result(status, detail, cpu_s=cpu_s, wall_s=watch.wall_s, **more)
+        return Result(status, detail, cpu_s=cpu_s, wall_s=watch.wall_s, waited_s=watch.waited_s, **more)
 
     if watch.output > limits.output_bytes:
         return result(Status.OUTPUT_LIMIT, f"the program printed more than {limits.output_bytes} bytes")
@@ -150,7 +166,8 @@ def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limit
     if status == Status.SANDBOX_ERROR:
         # A fault counts only before the code was sent; later a candidate could report one to avoid a failure.
         late = "a fault was reported after the program was sent"
-        return result(Status.CRASHED, late) if started else result(status, detail)
+        lasting = verdict.get("lasting") is True
+        return result(Status.CRASHED, late) if started else result(status, detail, lasting=lasting)
     if status == Status.CRASHED and out_of_time:
         return result(Status.TIMEOUT, f"the program used more than {limits.cpu_s} CPU seconds")
     if status == Status.CRASHED:

@@ -14,6 +14,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from evaluation.sandbox import filters
 from evaluation.sandbox.interpreter import Interpreter, identity
 from evaluation.sandbox.limits import Limits
@@ -125,6 +127,19 @@ class Zygote:
         except (OSError, ValueError) as error:
             raise ZygoteError(f"the {self.role} zygote has ended: {error}") from error
 
+    def waited_s(self) -> float:
+        """Return how many seconds the threads of the running job were ready to run and waited for a CPU.
+
+        It is 0 where the kernel does not say: under gVisor, and where /proc hides other users' processes.
+        """
+        waited_ns = 0
+        with contextlib.suppress(psutil.Error, OSError, ValueError, IndexError):
+            ours = psutil.Process(self._process.pid)
+            inside = [each for each in (ours, *ours.children(recursive=True)) if each.name() != "bwrap"]
+            for thread in Path(f"/proc/{inside[1].pid}/task").iterdir():  # inside[0] is the zygote itself
+                waited_ns += int((thread / "schedstat").read_text().split()[1])
+        return waited_ns / 1e9
+
     def _receive(self) -> dict[str, Any]:
         message = self._control.recv(65536)
         if not message:
@@ -163,6 +178,10 @@ class Slot:
         except ZygoteError:
             guest.close()
             raise
+
+    def waited_s(self) -> float:
+        """Return how many seconds the running job waited for a CPU, in both of its processes."""
+        return self.guest.waited_s() + self.checker.waited_s()
 
     def close(self) -> None:
         """End both."""

@@ -104,21 +104,21 @@ def test_hostile_text_is_made_safe_to_store_and_show(grader):
     assert clean("tab\tand\nline") == "tab\tand\nline"
 
 
-def test_a_timeout_is_repeated_once_alone_and_a_fault_twice(grader):
+def test_a_timeout_is_judged_once_and_a_fault_is_repeated_unless_it_is_the_tasks():
     class Counting:
         tier = "bwrap"
 
-        def __init__(self, status):
-            self.status, self.exclusive = status, []
+        def __init__(self, status, lasting):
+            self.status, self.lasting, self.n = status, lasting, 0
 
-        def judge(self, program, task, limits, exclusive):
-            self.exclusive.append(exclusive)
-            return Result(self.status, "because")
+        def judge(self, program, task, limits):
+            self.n += 1
+            return Result(self.status, "because", lasting=self.lasting)
 
-    for status, seen in (("timeout", [False, True]), ("sandbox_error", [False] * 3), ("wrong_answer", [False])):
-        counting = Counting(status)
+    for status, lasting, n in (("timeout", False, 1), ("sandbox_error", False, 3), ("sandbox_error", True, 1)):
+        counting = Counting(status, lasting)
         assert Grader(counting).judge("pass", ADD).status == status
-        assert counting.exclusive == seen
+        assert counting.n == n
 
 
 def test_many_verdicts_come_with_their_positions_and_items_are_read_lazily(grader):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluation.from_code.calls.record import Call
+from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.recording import values
 from evaluation.from_code.source.find import Function
 

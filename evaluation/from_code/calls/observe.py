@@ -10,10 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from evaluation.from_code.faults import without_faults
 from evaluation.from_code.recording import values
 from evaluation.sandbox import Job, Limits, Sandbox
 from evaluation.verdicts import Status
 
+MAX_STEPS = 200_000
+"""Lines of the function and calls of others that one call may take. They are counted because CPU time varies from run
+to run, and a call near a limit of it would be in the dataset of one run and not of the next."""
 MAX_ITEMS = 200
 """Items that are taken from an iterator; one that has more is not plain data."""
 BATCH = 40
@@ -40,16 +44,25 @@ def observer(function, file):
     return lambda calls, first, last: json.dumps([
         outcome(function, text, file, first, last) for text in json.loads(calls)])
 
+class TooLong(BaseException):
+    pass
+
 def outcome(function, text, file, first, last):
     args, kwargs = values.read(text)
-    arcs, row = set(), {{}}
+    arcs, row, steps = set(), {{}}, [0]
+    def count():
+        steps[0] += 1
+        if steps[0] > {steps}:
+            raise TooLong
     def trace(frame, event, _value):
+        count()
         code = frame.f_code
         if code.co_filename != file or not first <= code.co_firstlineno <= last:
             return None
         previous = [0]
         def lines(inner, what, _):
             if what == "line":
+                count()
                 arcs.add((previous[0], inner.f_lineno))
                 previous[0] = inner.f_lineno
             elif what == "return":
@@ -65,6 +78,8 @@ def outcome(function, text, file, first, last):
                 result = list(itertools.islice(result, {items} + 1))
         finally:
             sys.settrace(None)
+    except TooLong:
+        pass
     except Exception as error:
         row["raised"] = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
     else:
@@ -80,6 +95,8 @@ def outcome(function, text, file, first, last):
             row["after"] = after
     except values.NotPlain as reason:
         row["refused"] = str(reason)
+    if steps[0] > {steps}:
+        row["refused"] = "too long"
     row["arcs"] = sorted(arcs)
     return row
 """
@@ -127,12 +144,13 @@ class Unobservable(Exception):  # noqa: N818  (a fact about a program)
 
 
 def observe(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> list[Outcome]:
-    """The outcome of each call, in one process. Raises Unobservable."""
-    observer = _OBSERVER.format(values=_VALUES, items=MAX_ITEMS)
+    """The outcome of each call, in one process. Raises Unobservable, and SandboxFaultError."""
+    observer = _OBSERVER.format(values=_VALUES, items=MAX_ITEMS, steps=MAX_STEPS)
     install = _INSTALL.format(observer=observer, entry=_ENTRY, function=program.entry_point)
     arguments = (json.dumps(list(calls)), program.first_line, program.last_line)
     test = f"def check(candidate):\n    return candidate(*{arguments!r})\n"
-    result = sandbox.run(Job(program.text + install, _ENTRY, "", test), LIMITS)
+    job = Job(program.text + install, _ENTRY, "", test)
+    result = without_faults(lambda: sandbox.run(job, LIMITS))
     if result.status != Status.PASSED:
         raise Unobservable(result.status, result.detail)
     try:
@@ -146,12 +164,19 @@ def observe(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> list[Ou
 
 
 def observe_all(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> list[Outcome]:
-    """The outcome of each call, in batches of BATCH. Raises Unobservable if one does not answer."""
-    return [
-        outcome
-        for start in range(0, len(calls), BATCH)
-        for outcome in observe(sandbox, program, calls[start : start + BATCH])
-    ]
+    """The outcome of each call, in batches of BATCH; one that takes too long is halved, because its CPU time is that of
+    all its calls. Raises Unobservable if a call does not answer."""
+
+    def each(part: Sequence[str]) -> list[Outcome]:
+        try:
+            return observe(sandbox, program, part)
+        except Unobservable as reason:
+            if reason.status != Status.TIMEOUT or len(part) == 1:
+                raise
+        half = len(part) // 2
+        return [*each(part[:half]), *each(part[half:])]
+
+    return [outcome for start in range(0, len(calls), BATCH) for outcome in each(calls[start : start + BATCH])]
 
 
 def observe_each(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> list[Outcome]:

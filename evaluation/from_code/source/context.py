@@ -15,7 +15,7 @@ from evaluation.effects import Program, is_builtin, names_read
 from evaluation.from_code.reasons import LeftOut
 from evaluation.from_code.source.find import Function
 from evaluation.from_code.source.project import Module, Project
-from evaluation.source import bound_names
+from evaluation.source import bound_names, parse
 
 MAX_CHARS = 16_000
 """Characters of a prompt; a small model reads them in a few seconds."""
@@ -30,6 +30,7 @@ def prompt_of(project: Project, function: Function, packages: frozenset[str] = f
     """
     gathering = _Gathering(project, function, sys.stdlib_module_names | packages)
     gathering.follow(function.module, gathering.names_of(function.module, function.node))
+    gathering.follow(function.module, _names_in_signature(function.node))
     head = signature_of(function)
     before = gathering.text()
     prompt = f"{before}\n\n{head}" if before else head
@@ -179,6 +180,8 @@ class _Gathering:
 
     def _take(self, module: Module, index: int, name: str) -> None:
         node = module.tree.body[index]
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            node = next((inner for inner in node.body if name in bound_names(inner)), node)
         if isinstance(node, ast.Import | ast.ImportFrom):
             self._import(module, node, name)
             return
@@ -239,6 +242,33 @@ class _Gathering:
                 missing = [top for top in tops if top not in self.importable]
                 if missing and not isinstance(node, ast.Try):
                     raise LeftOut("needs an installed package", missing[0])
+
+
+def _names_in_signature(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The names that the signature reads, those of quoted annotations included: an answer may use them."""
+    fields = {**dict(ast.iter_fields(function)), "body": [ast.Pass()]}
+    names = names_read(ast.FunctionDef(**fields, lineno=1))
+    annotations = [node.annotation for node in ast.walk(function.args) if isinstance(node, ast.arg)]
+    for annotation in (*annotations, function.returns):
+        names |= _quoted_names(annotation)
+    return names
+
+
+def _quoted_names(annotation: ast.AST | None) -> set[str]:
+    """The names in the quoted parts of an annotation; the texts of a Literal or Annotated are values."""
+    match annotation:
+        case None:
+            return set()
+        case ast.Constant(value=str(text)):
+            tree = parse(text)
+            return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} if tree else set()
+        case ast.Subscript(value=ast.Name(id="Literal") | ast.Attribute(attr="Literal")):
+            return set()
+        case ast.Subscript(
+            value=ast.Name(id="Annotated") | ast.Attribute(attr="Annotated"), slice=ast.Tuple(elts=parts)
+        ):
+            return _quoted_names(parts[0])
+    return {name for inner in ast.iter_child_nodes(annotation) for name in _quoted_names(inner)}
 
 
 def _absolute(module: Module, node: ast.ImportFrom) -> str:

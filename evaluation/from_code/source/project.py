@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import os
 import re
 import subprocess
 import tokenize
@@ -17,17 +16,10 @@ from functools import cached_property
 from pathlib import Path
 
 from evaluation.from_code.reasons import ProjectError
+from evaluation.from_code.source.files import source_files
 
 MAX_FILE_BYTES = 2 * 2**20
 MAX_FILES = 5000
-_SKIPPED_FOLDERS = frozenset(
-    (
-        "test", "tests", "testing", "doc", "docs", "example", "examples", "benchmark", "benchmarks", "build", "dist",
-        "node_modules", "site-packages", "dist-packages", "__pycache__", "_vendor", "vendor", "vendored", "venv", "env",
-        "idlelib", "lib2to3", "scripts", "tools",
-    )
-)  # fmt: skip
-_SKIPPED_FILES = frozenset(("setup.py", "conftest.py", "noxfile.py", "tasks.py", "fabfile.py", "__main__.py"))
 _FIND = """
 import importlib.metadata, importlib.util, json, platform, sys
 try:
@@ -38,8 +30,9 @@ found = None
 if spec:
     file = getattr(spec.loader_state, "filename", None) or spec.origin  # frozen modules keep their file there
     top = sys.argv[1].partition(".")[0]
+    distributions = getattr(importlib.metadata, "packages_distributions", dict)()  # new in Python 3.10
     try:
-        version = importlib.metadata.version((importlib.metadata.packages_distributions().get(top) or [top])[0])
+        version = importlib.metadata.version((distributions.get(top) or [top])[0])
     except Exception:
         version = "Python " + platform.python_version() if top in getattr(sys, "stdlib_module_names", ()) else ""
     found = [file, list(spec.submodule_search_locations or []), version]
@@ -71,7 +64,8 @@ class Module:
 
 @dataclass(frozen=True)
 class Project:
-    """A project's modules by dotted name, and the files that could not be read, with the reason.
+    """A project's modules by dotted name, and the reasons, by path, for files that could not be read (`unread`) and for
+    files and folders that are not its source (`skipped`).
 
     `import_roots` are the folders from which the modules are imported. `version` is that of an installed package, and
     "" for a folder.
@@ -81,6 +75,7 @@ class Project:
     root: Path
     modules: dict[str, Module]
     unread: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
     import_roots: tuple[Path, ...] = ()
     version: str = ""
 
@@ -104,7 +99,7 @@ def open_project(target: str, python: str) -> Project:
     """
     folder = Path(target)
     if folder.is_dir():
-        return _read(_name_of(folder.resolve()), folder.resolve(), _source_files(folder.resolve()))
+        return _read_folder(_name_of(folder.resolve()), folder.resolve(), folder.resolve())
     if folder.exists():
         raise ProjectError(f"{target} is a file: give the folder of a project, or the name of an installed package")
     if not all(part.isidentifier() for part in target.split(".")):
@@ -114,9 +109,9 @@ def open_project(target: str, python: str) -> Project:
     if folders:
         package = Path(folders[0]).resolve()
         root = package.parents[depth - 1]
-        return _read(target, root, _source_files(package), version)
+        return _read_folder(target, root, package, version)
     file = Path(origin).resolve()
-    return _read(target, file.parents[depth], iter([file]), version)
+    return _read(target, file.parents[depth], iter([file]), {}, version)
 
 
 def _name_of(folder: Path) -> str:
@@ -140,7 +135,8 @@ def _installed(name: str, python: str) -> tuple[str, list[str], str]:
         done = subprocess.run([python, "-c", _FIND, name], capture_output=True, timeout=60, check=True, text=True)
         found = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        raise ProjectError(f"{python} cannot look up the package {name!r} ({error}): give --python") from None
+        reason = f"it ended with {error.returncode}" if isinstance(error, subprocess.CalledProcessError) else str(error)
+        raise ProjectError(f"{python} cannot look up the package {name!r} ({reason}): give --python") from None
     if found is None:
         raise ProjectError(
             f"there is no folder {name!r}, and {python} has no package of that name: give the folder of a project, or "
@@ -152,26 +148,12 @@ def _installed(name: str, python: str) -> tuple[str, list[str], str]:
     return str(origin), list(folders), str(version)
 
 
-def _source_files(folder: Path) -> Iterator[Path]:
-    for current, folders, files in os.walk(folder):
-        here = Path(current)
-        folders[:] = sorted(name for name in folders if not _is_skipped(here / name))
-        for name in sorted(files):
-            if name.endswith(".py") and not _is_test_file(name) and not (here / name).is_symlink():
-                yield here / name
+def _read_folder(name: str, root: Path, folder: Path, version: str = "") -> Project:
+    skipped: dict[str, str] = {}
+    return _read(name, root, source_files(folder, root, skipped), skipped, version)
 
 
-def _is_skipped(folder: Path) -> bool:
-    name = folder.name
-    hidden = name.startswith(".") or name.endswith((".egg-info", ".dist-info"))
-    return hidden or name in _SKIPPED_FOLDERS or (folder / "pyvenv.cfg").exists()
-
-
-def _is_test_file(name: str) -> bool:
-    return name in _SKIPPED_FILES or name.startswith("test_") or name.endswith("_test.py") or name == "tests.py"
-
-
-def _read(name: str, root: Path, files: Iterator[Path], version: str = "") -> Project:
+def _read(name: str, root: Path, files: Iterator[Path], skipped: dict[str, str], version: str) -> Project:
     modules: dict[str, Module] = {}
     unread: dict[str, str] = {}
     roots: dict[Path, None] = {}
@@ -188,7 +170,7 @@ def _read(name: str, root: Path, files: Iterator[Path], version: str = "") -> Pr
         roots[_import_root(root, path)] = None
     if not modules and not unread:
         raise ProjectError(f"{root} holds no Python source outside its tests: give the folder of a Python project")
-    return Project(name, root, modules, unread, tuple(roots), version)
+    return Project(name, root, modules, unread, skipped, tuple(roots), version)
 
 
 def _why_unread(error: Exception) -> str:

@@ -141,7 +141,9 @@ def serve() -> None:
     try:
         namespace = _load_test(job)
     except BaseException as error:
-        report({"status": "sandbox_error", "detail": f"the task's test cannot be loaded: {_line(error)}"})
+        lasting = not isinstance(error, MemoryError)
+        detail = f"the task's test cannot be loaded: {_line(error)}"
+        report({"status": "sandbox_error", "detail": detail, "lasting": lasting})
         return
     proxy = namespace[job["entry"]]
     try:

@@ -17,6 +17,7 @@ from app.cli import cli
 from app.datasets import service
 from app.factory import create_app
 from app.ports import SandboxGrader
+from evaluation.sandbox import Result
 
 SOURCE = '''
 def shorten(text, width=10, end="..."):
@@ -107,7 +108,7 @@ def test_the_same_project_gives_the_same_datasets(bassline, ctx, project):
         (("{project}", "--tests", "no-such-command"), "cannot be started: no-such-command"),
         (("{project}", "--tests", f"{sys.executable} -c 'raise SystemExit(3)'"), "ended with exit code 3"),
         (("{project}", "--doctests", "--name", "humaneval"), "is the name of a built-in dataset"),
-        (("{project}", "--doctests", "--python", "/no/python"), "cannot be started: /no/python"),
+        (("{project}", "--doctests", "--python", "/no/python"), "--python /no/python is not a program that can"),
         (("no_such_package_x", "--doctests"), "has no package of that name"),
         (("./no/folder", "--doctests"), "there is no folder ./no/folder"),
         (("{project}", "--doctests", "--timeout", "0"), "--timeout"),
@@ -162,3 +163,31 @@ def test_killed_in_the_middle_the_same_command_goes_on(tmp_path, project):
     assert done.returncode == 0, done.stderr
     assert "goes on where it was stopped: " in done.stderr
     assert "runs the project's own code" not in done.stderr
+
+
+def test_the_projects_interpreter_runs_its_tests_and_a_crash_is_shown_with_its_last_lines(bassline, project, tmp_path):
+    folder = tmp_path / "venv"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python").symlink_to(sys.executable)
+    (project / "tools").mkdir()
+    (project / "tools" / "release.py").write_text("x = 1\n")
+    code = "import os, sys, texts; texts.shorten('a', 5); print(sys.argv[0]); print('boom'); os._exit(9)"
+    result = bassline(
+        "datasets", "from-code", project, "--tests", f'python -c "{code}"', "--python", folder / "bin" / "python",
+        "--json", tmp_path / "report.json",
+    )  # fmt: skip
+    assert f"outside the sandbox: {folder}/bin/python -c " in result.stderr
+    assert "the project's tests ended with exit code 9; what they called until then counts" in result.stderr
+    assert result.stderr.index("    -c\n    boom\n")
+    assert "skipped, is not a package: tools" in result.stdout
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["tests"] == {"exit_code": 9, "last_lines": ["-c", "boom"], "not_read": {}}
+    assert report["skipped"] == {"tools": "is not a package"}
+
+
+def test_a_fault_of_the_sandbox_stops_with_one_sentence_and_exit_code_1(bassline, project, monkeypatch):
+    fault = Result("sandbox_error", "no process could be started")
+    monkeypatch.setattr("evaluation.sandbox.Sandbox.run", lambda self, job, limits: fault)
+    result = bassline("datasets", "from-code", project, "--doctests", "--python", sys.executable)
+    assert result.exit_code == 1
+    assert "the sandbox failed repeatedly: no process could be started; the same command goes on" in result.stderr

@@ -11,12 +11,12 @@ import pytest
 from evaluation.dataset_files import loads
 from evaluation.from_code import build
 from evaluation.from_code.build import Options
-from evaluation.from_code.reasons import ProjectError
+from evaluation.from_code.reasons import ProjectError, SandboxFaultError
 from evaluation.from_code.run import run, state_of
 from evaluation.from_code.state import State
 from evaluation.grading import Grader
 from evaluation.prompting import build as prompt_of_task
-from evaluation.sandbox import Sandbox, stage
+from evaluation.sandbox import Result, Sandbox, stage
 
 SHOP = '''
 import random
@@ -248,7 +248,7 @@ def test_another_source_command_or_option_has_another_state(opened, tmp_path):
     [
         (
             "raise SystemExit('boom')\n",
-            r"exit code 1 and called no function of shop \(last line: boom\): make them pass",
+            r"exit code 1 and called no function of shop \(last lines: boom\): make them pass",
         ),
         ("pass\n", "may import another copy"),
         ("import time\ntime.sleep(60)\n", "did not end within 2 s and called no function of shop: give --timeout"),
@@ -287,3 +287,72 @@ def test_a_function_that_needs_an_installed_package_is_kept_where_the_sandbox_ha
     (row,) = made(opened, equipped, tmp_path / "equipped", tests, shop=source).result.completion
     assert row["source"]["packages"] == [f"packaging {version('packaging')}"]
     assert row["prompt"].startswith("from packaging.version import Version\n")
+
+
+class Faulty:
+    """The sandbox with a fault before every job; a job that is tried again succeeds."""
+
+    def __init__(self, sandbox, lasting=False):
+        self.packages, self._sandbox, self._tried, self._lasting = sandbox.packages, sandbox, set(), lasting
+
+    def run(self, job, limits):
+        return self._fault(job) or self._sandbox.run(job, limits)
+
+    def judge(self, program, task, limits):
+        return self._fault((program, task.test)) or self._sandbox.judge(program, task, limits)
+
+    def _fault(self, key):
+        first = str(key) not in self._tried
+        self._tried.add(str(key))
+        return Result("sandbox_error", "no process could be started") if first or self._lasting else None
+
+
+def test_faults_of_the_sandbox_change_no_byte_and_a_lasting_one_stops_the_work(finished, opened, sandbox, tmp_path):
+    again = made(opened, Faulty(sandbox), tmp_path / "faulty")
+    assert again.completion_file() == finished.completion_file()
+    assert again.infilling_file() == finished.infilling_file()
+    with pytest.raises(SandboxFaultError, match="the sandbox failed repeatedly"):
+        made(opened, Faulty(sandbox, lasting=True), tmp_path / "broken")
+    after = made(opened, sandbox, tmp_path / "broken")
+    assert after.completion_file() == finished.completion_file()
+
+
+ORDERED = '''
+def move_to_end(mapping, keys):
+    """Moves keys to the end of a mapping."""
+    present = [key for key in keys if key in mapping]
+    for key in present:
+        mapping[key] = mapping.pop(key)
+    if len(present) > 100 or present[100:]:
+        mapping.clear()
+
+
+def as_floats(numbers):
+    """Makes the numbers floats, which are equal to them."""
+    for index, number in enumerate(numbers):
+        if number is not None and index < 1000 or index + 1 > 2000:
+            numbers[index] = float(number)
+'''
+ORDERED_TESTS = """
+import shop
+for n in range(12):
+    shop.move_to_end({i: str(i) for i in range(n)}, [n // 2, n // 3])
+    shop.as_floats([n, n + 1])
+"""
+
+
+def test_order_counts_where_it_is_the_effect_and_a_test_that_pass_passes_makes_no_task(opened, sandbox, tmp_path):
+    finished = made(opened, sandbox, tmp_path / "state", ORDERED_TESTS, shop=ORDERED)
+    (task,) = loads(finished.completion_file(), "mine", "mine.jsonl").tasks
+    assert task.entry_point == "move_to_end"
+    assert not Grader(sandbox).judge(task.prompt + "    pass\n", task).passed
+    reasons = {each.key.split(":")[1]: each.reason for each in finished.result.made if each.row is None}
+    assert reasons == {"as_floats": "has a test that a function passes which does nothing (pass)"}
+
+
+def test_functions_that_were_not_called_before_a_crash_say_so(opened, sandbox, tmp_path):
+    source = "".join(f'def f{i}(n):\n    """."""\n    x = n + {i}\n    return x\n' for i in range(2))
+    tests = "import os, shop\nshop.f0(1)\nos._exit(7)\n"
+    finished = made(opened, sandbox, tmp_path / "state", tests, shop=source)
+    reasons = {each.key.split(":")[1]: each.reason for each in finished.result.made}
+    assert reasons["f1"] == "was not called with plain data before the tests ended with exit code 7"

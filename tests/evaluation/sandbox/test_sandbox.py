@@ -11,9 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.sandbox import Job, Limits, Sandbox, SandboxUnavailable, filters, interpreter, probes, zygotes
+from evaluation.sandbox import (
+    Job,
+    Limits,
+    Sandbox,
+    SandboxUnavailable,
+    filters,
+    interpreter,
+    probes,
+    supervisor,
+    zygotes,
+)
 from evaluation.sandbox.filters import Filter
-from evaluation.sandbox.locks import SharedExclusiveLock
 from evaluation.sandbox.tiers import Tier
 
 LIMITS = Limits(cpu_s=2, wall_s=5.0)
@@ -326,29 +335,32 @@ def test_limits_must_be_positive():
         Limits(cpu_s=0)
 
 
-def test_an_exclusive_holder_waits_for_those_inside_and_goes_before_those_outside():
-    lock = SharedExclusiveLock()
-    events, first_in, release = [], threading.Event(), threading.Event()
+def test_work_beside_it_times_no_program_out(sandbox):
+    if not Path("/proc/self/schedstat").exists():
+        pytest.skip("this kernel does not say how long a process waited for a CPU")
+    program = "import time\ndef add(a, b):\n    while time.process_time() < 0.4:\n        pass\n    return a + b\n"
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 * (os.cpu_count() or 1))]
+    try:
+        result = sandbox.run(job(program), Limits(cpu_s=2, wall_s=1.0))
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert result.status == "passed", result
 
-    def shared():
-        with lock.shared():
-            first_in.set()
-            release.wait(10)
-            events.append("shared")
 
-    def exclusive():
-        with lock.exclusive():
-            events.append("exclusive")
+def test_a_program_that_waits_ends_at_the_wall_clock_limit(sandbox):
+    program = "import threading\ndef add(a, b):\n    threading.Event().wait()\n"
+    result = sandbox.run(job(program), Limits(cpu_s=2, wall_s=0.5))
+    assert (result.status, result.detail) == ("timeout", "no answer within 0.5 s")
 
-    first = threading.Thread(target=shared)
-    first.start()
-    assert first_in.wait(10)
-    second = threading.Thread(target=exclusive)
-    second.start()
-    wait_until(lambda: lock._n_waiting_exclusive == 1)
-    third = threading.Thread(target=shared)
-    third.start()
-    release.set()
-    for thread in (first, second, third):
-        thread.join(10)
-    assert events == ["shared", "exclusive", "shared"]
+
+def test_an_answer_that_was_there_at_the_limit_counts_though_the_supervisor_reads_it_late():
+    verdict_in, verdict_out = os.pipe()
+    output_in, output_out = os.pipe()
+    os.write(verdict_out, b"verdict")
+    os.close(verdict_out)
+    watch = supervisor._watch(verdict_in, output_in, time.monotonic() - 1.0, 100, lambda: 0.0)
+    for descriptor in (verdict_in, output_in, output_out):
+        os.close(descriptor)
+    assert (watch.frames, watch.ended) == (b"verdict", True)

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from evaluation.from_code.calls.inputs import COUNT, generate, hint_of
-from evaluation.from_code.calls.record import Call
+from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.recording import values
 from evaluation.from_code.source.find import find
 

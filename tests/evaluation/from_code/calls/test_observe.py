@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.from_code.calls.observe import MAX_ITEMS, Program, Unobservable, observe_all, observe_each
+from evaluation.from_code.calls.observe import (
+    MAX_ITEMS,
+    MAX_STEPS,
+    Program,
+    Unobservable,
+    observe_all,
+    observe_each,
+)
+from evaluation.from_code.reasons import SandboxFaultError
 from evaluation.from_code.recording import values
+from evaluation.sandbox import Result
 
 
 def program(source, name="f"):
@@ -74,3 +83,45 @@ def test_files_and_the_network_are_out_of_reach(sandbox, tmp_path):
     for outcome in observe_all(sandbox, program(source), calls(0, 1)):
         assert "OSError" in outcome.raised
     assert not target.exists()
+
+
+def test_a_call_that_takes_too_many_steps_is_refused_by_their_number(sandbox):
+    source = (
+        "def f(n):\n    for i in range(n):\n        i += 1\n    return n\n"
+        "def helped(n):\n    return [g(i) for i in range(n)]\n"
+        "def g(i):\n    return i\n"
+    )
+    few, many = observe_all(sandbox, program(source), calls(10, MAX_STEPS))
+    assert (few.returned, few.refused) == ("10", "")
+    assert many.refused == "too long"
+    (helped,) = observe_all(sandbox, program(source, "helped"), calls(2 * MAX_STEPS))
+    assert helped.refused == "too long"
+
+
+def test_a_batch_that_takes_too_long_is_halved_and_a_fault_is_repeated(sandbox):
+    class Slow:
+        """Times out for more than two calls; every job begins with a fault."""
+
+        def __init__(self):
+            self.jobs = 0
+
+        def run(self, job, limits):
+            self.jobs += 1
+            if self.jobs % 2:
+                return Result("sandbox_error", "no process")
+            n_calls = job.test.count("tuple") // 2
+            return Result("timeout", "too slow") if n_calls > 2 else sandbox.run(job, limits)
+
+    source = "def f(x):\n    return x\n"
+    outcomes = observe_all(Slow(), program(source), calls(*range(7)))
+    assert [outcome.returned for outcome in outcomes] == list("0123456")
+
+
+def test_a_fault_that_lasts_is_an_error_and_no_outcome():
+    class Broken:
+        def run(self, job, limits):
+            return Result("sandbox_error", "no process could be started")
+
+    for observe in (observe_all, observe_each):
+        with pytest.raises(SandboxFaultError, match="no process could be started"):
+            observe(Broken(), program("def f(x):\n    return x\n"), calls(1, 2))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import psutil
 import pytest
 
+from evaluation.from_code.calls.commands import resolve_command
 from evaluation.from_code.calls.record import record
 from evaluation.from_code.reasons import ProjectError
 from evaluation.from_code.recording import calls as recorder
@@ -179,20 +181,127 @@ time.sleep(600)
         assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
+def test_daemons_that_left_the_session_of_the_tests_are_ended(opened, tmp_path):
+    pid = tmp_path / "pid"
+    test = f"""
+import os, subprocess, sys
+code = "import os, time; open({str(pid)!r} + '.new', 'w').write(str(os.getpid())); " \\
+    "os.rename({str(pid)!r} + '.new', {str(pid)!r}); time.sleep(600)"
+subprocess.Popen(["sh", "-c", 'setsid "$0" -c "$1" &', sys.executable, code], env={{}}, stdout=-3, stderr=-3).wait()
+while not os.path.exists({str(pid)!r}):
+    pass
+cart.nested([1])
+"""
+    recording = run(opened, tmp_path, test)
+    assert recording.exit_code == 0, recording.output
+    assert not psutil.pid_exists(int(pid.read_text()))
+
+
+def test_processes_that_were_there_before_the_tests_stay(opened, tmp_path):
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        run(opened, tmp_path, "cart.nested([1])\n")
+        assert other.poll() is None
+    finally:
+        other.communicate(b"\n")
+    assert other.returncode == 0
+
+
+SPOILED = r"""
+import json, os
+cart.nested([1])
+folder = json.load(open(os.environ["BASSLINE_RECORDING"]))["folder"]
+(name,) = os.listdir(folder)
+good = json.loads(open(os.path.join(folder, name)).read())
+os.mkfifo(os.path.join(folder, "calls-0-fifo.jsonl"))
+os.symlink("/etc/passwd", os.path.join(folder, "calls-0-link.jsonl"))
+os.mkdir(os.path.join(folder, "calls-0-folder.jsonl"))
+spoiled = [
+    7, [1], None, "x", {}, {"function": 3}, {"function": "other"}, {**good, "call": 5}, {**good, "call": "[]"},
+    {**good, "call": "{"}, {**good, "shape": None}, {**good, "raised": [1]}, {**good, "raised": 5},
+    {**good, "returned": "[1 ]"}, {**good, "after": 3.5}, {**good, "refused": 3, "call": None},
+    {**good, "call": '{"tuple":[1,{"dict":[]}]}'},
+]
+with open(os.path.join(folder, "calls-0-lines.jsonl"), "wb") as file:
+    for row in spoiled:
+        file.write(json.dumps(row).encode() + b"\n")
+    file.write(b"\xff\xfe\n" + b"[" * 10**5 + b"\n" + b"no json\n" + b'{"function": "cut o')
+"""
+
+
+def test_what_the_recorder_did_not_write_is_counted_and_named(opened, tmp_path):
+    recording = run(opened, tmp_path, SPOILED)
+    assert recording.exit_code == 0, recording.output
+    assert [as_given(call) for call in by_name(recording)["nested"]] == [(([1],), {})]
+    no_file = "is not a regular file, or larger than the recorder writes"
+    assert recording.unread == {
+        "calls-0-fifo.jsonl": no_file,
+        "calls-0-folder.jsonl": no_file,
+        "calls-0-link.jsonl": no_file,
+        "calls-0-lines.jsonl": "has 20 lines that the recorder did not write",
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "resolved"),
+    [
+        ("python -m pytest", ["/venv/bin/python", "-m", "pytest"]),
+        ("python3 tests.py", ["/venv/bin/python", "tests.py"]),
+        ("pytest -q", ["/venv/bin/python", "-m", "pytest", "-q"]),
+        ("make test", ["make", "test"]),
+        ("/other/python tests.py", ["/other/python", "tests.py"]),
+    ],
+)
+def test_a_command_that_begins_with_python_or_pytest_means_the_projects_interpreter(command, resolved):
+    assert resolve_command(command.split(), "/venv/bin/python") == resolved
+
+
+def test_the_programs_beside_the_projects_interpreter_come_first_on_path(opened, tmp_path):
+    project = opened(cart=CART)
+    folder = tmp_path / "venv" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "python").symlink_to(sys.executable)
+    script = folder / "check"
+    script.write_text("#!/bin/sh\nexec python -c 'import cart; cart.nested([1])'\n")
+    script.chmod(0o755)
+    python = str(folder / "python")
+    recording = record(project, find(project), [["check"]], tmp_path / "state", 60, python=python)
+    assert "nested" in by_name(recording), recording.output
+
+
+@pytest.mark.parametrize(
+    ("test", "failure"),
+    [
+        ("import os\nos.abort()\n", "were killed by SIGABRT"),
+        ("print('a')\nprint('b')\nraise SystemExit(4)\n", "ended with exit code 4"),
+        ("", ""),
+    ],
+)
+def test_how_the_tests_failed_is_told(opened, tmp_path, test, failure):
+    assert run(opened, tmp_path, "cart.nested([1])\n" + test).failure == failure
+
+
+def test_the_output_is_that_of_the_command_that_failed(opened, tmp_path):
+    project = opened(cart=CART)
+    commands = [[sys.executable, "-c", f"print({n})\nraise SystemExit({n})"] for n in (0, 3, 0)]
+    recording = record(project, find(project), commands, tmp_path / "state", 60)
+    assert (recording.exit_code, recording.last_lines) == (3, ["3"])
+
+
 def test_megabytes_of_output_are_read_and_only_their_end_is_kept(opened, tmp_path):
     recording = run(
         opened,
         tmp_path,
         "print('x' * 80 + '\\n', end='' )\nfor i in range(200000): print('y' * 60)\nprint('the end')\n",
     )
-    assert recording.last_line == "the end"
+    assert recording.last_lines[-1] == "the end"
     assert len(recording.output) < 20_000
 
 
 def test_a_failing_test_leaves_what_was_recorded_before(opened, tmp_path):
     recording = run(opened, tmp_path, "cart.nested([1])\nraise SystemExit('one test failed')\n")
     assert recording.exit_code == 1
-    assert recording.last_line == "one test failed"
+    assert recording.last_lines == ["one test failed"]
     assert len(by_name(recording)["nested"]) == 1
 
 

@@ -74,6 +74,46 @@ def test_a_type_of_the_project_in_an_annotation_alone_is_not_needed(opened):
     assert "class" not in prompt(project)[0]
 
 
+HINTED = '''
+
+def target(x: {hint}, y: "{quoted}" = None, z: Literal["a"] = "a") -> Optional[{hint}]:
+    """Uses things."""
+    y = x
+    # a comment
+    return y
+'''
+TYPES = """from __future__ import annotations
+from typing import TYPE_CHECKING, Annotated, Literal, Optional, TypeVar, Union
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+T = TypeVar("T", bound="Sequence")
+Path = Union[str, bytes]
+"""
+
+
+@pytest.mark.parametrize("name", ["T", "Path", "Sequence[int]", 'Annotated[int, "a text"]'])
+def test_the_program_has_what_the_signature_names(opened, name):
+    source = TYPES + HINTED.format(hint=name, quoted=name.replace('"', "'"))
+    namespace: dict[str, object] = {}
+    exec("".join(prompt(opened(m=source))), namespace)
+    assert {"Literal", "Optional", name.partition("[")[0]} <= set(namespace)
+
+
+@pytest.mark.parametrize(
+    ("hint", "quoted", "reason"),
+    [
+        ("Version", "int", "needs a class of the project, whose objects the sandbox does not pass"),
+        ("int", "Version", "needs a class of the project, whose objects the sandbox does not pass"),
+        ("int", "Optional[numpy.ndarray]", "needs an installed package"),
+    ],
+)
+def test_a_function_whose_signature_names_what_the_program_cannot_have_is_left_out(opened, hint, quoted, reason):
+    source = TYPES + "import numpy\nclass Version:\n    pass\n" + HINTED.format(hint=hint, quoted=quoted)
+    with pytest.raises(LeftOut) as raised:
+        prompt(opened(m=source))
+    assert raised.value.reason == reason
+
+
 def test_newlines_in_a_constant_stay(opened):
     project = opened(m="TEXT = '''a\n\n\n\n\nb'''\n" + TARGET.format(uses="TEXT"))
     assert ran(project, 0) == "a\n\n\n\n\nb"

@@ -50,14 +50,51 @@ def test_the_body_to_be_written_starts_after_signature_and_docstring(opened):
 def test_tests_and_environments_are_no_source_and_a_file_that_cannot_be_read_is_named(opened):
     nothing = "x = 1\n"
     project = opened(
-        {"src/pkg/__init__.py": "", "src/pkg/m.py": nothing, "tests/test_m.py": nothing, "env/m.py": nothing},
+        {"src/pkg/__init__.py": "", "src/pkg/m.py": nothing, "tests/test_m.py": nothing, "env/m.py": nothing,
+             "env/pyvenv.cfg": ""},
         test_m=nothing, conftest="", bad="def f(:\n", newer="lazy import x\n",
     )  # fmt: skip
     assert {module.path: name for name, module in project.modules.items()} == {
         "src/pkg/__init__.py": "pkg", "src/pkg/m.py": "pkg.m"
     }  # fmt: skip
+    assert project.skipped == {
+        "env": "is an environment", "tests": "holds tests", "conftest.py": "holds tests", "test_m.py": "holds tests"
+    }  # fmt: skip
     assert sorted(project.unread) == ["bad.py", "newer.py"]
     assert project.unread["bad.py"].startswith("Python cannot parse it: ")
+
+
+@pytest.mark.parametrize("name", ["tools", "scripts", "testing", "build", "env", "vendor", "examples", "tasks"])
+def test_a_package_of_any_name_is_source(opened, name):
+    project = opened({
+        f"{name}/__init__.py": "", f"{name}/m.py": "x = 1\n", "pkg/__init__.py": "", f"pkg/{name}/__init__.py": "",
+        f"pkg/{name}/tasks.py": "x = 1\n",
+    })  # fmt: skip
+    assert {f"{name}.m", f"pkg.{name}.tasks"} <= set(project.modules)
+    assert project.skipped == {}
+
+
+SKIPPED = {
+    "tools/m.py": ("tools", "is not a package"),
+    "build/lib/pkg/m.py": ("build", "is what a build left"),
+    ".hidden/m.py": (".hidden", "is hidden or holds metadata"),
+    "lib/site-packages/m.py": ("lib/site-packages", "holds installed packages"),
+    "setup.py": ("setup.py", "belongs to a tool"),
+    "pkg/__main__.py": ("pkg/__main__.py", "is run, not imported"),
+}
+
+
+@pytest.mark.parametrize("path", SKIPPED)
+def test_what_is_skipped_is_named_with_a_reason(opened, path):
+    project = opened({path: "x = 1\n"}, m="x = 1\n")
+    assert list(project.modules) == ["m"]
+    assert project.skipped == dict([SKIPPED[path]])
+
+
+def test_code_of_other_projects_is_told_by_its_licences(opened):
+    files = {"pkg/__init__.py": "", "pkg/vendor/__init__.py": "", "pkg/vendor/other/m.py": "x = 1\n"}
+    project = opened({**files, "pkg/vendor/other/LICENSE.txt": ""})
+    assert project.skipped == {"pkg/vendor": "holds other projects' code with its licences"}
 
 
 def test_an_installed_module_and_an_installed_package_are_found_by_name():

@@ -1,0 +1,139 @@
+"""Reads the files that the recorder wrote while the tests ran.
+
+The tests run with the user's rights and may write there too, so only regular files are read, and lines that the
+recorder cannot have written are counted and left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from evaluation.from_code.recording import calls as recording_calls
+from evaluation.from_code.recording import values
+
+_MAX_LINE_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class Call:
+    """One recorded call. `call` is the text of (args, kwargs); `returned` that of the result, or `raised` the names of
+    the exception's class and its bases. `after` is the text of the arguments after the call where it changed them.
+    `iterator` is the type of a result that is an iterator: its items were not recorded, since reading them would have
+    taken them from the caller."""
+
+    call: str
+    digest: str
+    shape: str
+    returned: str | None = None
+    raised: tuple[str, ...] = ()
+    after: str | None = None
+    iterator: str = ""
+
+
+@dataclass
+class Recorded:
+    """Calls by function key, types of results that are not plain data by function key, and what was not read: the
+    reason by file name."""
+
+    calls: dict[str, list[Call]] = field(default_factory=dict)
+    refused: dict[str, list[str]] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+
+
+def read_recorded(folder: Path, keys: Collection[str], local_paths: Sequence[str]) -> Recorded:
+    """Join the files of all processes; each function of `keys` keeps the calls that one process alone would have kept.
+
+    Calls that name one of `local_paths` are dropped: another machine would record others.
+    """
+    recorded = Recorded()
+    found: dict[str, dict[str, Call]] = {}
+    for path in sorted(folder.iterdir()):
+        foreign = 0
+        with _opened(path) as file:
+            if file is None:
+                recorded.unread[path.name] = "is not a regular file, or larger than the recorder writes"
+                continue
+            for row in _rows(file):
+                if row is None or row.get("function") not in keys:
+                    foreign += 1
+                elif isinstance(row.get("refused"), str):
+                    recorded.refused.setdefault(row["function"], []).append(row["refused"])
+                elif (call := _call(row)) is None:
+                    foreign += 1
+                elif not any(path in text for path in local_paths for text in _texts(call)):
+                    found.setdefault(row["function"], {}).setdefault(call.digest, call)
+        if foreign:
+            lines = "1 line" if foreign == 1 else f"{foreign} lines"
+            recorded.unread[path.name] = f"has {lines} that the recorder did not write"
+    recorded.calls = {key: _smallest(list(by_digest.values())) for key, by_digest in found.items()}
+    return recorded
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO | None]:
+    """The file, or None for what is not a regular one; a FIFO is opened without waiting for a writer."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    facts = os.fstat(descriptor)
+    if stat.S_ISREG(facts.st_mode) and facts.st_size <= recording_calls.MAX_FILE_BYTES:
+        with os.fdopen(descriptor, "rb") as file:
+            yield file
+    else:
+        os.close(descriptor)
+        yield None
+
+
+def _rows(file: BinaryIO) -> Iterator[dict[str, Any] | None]:
+    """Each line as an object, None for one that is not; a last line that was cut off is left out: its process was
+    killed while it wrote."""
+    while line := file.readline(_MAX_LINE_BYTES):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            if line.endswith(b"\n"):
+                yield None
+            continue
+        yield row if isinstance(row, dict) and isinstance(row.get("function"), str) else None
+
+
+def _call(row: dict[str, Any]) -> Call | None:
+    """The call of a row, None where the recorder cannot have written it."""
+    try:
+        args, kwargs = values.read(row["call"])
+        call = Call(
+            row["call"], hashlib.blake2b(row["call"].encode(), digest_size=8).hexdigest(), row["shape"],
+            row.get("returned"), tuple(row.get("raised", ())), row.get("after"), row.get("iterator", ""),
+        )  # fmt: skip
+        values_are_ours = all(values.write(values.read(text)) == text for text in _texts(call))
+    except (ValueError, TypeError, KeyError, RecursionError, values.NotPlain):
+        return None
+    names_are_texts = all(isinstance(name, str) for name in (call.shape, call.iterator, *call.raised))
+    return call if values_are_ours and names_are_texts and type(args) is tuple and type(kwargs) is dict else None
+
+
+def _texts(call: Call) -> list[str]:
+    return [text for text in (call.call, call.returned, call.after) if text is not None]
+
+
+def _smallest(every: list[Call]) -> list[Call]:
+    """The calls with the smallest digests, as `recording.calls` chooses them."""
+    every.sort(key=lambda call: call.digest)
+    kept: dict[str, Call] = {call.digest: call for call in every[: recording_calls.KEPT]}
+    counts: dict[str, int] = {}
+    for call in every:
+        for kind in (f"shape {call.shape}", *(f"raised {name}" for name in call.raised[:1])):
+            counts[kind] = counts.get(kind, 0) + 1
+            if counts[kind] <= recording_calls.KEPT_OF_A_KIND:
+                kept[call.digest] = call
+    return sorted(kept.values(), key=lambda call: call.digest)

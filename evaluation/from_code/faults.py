@@ -1,0 +1,21 @@
+"""Jobs whose outcome goes into a dataset: a fault of the sandbox never decides what becomes of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from evaluation.from_code.reasons import SandboxFaultError
+from evaluation.sandbox import Result, repeat_faults
+from evaluation.verdicts import Status
+
+
+def without_faults(attempt: Callable[[], Result]) -> Result:
+    """The result of a job, which is tried again after faults of the sandbox.
+
+    A test that cannot be loaded is the task's fault and comes back as it is. Raises SandboxFaultError where other
+    faults last.
+    """
+    result = repeat_faults(attempt)
+    if result.status == Status.SANDBOX_ERROR and not result.lasting:
+        raise SandboxFaultError(f"the sandbox failed repeatedly: {result.detail[:200]}")
+    return result
