@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.comparison.caution import ALPHA
 from app.comparison.comparing import RunComparison, same_device
 from app.runs import presentation as shown
 from app.runs.models import Run, RunTask
@@ -40,7 +39,7 @@ class Share:
         r = self.result
         if self.withheld:
             return f"Undecided: McNemar {self.p} over {r.n_tasks} tasks, but {self.withheld}"
-        if r.p < ALPHA:
+        if r.significant:
             better = "B" if r.delta > 0 else "A"
             return f"{better} is better, and chance does not explain it: McNemar {self.p} over {r.n_tasks} tasks."
         return (
