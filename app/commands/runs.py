@@ -22,7 +22,7 @@ from app.comparison.junit import junit as as_junit
 from app.comparison.markdown import markdown as as_markdown
 from app.errors import BadInput
 from app.runs import import_samples, repository, service
-from app.runs.export_samples import FORMATS, lines
+from app.runs.export_samples import FORMATS, chunks
 from app.runs.render import run_document
 from app.runs.schemas import ImportSpec, parse_spec
 from app.states import RunState
@@ -135,8 +135,9 @@ def export(run: str, form: str, output: str) -> None:
     ctx = common.opened_context()
     with ctx.database.read() as session:
         found = repository.find_run(session, run)
-        text = run_file.write(session, found) if form == run_file.FORMAT else "".join(lines(session, found, form))
-    common.write_text(output, text)
+        is_run = form == run_file.FORMAT
+        content = [run_file.write(session, found).encode()] if is_run else chunks(ctx.database, found, form)
+    common.write_chunks(output, content)
 
 
 @runs.command("import")

@@ -27,7 +27,7 @@ from app.studies.grid import grid
 from app.studies.models import Study
 from app.studies.presets import PRESETS
 from app.studies.schemas import StudySpec
-from app.ui.terminal import echo, echo_data
+from app.ui.terminal import echo
 from evaluation.jsonlines import MAX_BYTES
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -232,11 +232,8 @@ def export_(reference: str, form: str, output: str) -> None:
         raise BadInput("an archive is no text: say where it shall go with --output FILE", "output")
     with ctx.database.read() as session:
         found = repository.find_study(session, reference)
-        content = export.content(session, found, analysis(session, found), form)
-    if output == "-":
-        echo_data(content.decode())
-        return
-    common.write_bytes(output, content)
+        chunks = export.chunks(ctx.database, session, found, form, lambda: analysis(session, found))
+    common.write_chunks(output, chunks)
 
 
 @study.command()
