@@ -54,7 +54,8 @@ class VersionedCache(Generic[K, V]):
     def _used(self, key: K) -> _Slot[V]:
         """The slot of the key, now the last used."""
         with self._bookkeeping:
-            slot = self._slots[key] = self._slots.pop(key, None) or _Slot()
+            found = self._slots.pop(key, None)
+            slot = self._slots[key] = _Slot() if found is None else found
             while len(self._slots) > self._size:
                 del self._slots[next(iter(self._slots))]
             return slot
