@@ -247,9 +247,12 @@ def load(file: Path | None) -> None:
         bassline study load nightly.json.gz
     """
     ctx = common.opened_context()
+    with ctx.database.read() as session:
+        before = repository.study_ids(session)
     ids = loading.load_reference(ctx) if file is None else [loading.load(ctx, _bytes(file, MAX_BYTES), file.name)]
     for study_id in ids:
-        echo(f"loaded {study_id}: `bassline study show {study_id}` shows it")
+        what = f"{study_id} is here already, unchanged" if study_id in before else f"loaded {study_id}"
+        echo(f"{what}: `bassline study show {study_id}` shows it")
 
 
 add_commands(study, "study", repository.find_study, service.annotate, " with the runs of its arms")

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -166,10 +166,13 @@ def as_plain(task: Task) -> files.Task:
     )
 
 
-def failing_canonical(ctx: Context, dataset_id: object, grader: Grader) -> list[str]:
+def failing_canonical(
+    ctx: Context, dataset_id: object, grader: Grader, on_judged: Callable[[int, int], object] = lambda _done, _all: None
+) -> list[str]:
     """Ids of the tasks whose own solution fails in this sandbox, checked once per dataset content and sandbox.
 
-    A task without a canonical solution cannot be checked and counts as fine. Raises NotFound for an unknown dataset.
+    A task without a canonical solution cannot be checked and counts as fine. `on_judged` gets the number of solutions
+    that are judged, and of all. Raises NotFound for an unknown dataset.
     """
     with ctx.database.read() as session:
         dataset = session.get(Dataset, dataset_id)
@@ -180,7 +183,10 @@ def failing_canonical(ctx: Context, dataset_id: object, grader: Grader) -> list[
     if known is not None:
         return known.failed
     programs = [(t.program(t.canonical_solution), t) for t in tasks]
-    verdicts = dict(grader.judge_many(programs, ctx.settings.exec_workers))
+    verdicts = {}
+    for position, verdict in grader.judge_many(programs, ctx.settings.exec_workers):
+        verdicts[position] = verdict
+        on_judged(len(verdicts), len(programs))
     failed = [t.task_id for i, t in enumerate(tasks) if verdicts[i].status != PASSED]
     if not any(v.status == SANDBOX_ERROR for v in verdicts.values()):  # says nothing about the dataset
         try:

@@ -59,7 +59,7 @@ COLOURED = ("k", "s", "c", "m", "n")  # Pygments' keywords, strings, comments, n
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb]"
 )
-_WORD_FIRST = re.compile(r"[^\W\d_]+(?=[\s:]|$)")
+_WORD_FIRST = re.compile(r"[^\W\d_]+(?=:?\s|:?$)")
 _DEF = re.compile(r"(?:async\s+)?def\s")
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
 _LEXER = PythonLexer(stripnl=False, ensurenl=False)
