@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import resources
 from typing import Any
 
@@ -17,7 +18,7 @@ from evaluation.source import compile_error, defined_names, parse, parse_open
 HUMANEVAL_SHA256 = "b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef"
 
 MAX_TASKS = 100_000
-"""Checking a task takes about a third of a millisecond; more tasks would block a web process for long."""
+"""Checking a task takes about a third of a millisecond; more tasks would keep a processor busy for long."""
 
 
 def load(name: str) -> Dataset:
@@ -38,19 +39,29 @@ def load(name: str) -> Dataset:
 
 
 def loads(data: bytes, name: str, origin: str) -> Dataset:
-    """The dataset in the bytes of a file; errors call the file `origin`.
+    """The dataset in the bytes of a file; errors call the file `origin`. Raises DatasetError as the two below do."""
+    return Dataset(name, tasks_in(text_in(data, origin), origin), hashlib.sha256(data).hexdigest())
+
+
+def text_in(data: bytes, origin: str) -> str:
+    """The text of a file, decompressed. Raises DatasetError for one that is too large or has more than MAX_TASKS."""
+    text = text_of(data, origin, DatasetError)
+    if text.count("\n") >= MAX_TASKS and sum(bool(line.strip()) for line in text.split("\n")) > MAX_TASKS:
+        raise DatasetError(f"{origin} holds more than {MAX_TASKS} tasks: split it")
+    return text
+
+
+def tasks_in(text: str, origin: str) -> tuple[Task, ...]:
+    """The tasks in the text of a file.
 
     Raises DatasetError with file, line, field and remedy for the first record that is not a task, for two tasks with
-    one id, and for a file without tasks or with more than MAX_TASKS.
+    one id, and for a file without tasks. Programs are compiled last, because that takes most of the time.
     """
-    tasks: list[Task] = []
     places: dict[str, str] = {}
-    for where, record in objects(text_of(data, origin, DatasetError), origin, DatasetError):
-        try:
+    tasks: list[Task] = []
+    for where, record in objects(text, origin, DatasetError):
+        with _located(where):
             task = registry.to_task(record)
-            _check(task)
-        except RecordError as error:
-            raise DatasetError(f"{where}, {error}") from None
         if task.task_id in places:
             raise DatasetError(
                 f"{where}, field task_id: {task.task_id!r} is already the task of {places[task.task_id]}: "
@@ -58,11 +69,21 @@ def loads(data: bytes, name: str, origin: str) -> Dataset:
             )
         places[task.task_id] = where
         tasks.append(task)
-        if len(tasks) > MAX_TASKS:
-            raise DatasetError(f"{origin} holds more than {MAX_TASKS} tasks: split it")
     if not tasks:
         raise DatasetError(f"{origin} holds no tasks: write one JSON object a line")
-    return Dataset(name, tuple(tasks), hashlib.sha256(data).hexdigest())
+    for task in tasks:
+        with _located(places[task.task_id]):
+            _check(task)
+    return tuple(tasks)
+
+
+@contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Turns a RecordError into a DatasetError that names file and line."""
+    try:
+        yield
+    except RecordError as error:
+        raise DatasetError(f"{where}, {error}") from None
 
 
 def dumps(tasks: Iterable[Task]) -> bytes:

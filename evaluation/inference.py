@@ -16,6 +16,9 @@ from scipy import stats
 
 from evaluation.metrics import MetricError, SampleOutcome, Selector, Solved, bootstrap_means, solved
 
+ALPHA = 0.05
+"""The level of a test: a difference counts if chance alone would show it less often."""
+
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
@@ -24,9 +27,10 @@ Floats = NDArray[np.float64]
 class Comparison:
     """Run A against run B (the reference) at one budget, over the tasks that both have.
 
-    `delta` is A - B as a share of tasks, `low` and `high` its 95 % interval, `p` the exact McNemar p-value,
-    `detectable` the smallest true delta that this many tasks would show in 80 % of the cases at 5 %, given the
-    share of tasks on which the two differ. `wins` are the tasks that A alone solves, `losses` those B alone does.
+    `delta` is A - B as a share of tasks, `low` and `high` its 95 % interval, `p` the exact McNemar p-value, `alpha` the
+    level of the test, `detectable` the smallest true delta that this many tasks would show in 80 % of the cases at that
+    level, given the share of tasks on which the two differ. `wins` are the tasks that A alone solves, `losses` those
+    that B alone does.
     """
 
     n_tasks: int
@@ -41,7 +45,13 @@ class Comparison:
     low: float
     high: float
     p: float
+    alpha: float
     detectable: float
+
+    @property
+    def significant(self) -> bool:
+        """Whether chance does not explain the difference at the level `alpha`."""
+        return self.p < self.alpha
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +88,17 @@ def mcnemar(wins: int, losses: int) -> float:
     return float(stats.binomtest(wins, wins + losses, 0.5).pvalue)
 
 
-def detectable(n_tasks: int, discordant: float, power: float = 0.8, alpha: float = 0.05) -> float:
+def least_discordant(alpha: float = ALPHA) -> int:
+    """How many tasks must differ, all in favour of one run, for McNemar's p to be below `alpha`: 6 at 5 %.
+
+    A run that solves fewer tasks cannot be seen to lose any. p is then 2 * 0.5 ** number of tasks.
+    """
+    if not 0.0 < alpha < 1.0:
+        raise MetricError(f"alpha is {alpha:g}: give a level above 0 and below 1, as 0.05")
+    return math.floor(1 - math.log2(alpha)) + 1
+
+
+def detectable(n_tasks: int, discordant: float, power: float = 0.8, alpha: float = ALPHA) -> float:
     """Smallest true difference of two runs that a paired test over `n_tasks` shows with this `power`.
 
     `discordant` is the share of tasks on which the runs differ. Normal approximation with the paired standard
@@ -90,7 +110,7 @@ def detectable(n_tasks: int, discordant: float, power: float = 0.8, alpha: float
     return min(1.0, _standard_errors(power, alpha) * math.sqrt(max(discordant, 1 / n_tasks) / n_tasks))
 
 
-def tasks_to_detect(delta: float, discordant: float, power: float = 0.8, alpha: float = 0.05) -> int:
+def tasks_to_detect(delta: float, discordant: float, power: float = 0.8, alpha: float = ALPHA) -> int:
     """Number of tasks at which `detectable` is `delta`: how many would show a true difference of this size.
 
     Raises MetricError unless 0 < |delta| <= discordant <= 1, because a difference comes from tasks that differ.
@@ -112,12 +132,13 @@ def compare(
     selector: Selector | None = "mean_logprob",
     truncate: bool = False,
     stretch: float = 1.0,
+    alpha: float = ALPHA,
 ) -> Comparison:
     """A against B at one budget, on Pass@First with `selector` or, with None, on Pass@All.
 
     `stretch` multiplies A's finish times: with 1.2 it asks whether the difference stands had A's machine been 20 %
-    slower. Only tasks that both runs have count. Raises MetricError where there are none, and for a stretch that is
-    not above 0.
+    slower. `alpha` is the level of the test. Only tasks that both runs have count. Raises MetricError where
+    there are none, and for a stretch that is not above 0.
     """
     if not 0.0 < stretch < math.inf:
         raise MetricError(f"stretch is {stretch}: it multiplies times, so it must be a number above 0")
@@ -142,7 +163,8 @@ def compare(
         low=low,
         high=high,
         p=mcnemar(len(wins), len(losses)),
-        detectable=detectable(n, (len(wins) + len(losses)) / n),
+        alpha=alpha,
+        detectable=detectable(n, (len(wins) + len(losses)) / n, alpha=alpha),
     )
 
 

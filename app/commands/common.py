@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -61,29 +62,40 @@ def write_json(target: str | None, document: Any) -> None:
         write_text(target, json.dumps(document, indent=2, default=str) + "\n")
 
 
+def write_chunks(target: str, chunks: Iterable[bytes]) -> None:
+    """Writes to FILE, whole or not at all, or for `-` to stdout, each chunk as it comes; there it must be text."""
+    if target != "-":
+        write_bytes(target, chunks)
+        return
+    for chunk in chunks:
+        echo_data(chunk.decode())
+
+
 def write_text(target: str, text: str) -> None:
     """Writes to FILE, whole or not at all, or for `-` to stdout. Raises Unavailable if the file cannot be written."""
-    if target == "-":
-        echo_data(text)
-    else:
-        write_bytes(target, text.encode())
+    write_chunks(target, [text.encode()])
 
 
-def write_bytes(target: str, content: bytes) -> None:
+def write_bytes(target: str, chunks: Iterable[bytes]) -> None:
     """Writes to FILE, whole or not at all. Raises Unavailable if the file cannot be written."""
     path = Path(target).resolve()
     try:
         if path.exists() and not path.is_file():  # a pipe or a device is not replaced
-            path.write_bytes(content)
+            _write(path, chunks)
             return
         new = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            new.write_bytes(content)
+            _write(new, chunks)
             new.replace(path)
         finally:
             new.unlink(missing_ok=True)
     except OSError as error:
         raise Unavailable(f"{target} cannot be written: {error.strerror}") from None
+
+
+def _write(path: Path, chunks: Iterable[bytes]) -> None:
+    with path.open("wb") as file:
+        file.writelines(chunks)
 
 
 def result_console(json_file: str | None) -> Console:

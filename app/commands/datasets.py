@@ -6,12 +6,18 @@ import json
 from pathlib import Path
 
 import click
+from rich.progress import Progress
 from rich.table import Table
 
 from app.commands import common
 from app.commands.from_code import from_code
+from app.context import Context
 from app.datasets import repository, service
-from app.ui.terminal import echo
+from app.datasets.models import Dataset
+from app.errors import Unavailable
+from app.ui.terminal import echo, stderr
+
+NAMED = 20  # failing tasks
 
 
 @click.group()
@@ -50,8 +56,14 @@ def list_(json_file: str | None) -> None:
 @datasets.command("import")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--name", help="default: the file's name without its ending")
-def import_(file: Path, name: str | None) -> None:
+@click.option(
+    "--no-check", is_flag=True, help="do not run the canonical solutions; the first run will"
+)
+def import_(file: Path, name: str | None, no_check: bool) -> None:
     """Check a JSONL(.gz) file in HumanEval's or MBPP's form and store it.
+
+    Then the canonical solutions are run in the sandbox. Tasks whose own solution fails are stored and named; runs leave
+    them out.
 
     \b
     Example:
@@ -67,6 +79,31 @@ def import_(file: Path, name: str | None) -> None:
             "import this one under another --name to use it",
             err=True,
         )
+    if not no_check:
+        _check_solutions(ctx, dataset)
+
+
+def _check_solutions(ctx: Context, dataset: Dataset) -> None:
+    """Runs the canonical solutions in the sandbox, and says which tasks fail."""
+    console = stderr()
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        shown = bar.add_task("running the canonical solutions", total=dataset.n_tasks)
+        try:
+            failing = service.failing_canonical(
+                ctx, dataset.id, ctx.make_grader(), lambda done, n: bar.update(shown, completed=done, total=n)
+            )
+        except Unavailable as error:
+            echo(f"the canonical solutions were not run, the first run will: {error}", err=True)
+            return
+    if not failing:
+        echo("no canonical solution fails")
+        return
+    more = f" and {len(failing) - NAMED} more" if len(failing) > NAMED else ""
+    echo(
+        f"{len(failing)} of {dataset.n_tasks} tasks fail with their own canonical solution, and runs leave them out: "
+        f"{', '.join(failing[:NAMED])}{more}; correct the file and import it again",
+        err=True,
+    )
 
 
 datasets.add_command(from_code)

@@ -22,13 +22,14 @@ from app.comparison.junit import junit as as_junit
 from app.comparison.markdown import markdown as as_markdown
 from app.errors import BadInput
 from app.runs import import_samples, repository, service
-from app.runs.export_samples import FORMATS, lines
+from app.runs.export_samples import FORMATS, chunks
 from app.runs.render import run_document
 from app.runs.schemas import ImportSpec, parse_spec
 from app.states import RunState
 from app.studies.repository import in_one_study
 from app.ui.terminal import echo
 from app.ui.units import percent
+from evaluation.inference import ALPHA
 
 DAY = click.DateTime(["%Y-%m-%d"])
 
@@ -134,8 +135,9 @@ def export(run: str, form: str, output: str) -> None:
     ctx = common.opened_context()
     with ctx.database.read() as session:
         found = repository.find_run(session, run)
-        text = run_file.write(session, found) if form == run_file.FORMAT else "".join(lines(session, found, form))
-    common.write_text(output, text)
+        is_run = form == run_file.FORMAT
+        content = [run_file.write(session, found).encode()] if is_run else chunks(ctx.database, found, form)
+    common.write_chunks(output, content)
 
 
 @runs.command("import")
@@ -217,7 +219,12 @@ def delete(run: str) -> None:
 @click.argument("reference", metavar="BASE")
 @click.argument("other", metavar="NEW")
 @click.option("--budget", type=float, help="seconds; default: the shorter of the two runs' budgets")
-@click.option("--fail-if-worse", is_flag=True, help="exit with 3 if the paired test says that NEW is worse than BASE")
+@click.option("--alpha", type=float, default=ALPHA, show_default=True, help="level of the test, above 0 and below 1")
+@click.option(
+    "--fail-if-worse",
+    is_flag=True,
+    help="exit with 3 if NEW is worse than BASE, with 2 if BASE solves too few tasks for any loss to be significant",
+)
 @click.option(
     "--markdown", metavar="FILE", callback=common.writable, help="also write a report for a pull request; - for stdout"
 )
@@ -227,6 +234,7 @@ def compare(
     reference: str,
     other: str,
     budget: float | None,
+    alpha: float,
     fail_if_worse: bool,
     markdown: str | None,
     junit: str | None,
@@ -235,7 +243,7 @@ def compare(
     """NEW against BASE at one budget, over the tasks that both have.
 
     Each is a run (id, beginning of an id, or name) or a file FILE.json that `bassline runs export ID --format run`
-    wrote. The conclusion is about Pass@First: McNemar's exact two-sided test at 5 %.
+    wrote. The conclusion is about Pass@First: McNemar's exact two-sided test at --alpha.
 
     \b
     Example:
@@ -244,13 +252,15 @@ def compare(
     """
     if budget is not None and not budget > 0:
         raise BadInput(f"budget is {budget:g}: it must be above 0 seconds", "budget")
+    if not 0 < alpha < 1:
+        raise BadInput(f"alpha is {alpha:g}: give a level above 0 and below 1, as 0.05", "alpha")
     if (markdown, junit, json_file).count("-") > 1:
         raise BadInput("only one of markdown, junit and json can be -: give a file for the others", "json")
     ctx = common.opened_context()
     with ctx.database.read() as session:
         base, new = (run_file.measured(ctx, session, given) for given in (reference, other))
         in_turn = in_one_study(session, base[0].id, new[0].id)
-        found = comparing.compare_tasks(*base, *new, budget, in_turn=in_turn)
+        found = comparing.compare_tasks(*base, *new, budget, in_turn=in_turn, alpha=alpha)
         decision = decide(found)
         reports = [(markdown, as_markdown(found, decision)), (junit, as_junit(found, decision))]
     common.write_json(json_file, {**found.document(), "conclusion": asdict(decision)})
@@ -260,6 +270,11 @@ def compare(
     comparison_tables(common.result_console("-" if "-" in (markdown, junit) else json_file), found, decision)
     if fail_if_worse and decision.worse:
         raise Worse(f"{found.other.name} is worse than {found.reference.name}")
+    if fail_if_worse and decision.underpowered is not None:
+        raise BadInput(
+            f"whether {found.other.name} (B) is worse than {found.reference.name} (A) cannot be decided: "
+            f"{decision.underpowered}"
+        )
 
 
 add_commands(runs, "run", repository.find_run, service.annotate)

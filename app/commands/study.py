@@ -27,7 +27,7 @@ from app.studies.grid import grid
 from app.studies.models import Study
 from app.studies.presets import PRESETS
 from app.studies.schemas import StudySpec
-from app.ui.terminal import echo, echo_data
+from app.ui.terminal import echo
 from evaluation.jsonlines import MAX_BYTES
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -232,11 +232,8 @@ def export_(reference: str, form: str, output: str) -> None:
         raise BadInput("an archive is no text: say where it shall go with --output FILE", "output")
     with ctx.database.read() as session:
         found = repository.find_study(session, reference)
-        content = export.content(session, found, analysis(session, found), form)
-    if output == "-":
-        echo_data(content.decode())
-        return
-    common.write_bytes(output, content)
+        chunks = export.chunks(ctx.database, session, found, form, lambda: analysis(session, found))
+    common.write_chunks(output, chunks)
 
 
 @study.command()
@@ -250,9 +247,12 @@ def load(file: Path | None) -> None:
         bassline study load nightly.json.gz
     """
     ctx = common.opened_context()
+    with ctx.database.read() as session:
+        before = repository.study_ids(session)
     ids = loading.load_reference(ctx) if file is None else [loading.load(ctx, _bytes(file, MAX_BYTES), file.name)]
     for study_id in ids:
-        echo(f"loaded {study_id}: `bassline study show {study_id}` shows it")
+        what = f"{study_id} is here already, unchanged" if study_id in before else f"loaded {study_id}"
+        echo(f"{what}: `bassline study show {study_id}` shows it")
 
 
 add_commands(study, "study", repository.find_study, service.annotate, " with the runs of its arms")

@@ -17,7 +17,6 @@ from app.runs.models import Calibration, Run, RunTask
 from evaluation import inference
 from evaluation.metrics import SampleOutcome
 
-ALPHA = 0.05
 LEAST_LEFT = 0.01  # of the machine, so that the factor stays finite
 REMEDY = "To know, let both take turns in a study (bassline study run)."
 SAME_WORK = ("target_sha256", "attention", "threads", "torch", "transformers")
@@ -68,14 +67,16 @@ def withheld(found: inference.Comparison, other: Side, reference: Side, circumst
 
     `found` compares `other` with `reference`.
     """
-    if found.p >= ALPHA or circumstances.in_turn or not circumstances.time_bound:
+    if not found.significant or circumstances.in_turn or not circumstances.time_bound:
         return None
     winner, loser = (other, reference) if found.delta > 0 else (reference, other)
     factor = _stretch(winner, loser, circumstances)
     if factor is None:
         return _unknown(winner, loser)
-    again = inference.compare(winner.outcomes, loser.outcomes, found.budget_s, found.selector, stretch=factor)
-    if again.delta > 0 and again.p < ALPHA:
+    again = inference.compare(
+        winner.outcomes, loser.outcomes, found.budget_s, found.selector, stretch=factor, alpha=found.alpha
+    )
+    if again.delta > 0 and again.significant:
         return None
     return (
         f"the runs were not measured in turn, and the speed of the machine could explain it: with the times of "

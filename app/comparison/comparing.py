@@ -28,7 +28,7 @@ class RunComparison:
     solves). `speed` is tokens per second of `other` over `reference` on common tasks, None where the devices differ
     or figures.speedup has none.
     `in_turn` says whether the runs were measured in turn, `time_bound` whether the speed of the machine matters at this
-    budget, and `withheld_first` and `withheld_every` why nobody may be called better although p is below caution.ALPHA.
+    budget, and `withheld_first` and `withheld_every` why nobody may be called better although p is below the level.
     `machine_factor` is by how much times could differ because of the machine alone, None where that is not known.
     `changed` lists settings that differ as name -> (reference's, other's). `outcomes` are the graded samples of
     `other` and of `reference`, for curves and crossovers.
@@ -80,10 +80,11 @@ def compare_tasks(
     budget_s: float | None = None,
     *,
     in_turn: bool = False,
+    alpha: float = inference.ALPHA,
 ) -> RunComparison:
     """`other` with its tasks `ours` against `reference` with `theirs`, wherever they come from.
 
-    `in_turn` if they are arms of one study.
+    `in_turn` if they are arms of one study. `alpha` is the level of the test.
     Raises BadInput for different datasets, no graded task in common, or a budget longer than a run's own.
     """
     check_comparable(reference, other)
@@ -97,7 +98,8 @@ def compare_tasks(
     common = {o.task_id for o in a} & {o.task_id for o in b}
     if not common:
         raise BadInput("the two runs have no graded task in common: finish one of them first", "run")
-    first, every = inference.compare(a, b, budget), inference.compare(a, b, budget, None)
+    first = inference.compare(a, b, budget, alpha=alpha)
+    every = inference.compare(a, b, budget, None, alpha=alpha)
     sides = caution.side(other, ours, a, common), caution.side(reference, theirs, b, common)
     circumstances = caution.Circumstances(
         in_turn=in_turn,

@@ -32,13 +32,17 @@ class PairedDifference(ResponseModel):
     low: float
     high: float
     p: float
-    withheld: str | None = Field(description="why nobody may be called better although p is below 0.05")
+    alpha: float = Field(description="the level of the test")
+    withheld: str | None = Field(description="why nobody may be called better although p is below alpha")
     detectable: float = Field(description="the smallest true difference that a test over n_tasks finds in 80 %")
 
 
 class Conclusion(ResponseModel):
     """What `bassline runs compare --fail-if-worse` decides by."""
 
+    underpowered: str | None = Field(
+        description="`reference` solves so few tasks that no loss could be seen: why, and what to do"
+    )
     worse: bool = Field(description="`other` solves fewer tasks in Pass@First, and chance does not explain it")
     title: str
     sentence: str = Field(description="what was tested and how it came out")

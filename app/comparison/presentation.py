@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.comparison.caution import ALPHA
 from app.comparison.comparing import RunComparison, same_device
 from app.runs import presentation as shown
 from app.runs.models import Run, RunTask
@@ -41,7 +40,7 @@ class Share:
         tasks = counted(r.n_tasks, "task")
         if self.withheld:
             return f"Undecided: McNemar {self.p} over {tasks}, but {self.withheld}"
-        if r.p < ALPHA:
+        if r.significant:
             better = "B" if r.delta > 0 else "A"
             return f"{better} is better, and chance does not explain it: McNemar {self.p} over {tasks}."
         return (

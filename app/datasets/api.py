@@ -56,9 +56,18 @@ class TaskDocument(ResponseModel):
     source: dict[str, Any] | None
 
 
+class CheckDocument(ResponseModel):
+    """The canonical solutions, run in one kind of sandbox."""
+
+    sandbox: str
+    failed: list[str] = Field(description="ids of the tasks whose own solution fails; runs leave them out")
+    checked_at: dt.datetime
+
+
 class DatasetWithTasks(DatasetDocument):
     """A dataset and a page of its tasks, in their order."""
 
+    checks: list[CheckDocument] = Field(description="empty: the first run checks the canonical solutions")
     tasks: list[TaskDocument]
     next: str | None
 
@@ -84,7 +93,10 @@ def index(query: PageQuery) -> DatasetPage:
 @bp.post("/datasets")
 @operation({201: DatasetDocument})
 def import_(form: ImportForm) -> tuple[DatasetDocument, dict[str, str]]:
-    """Checks a file and stores it as a dataset; the same content twice is stored once."""
+    """Checks a file and stores it as a dataset; the same content twice is stored once.
+
+    No solution is run: the first run over the dataset runs the canonical ones, and leaves out tasks whose own fails.
+    """
     origin = form.file.filename or "file"
     dataset = service.import_bytes(context(), form.file.read(), form.name or origin.split(".")[0], origin)
     return DatasetDocument(**_fields(dataset)), {"Location": url_for("datasets_api.show", dataset_id=dataset.id)}
@@ -97,7 +109,11 @@ def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
     dataset = repository.get_dataset(session(), dataset_id)
     rows = repository.tasks_page(session(), dataset_id, limit=query.limit + 1, after=query.number())
     page, following = page_from_rows(rows, query, lambda task: str(task.position))
-    return DatasetWithTasks(**_fields(dataset), tasks=[_task(task) for task in page], next=following)
+    checks = [
+        CheckDocument(sandbox=check.sandbox, failed=check.failed, checked_at=check.checked_at)
+        for check in repository.checks(session(), dataset_id)
+    ]
+    return DatasetWithTasks(**_fields(dataset), checks=checks, tasks=[_task(task) for task in page], next=following)
 
 
 def _fields(dataset: Dataset) -> dict[str, Any]:

@@ -83,6 +83,7 @@ def _dataset_page(dataset_id: uuid.UUID, fault: str = "") -> str:
         task=task,
         from_code=from_code,
         fault=fault,
+        checks=repository.checks(session(), dataset_id),
         may_drop=dataset.kind is DatasetKind.IMPORTED and caller().scope.allows(Scope.SUBMIT),
     )
 

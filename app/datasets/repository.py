@@ -62,6 +62,12 @@ def by_content(session: Session, name: str, sha256: str) -> Dataset | None:
     )
 
 
+def checks(session: Session, dataset_id: uuid.UUID) -> Sequence[DatasetCheck]:
+    """The stored checks of the canonical solutions, one for each kind of sandbox; empty before the first."""
+    query = select(DatasetCheck).where(DatasetCheck.dataset_id == dataset_id)
+    return session.scalars(query.order_by(DatasetCheck.id)).all()
+
+
 def check_of(session: Session, dataset_id: uuid.UUID, sandbox: str) -> DatasetCheck | None:
     """The stored check of the canonical solutions in that kind of sandbox, or None."""
     return session.scalar(

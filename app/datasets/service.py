@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from app.errors import BadInput, NotFound
 from app.ports import Grader
 from app.states import PASSED, SANDBOX_ERROR, DatasetKind
 from decoding.suggest import advice
-from evaluation import dataset_files
+from evaluation import dataset_files, dataset_process
 from evaluation import datasets as files
 
 BUILTIN = {"humaneval": dataset_files.HUMANEVAL_SHA256}  # name -> sha256 of the content
 LONGEST_NAME = 200
+_NAME = re.compile(r"\w")
 
 
 def require(ctx: Context, name: str) -> Dataset:
@@ -64,7 +66,7 @@ def import_bytes(ctx: Context, data: bytes, name: str, origin: str, left_out: Se
     if known is not None:
         return known  # it was checked when it was stored
     try:
-        loaded = dataset_files.loads(data, name, origin)
+        loaded = dataset_process.loads_apart(data, name, origin)
     except files.DatasetError as error:
         raise BadInput(str(error), "dataset") from None
     for task in loaded.tasks:
@@ -90,11 +92,18 @@ def without(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dat
 
 
 def check_name(name: str) -> None:
-    """Raises BadInput for a name that an imported dataset cannot have."""
+    """Raises BadInput for a name that an imported dataset cannot have.
+
+    A name is typed after options and read in lists: it must look neither like an option nor like nothing.
+    """
     if name in BUILTIN:
         raise BadInput(f"{name!r} is the name of a built-in dataset: import the file under another name", "name")
-    if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
-        raise BadInput(f"name is {name[:60]!r}: give 1 to {LONGEST_NAME} printable characters", "name")
+    if not (_NAME.match(name) and name[-1] != " " and len(name) <= LONGEST_NAME and name.isprintable()):
+        raise BadInput(
+            f"name is {name[:60]!r}: give 1 to {LONGEST_NAME} printable characters, first a letter, a digit or an "
+            "underscore, and at the end no space",
+            "name",
+        )
 
 
 def store(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
@@ -157,10 +166,13 @@ def as_plain(task: Task) -> files.Task:
     )
 
 
-def failing_canonical(ctx: Context, dataset_id: object, grader: Grader) -> list[str]:
+def failing_canonical(
+    ctx: Context, dataset_id: object, grader: Grader, on_judged: Callable[[int, int], object] = lambda _done, _all: None
+) -> list[str]:
     """Ids of the tasks whose own solution fails in this sandbox, checked once per dataset content and sandbox.
 
-    A task without a canonical solution cannot be checked and counts as fine. Raises NotFound for an unknown dataset.
+    A task without a canonical solution cannot be checked and counts as fine. `on_judged` gets the number of solutions
+    that are judged, and of all. Raises NotFound for an unknown dataset.
     """
     with ctx.database.read() as session:
         dataset = session.get(Dataset, dataset_id)
@@ -171,7 +183,10 @@ def failing_canonical(ctx: Context, dataset_id: object, grader: Grader) -> list[
     if known is not None:
         return known.failed
     programs = [(t.program(t.canonical_solution), t) for t in tasks]
-    verdicts = dict(grader.judge_many(programs, ctx.settings.exec_workers))
+    verdicts = {}
+    for position, verdict in grader.judge_many(programs, ctx.settings.exec_workers):
+        verdicts[position] = verdict
+        on_judged(len(verdicts), len(programs))
     failed = [t.task_id for i, t in enumerate(tasks) if verdicts[i].status != PASSED]
     if not any(v.status == SANDBOX_ERROR for v in verdicts.values()):  # says nothing about the dataset
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from app.leaderboard.answer import Card, of_runs, of_study
 from app.leaderboard.entries import ELSEWHERE, Entry
 from app.leaderboard.repository import StudyVersion
 from app.states import RunState
+from app.versioned_cache import VersionedCache
 
 ENOUGH = 20  # common tasks: with fewer, a study at work gives no answer yet, and an ended one only if there is no other
 LOOK_EVERY = 8  # tasks of a study at work: looking more often would take the machine from what it measures
@@ -38,22 +38,14 @@ class Cards:
     """The answer for each dataset, computed again when its source has changed. Threads may share it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[str, tuple[object, Card | None]] = {}
+        self._kept: VersionedCache[str, Card | None] = VersionedCache(KEPT)
 
     def read(self, session: Session, entries: Sequence[Entry], dataset: str = "") -> Card | None:
         """The answer over a dataset ("": over any); None where nothing has been measured that could give one."""
         source = source_of(repository.studies(session, dataset), entries, dataset)
         if source is None:
             return None
-        with self._lock:
-            kept = self._kept.get(dataset)
-            if kept is None or kept[0] != source.version:
-                self._kept.pop(dataset, None)
-                kept = self._kept[dataset] = (source.version, source.card(session))
-                while len(self._kept) > KEPT:
-                    del self._kept[next(iter(self._kept))]
-        return kept[1]
+        return self._kept.get(dataset, source.version, lambda: source.card(session))
 
 
 def source_of(studies: Sequence[StudyVersion], entries: Sequence[Entry], dataset: str = "") -> Source | None:

@@ -12,6 +12,7 @@ from app.annotations.schemas import AnnotatedQuery, Changes
 from app.datasets.api import Upload
 from app.errors import Conflict
 from app.http import idempotency
+from app.http.downloads import download
 from app.http.operations import EVENTS, operation
 from app.http.paging import LONGEST_NUMBER, PageQuery, bad_cursor, page_from_rows
 from app.http.schemas import RequestModel, Text
@@ -175,13 +176,9 @@ def curve(run_id: uuid.UUID) -> CurveDocument:
 def export(run_id: uuid.UUID, query: ExportQuery) -> Response:
     """All samples as a file, in our format or that of another tool."""
     run = repository.get_run(session(), run_id)
-    # The text is complete before the first byte is sent, so that an error becomes a problem document and the session
-    # is closed.
-    text = "".join(export_samples.lines(session(), run, query.format))
     kind, ending = (CSV, "csv") if query.format == "csv" else (JSON_LINES, "jsonl")
-    answer = Response(text, content_type=f"{kind}; charset=utf-8")
-    answer.headers["Content-Disposition"] = f'attachment; filename="{run_id}.{query.format}.{ending}"'
-    return answer
+    chunks = export_samples.chunks(context().database, run, query.format)
+    return download(chunks, f"{kind}; charset=utf-8", f"{run_id}.{query.format}.{ending}")
 
 
 @bp.post("/runs/<uuid:run_id>/cancel")

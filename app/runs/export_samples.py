@@ -5,23 +5,26 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from sqlalchemy.orm import Session
-
 from app.datasets.service import as_plain
+from app.db.database import Database
 from app.runs.clock import lost_share
 from app.runs.models import Run
 from app.runs.render import sample_document
-from app.runs.repository import tasks_with_samples
+from app.runs.task_repository import tasks_in_batches
 from evaluation import datasets as files
 from evaluation import exchange
 
 FORMATS = exchange.FORMATS
 
 
-def lines(session: Session, run: Run, form: str) -> Iterator[str]:
-    """The samples by task and index, one line each (csv: after a heading). `form` is one of FORMATS."""
-    dataset = files.Dataset(run.dataset.name, tuple(as_plain(t) for t in run.dataset.tasks), run.dataset.sha256)
-    records = [
+def chunks(database: Database, run: Run, form: str) -> Iterator[bytes]:
+    """The samples by task and index, one line each (csv: after a heading), read as they are taken.
+
+    `form` is one of FORMATS. The session of `run` must be open during the call, and may be closed after it.
+    """
+    tasks = run.dataset.tasks if form == "human-eval" else ()  # the only form that needs their prompts
+    dataset = files.Dataset(run.dataset.name, tuple(map(as_plain, tasks)), run.dataset.sha256)
+    records = (
         {
             **sample_document(t.task.task_id, s),
             "run_id": str(run.id),
@@ -31,10 +34,11 @@ def lines(session: Session, run: Run, form: str) -> Iterator[str]:
             "sandbox_s": s.sandbox_wall_s,
             "lost_to_others": lost_share(t),
         }
-        for t in tasks_with_samples(session, run.id)
+        for t in tasks_in_batches(database, run.id)
         for s in t.samples
-    ]
-    return exchange.lines(records, form, dataset)  # type: ignore[arg-type]
+    )
+    lines = exchange.lines(records, form, dataset)  # type: ignore[arg-type]
+    return (line.encode() for line in lines)
 
 
 def _sha256(prompt: str | None) -> str | None:

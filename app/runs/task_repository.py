@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session, selectinload, undefer
+from sqlalchemy.orm import Session, joinedload, selectinload, undefer
 
 from app.datasets.models import Task
+from app.db.database import Database
+from app.errors import Conflict
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import OPEN_RUN_STATES, UNTOUCHED_TASK_STATES, TaskState
+
+BATCH_TASKS = 10
+"""Tasks read at a time: a task may have a hundred samples, and each of them some kilobytes of text."""
 
 
 class TaskStatus(NamedTuple):
@@ -50,6 +55,31 @@ def tasks_with_tokens(session: Session, run_id: uuid.UUID) -> Sequence[RunTask]:
     samples = selectinload(RunTask.samples).options(*map(undefer, columns))
     query = select(RunTask).where(RunTask.run_id == run_id).order_by(RunTask.position)
     return session.scalars(query.options(samples, undefer(RunTask.prompt_logprobs))).all()
+
+
+def tasks_in_batches(database: Database, run_id: uuid.UUID) -> Iterator[RunTask]:
+    """All tasks of the run in dataset order with their samples and task id, for a reader that keeps none of them.
+
+    Each batch has a session of its own, so that a slow reader holds no connection and what was read is freed. Raises
+    Conflict if the run is deleted meanwhile: what was written so far would look complete.
+    """
+    query = (
+        select(RunTask)
+        .where(RunTask.run_id == run_id)
+        .order_by(RunTask.position)
+        .limit(BATCH_TASKS)
+        .options(selectinload(RunTask.samples), joinedload(RunTask.task, innerjoin=True).load_only(Task.task_id))
+    )
+    last = -1
+    while True:
+        with database.read() as session:
+            batch = session.scalars(query.where(RunTask.position > last)).all()
+            if not batch and session.scalar(select(Run.id).where(Run.id == run_id)) is None:
+                raise Conflict("the run was deleted while it was exported")
+        if not batch:
+            return
+        yield from batch
+        last = batch[-1].position
 
 
 def any_taken(session: Session, run_id: uuid.UUID) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 import uuid
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from app.runs.schemas import ArmOptions
 from app.states import RunState, TaskState
 from app.studies.models import Study
 from app.studies.repository import finished_tasks
+from app.versioned_cache import VersionedCache
 from evaluation.metrics import MetricError
 from evaluation.studies.analysis import Analysis, analyse
 from evaluation.studies.arms import Arm, ArmTiming
@@ -44,9 +44,8 @@ class StudyAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """An analysis, of which rows it is, and until when (time.monotonic) it may be shown while the study works."""
+    """An analysis, and until when (time.monotonic) it may be shown while the study works."""
 
-    version: object
     found: StudyAnalysis
     rest_until: float
 
@@ -55,8 +54,7 @@ class Analyses:
     """The analyses of the studies looked at last, each computed again when an arm has finished a task since."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[uuid.UUID, _Kept] = {}
+        self._kept: VersionedCache[uuid.UUID, _Kept] = VersionedCache(KEPT)
 
     def get(self, session: Session, study: Study, *, rested: bool = False) -> StudyAnalysis:
         """The analysis of the study as it is now.
@@ -68,24 +66,25 @@ class Analyses:
             tuple(finished_tasks(session, study).items()),
             tuple((arm.run.state, arm.dropped_at) for arm in study.arms),
         )
-        with self._lock:
-            kept = self._kept.get(study.id)
-            started = time.monotonic()
-            if kept is None or (kept.version != version and not (rested and started < kept.rest_until)):
-                self._kept.pop(study.id, None)
-                found = analysis(session, study)
-                ended = time.monotonic()
-                kept = _Kept(version, found, ended + REST * (ended - started))
-                self._kept[study.id] = kept
-                while len(self._kept) > KEPT:
-                    del self._kept[next(iter(self._kept))]
+        kept = self._kept.get(
+            study.id,
+            version,
+            lambda: _timed(session, study),
+            still_good=lambda kept: rested and time.monotonic() < kept.rest_until,
+        )
         return kept.found
 
     def known(self, study: Study) -> StudyAnalysis | None:
         """The analysis that is in memory, however old; None if there is none."""
-        with self._lock:
-            kept = self._kept.get(study.id)
+        kept = self._kept.known(study.id)
         return kept.found if kept else None
+
+
+def _timed(session: Session, study: Study) -> _Kept:
+    started = time.monotonic()
+    found = analysis(session, study)
+    ended = time.monotonic()
+    return _Kept(found, ended + REST * (ended - started))
 
 
 def analysis(session: Session, study: Study) -> StudyAnalysis:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from app.annotations.schemas import AnnotatedQuery, Changes
 from app.http import idempotency
+from app.http.downloads import download
 from app.http.operations import operation
 from app.http.paging import page_from_rows
 from app.http.schemas import RequestModel
@@ -65,11 +66,9 @@ def export_(study_id: uuid.UUID, query: ExportQuery) -> Response:
     """A study as a file."""
     study = repository.get_study(session(), study_id)
     kind, ending = KINDS[query.format]
-    # The file is complete before the first byte is sent, so that an error becomes a problem document.
-    content = export.content(session(), study, analyses().get(session(), study), query.format)
-    answer = Response(content, content_type=f"{kind}; charset=utf-8" if kind.startswith("text/") else kind)
-    answer.headers["Content-Disposition"] = f'attachment; filename="{study_id}.{ending}"'
-    return answer
+    chunks = export.chunks(context().database, session(), study, query.format, lambda: analyses().get(session(), study))
+    content_type = f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
+    return download(chunks, content_type, f"{study_id}.{ending}")
 
 
 @bp.post("/studies/<uuid:study_id>/cancel")

@@ -7,20 +7,21 @@ token ids, the prompts (the dataset has the tasks), tasks that were not finished
 from __future__ import annotations
 
 import datetime as dt
-import gzip
 import math
 import uuid
+import zlib
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field, JsonValue, ValidationError, field_validator
-from sqlalchemy.orm import Session
 
 from app.annotations.schemas import Note, Tags
+from app.db.database import Database
 from app.db.storable import unfit
 from app.errors import BadInput, Conflict
 from app.http.schemas import RequestModel, Text, bad_input
 from app.runs.models import RunTask
-from app.runs.repository import tasks_with_samples
+from app.runs.task_repository import tasks_in_batches
 from app.samples.models import Sample
 from app.settings import MAX_BUDGET_S
 from app.states import OPEN_RUN_STATES, TaskState
@@ -37,6 +38,7 @@ Name = Annotated[Text, Field(min_length=1, max_length=200)]
 Time = Annotated[
     AwareDatetime, Field(ge=dt.datetime(2000, 1, 1, tzinfo=dt.UTC), lt=dt.datetime(3000, 1, 1, tzinfo=dt.UTC))
 ]
+GZIP = 16  # added to zlib's window bits, it selects gzip's header and trailer
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -118,8 +120,8 @@ class Excluded(RequestModel):
     reason: Text
 
 
-class ArchivedArm(RequestModel):
-    """An arm with its run."""
+class ArchivedArmHead(RequestModel):
+    """An arm with its run, without the tasks."""
 
     name: Name
     configuration: ArmSpec
@@ -139,13 +141,18 @@ class ArchivedArm(RequestModel):
     dropped_by: Count | None
     dropped_after: Count | None
     calibrations: tuple[ArchivedCalibration, ...]
-    tasks: tuple[ArchivedTask, ...]
 
     _provenance = field_validator("provenance")(_storable)
 
 
-class Archive(RequestModel):
-    """A study. `bassline_study` is the version of this format."""
+class ArchivedArm(ArchivedArmHead):
+    """An arm with its run."""
+
+    tasks: tuple[ArchivedTask, ...]
+
+
+class ArchiveHead(RequestModel):
+    """A study without its arms. `bassline_study` is the version of this format."""
 
     bassline_study: Literal[1]
     id: uuid.UUID
@@ -162,24 +169,31 @@ class Archive(RequestModel):
     command: Text
     tags: Tags = ()
     note: Note = ""
-    arms: tuple[ArchivedArm, ...] = Field(min_length=MIN_ARMS, max_length=MAX_ARMS)
 
     _machine = field_validator("machine")(_storable)
 
 
-def write(session: Session, study: Study) -> bytes:
-    """The ended study as a file. Raises Conflict for one that is open."""
+class Archive(ArchiveHead):
+    """A study."""
+
+    arms: tuple[ArchivedArm, ...] = Field(min_length=MIN_ARMS, max_length=MAX_ARMS)
+
+
+def write(database: Database, study: Study) -> Iterator[bytes]:
+    """The ended study as the chunks of a file; its tasks are read as they are taken. Raises Conflict for an open one.
+
+    The session that read the study may be closed after the call.
+    """
     if study.state in OPEN_RUN_STATES:
         raise Conflict(f"the study is {study.state}: only one that has ended can be archived")
-    archive = Archive(
+    own = {name: getattr(study, name) for name in ArchiveHead.model_fields if hasattr(study, name)}
+    head = ArchiveHead(
+        **own | {"dataset": study.dataset.name},
         bassline_study=1,
-        **{name: getattr(study, name) for name in Archive.model_fields if hasattr(study, name) and name not in _OWN},
-        dataset=study.dataset.name,
         dataset_sha256=study.dataset.sha256,
         measured_on=study.measured_elsewhere or _measured_on(study),
-        arms=tuple(_arm(session, arm) for arm in study.arms),
     )
-    return gzip.compress(archive.model_dump_json().encode(), mtime=0)
+    return _gzipped(_json(database, head, [(arm.run_id, _arm(arm)) for arm in study.arms]))
 
 
 def read(data: bytes, origin: str) -> Archive:
@@ -196,7 +210,24 @@ def read(data: bytes, origin: str) -> Archive:
         raise BadInput(str(error), "file") from None
 
 
-_OWN = ("dataset", "arms")
+def _json(database: Database, head: ArchiveHead, arms: Sequence[tuple[uuid.UUID, ArchivedArmHead]]) -> Iterator[str]:
+    """The JSON of an `Archive` in parts. A list of parts is the last field of its object."""
+    yield head.model_dump_json().removesuffix("}") + ',"arms":['
+    for place, (run_id, arm) in enumerate(arms):
+        yield "," * (place > 0) + arm.model_dump_json().removesuffix("}") + ',"tasks":['
+        finished = (row for row in tasks_in_batches(database, run_id) if row.state is TaskState.FINISHED)
+        for number, row in enumerate(finished):
+            yield "," * (number > 0) + _task(row).model_dump_json()
+        yield "]}"
+    yield "]}"
+
+
+def _gzipped(texts: Iterator[str]) -> Iterator[bytes]:
+    compressor = zlib.compressobj(9, wbits=zlib.MAX_WBITS | GZIP)
+    for text in texts:
+        if chunk := compressor.compress(text.encode()):
+            yield chunk
+    yield compressor.flush()
 
 
 def _measured_on(study: Study) -> str:
@@ -205,11 +236,11 @@ def _measured_on(study: Study) -> str:
     return (where if not cpu or cpu in where else f"{where}, {cpu}")[:200]
 
 
-def _arm(session: Session, arm: StudyArm) -> ArchivedArm:
+def _arm(arm: StudyArm) -> ArchivedArmHead:
     run = arm.run
     own = ("state", "error", "n_tasks", "prompt_mode_used", "command", "provenance", "started_at", "finished_at",
            "tags", "note")  # fmt: skip
-    return ArchivedArm(
+    return ArchivedArmHead(
         name=arm.name,
         configuration=ArmSpec(**configuration(arm)),
         run_name=run.name,
@@ -222,7 +253,6 @@ def _arm(session: Session, arm: StudyArm) -> ArchivedArm:
             ArchivedCalibration(**{name: getattr(one, name) for name in ArchivedCalibration.model_fields})
             for one in run.calibrations
         ),
-        tasks=tuple(_task(row) for row in tasks_with_samples(session, run.id) if row.state is TaskState.FINISHED),
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
 from sqlalchemy.orm import Session
 
+from app.db.database import Database
 from app.runs.schemas import ArmOptions
 from app.studies import archive, progress, render, report
 from app.studies.analysis import StudyAnalysis
@@ -29,10 +30,19 @@ KINDS = {
 CURVE = ("budget_s", "pass_first", "pass_first_low", "pass_first_high", "pass_all", "pass_all_low", "pass_all_high")
 
 
-def content(session: Session, study: Study, said: StudyAnalysis, form: str) -> bytes:
-    """The study as a file in this format, one of FORMATS. Raises Conflict for the archive of an open study."""
+def chunks(
+    database: Database, session: Session, study: Study, form: str, analyse: Callable[[], StudyAnalysis]
+) -> Iterator[bytes]:
+    """The study as a file in this format, one of FORMATS; an archive is read as it is taken.
+
+    `session`, which has read the study, may be closed after the call. Raises Conflict for the archive of an open study.
+    """
     if form == "archive":
-        return archive.write(session, study)
+        return archive.write(database, study)
+    return iter([_content(session, study, form, analyse())])
+
+
+def _content(session: Session, study: Study, form: str, said: StudyAnalysis) -> bytes:
     found = render.document(study, said, progress.of_study(session, study))
     if form == "csv":
         return as_csv(found, said).encode()

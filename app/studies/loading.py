@@ -31,7 +31,7 @@ REFERENCE_FOLDERS = (Path(__file__).parents[2] / "docs" / "results", Path(__file
 
 
 def load(ctx: Context, data: bytes, origin: str) -> uuid.UUID:
-    """Stores the study in a file's bytes with its runs. Returns its id, also if it is here already.
+    """Stores the study in a file's bytes with its runs. Returns its id; one that is here already stays as it is.
 
     The runs have ended, are marked as measured elsewhere and cannot be resumed. Raises BadInput, which calls the file
     `origin`, before anything is stored.

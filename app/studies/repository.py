@@ -51,6 +51,11 @@ def find_study(session: Session, reference: str) -> Study:
     return get_study(session, find_id(session, Study, reference, "study", "bassline study list"))
 
 
+def study_ids(session: Session) -> set[uuid.UUID]:
+    """The ids of all studies."""
+    return set(session.scalars(select(Study.id)))
+
+
 def study_of(session: Session, run_id: uuid.UUID) -> uuid.UUID | None:
     """The id of the study that the run is an arm of, or None."""
     return session.scalar(select(StudyArm.study_id).where(StudyArm.run_id == run_id))

@@ -59,6 +59,7 @@ COLOURED = ("k", "s", "c", "m", "n")  # Pygments' keywords, strings, comments, n
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb]"
 )
+_WORD_FIRST = re.compile(r"[^\W\d_]+(?=:?\s|:?$)")
 _DEF = re.compile(r"(?:async\s+)?def\s")
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
 _LEXER = PythonLexer(stripnl=False, ensurenl=False)
@@ -132,8 +133,8 @@ def short_model(ref: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """The text with a capital first letter; the rest stays as it is."""
-    return text[:1].upper() + text[1:]
+    """The text with a capital first letter, if it begins with a word; a name such as bad.jsonl stays as it is."""
+    return text[:1].upper() + text[1:] if _WORD_FIRST.match(text) else text
 
 
 def twice(values: Iterable[str]) -> list[tuple[str, str]]:

@@ -6,6 +6,8 @@ import re
 
 from pydantic_core import ErrorDetails
 
+from app.ui.display import sentence as capitalized
+
 LONGEST_ECHO = 60
 _REMEDIES = {
     "int_parsing": "give a whole number",
@@ -40,5 +42,4 @@ def sentence(label: str, fault: ErrorDetails) -> str:
 
 def labelled(text: str, field: str, label: str) -> str:
     """A sentence of the service with the field's label in the place of its internal name, and a capital letter."""
-    shown = re.sub(rf"^{re.escape(field)}(?= )", label, text)
-    return shown[:1].upper() + shown[1:]
+    return capitalized(re.sub(rf"^{re.escape(field)}(?= )", label, text))

@@ -31,6 +31,19 @@ def test_mcnemar_agrees_with_statsmodels(wins: int, losses: int) -> None:
     assert inference.mcnemar(wins, losses) == pytest.approx(float(statsmodels_mcnemar(table, exact=True).pvalue))
 
 
+@given(st.floats(1e-6, 0.99))
+def test_the_least_number_of_differing_tasks_is_where_the_test_turns(alpha: float) -> None:
+    least = inference.least_discordant(alpha)
+    assert inference.mcnemar(0, least) < alpha
+    assert inference.mcnemar(0, least - 1) >= alpha or least == 1
+
+
+def test_six_tasks_at_five_percent() -> None:
+    assert inference.least_discordant() == 6
+    with pytest.raises(MetricError, match="alpha is 1: give a level"):
+        inference.least_discordant(1)
+
+
 @pytest.mark.parametrize(
     ("wins", "losses", "p"),
     [(6, 0, 0.031), (5, 0, 0.0625), (9, 1, 0.021), (15, 5, 0.041), (21, 9, 0.043), (0, 0, 1.0), (4, 4, 1.0)],

@@ -269,7 +269,7 @@ def test_samples_of_a_loaded_study_are_found(ctx):
     before = search(ctx, "return")
     assert len(before) == N_TASKS * 3
     with ctx.database.read() as session:
-        written = archive.write(session, get_study(session, study_id))
+        written = b"".join(archive.write(ctx.database, get_study(session, study_id)))
     studies.delete(ctx, study_id)
     assert search(ctx, "return") == []
     loading.load(ctx, written, "study.json.gz")

@@ -47,7 +47,7 @@ def test_an_archive_loads_where_it_was_written(ctx):
         wait_for(lambda: found()[0] is RunState.FINISHED)
     before = found()
     with ctx.database.read() as session:
-        written = archive.write(session, get_study(session, study_id))
+        written = b"".join(archive.write(ctx.database, get_study(session, study_id)))
     service.delete(ctx, study_id)
     assert loading.load(ctx, written, "study.json.gz") == study_id
     assert found() == before

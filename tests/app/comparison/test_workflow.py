@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import venv
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -18,8 +19,9 @@ from decoding.models import fetch
 from evaluation.sandbox import Sandbox, SandboxUnavailable
 from tests.app.comparison.test_compare_command import BASE, CLEARLY_WORSE, add
 
-FILE = Path(__file__).parents[3] / "docs" / "ci" / "bassline.yml"
-SHORTER = {"--limit": "2", "--n": "2", "--max-tokens": "32"}
+CHECKOUT = Path(__file__).parents[3]
+FILE = CHECKOUT / "docs" / "ci" / "bassline.yml"
+SHORTER = {"--target": "smollm2-135m", "--limit": "2", "--n": "2", "--max-tokens": "32"}
 EVENTS = {"push", "pull_request"}
 
 
@@ -40,18 +42,29 @@ def shortened(options: str) -> str:
     return options
 
 
-class Runner:
-    """Runs the steps of one event in a folder, as GitHub does; `pip` and `sudo` only note how they were called."""
+def fresh_environment(folder: Path) -> Path:
+    """The programs of a new virtual environment that has our dependencies, pip included, and not Bassline itself."""
+    venv.create(folder / "environment", symlinks=True)
+    libraries = folder / "libraries"
+    libraries.mkdir()
+    for entry in (entry for path in sys.path if path.endswith("site-packages") for entry in Path(path).iterdir()):
+        if "bassline" not in entry.name and entry.suffix != ".pth" and not (libraries / entry.name).exists():
+            (libraries / entry.name).symlink_to(entry)
+    (site_packages,) = (folder / "environment" / "lib").glob("python*/site-packages")
+    (site_packages / "dependencies.pth").write_text(f"{libraries}\n")
+    return folder / "environment" / "bin"
 
-    def __init__(self, workflow: dict, folder: Path) -> None:
-        self.folder, self.workflow = folder, workflow
-        programs = folder / "programs"
-        programs.mkdir()
-        for name in ("pip", "sudo"):
-            (programs / name).write_text(f'#!/bin/sh\necho "{name} $*" >> "{folder}/called"\n')
-        (programs / "bassline").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m app.cli "$@"\n')
-        for program in programs.iterdir():
-            program.chmod(0o755)
+
+class Runner:
+    """Runs the steps of one event in a folder, as GitHub does; `sudo` does nothing, pip installs this checkout."""
+
+    def __init__(self, workflow: dict, folder: Path, what: str = str(CHECKOUT)) -> None:
+        self.folder, self.workflow, self.what = folder, workflow, what
+        self.programs = programs = fresh_environment(folder)
+        (programs / "sudo").write_text("#!/bin/sh\n")
+        (programs / "pip").write_text(f'#!/bin/sh\nexec "{programs}/python" -m pip "$@"\n')
+        for name in ("sudo", "pip"):
+            (programs / name).chmod(0o755)
         self.path = f"{programs}:{os.environ['PATH']}"
         self.summary = folder / "summary.md"
         self.said = ""
@@ -59,12 +72,12 @@ class Runner:
     def run(self, event: str) -> int:
         """Does what a job for this event does. Returns the exit code of the first step that fails, or 0."""
         given = {name: str(value) for name, value in self.workflow["env"].items()}
-        given["EVAL"] = shortened(given["EVAL"])
+        given |= {"EVAL": shortened(given["EVAL"]), "BASSLINE": self.what, "PIP_EXTRA_INDEX_URL": ""}
         environment = {
             **os.environ, **given, "PATH": self.path, "CI": "true", "GITHUB_EVENT_NAME": event,
             "GITHUB_STEP_SUMMARY": str(self.summary), "BASSLINE_DATA_DIR": str(self.folder / "data"),
-            "PYTHONPATH": str(FILE.parents[2]),
         }  # fmt: skip
+        environment.pop("PYTHONPATH", None)
         for step in self.workflow["jobs"]["compare"]["steps"]:
             wanted = re.fullmatch(r"github\.event_name == '(\w+)'", step.get("if", f"github.event_name == '{event}'"))
             if "run" not in step or not wanted or wanted[1] != event:
@@ -101,6 +114,12 @@ def test_the_base_run_is_stored_as_it_is_restored(steps):
     assert store["key"].startswith(restore["restore-keys"])
 
 
+def has_build_backend(folder: Path) -> bool:
+    """Whether pip gets the build backend here; a machine without a package index cannot install from source."""
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), "hatchling"]
+    return subprocess.run(pip, capture_output=True, check=False, timeout=120).returncode == 0
+
+
 @pytest.mark.slow
 @pytest.mark.model
 @pytest.mark.timeout(600)
@@ -109,31 +128,53 @@ def test_its_steps_run(workflow, tmp_path):
         Sandbox.detect()
     except SandboxUnavailable as error:
         pytest.skip(f"no sandbox here: {error}")
+    if not has_build_backend(tmp_path / "backend"):
+        pytest.skip("no package index here: pip cannot get hatchling")
     fetch.ensure("smollm2-135m")
     runner = Runner(workflow, tmp_path)
 
-    assert runner.run("push") == 0, runner.said
-    assert "pip install --quiet bassline" in (tmp_path / "called").read_text()
+    # Two tasks are too few for a base run, which the workflow says as soon as it has made one.
+    assert runner.run("push") == 2, runner.said
+    assert "A must solve at least 6" in runner.said
+    assert (runner.programs / "bassline").is_file()  # what pip installed, not what lies in this checkout
     assert (tmp_path / "base.json").read_bytes() == (tmp_path / "candidate.json").read_bytes()
     assert not runner.summary.exists()
 
-    assert runner.run("pull_request") == 0, runner.said  # the same configuration again
-    assert "### No worse as far as 2 tasks can tell" in runner.summary.read_text()
+    assert runner.run("pull_request") == 2, runner.said  # the same configuration again
+    assert "### Not decided: A solves too few tasks" in runner.summary.read_text()
     assert len(list(ET.parse(tmp_path / "report.xml").iter("testcase"))) == 2
 
 
-@pytest.mark.slow
-def test_its_comparison_fails_and_still_shows_the_report(workflow, tmp_path, world):
+def test_it_says_at_once_that_it_does_not_know_what_to_install(workflow, tmp_path):
+    runner = Runner(workflow, tmp_path, what=workflow["env"]["BASSLINE"])
+    assert runner.run("push") == 1
+    assert runner.said.startswith("Check that this workflow says what to install: ::error::BASSLINE is empty: set it")
+    assert "Install:" not in runner.said
 
-    for name, solved in (("base", BASE), ("candidate", CLEARLY_WORSE)):
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("base", "new", "code", "title"),
+    [
+        (BASE, CLEARLY_WORSE, 3, "### Worse"),
+        (BASE, BASE, 0, "### No worse as far as 12 tasks can tell"),
+        ("1" * 5 + "0" * 27, "0" * 32, 2, "### Not decided: A solves too few tasks"),
+    ],
+)
+def test_its_comparison_fails_and_still_shows_the_report(workflow, tmp_path, world, base, new, code, title):
+    for name, solved in (("base", base), ("candidate", new)):
         run_id = add(world, name, solved)
         with world.context.database.read() as session:
             (tmp_path / f"{name}.json").write_text(run_file.write(session, get_run(session, run_id)))
     runner = Runner({**workflow, "env": {**workflow["env"], "BUDGET": "3"}}, tmp_path)
+    (runner.programs / "bassline").write_text(
+        f'#!/bin/sh\nPYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -m app.cli "$@"\n'
+    )
+    (runner.programs / "bassline").chmod(0o755)
     only_compare = [step for step in workflow["jobs"]["compare"]["steps"] if step.get("name") == "Compare"]
     runner.workflow = {**runner.workflow, "jobs": {"compare": {"steps": only_compare}}}
-    assert runner.run("pull_request") == 3
-    assert "### Worse" in runner.summary.read_text()
+    assert runner.run("pull_request") == code, runner.said
+    assert title in runner.summary.read_text()
     (tmp_path / "base.json").unlink()
     assert runner.run("pull_request") == 0
     assert "No base run yet" in runner.summary.read_text()

@@ -58,7 +58,33 @@ def test_storing_the_same_twice_gives_the_row_with_its_tasks(ctx):
     assert len(one.tasks) == len(two.tasks) == N
 
 
-def test_a_file_of_more_tasks_than_a_request_can_check_is_refused(ctx, monkeypatch):
+def test_a_file_of_more_tasks_than_a_request_can_check_is_refused_before_any_is_compiled(ctx, monkeypatch):
     monkeypatch.setattr(files, "MAX_TASKS", N - 1)
+    monkeypatch.setattr(files, "_check", None)
+    monkeypatch.setattr(files.registry, "to_task", None)
     with pytest.raises(BadInput, match=f"more than {N - 1} tasks: split it"):
         service.import_bytes(ctx, rows(), "many", "many.jsonl")
+
+
+def test_blank_lines_are_no_tasks(ctx, monkeypatch):
+    monkeypatch.setattr(files, "MAX_TASKS", N)
+    assert service.import_bytes(ctx, rows().replace(b"\n", b"\n \n"), "many", "many.jsonl").n_tasks == N
+
+
+def test_an_id_that_is_there_twice_is_found_before_any_task_is_compiled(ctx, monkeypatch):
+    monkeypatch.setattr(files, "_check", None)
+    data = rows().replace(f"add/{N - 1}".encode(), b"add/0")
+    with pytest.raises(BadInput, match=f"many.jsonl, line {N}, field task_id: 'add/0' is already the task of"):
+        service.import_bytes(ctx, data, "many", "many.jsonl")
+
+
+@pytest.mark.parametrize("name", ["", " ", " mine", "mine ", "--help", "-", ".mine", "a\nb", "x" * 201])
+def test_a_name_that_reads_as_an_option_or_as_nothing_is_refused(ctx, name):
+    with pytest.raises(BadInput, match=r"name is .*: give 1 to 200 printable characters, first a letter") as refused:
+        service.import_bytes(ctx, rows(), name, "many.jsonl")
+    assert refused.value.field == "name"
+
+
+@pytest.mark.parametrize("name", ["mine", "2026-11 tasks", "_private", "MBPP+ (sanitized)", "aufgaben-äöü"])
+def test_other_names_are_fine(ctx, name):
+    assert service.import_bytes(ctx, rows(), name, "many.jsonl").name == name

@@ -6,10 +6,12 @@ import html
 import io
 import json
 import re
+import uuid
 
 import pytest
 
 from app.datasets import service
+from app.datasets.models import DatasetCheck
 from app.http.limits import UPLOAD_BYTES
 from decoding.models import fetch
 
@@ -54,6 +56,27 @@ def test_a_file_at_fault_is_answered_with_line_and_field_and_the_name_is_kept(cl
     assert answer.status_code == 422
     assert page.count(said) == 1
     assert f'value="{name}"' in page
+
+
+def test_a_file_keeps_its_name_at_the_beginning_of_a_sentence(client):
+    page = html.unescape(send(client, [], "mine", file="bad.jsonl").get_data(as_text=True))
+    assert "bad.jsonl holds no tasks" in page
+    assert "Bad.jsonl" not in page
+
+
+def test_a_dataset_says_which_canonical_solutions_fail_or_that_none_was_run(world, client):
+    address = send(client, [TASK, {**TASK, "task_id": "mine/1"}], "mine").location
+    rest = f"/api/v1{address}"
+    assert "The canonical solutions have not been run yet" in client.get(address).text
+    assert client.get(rest).json["checks"] == []
+    dataset_id = address.rsplit("/", 1)[-1]
+    with world.context.database.session() as session:
+        session.add(DatasetCheck(dataset_id=uuid.UUID(dataset_id), sandbox="bwrap, Python 3.11", failed=["mine/1"]))
+    page = html.unescape(client.get(address).text)
+    assert "1 of 2 tasks fail with their own canonical solution (sandbox bwrap, Python 3.11)" in page
+    assert "have not been run yet" not in page
+    (check,) = client.get(rest).json["checks"]
+    assert (check["sandbox"], check["failed"]) == ("bwrap, Python 3.11", ["mine/1"])
 
 
 def test_no_file_is_a_fault_of_the_field(client):

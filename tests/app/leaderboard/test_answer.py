@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import event
@@ -179,3 +181,31 @@ def test_a_page_without_an_answer_still_lists_the_runs(world):
     page = world.client.get("/").get_data(as_text=True)
     assert "No answer yet: no finished run to compare" in page
     assert ">stopped<" in page
+
+
+def test_an_answer_that_is_being_computed_holds_up_no_other_dataset(world, monkeypatch):
+    world.add_run(**QUICK, limit=None)
+    entries, kept = Entries(), Cards()
+    begun, may_end = threading.Event(), threading.Event()
+
+    def of_runs(session, runs):
+        if not begun.is_set():
+            begun.set()
+            assert may_end.wait(60)
+        return answer_of(session, runs)
+
+    answer_of = cards.of_runs
+    monkeypatch.setattr(cards, "of_runs", of_runs)
+
+    def read(dataset):
+        with world.context.database.read() as session:
+            return kept.read(session, entries.read(session), dataset)
+
+    with ThreadPoolExecutor(2) as pool:
+        cold = pool.submit(read, "")
+        assert begun.wait(60)
+        try:
+            assert pool.submit(read, "humaneval").result(60) is not None
+        finally:
+            may_end.set()
+        assert cold.result(60) is not None

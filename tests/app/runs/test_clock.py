@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.runs import clock
-from app.runs.export_samples import lines
+from app.runs.export_samples import chunks
 from app.runs.models import Calibration, RunTask
 from app.runs.repository import get_run
 from tests.app.pages.test_pages import text_of
@@ -109,7 +109,7 @@ def test_a_mark_is_on_the_board_the_run_compare_and_in_every_export(world):
     rows = {row["run"]: row for row in csv.DictReader(io.StringIO(client.get("/leaderboard.csv").text))}
     assert (rows["busy"]["clock"], rows["quiet"]["clock"]) == (" ".join(reasons), "")
     with world.context.database.read() as session:
-        (first, *_) = lines(session, get_run(session, busy), "samples")
+        (first, *_) = chunks(world.context.database, get_run(session, busy), "samples")
     assert json.loads(first)["lost_to_others"] == pytest.approx(0.4)
 
 

@@ -120,6 +120,15 @@ def test_a_loaded_study_is_neither_ranked_nor_resumed_and_its_pages_work(
     assert (count(here, Study), count(here, Run), count(here, Sample)) == (0, 0, 0)
 
 
+def test_a_study_that_is_here_already_is_called_so(archive, here, bassline, tmp_path, monkeypatch):
+    file = tmp_path / "theirs.json.gz"
+    monkeypatch.setattr("app.commands.common.make_context", lambda: here)
+    first, again = (bassline("study", "load", file).stdout for _ in range(2))
+    assert first.startswith("loaded ")
+    assert "is here already, unchanged: `bassline study show" in again
+    assert "loaded" not in again
+
+
 def test_the_reference_is_what_is_packaged(archive, here, tmp_path, monkeypatch):
     folder = tmp_path / "results"
     monkeypatch.setattr(loading, "REFERENCE_FOLDERS", (folder, tmp_path / "none"))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import html
 import re
+import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from app.db.types import utcnow
 from app.states import RunState
+from app.studies import analysis as analysing
 from app.studies import loading, pages
 from app.studies.analysis import Analyses
 from app.studies.models import Study
@@ -81,6 +84,28 @@ def test_the_list_answers_although_the_analyses_take_long(world, monkeypatch):
     world.add_study(arm(n=1), arm(n=4))
     monkeypatch.setattr(pages, "ANALYSE_S", -1.0)
     assert "Open the study for its answer" in text_of(world.client.get("/studies"))
+
+
+def test_a_study_that_is_being_analysed_holds_up_no_other(world, monkeypatch):
+    slow, quick = (world.add_study(arm(n=1), arm(n=4), name=name) for name in ("slow", "quick"))
+    begun, may_end = threading.Event(), threading.Event()
+
+    def analysis(session, study):
+        if study.id == slow:
+            begun.set()
+            assert may_end.wait(60)
+        return analysis_of(session, study)
+
+    analysis_of = analysing.analysis
+    monkeypatch.setattr(analysing, "analysis", analysis)
+    with ThreadPoolExecutor(2) as pool:
+        cold = pool.submit(world.client.get, f"/studies/{slow}")
+        assert begun.wait(60)
+        try:
+            assert pool.submit(world.client.get, f"/studies/{quick}").result(60).status_code == 200
+        finally:
+            may_end.set()
+        assert cold.result(60).status_code == 200
 
 
 @pytest.mark.parametrize("tab", TABS)

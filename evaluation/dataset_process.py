@@ -1,0 +1,58 @@
+"""Checks large dataset files in a process of their own.
+
+Checking compiles every program of a file. In the process that decodes, this would slow the decoding down, and the clock
+would count it as the engine's own work. The clock sees other processes, and marks what they disturb (docs/metrics.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from evaluation.dataset_files import dumps, loads, tasks_in, text_in
+from evaluation.datasets import Dataset, DatasetError, Task
+from evaluation.formats import registry
+
+CHECKED_HERE = 2**19
+"""Characters. A file of this size, some hundred tasks, takes about as long as a new process needs to start."""
+_ROOT = Path(__file__).resolve().parents[1]
+_SERVE = "from evaluation.dataset_process import serve; serve()"
+_REFUSED = 3
+
+
+def loads_apart(data: bytes, name: str, origin: str) -> Dataset:
+    """The same as `dataset_files.loads`; a large file is checked in another process, which ends with the check."""
+    text = text_in(data, origin)
+    if len(text) <= CHECKED_HERE:
+        return loads(data, name, origin)
+    return Dataset(name, _tasks_apart(text, origin), hashlib.sha256(data).hexdigest())
+
+
+def _tasks_apart(text: str, origin: str) -> tuple[Task, ...]:
+    # The service's variables hold secrets: pass none but the one that some interpreters need to start.
+    needed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+    done = subprocess.run(
+        [sys.executable, "-s", "-P", "-B", "-c", _SERVE],
+        input=f"{json.dumps(origin)}\n{text}".encode(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False,
+        env={**needed, "PYTHONPATH": str(_ROOT), "PYTHONUTF8": "1"},
+    )  # fmt: skip
+    if done.returncode == _REFUSED:
+        raise DatasetError(done.stdout.decode())
+    if done.returncode:
+        raise DatasetError(f"{origin} cannot be checked: Python's parser failed on one of its programs, split the file")
+    return tuple(registry.to_task(json.loads(line)) for line in done.stdout.splitlines())
+
+
+def serve() -> None:
+    """The process: reads the name of a file and its text, writes its tasks in one format, or why it is refused."""
+    origin, text = sys.stdin.buffer.read().decode().split("\n", 1)
+    try:
+        tasks = tasks_in(text, json.loads(origin))
+    except DatasetError as error:
+        sys.stdout.buffer.write(str(error).encode("utf-8", "replace"))
+        sys.exit(_REFUSED)
+    sys.stdout.buffer.write(dumps(tasks))

@@ -1,0 +1,74 @@
+"""`bassline datasets import` runs the canonical solutions, and says which fail before a model is judged by them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli import cli
+from app.datasets import repository
+from app.datasets.service import require
+from app.errors import Unavailable
+from tests.fakes import RIGHT
+
+ROW = {
+    "prompt": "def add(a, b):\n",
+    "entry_point": "add",
+    "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n",
+}
+
+
+@pytest.fixture
+def imported(ctx, monkeypatch, tmp_path):
+    """Imports a file with these canonical solutions; returns click's result."""
+    monkeypatch.setattr("app.commands.common.make_context", lambda: ctx)
+
+    def run(*solutions: str, options: tuple[str, ...] = ()):
+        file = tmp_path / "mine.jsonl"
+        rows = [{**ROW, "task_id": f"add/{i}", "canonical_solution": s} for i, s in enumerate(solutions)]
+        file.write_text("\n".join(map(json.dumps, rows)))
+        result = CliRunner().invoke(cli, ["datasets", "import", str(file), *options])
+        assert result.exit_code == 0, result.output
+        return result
+
+    return run
+
+
+def checks(ctx):
+    dataset = require(ctx, "mine")
+    with ctx.database.read() as session:
+        return [check.failed for check in repository.checks(session, dataset.id)]
+
+
+def test_tasks_whose_own_solution_fails_are_named_and_stored(imported, ctx):
+    result = imported(RIGHT, "    return 'broken'\n", RIGHT)
+    assert result.stdout.startswith("mine: 3 tasks")
+    assert "1 of 3 tasks fail with their own canonical solution, and runs leave them out: add/1;" in result.stderr
+    assert checks(ctx) == [["add/1"]]  # the first run need not do it again
+
+
+def test_many_that_fail_are_named_in_part(imported):
+    assert "add/19 and 5 more; correct the file" in imported(*["    return 'broken'\n"] * 25).stderr
+
+
+def test_that_all_are_right_is_said(imported, ctx):
+    result = imported(RIGHT)
+    assert ("no canonical solution fails" in result.stdout, result.stderr) == (True, "")
+    assert checks(ctx) == [[]]
+
+
+def test_without_a_sandbox_the_file_is_imported_unchecked(imported, ctx):
+    def none():
+        raise Unavailable("no sandbox on this machine: install bubblewrap")
+
+    ctx.make_grader = none
+    result = imported(RIGHT)
+    assert "the canonical solutions were not run, the first run will: no sandbox on this machine" in result.stderr
+    assert checks(ctx) == []
+
+
+def test_no_check_runs_nothing(imported, ctx):
+    assert imported("    return 'broken'\n", options=("--no-check",)).stderr == ""
+    assert checks(ctx) == []

@@ -1,0 +1,102 @@
+"""Exports are read in batches while they are sent, so that their size does not decide how much memory they take."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tracemalloc
+
+import pytest
+from sqlalchemy import event, select
+
+from app.errors import Conflict
+from app.runs import export_samples, service
+from app.runs.models import RunTask
+from app.runs.repository import get_run
+from app.runs.task_repository import BATCH_TASKS, tasks_in_batches
+from app.studies import archive
+from app.studies.archive import Archive
+from app.studies.repository import get_study
+
+N_TASKS = 164
+LARGE = "x" * 20_000
+
+
+@pytest.fixture
+def large(world):
+    """A study of two arms, each with several MB of samples."""
+    arms = ({"name": f"n = {n}", "n": n, "limit": None, "raw": LARGE} for n in (2, 1))
+    return world.add_study(*arms)
+
+
+def peak_and_size(chunks) -> tuple[int, int]:
+    """The peak of memory in bytes while the chunks are taken and dropped, and the bytes of all."""
+    tracemalloc.start()
+    try:
+        size = sum(map(len, chunks))
+        return tracemalloc.get_traced_memory()[1], size
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("form", ["samples", "human-eval"])
+def test_samples_take_the_memory_of_a_batch(world, large, form):
+    with world.context.database.read() as session:
+        run = get_study(session, large).runs[0]
+        chunks = export_samples.chunks(world.context.database, run, form)
+    peak, size = peak_and_size(chunks)
+    assert size > 6_000_000
+    assert peak < size / 2
+
+
+def test_an_archive_takes_the_memory_of_a_batch(world, large):
+    with world.context.database.read() as session:
+        chunks = archive.write(world.context.database, get_study(session, large))
+    peak, _ = peak_and_size(chunks)
+    samples = 3 * N_TASKS * 2 * len(LARGE)  # raw texts and programs
+    assert peak < samples / 5
+
+
+def test_an_archive_in_parts_is_the_archive(world, large):
+    with world.context.database.read() as session:
+        study = get_study(session, large)
+        written = gzip.decompress(b"".join(archive.write(world.context.database, study)))
+        assert written.decode() == Archive.model_validate_json(written).model_dump_json()
+        read = json.loads(written)
+    assert [[len(task["samples"]) for task in arm["tasks"]] for arm in read["arms"]] == [[2] * N_TASKS, [1] * N_TASKS]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/runs/{run}/export", "/api/v1/studies/{study}/export?format=archive"])
+def test_rest_reads_the_next_batch_when_the_first_has_been_sent(world, large, path):
+    with world.context.database.read() as session:
+        run = get_study(session, large).runs[0].id
+    batches = []
+
+    def count(_connection, _cursor, statement, *_rest):
+        if "FROM run_tasks" in statement and "LIMIT" in statement:
+            batches.append(statement)
+
+    event.listen(world.context.database.engine, "before_cursor_execute", count)
+    answer = world.client.get(path.format(run=run, study=large), buffered=False)
+    assert answer.is_streamed
+    before = len(batches)
+    assert len(answer.get_data()) > 10_000
+    assert before < N_TASKS // BATCH_TASKS < len(batches)
+
+
+def test_a_run_that_is_deleted_meanwhile_ends_the_export_with_an_error(world):
+    run = world.add_run("gone", limit=2 * BATCH_TASKS, n=1)
+    rows = tasks_in_batches(world.context.database, run)
+    assert [next(rows).position for _ in range(BATCH_TASKS)] == list(range(BATCH_TASKS))
+    service.delete(world.context, run)
+    with pytest.raises(Conflict, match="the run was deleted while it was exported"):
+        next(rows)
+
+
+def test_tasks_come_in_order_and_once(world):
+    run = world.add_run("whole", limit=2 * BATCH_TASKS + 1, n=2)
+    found = [(row.task.task_id, len(row.samples)) for row in tasks_in_batches(world.context.database, run)]
+    with world.context.database.read() as session:
+        rows = session.scalars(select(RunTask).where(RunTask.run_id == run).order_by(RunTask.position))
+        assert found == [(row.task.task_id, 2) for row in rows]
+        assert get_run(session, run).n_tasks == len(found)
