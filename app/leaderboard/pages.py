@@ -11,7 +11,9 @@ from app.errors import BadInput
 from app.http.web import session
 from app.leaderboard import board
 from app.leaderboard.answer import Card
+from app.leaderboard.cards import ENOUGH, newest_run
 from app.leaderboard.columns import COLUMNS
+from app.leaderboard.entries import Entry
 from app.leaderboard.export import as_csv
 from app.leaderboard.service import Row, ranked
 from app.leaderboard.web import card, entries
@@ -50,11 +52,13 @@ def index() -> str:
     return render_template(
         "leaderboard/index.html",
         answer=answer,
+        too_few=None if answer and answer.measured_here else newest_run(everything, dataset),
+        enough=ENOUGH,
         everything=bool(everything),
         groups=groups,
         left_out=left_out,
         budget=budget,
-        grid=_grid(rows, answer),
+        grid=_grid(rows, listed, answer),
         sort=sort,
         sort_label=board.SORTS[sort].label,
         view=view,
@@ -94,7 +98,8 @@ def csv() -> Response:
     )
 
 
-def _grid(rows: Sequence[Row], answer: Card | None) -> list[float]:
-    """The positions of the slider: every budget at which a row or the answer can change."""
-    of_rows = {budget for budgets in {row.run.curve.budgets for row in rows} for budget in budgets}
-    return sorted(of_rows | (set(study_budgets(answer.budget_s)) if answer else set()))
+def _grid(rows: Sequence[Row], listed: Sequence[Entry], answer: Card | None) -> list[float]:
+    """The positions of the slider: every budget at which a row, its rank or the answer can change."""
+    groups = {row.run.group for row in rows}
+    of_runs = {budget for budgets in {run.curve.budgets for run in listed if run.group in groups} for budget in budgets}
+    return sorted(of_runs | (set(study_budgets(answer.budget_s)) if answer else set()))
