@@ -16,6 +16,7 @@ from app.datasets.repository import by_content
 from app.errors import BadInput
 from app.http.schemas import RequestModel, bad_input
 from app.runs.documents import RunInfo
+from app.runs.figures import in_budget_s
 from app.runs.models import Calibration, Run, RunTask
 from app.runs.render import run_of
 from app.runs.repository import find_run, tasks_without_texts
@@ -34,7 +35,7 @@ class _Sample(RequestModel):
     n_tokens: int
     mean_logprob: float | None
     finish_reason: str
-    finished_s: float | None
+    finished_s: float | None = Field(description="null for a sample that was cut off")
     n_rounds: int
     n_accepted: int
     verdict: str | None
@@ -74,7 +75,7 @@ def write(session: Session, run: Run) -> str:
     tasks = [
         _Task(
             task_id=row.task.task_id,
-            samples=[_Sample(**{name: getattr(s, name) for name in _Sample.model_fields}) for s in row.samples],
+            samples=[_sample(sample) for sample in row.samples],
             **{name: getattr(row, name) for name in _Task.model_fields if name not in ("task_id", "samples")},
         )
         for row in tasks_without_texts(session, run.id)
@@ -86,6 +87,11 @@ def write(session: Session, run: Run) -> str:
         bassline="run-1", run=document.run, figures=document.figures, tasks=tasks, calibrations=calibrations
     )
     return file.model_dump_json(indent=1) + "\n"
+
+
+def _sample(sample: Sample) -> _Sample:
+    own = {name: getattr(sample, name) for name in _Sample.model_fields}
+    return _Sample(**own | {"finished_s": in_budget_s(sample)})
 
 
 def measured(ctx: Context, session: Session, reference: str) -> Measured:

@@ -19,6 +19,7 @@ from app.annotations.schemas import Note, Tags
 from app.db.storable import unfit
 from app.errors import BadInput, Conflict
 from app.http.schemas import RequestModel, Text, bad_input
+from app.runs.figures import in_budget_s
 from app.runs.models import RunTask
 from app.runs.repository import tasks_with_samples
 from app.samples.models import Sample
@@ -69,7 +70,7 @@ class ArchivedSample(RequestModel):
     n_tokens: Count
     mean_logprob: float | None = Field(allow_inf_nan=False)
     first_token_s: Seconds | None
-    finished_s: Seconds | None
+    finished_s: Seconds | None = Field(description="null for a sample that was cut off")
     n_rounds: Count
     n_drafted: Count
     n_accepted: Count
@@ -232,4 +233,5 @@ def _task(row: RunTask) -> ArchivedTask:
 
 
 def _sample(sample: Sample) -> ArchivedSample:
-    return ArchivedSample(**{name: getattr(sample, name) for name in ArchivedSample.model_fields})
+    own = {name: getattr(sample, name) for name in ArchivedSample.model_fields}
+    return ArchivedSample(**own | {"finished_s": in_budget_s(sample)})
