@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import structlog
 from flask import Blueprint, Response, render_template, request
 
 from app.annotations.selection import UNARCHIVED, from_address
@@ -24,6 +25,7 @@ from evaluation.metrics import BUDGET_GRID
 from evaluation.studies.analysis import study_budgets
 
 bp = Blueprint("leaderboard", __name__)
+log = structlog.get_logger(__name__)
 
 MIN_TASKS = 50  # with fewer, the interval of a share is wider than 25 points
 
@@ -40,7 +42,7 @@ def index() -> str:
     selection = from_address(request.args)
     everything = entries()
     listed = [run for run in everything if selection.archived or not run.archived]
-    answer = card(everything, dataset)
+    answer, failed = _answer(everything, dataset)
     budget = budget or (answer.opening_s if answer else max((run.budget_s for run in listed), default=10.0))
     sort = request.args.get("sort", "first")
     sort = sort if sort in board.SORTS else "first"
@@ -52,6 +54,7 @@ def index() -> str:
     return render_template(
         "leaderboard/index.html",
         answer=answer,
+        failed=failed,
         too_few=None if answer and answer.measured_here else newest_run(everything, dataset),
         enough=ENOUGH,
         everything=bool(everything),
@@ -80,7 +83,7 @@ def index() -> str:
         error=error,
         min_tasks=MIN_TASKS,
         standard=" ".join(map(str, BUDGET_GRID)),
-        nothing_at_all=not everything and answer is None,
+        nothing_at_all=not everything and answer is None and not failed,
         working=0 if everything or answer else len(list_runs(session(), states=OPEN_RUN_STATES)),
     )
 
@@ -96,6 +99,15 @@ def csv() -> Response:
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": "attachment; filename=leaderboard.csv"},
     )
+
+
+def _answer(everything: Sequence[Entry], dataset: str) -> tuple[Card | None, bool]:
+    """(the answer, whether it cannot be computed): the runs below it still can be shown."""
+    try:
+        return card(everything, dataset), False
+    except Exception:
+        log.exception("the answer of the first page could not be computed")
+        return None, True
 
 
 def _grid(rows: Sequence[Row], listed: Sequence[Entry], answer: Card | None) -> list[float]:

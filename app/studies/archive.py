@@ -6,21 +6,20 @@ token ids, the prompts (the dataset has the tasks), tasks that were not finished
 
 from __future__ import annotations
 
-import datetime as dt
 import gzip
-import math
 import uuid
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field, JsonValue, ValidationError, field_validator
+from pydantic import Field, ValidationError
 from sqlalchemy.orm import Session
 
 from app.annotations.schemas import Note, Tags
-from app.db.storable import unfit
 from app.errors import BadInput, Conflict
 from app.http.schemas import RequestModel, Text, bad_input
+from app.runs.bounds import Count, LogProb, Rate, Seconds, Time, VerifySeconds, WallSeconds
 from app.runs.figures import in_budget_s
 from app.runs.models import RunTask
+from app.runs.provenance import Provenance
 from app.runs.repository import tasks_with_samples
 from app.samples.models import Sample
 from app.settings import MAX_BUDGET_S
@@ -31,30 +30,15 @@ from app.studies.schemas import MAX_ARMS, MIN_ARMS, ArmSpec
 from evaluation.jsonlines import text_of
 from evaluation.verdicts import Status, Trust
 
-Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Name = Annotated[Text, Field(min_length=1, max_length=200)]
-# Far from the limits of the databases, whatever the time zone.
-Time = Annotated[
-    AwareDatetime, Field(ge=dt.datetime(2000, 1, 1, tzinfo=dt.UTC), lt=dt.datetime(3000, 1, 1, tzinfo=dt.UTC))
-]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-def _storable(value: dict[str, Any]) -> dict[str, Any]:
-    """The object, if databases can store every text and number in it."""
-    left: list[Any] = [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            left += [*one.keys(), *one.values()]
-        elif isinstance(one, list):
-            left += one
-        elif isinstance(one, str) and (fault := unfit(one)):
-            raise ValueError(f"holds {fault}: remove it")
-        elif isinstance(one, float) and not math.isfinite(one):
-            raise ValueError(f"holds {one}: give a number or null")
-    return value
+class Machine(RequestModel):
+    """The machine of a study (app/provenance.py)."""
+
+    cpu: Annotated[Text, Field(max_length=500)] | None = None
+    cpu_count: Count | None = None
 
 
 class ArchivedSample(RequestModel):
@@ -68,9 +52,9 @@ class ArchivedSample(RequestModel):
     extraction_version: Text | None = Field(max_length=40)
     finish_reason: Literal["stop", "length", "deadline", "cancelled", "error"]
     n_tokens: Count
-    mean_logprob: float | None = Field(allow_inf_nan=False)
+    mean_logprob: LogProb | None
     first_token_s: Seconds | None
-    finished_s: Seconds | None = Field(description="null for a sample that was cut off")
+    finished_s: WallSeconds | None = Field(description="null for a sample that was cut off")
     n_rounds: Count
     n_drafted: Count
     n_accepted: Count
@@ -91,7 +75,7 @@ class ArchivedTask(RequestModel):
     draft_s: Seconds | None
     verify_s: Seconds | None
     other_s: Seconds | None
-    wall_s: Seconds | None
+    wall_s: WallSeconds | None
     sandbox_s: Seconds | None
     n_rounds: Count | None
     n_verified: Count | None
@@ -107,9 +91,9 @@ class ArchivedCalibration(RequestModel):
 
     worker: Name
     at: Time
-    verify_s: float = Field(gt=0, allow_inf_nan=False)
-    read_bytes_per_s: float = Field(gt=0, allow_inf_nan=False)
-    flops_per_s: float | None = Field(gt=0, allow_inf_nan=False)
+    verify_s: VerifySeconds
+    read_bytes_per_s: Rate
+    flops_per_s: Rate | None
 
 
 class Excluded(RequestModel):
@@ -131,7 +115,7 @@ class ArchivedArm(RequestModel):
     excluded: tuple[Excluded, ...]
     prompt_mode_used: Text | None = Field(max_length=20)
     command: Text
-    provenance: dict[str, JsonValue]
+    provenance: Provenance
     tags: Tags = ()
     note: Note = ""
     started_at: Time | None
@@ -141,8 +125,6 @@ class ArchivedArm(RequestModel):
     dropped_after: Count | None
     calibrations: tuple[ArchivedCalibration, ...]
     tasks: tuple[ArchivedTask, ...]
-
-    _provenance = field_validator("provenance")(_storable)
 
 
 class Archive(RequestModel):
@@ -159,28 +141,22 @@ class Archive(RequestModel):
     seed: int = Field(ge=0, le=2**63 - 1)
     race: bool
     block_tasks: int = Field(ge=1, le=2**31 - 1)
-    machine: dict[str, JsonValue]
+    machine: Machine
     command: Text
     tags: Tags = ()
     note: Note = ""
     arms: tuple[ArchivedArm, ...] = Field(min_length=MIN_ARMS, max_length=MAX_ARMS)
 
-    _machine = field_validator("machine")(_storable)
-
 
 def write(session: Session, study: Study) -> bytes:
-    """The ended study as a file. Raises Conflict for one that is open."""
+    """The ended study as a file. Raises Conflict for one that is open, or that holds what no study can have."""
     if study.state in OPEN_RUN_STATES:
         raise Conflict(f"the study is {study.state}: only one that has ended can be archived")
-    archive = Archive(
-        bassline_study=1,
-        **{name: getattr(study, name) for name in Archive.model_fields if hasattr(study, name) and name not in _OWN},
-        dataset=study.dataset.name,
-        dataset_sha256=study.dataset.sha256,
-        measured_on=study.measured_elsewhere or _measured_on(study),
-        arms=tuple(_arm(session, arm) for arm in study.arms),
-    )
-    return gzip.compress(archive.model_dump_json().encode(), mtime=0)
+    try:
+        archive = _archive(session, study)
+    except ValidationError as error:  # an earlier version loaded it without these checks
+        raise Conflict(f"the study cannot be archived: {bad_input(error)}") from None
+    return gzip.compress(archive.model_dump_json(exclude_unset=True).encode(), mtime=0)
 
 
 def read(data: bytes, origin: str) -> Archive:
@@ -200,9 +176,22 @@ def read(data: bytes, origin: str) -> Archive:
 _OWN = ("dataset", "arms")
 
 
+def _archive(session: Session, study: Study) -> Archive:
+    return Archive(
+        bassline_study=1,
+        **{name: getattr(study, name) for name in Archive.model_fields if hasattr(study, name) and name not in _OWN},
+        dataset=study.dataset.name,
+        dataset_sha256=study.dataset.sha256,
+        measured_on=study.measured_elsewhere or _measured_on(study),
+        arms=tuple(_arm(session, arm) for arm in study.arms),
+    )
+
+
 def _measured_on(study: Study) -> str:
     where = device(study)
-    cpu = study.machine.get("cpu") or next((run.provenance["cpu"] for run in study.runs if "cpu" in run.provenance), "")
+    cpu = study.machine.get("cpu") or next(
+        (run.provenance["cpu"] for run in study.runs if run.provenance.get("cpu")), ""
+    )
     return (where if not cpu or cpu in where else f"{where}, {cpu}")[:200]
 
 
