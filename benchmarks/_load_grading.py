@@ -77,7 +77,8 @@ class Judge:
             fate: Fate = "refused" if reply.fate == "refused" else "failed"
             return Asked(planned.key, fate, retry_after_s=reply.retry_after_s)
         samples = answer["samples"]
-        ends = [s["finished_s"] for s in samples if s["finished_s"] is not None]
+        budget_s = answer["run"]["budget_s"]
+        ends = [budget_s if s["finish_reason"] == "deadline" else s["finished_s"] or 0.0 for s in samples]
         return Asked(
             planned.key,
             "answered",

@@ -36,7 +36,8 @@ FIELDS = (
     "finish_reason", "n_tokens", "mean_logprob", "queue_s", "first_token_s", "finished_s", "sandbox_s", "budget_s",
     "lost_to_others", "n_rounds", "n_drafted", "n_accepted", "verdict", "failure", "detail", "trust",
 )  # fmt: skip
-"""Fields of a record. Times are seconds since the engine started on the task; queue_s is the wait before that.
+"""Fields of a record. Times are seconds since the engine started on the task; queue_s is the wait before that, and
+finished_s is None for a sample that was cut off (finish_reason deadline, cancelled or error).
 `lost_to_others` is the share of the machine that others took while the task was decoded."""
 
 LONG_TEXTS = ("raw", "program")

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator, model_validator
 from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.repository import by_content
+from app.db.storable import require_storable
 from app.errors import BadInput
 from app.http.schemas import RequestModel, bad_input
+from app.runs.bounds import Count, LogProb, Rate, Seconds, Time, VerifySeconds, WallSeconds
 from app.runs.documents import RunInfo
+from app.runs.figures import in_budget_s
 from app.runs.models import Calibration, Run, RunTask
+from app.runs.provenance import Provenance
 from app.runs.render import run_of
 from app.runs.repository import find_run, tasks_without_texts
 from app.runs.results import Figures
 from app.samples.models import Sample
+from app.settings import MAX_BUDGET_S
 from app.states import TaskState
 
 FORMAT = "run"
@@ -30,13 +34,13 @@ Measured = tuple[Run, Sequence[RunTask]]
 
 
 class _Sample(RequestModel):
-    index: int
-    n_tokens: int
-    mean_logprob: float | None
+    index: Count
+    n_tokens: Count
+    mean_logprob: LogProb | None
     finish_reason: str
-    finished_s: float | None
-    n_rounds: int
-    n_accepted: int
+    finished_s: WallSeconds | None = Field(description="null for a sample that was cut off")
+    n_rounds: Count
+    n_accepted: Count
     verdict: str | None
     trust: str | None
 
@@ -44,28 +48,47 @@ class _Sample(RequestModel):
 class _Task(RequestModel):
     task_id: str
     state: TaskState
-    queued_at: dt.datetime
-    queue_s: float | None
-    wall_s: float | None
-    capacity_s: float | None = None
-    others_cpu_s: float | None = None
-    steal_s: float | None = None
+    queued_at: Time
+    queue_s: Seconds | None
+    wall_s: WallSeconds | None
+    capacity_s: Seconds | None = None
+    others_cpu_s: Seconds | None = None
+    steal_s: Seconds | None = None
     samples: list[_Sample]
 
 
 class _Calibration(RequestModel):
     worker: str
-    at: dt.datetime
-    verify_s: float = Field(gt=0)
-    read_bytes_per_s: float = Field(gt=0)
+    at: Time
+    verify_s: VerifySeconds
+    read_bytes_per_s: Rate
+
+
+class _Run(RunInfo):
+    budget_s: float = Field(gt=0, le=MAX_BUDGET_S)
+    n: int = Field(ge=1)
+
+    @field_validator("provenance")
+    @classmethod
+    def _checked(cls, value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            Provenance.model_validate(value)
+        except ValidationError as error:
+            raise ValueError(str(bad_input(error))) from None
+        return value
 
 
 class _RunFile(RequestModel):
     bassline: Literal["run-1"] = Field(description="what this file is, and its version")
-    run: RunInfo
+    run: _Run
     figures: Figures
     tasks: list[_Task]
     calibrations: tuple[_Calibration, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _finite(cls, value: Any) -> Any:
+        return require_storable(value)
 
 
 def write(session: Session, run: Run) -> str:
@@ -74,7 +97,7 @@ def write(session: Session, run: Run) -> str:
     tasks = [
         _Task(
             task_id=row.task.task_id,
-            samples=[_Sample(**{name: getattr(s, name) for name in _Sample.model_fields}) for s in row.samples],
+            samples=[_sample(sample) for sample in row.samples],
             **{name: getattr(row, name) for name in _Task.model_fields if name not in ("task_id", "samples")},
         )
         for row in tasks_without_texts(session, run.id)
@@ -83,9 +106,18 @@ def write(session: Session, run: Run) -> str:
         _Calibration(**{name: getattr(c, name) for name in _Calibration.model_fields}) for c in run.calibrations
     )
     file = _RunFile(
-        bassline="run-1", run=document.run, figures=document.figures, tasks=tasks, calibrations=calibrations
+        bassline="run-1",
+        run=_Run(**dict(document.run)),
+        figures=document.figures,
+        tasks=tasks,
+        calibrations=calibrations,
     )
     return file.model_dump_json(indent=1) + "\n"
+
+
+def _sample(sample: Sample) -> _Sample:
+    own = {name: getattr(sample, name) for name in _Sample.model_fields}
+    return _Sample(**own | {"finished_s": in_budget_s(sample)})
 
 
 def measured(ctx: Context, session: Session, reference: str) -> Measured:

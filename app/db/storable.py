@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from typing import Any
 
 from flask import Flask, request
 
@@ -17,6 +19,24 @@ def unfit(text: str) -> str | None:
     if match is None:
         return None
     return "the character NUL" if match[0] == "\0" else f"half a surrogate pair (\\u{ord(match[0]):04x})"
+
+
+def require_storable(value: Any) -> Any:
+    """The value of JSON, if databases can store every text and number in it. Raises ValueError."""
+    left: list[Any] = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            left += [*one.keys(), *one.values()]
+        elif isinstance(one, list):
+            left += one
+        elif isinstance(one, str) and (fault := unfit(one)):
+            raise ValueError(f"holds {fault}: remove it")
+        elif isinstance(one, float) and not math.isfinite(one):
+            raise ValueError(f"holds {one}: give a number or null")
+        elif isinstance(one, int) and abs(one) >= 2**63:
+            raise ValueError("holds a number of more than 64 bits: give a smaller one")
+    return value
 
 
 def init(app: Flask) -> None:

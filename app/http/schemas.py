@@ -34,7 +34,7 @@ def bad_input(error: ValidationError) -> BadInput:
     message = fault["msg"].removeprefix("Value error, ")
     if fault["type"] == "json_invalid":
         return BadInput(f"the body is not JSON: {message.removeprefix('Invalid JSON: ')}")
-    if fault["type"] == "model_type":
+    if fault["type"] == "model_type" and field is None:
         return BadInput("the body is not a JSON object: send one, as in {...}")
     if field is None:
         return BadInput(message)

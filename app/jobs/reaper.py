@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Collection, Sequence
 
 import structlog
-from sqlalchemy import ColumnElement, and_, or_, select, true, update
+from sqlalchemy import ColumnElement, and_, func, or_, select, true, update
 from sqlalchemy.orm import Session
 
 from app.broker import queues
@@ -75,20 +75,23 @@ def enqueue_handed_over(ctx: Context) -> None:
 
 
 def reset_orphans(ctx: Context) -> None:
-    """Expires every lease, at the start of the one process that owns the database: nobody else can be working."""
+    """Takes back all work, at the start of the one process that owns the database: nobody else can be working.
+
+    What was pinned to a process that has gone is interrupted. Then the figures are recorded of runs that an earlier
+    version interrupted here without any.
+    """
     with ctx.database.session() as session:
         session.execute(update(RunTask).where(RunTask.state.in_(WORKING)).values(lease_until=utcnow()))
-        session.execute(
-            update(Run)
-            .where(Run.state.in_(OPEN_RUN_STATES), Run.pinned_worker.is_not(None))
-            .values(state=RunState.INTERRUPTED, error=GONE, finished_at=utcnow())
-        )
+    _return_expired(ctx, true())
+    _each(_without_open_tasks(ctx, true()), lambda run_id: transitions.close_if_done(ctx, run_id))
+    _each(_pinned(ctx), lambda run_id: transitions.interrupt(ctx, run_id, GONE))
+    with ctx.database.session() as session:
         session.execute(
             update(Run)
             .where(Run.state.in_(OPEN_RUN_STATES), Run.cancel_requested_at.is_(None))
             .values(state=RunState.QUEUED, enqueued_at=None)
         )
-    _return_expired(ctx, true())
+    _each(_without_figures(ctx), lambda run_id: transitions.record_figures(ctx, run_id))
 
 
 def _each(ids: Sequence[uuid.UUID], action: Callable[[uuid.UUID], object]) -> None:
@@ -98,6 +101,34 @@ def _each(ids: Sequence[uuid.UUID], action: Callable[[uuid.UUID], object]) -> No
             action(row_id)
         except Exception:
             log.exception("a run or study could not be recovered", id=str(row_id))
+
+
+def _pinned(ctx: Context) -> Sequence[uuid.UUID]:
+    """Open runs that only one process may work."""
+    with ctx.database.read() as session:
+        return session.scalars(
+            select(Run.id).where(Run.state.in_(OPEN_RUN_STATES), Run.pinned_worker.is_not(None))
+        ).all()
+
+
+def _without_figures(ctx: Context) -> Sequence[uuid.UUID]:
+    """Ended runs that have no curve, or the figures of an earlier end."""
+    left = (
+        select(func.count())
+        .where(RunTask.run_id == Run.id, RunTask.state != TaskState.FINISHED)
+        .correlate(Run)
+        .scalar_subquery()
+    )
+    ended = select(Run.id, Run.figures, Run.curve.has(), left).where(
+        Run.state.not_in(OPEN_RUN_STATES), or_(~Run.curve.has(), Run.error == GONE)
+    )
+    with ctx.database.read() as session:
+        rows = session.execute(ended).all()
+    return [
+        run_id
+        for run_id, recorded, has_curve, n_left in rows
+        if recorded is None or not has_curve or recorded.tasks_left != n_left
+    ]
 
 
 def _abandoned(ctx: Context) -> Sequence[uuid.UUID]:

@@ -63,6 +63,11 @@ class Card:
     opening_s: float
 
     @property
+    def measured_here(self) -> bool:
+        """Whether this service measured it."""
+        return self.study is None or self.study.elsewhere is None
+
+    @property
     def first_right(self) -> Answer | None:
         """The first step with an answer."""
         return next((step for step in self.steps if step.arm), None)

@@ -52,6 +52,11 @@ class Group:
         return self.rows[0].run
 
     @property
+    def in_all(self) -> int:
+        """How many runs its ranks count, or its table would have: `total` and those that a filter left out."""
+        return max(self.total, self.rows[0].n_ranked)
+
+    @property
     def ranked(self) -> bool:
         """Whether its runs finished over a whole dataset."""
         return self.run.label is None

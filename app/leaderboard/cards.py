@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy.orm import Session
 
@@ -16,9 +17,9 @@ from app.leaderboard.repository import StudyVersion
 from app.states import RunState
 from app.versioned_cache import VersionedCache
 
-ENOUGH = 20  # common tasks: with fewer, a study at work gives no answer yet, and an ended one only if there is no other
+ENOUGH = 20  # common tasks: fewer give no answer
 LOOK_EVERY = 8  # tasks of a study at work: looking more often would take the machine from what it measures
-KEPT = 20  # datasets
+KEPT = 20  # answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,37 +31,42 @@ class Source:
     runs: Sequence[Entry] = ()
 
     def card(self, session: Session) -> Card | None:
-        """The answer."""
-        return of_study(session, self.study_id) if self.study_id else of_runs(session, self.runs)
+        """The answer; None where fewer than ENOUGH tasks are common to what compares."""
+        found = of_study(session, self.study_id) if self.study_id else of_runs(session, self.runs)
+        return found if found and found.n_tasks >= ENOUGH else None
 
 
 class Cards:
-    """The answer for each dataset, computed again when its source has changed. Threads may share it."""
+    """The answers, each computed again when its source has changed. Threads may share it."""
 
     def __init__(self) -> None:
-        self._kept: VersionedCache[str, Card | None] = VersionedCache(KEPT)
+        self._kept: VersionedCache[tuple[str, uuid.UUID | None], Card | None] = VersionedCache(KEPT)
 
     def read(self, session: Session, entries: Sequence[Entry], dataset: str = "") -> Card | None:
         """The answer over a dataset ("": over any); None where nothing has been measured that could give one."""
-        source = source_of(repository.studies(session, dataset), entries, dataset)
-        if source is None:
-            return None
-        return self._kept.get(dataset, source.version, lambda: source.card(session))
+        found = (
+            self._kept.get((dataset, source.study_id), source.version, partial(source.card, session))
+            for source in sources(repository.studies(session, dataset), entries, dataset)
+        )
+        return next((card for card in found if card), None)
 
 
-def source_of(studies: Sequence[StudyVersion], entries: Sequence[Entry], dataset: str = "") -> Source | None:
-    """The newest study of this service; else runs over the same tasks; else a study that was measured elsewhere.
+def sources(studies: Sequence[StudyVersion], entries: Sequence[Entry], dataset: str = "") -> Iterator[Source]:
+    """What may give the answer, the best first.
 
-    `studies` are the newest first. A study at work counts from ENOUGH common tasks on.
+    That is the newest study of this service, then older ones, then runs over the same tasks, then studies that were
+    measured elsewhere, each over ENOUGH tasks. `studies` and `entries` are the newest first.
     """
-    usable = [study for study in studies if study.n_tasks >= (ENOUGH if study.at_work else 1)]
-    usable.sort(key=lambda study: (study.elsewhere, study.n_tasks < ENOUGH))
-    if usable and not usable[0].elsewhere:
-        return _of_study(usable[0])
-    runs = _largest(entries, dataset)
-    if runs:
-        return Source(tuple(run.version.result for run in runs), runs=runs)
-    return _of_study(usable[0]) if usable else None
+    enough = [study for study in studies if study.n_tasks >= ENOUGH]
+    yield from (_of_study(study) for study in enough if not study.elsewhere)
+    if runs := _largest(entries, dataset):
+        yield Source(tuple(run.version.result for run in runs), runs=runs)
+    yield from (_of_study(study) for study in enough if study.elsewhere)
+
+
+def newest_run(entries: Sequence[Entry], dataset: str = "") -> Entry | None:
+    """The newest run that gives an answer once it has ENOUGH tasks. `entries` are the newest first."""
+    return next((run for run in entries if _fits(run, dataset)), None)
 
 
 def _of_study(study: StudyVersion) -> Source:
@@ -69,13 +75,15 @@ def _of_study(study: StudyVersion) -> Source:
 
 
 def _largest(entries: Sequence[Entry], dataset: str) -> Sequence[Entry]:
-    """The most finished runs that compare and are not archived; those over whole datasets before others.
-
-    Empty where there is none.
-    """
+    """The most runs that compare over ENOUGH tasks; those over whole datasets before others. Empty if there is none."""
     groups: defaultdict[object, list[Entry]] = defaultdict(list)
     for run in entries:
-        fits = run.state is RunState.FINISHED and not run.throughput and run.label != ELSEWHERE and not run.archived
-        if fits and (not dataset or run.dataset == dataset):
+        if _fits(run, dataset) and run.n_tasks >= ENOUGH:
             groups[run.group].append(run)
     return max(groups.values(), key=lambda runs: (runs[0].label is None, len(runs), runs[0].n_tasks), default=())
+
+
+def _fits(run: Entry, dataset: str) -> bool:
+    """Whether the run is over the dataset and of a kind that can give an answer: finished here, with own times."""
+    usable = run.state is RunState.FINISHED and not run.throughput and run.label != ELSEWHERE and not run.archived
+    return usable and (not dataset or run.dataset == dataset)

@@ -73,7 +73,12 @@ RUN_FIELDS = (
     Field("name", str, lambda r: r.run.name, csv=("run",)),
     Field("run", uuid.UUID, lambda r: r.run.id, "the id of the run", csv=("id",)),
     Field("label", str | None, lambda r: r.run.label, "why the run is not ranked; null for one that is"),
-    Field("rank", int | None, lambda r: r.rank, "among the ranked runs over the same tasks on the same device"),
+    Field(
+        "rank",
+        int | None,
+        lambda r: r.rank,
+        "among all ranked runs over the same tasks on the same device, also those that a filter leaves out",
+    ),
     Field("state", RunState, lambda r: r.run.state),
     Field("dataset", str, lambda r: r.run.dataset),
     Field("device", str, lambda r: r.run.device),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import structlog
 from flask import Blueprint, Response, render_template, request
 
 from app.annotations.selection import UNARCHIVED, from_address
@@ -11,7 +12,9 @@ from app.errors import BadInput
 from app.http.web import session
 from app.leaderboard import board
 from app.leaderboard.answer import Card
+from app.leaderboard.cards import ENOUGH, newest_run
 from app.leaderboard.columns import COLUMNS
+from app.leaderboard.entries import Entry
 from app.leaderboard.export import as_csv
 from app.leaderboard.service import Row, ranked
 from app.leaderboard.web import card, entries
@@ -22,6 +25,7 @@ from evaluation.metrics import BUDGET_GRID
 from evaluation.studies.analysis import study_budgets
 
 bp = Blueprint("leaderboard", __name__)
+log = structlog.get_logger(__name__)
 
 MIN_TASKS = 50  # with fewer, the interval of a share is wider than 25 points
 
@@ -38,7 +42,7 @@ def index() -> str:
     selection = from_address(request.args)
     everything = entries()
     listed = [run for run in everything if selection.archived or not run.archived]
-    answer = card(everything, dataset)
+    answer, failed = _answer(everything, dataset)
     budget = budget or (answer.opening_s if answer else max((run.budget_s for run in listed), default=10.0))
     sort = request.args.get("sort", "first")
     sort = sort if sort in board.SORTS else "first"
@@ -50,11 +54,14 @@ def index() -> str:
     return render_template(
         "leaderboard/index.html",
         answer=answer,
+        failed=failed,
+        too_few=None if answer and answer.measured_here else newest_run(everything, dataset),
+        enough=ENOUGH,
         everything=bool(everything),
         groups=groups,
         left_out=left_out,
         budget=budget,
-        grid=_grid(rows, answer),
+        grid=_grid(rows, listed, answer),
         sort=sort,
         sort_label=board.SORTS[sort].label,
         view=view,
@@ -76,7 +83,7 @@ def index() -> str:
         error=error,
         min_tasks=MIN_TASKS,
         standard=" ".join(map(str, BUDGET_GRID)),
-        nothing_at_all=not everything and answer is None,
+        nothing_at_all=not everything and answer is None and not failed,
         working=0 if everything or answer else len(list_runs(session(), states=OPEN_RUN_STATES)),
     )
 
@@ -94,7 +101,17 @@ def csv() -> Response:
     )
 
 
-def _grid(rows: Sequence[Row], answer: Card | None) -> list[float]:
-    """The positions of the slider: every budget at which a row or the answer can change."""
-    of_rows = {budget for budgets in {row.run.curve.budgets for row in rows} for budget in budgets}
-    return sorted(of_rows | (set(study_budgets(answer.budget_s)) if answer else set()))
+def _answer(everything: Sequence[Entry], dataset: str) -> tuple[Card | None, bool]:
+    """(the answer, whether it cannot be computed): the runs below it still can be shown."""
+    try:
+        return card(everything, dataset), False
+    except Exception:
+        log.exception("the answer of the first page could not be computed")
+        return None, True
+
+
+def _grid(rows: Sequence[Row], listed: Sequence[Entry], answer: Card | None) -> list[float]:
+    """The positions of the slider: every budget at which a row, its rank or the answer can change."""
+    groups = {row.run.group for row in rows}
+    of_runs = {budget for budgets in {run.curve.budgets for run in listed if run.group in groups} for budget in budgets}
+    return sorted(of_runs | (set(study_budgets(answer.budget_s)) if answer else set()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -13,10 +14,11 @@ from evaluation.metrics import wilson
 
 @dataclass(slots=True)
 class Row:
-    """One run on the leaderboard at a budget. `rank` is None for a run that is not ranked.
+    """One run on the leaderboard at a budget.
 
-    `budget_s` is the budget the shares were read at: the requested one, or the run's own if that is smaller (`capped`:
-    the run stopped there, so its shares are lower bounds). Intervals are Wilson's at 95 %.
+    `rank` is its place among the `n_ranked` runs of its group; None and 0 for a run that is not ranked. `budget_s` is
+    the budget the shares were read at: the requested one, or the run's own if that is smaller (`capped`: the run
+    stopped there, so its shares are lower bounds). Intervals are Wilson's at 95 %.
     """
 
     run: Entry
@@ -25,6 +27,7 @@ class Row:
     pass_first: float
     pass_all: float
     rank: int | None = None
+    n_ranked: int = 0
 
     @property
     def ranking_loss(self) -> float:
@@ -53,27 +56,34 @@ def ranked(
     """The runs of a dataset and model at `budget_s` seconds (None: each at its own budget), best Pass@First first.
 
     Archived runs are left out unless the `selection` has them. A finished run over a whole dataset gets a rank among
-    those of its group (`Entry.group`); ties share a rank. The other runs follow, ordered by their shares, with a label.
-    Raises BadInput for a budget not above 0.
+    those of its group (`Entry.group`), also those that dataset, target, tag or star leave out; ties share a rank. The
+    other runs follow, ordered by their shares, with a label. Raises BadInput for a budget not above 0.
     """
     if budget_s is not None and not budget_s > 0:
         raise BadInput(f"budget is {budget_s:g}: it must be above 0 seconds", "budget")
-    rows = [
-        _row(run, budget_s)
-        for run in runs
-        if (not dataset or run.dataset == dataset)
-        and (not target or run.target == target)
-        and selection.fits(run.tags, starred=run.starred, archived=run.archived)
-    ]
+    rows = [_row(run, budget_s) for run in runs if selection.archived or not run.archived]
     rows.sort(key=lambda row: (row.run.label is not None, -row.pass_first, -row.pass_all))
-    last: dict[tuple[object, ...], tuple[int, Row]] = {}
+    _rank(row for row in rows if row.run.label is None)
+    return [
+        row
+        for row in rows
+        if (not dataset or row.run.dataset == dataset)
+        and (not target or row.run.target == target)
+        and selection.fits(row.run.tags, starred=row.run.starred, archived=row.run.archived)
+    ]
+
+
+def _rank(rows: Iterable[Row]) -> None:
+    """Ranks the rows, which are in the order of their shares, in their groups."""
+    groups: defaultdict[object, list[Row]] = defaultdict(list)
     for row in rows:
-        if row.run.label is None:
-            place, above = last.get(row.run.group, (0, None))
-            tied = above and (above.pass_first, above.pass_all) == (row.pass_first, row.pass_all)
-            row.rank = above.rank if above and tied else place + 1
-            last[row.run.group] = (place + 1, row)
-    return rows
+        groups[row.run.group].append(row)
+    for group in groups.values():
+        above = group[0]
+        for place, row in enumerate(group, start=1):
+            tied = (above.pass_first, above.pass_all) == (row.pass_first, row.pass_all)
+            row.rank, row.n_ranked = above.rank if tied and place > 1 else place, len(group)
+            above = row
 
 
 def _row(run: Entry, budget_s: float | None) -> Row:

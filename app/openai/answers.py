@@ -10,6 +10,7 @@ from app.openai import logprobs
 from app.openai.chat_schemas import ChatRequest
 from app.openai.logprobs import Place
 from app.openai.schemas import CompletionRequest
+from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 
@@ -119,7 +120,7 @@ def _head(run: Run, name: str, kind: str, model: str) -> dict[str, Any]:
 def _own(sample: Sample) -> dict[str, Any]:
     return {
         "finish_reason": sample.finish_reason,
-        "finished_s": sample.finished_s,
+        "finished_s": in_budget_s(sample),
         "mean_logprob": sample.mean_logprob,
     }
 

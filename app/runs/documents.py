@@ -89,7 +89,7 @@ class RunPage(ResponseModel):
 
 
 class SampleDocument(ResponseModel):
-    """One sample. Times are seconds since the engine took the task up; `verdict` is null until it was graded."""
+    """One sample. Times are seconds since the engine started the task; `verdict` is null until it was graded."""
 
     task_id: str
     index: int
@@ -102,7 +102,10 @@ class SampleDocument(ResponseModel):
     n_tokens: int
     mean_logprob: float | None
     first_token_s: float | None
-    finished_s: float | None
+    finished_s: float | None = Field(
+        description="null for a sample that was cut off (finish_reason deadline, cancelled or error): it counts in no "
+        "figure with a budget"
+    )
     n_rounds: int
     n_drafted: int
     n_accepted: int

@@ -186,7 +186,7 @@ class Ended(Protocol):
     """A sample that says how and when it ended."""
 
     @property
-    def finish_reason(self) -> str: ...  # noqa: D102
+    def finish_reason(self) -> str | None: ...  # noqa: D102
 
     @property
     def finished_s(self) -> float | None: ...  # noqa: D102

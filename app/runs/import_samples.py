@@ -14,6 +14,7 @@ from app.db.ids import new_id
 from app.db.types import utcnow
 from app.errors import BadInput
 from app.runs import enqueue, indexing
+from app.runs.bounds import MAX_COUNT, MAX_LOGPROB, MAX_SECONDS
 from app.runs.configuration import unknown_options
 from app.runs.models import Run, RunTask
 from app.runs.schemas import ImportSpec
@@ -25,9 +26,14 @@ from evaluation import datasets as files
 from evaluation import exchange
 
 LONGEST_NAME = 200
-LARGEST = {"seed": 2**63 - 1}
 LONGEST = {"extraction": 20, "extraction_version": 40}  # characters
 SECONDS = ("queue_s", "first_token_s", "finished_s", "sandbox_s")
+BOUNDS = {
+    "seed": (0, 2**63 - 1),
+    "mean_logprob": (-MAX_LOGPROB, MAX_LOGPROB),
+    **dict.fromkeys(SECONDS, (0, MAX_SECONDS)),
+}
+"""The least and the largest value of a number that is not a count."""
 FINISH_REASONS = ("stop", "length", "deadline", "cancelled", "error")
 
 
@@ -101,12 +107,13 @@ def _check_storable(record: exchange.Record, origin: str) -> None:
     """Raises BadInput for a value that no sample can have or that a database column cannot hold."""
     where = f"{origin}, sample {record['index']} of {record['task_id']}, field "
     for field, value in record.items():
-        if isinstance(value, int) and not 0 <= value <= LARGEST.get(field, 2**31 - 1):
-            raise BadInput(f"{where}{field}: is {value:.3g}, give 0 to {LARGEST.get(field, 2**31 - 1)}", "file")
         if isinstance(value, float) and not math.isfinite(value):
             raise BadInput(f"{where}{field}: is {value}, give a number or null", "file")
-        if field in SECONDS and value is not None and value < 0:
-            raise BadInput(f"{where}{field}: is {value} s, give no time before the start", "file")
+        low, high = BOUNDS.get(field, (0, MAX_COUNT))
+        if isinstance(value, int | float) and not low <= value <= high:
+            given = value if isinstance(value, float) else f"{value:.3g}" if abs(value) < 2**64 else "a huge number"
+            unit = " s" if field in SECONDS else ""
+            raise BadInput(f"{where}{field}: is {given}{unit}, give {low} to {high}", "file")
         if isinstance(value, str) and len(value) > LONGEST.get(field, len(value)):
             raise BadInput(f"{where}{field}: has {len(value)} characters, give at most {LONGEST[field]}", "file")
         if isinstance(value, str) and re.search("[\ud800-\udfff]", value):

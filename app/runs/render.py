@@ -26,7 +26,8 @@ def run_of(run: Run) -> RunDocument:
 def sample_of(task_id: str, sample: Sample) -> SampleDocument:
     """One sample of the task."""
     own = {name: getattr(sample, name) for name in SampleDocument.model_fields if hasattr(sample, name)}
-    return SampleDocument(**own, task_id=task_id, failure=_failure(sample), detail=sample.verdict_detail)
+    own |= {"finished_s": in_budget_s(sample), "detail": sample.verdict_detail}
+    return SampleDocument(**own, task_id=task_id, failure=_failure(sample))
 
 
 def run_document(run: Run) -> dict[str, Any]:

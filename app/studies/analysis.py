@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from app.runs import figures
 from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunTask
+from app.runs.provenance import target_parameters
 from app.runs.repository import tasks_without_texts
 from app.runs.schemas import ArmOptions
 from app.states import RunState, TaskState
@@ -135,7 +136,7 @@ def _utilization(run: Run, decoded: Sequence[RunTask], busy: float) -> float | N
     Two operations for each parameter and token, over the tokens that went through the target, accepted or not; those
     from the prefix cache did not. Neither attention nor the draft model is counted.
     """
-    n_parameters: int | None = run.provenance.get("target_parameters")
+    n_parameters = target_parameters(run.provenance)
     rates = [calibration.flops_per_s for calibration in run.calibrations if calibration.flops_per_s]
     tokens = [_computed_tokens(task) for task in decoded]
     if not n_parameters or not rates or not busy or None in tokens:

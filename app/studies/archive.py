@@ -6,21 +6,21 @@ token ids, the prompts (the dataset has the tasks), tasks that were not finished
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 import uuid
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field, JsonValue, ValidationError, field_validator
+from pydantic import Field, ValidationError
 
 from app.annotations.schemas import Note, Tags
 from app.db.database import Database
-from app.db.storable import unfit
 from app.errors import BadInput, Conflict
 from app.http.schemas import RequestModel, Text, bad_input
+from app.runs.bounds import Count, LogProb, Rate, Seconds, Time, VerifySeconds, WallSeconds
+from app.runs.figures import in_budget_s
 from app.runs.models import RunTask
+from app.runs.provenance import Provenance
 from app.runs.task_repository import tasks_in_batches
 from app.samples.models import Sample
 from app.settings import MAX_BUDGET_S
@@ -31,31 +31,16 @@ from app.studies.schemas import MAX_ARMS, MIN_ARMS, ArmSpec
 from evaluation.jsonlines import text_of
 from evaluation.verdicts import Status, Trust
 
-Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Name = Annotated[Text, Field(min_length=1, max_length=200)]
-# Far from the limits of the databases, whatever the time zone.
-Time = Annotated[
-    AwareDatetime, Field(ge=dt.datetime(2000, 1, 1, tzinfo=dt.UTC), lt=dt.datetime(3000, 1, 1, tzinfo=dt.UTC))
-]
 GZIP = 16  # added to zlib's window bits, it selects gzip's header and trailer
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-def _storable(value: dict[str, Any]) -> dict[str, Any]:
-    """The object, if databases can store every text and number in it."""
-    left: list[Any] = [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            left += [*one.keys(), *one.values()]
-        elif isinstance(one, list):
-            left += one
-        elif isinstance(one, str) and (fault := unfit(one)):
-            raise ValueError(f"holds {fault}: remove it")
-        elif isinstance(one, float) and not math.isfinite(one):
-            raise ValueError(f"holds {one}: give a number or null")
-    return value
+class Machine(RequestModel):
+    """The machine of a study (app/provenance.py)."""
+
+    cpu: Annotated[Text, Field(max_length=500)] | None = None
+    cpu_count: Count | None = None
 
 
 class ArchivedSample(RequestModel):
@@ -69,9 +54,9 @@ class ArchivedSample(RequestModel):
     extraction_version: Text | None = Field(max_length=40)
     finish_reason: Literal["stop", "length", "deadline", "cancelled", "error"]
     n_tokens: Count
-    mean_logprob: float | None = Field(allow_inf_nan=False)
+    mean_logprob: LogProb | None
     first_token_s: Seconds | None
-    finished_s: Seconds | None
+    finished_s: WallSeconds | None = Field(description="null for a sample that was cut off")
     n_rounds: Count
     n_drafted: Count
     n_accepted: Count
@@ -92,7 +77,7 @@ class ArchivedTask(RequestModel):
     draft_s: Seconds | None
     verify_s: Seconds | None
     other_s: Seconds | None
-    wall_s: Seconds | None
+    wall_s: WallSeconds | None
     sandbox_s: Seconds | None
     n_rounds: Count | None
     n_verified: Count | None
@@ -108,9 +93,9 @@ class ArchivedCalibration(RequestModel):
 
     worker: Name
     at: Time
-    verify_s: float = Field(gt=0, allow_inf_nan=False)
-    read_bytes_per_s: float = Field(gt=0, allow_inf_nan=False)
-    flops_per_s: float | None = Field(gt=0, allow_inf_nan=False)
+    verify_s: VerifySeconds
+    read_bytes_per_s: Rate
+    flops_per_s: Rate | None
 
 
 class Excluded(RequestModel):
@@ -132,7 +117,7 @@ class ArchivedArmHead(RequestModel):
     excluded: tuple[Excluded, ...]
     prompt_mode_used: Text | None = Field(max_length=20)
     command: Text
-    provenance: dict[str, JsonValue]
+    provenance: Provenance
     tags: Tags = ()
     note: Note = ""
     started_at: Time | None
@@ -141,8 +126,6 @@ class ArchivedArmHead(RequestModel):
     dropped_by: Count | None
     dropped_after: Count | None
     calibrations: tuple[ArchivedCalibration, ...]
-
-    _provenance = field_validator("provenance")(_storable)
 
 
 class ArchivedArm(ArchivedArmHead):
@@ -165,12 +148,10 @@ class ArchiveHead(RequestModel):
     seed: int = Field(ge=0, le=2**63 - 1)
     race: bool
     block_tasks: int = Field(ge=1, le=2**31 - 1)
-    machine: dict[str, JsonValue]
+    machine: Machine
     command: Text
     tags: Tags = ()
     note: Note = ""
-
-    _machine = field_validator("machine")(_storable)
 
 
 class Archive(ArchiveHead):
@@ -180,20 +161,18 @@ class Archive(ArchiveHead):
 
 
 def write(database: Database, study: Study) -> Iterator[bytes]:
-    """The ended study as the chunks of a file; its tasks are read as they are taken. Raises Conflict for an open one.
+    """The ended study as the chunks of a file; its tasks are read as they are taken.
 
-    The session that read the study may be closed after the call.
+    The session that read the study may be closed after the call. Raises Conflict for a study that is open, or that
+    holds what no study can have.
     """
     if study.state in OPEN_RUN_STATES:
         raise Conflict(f"the study is {study.state}: only one that has ended can be archived")
-    own = {name: getattr(study, name) for name in ArchiveHead.model_fields if hasattr(study, name)}
-    head = ArchiveHead(
-        **own | {"dataset": study.dataset.name},
-        bassline_study=1,
-        dataset_sha256=study.dataset.sha256,
-        measured_on=study.measured_elsewhere or _measured_on(study),
-    )
-    return _gzipped(_json(database, head, [(arm.run_id, _arm(arm)) for arm in study.arms]))
+    try:
+        head, arms = _head(study), [(arm.run_id, _arm(arm)) for arm in study.arms]
+    except ValidationError as error:  # an earlier version loaded it without these checks
+        raise Conflict(f"the study cannot be archived: {bad_input(error)}") from None
+    return _gzipped(_json(database, head, arms))
 
 
 def read(data: bytes, origin: str) -> Archive:
@@ -210,16 +189,30 @@ def read(data: bytes, origin: str) -> Archive:
         raise BadInput(str(error), "file") from None
 
 
+def _head(study: Study) -> ArchiveHead:
+    own = {name: getattr(study, name) for name in ArchiveHead.model_fields if hasattr(study, name)}
+    return ArchiveHead(
+        **own | {"dataset": study.dataset.name},
+        bassline_study=1,
+        dataset_sha256=study.dataset.sha256,
+        measured_on=study.measured_elsewhere or _measured_on(study),
+    )
+
+
 def _json(database: Database, head: ArchiveHead, arms: Sequence[tuple[uuid.UUID, ArchivedArmHead]]) -> Iterator[str]:
     """The JSON of an `Archive` in parts. A list of parts is the last field of its object."""
-    yield head.model_dump_json().removesuffix("}") + ',"arms":['
+    yield _dump(head).removesuffix("}") + ',"arms":['
     for place, (run_id, arm) in enumerate(arms):
-        yield "," * (place > 0) + arm.model_dump_json().removesuffix("}") + ',"tasks":['
+        yield "," * (place > 0) + _dump(arm).removesuffix("}") + ',"tasks":['
         finished = (row for row in tasks_in_batches(database, run_id) if row.state is TaskState.FINISHED)
         for number, row in enumerate(finished):
-            yield "," * (number > 0) + _task(row).model_dump_json()
+            yield "," * (number > 0) + _dump(_task(row))
         yield "]}"
     yield "]}"
+
+
+def _dump(part: RequestModel) -> str:
+    return part.model_dump_json(exclude_unset=True)
 
 
 def _gzipped(texts: Iterator[str]) -> Iterator[bytes]:
@@ -232,7 +225,9 @@ def _gzipped(texts: Iterator[str]) -> Iterator[bytes]:
 
 def _measured_on(study: Study) -> str:
     where = device(study)
-    cpu = study.machine.get("cpu") or next((run.provenance["cpu"] for run in study.runs if "cpu" in run.provenance), "")
+    cpu = study.machine.get("cpu") or next(
+        (run.provenance["cpu"] for run in study.runs if run.provenance.get("cpu")), ""
+    )
     return (where if not cpu or cpu in where else f"{where}, {cpu}")[:200]
 
 
@@ -262,4 +257,5 @@ def _task(row: RunTask) -> ArchivedTask:
 
 
 def _sample(sample: Sample) -> ArchivedSample:
-    return ArchivedSample(**{name: getattr(sample, name) for name in ArchivedSample.model_fields})
+    own = {name: getattr(sample, name) for name in ArchivedSample.model_fields}
+    return ArchivedSample(**own | {"finished_s": in_budget_s(sample)})

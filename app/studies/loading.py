@@ -105,6 +105,8 @@ def _check(found: Archive, dataset: Dataset) -> None:
         _refuse_twice([task.task_id for task in arm.tasks], f"arm {arm.name!r}: task")
         if len(arm.tasks) > arm.n_tasks:
             raise BadInput(f"arm {arm.name!r}: n_tasks is {arm.n_tasks}, and {len(arm.tasks)} are finished")
+        if arm.n_tasks > len(task_ids):
+            raise BadInput(f"arm {arm.name!r}: n_tasks is {arm.n_tasks}, and the dataset has {len(task_ids)}")
         if arm.dropped_by is not None and arm.dropped_by >= len(found.arms):
             raise BadInput(f"arm {arm.name!r}: dropped_by is {arm.dropped_by}, and there are {len(found.arms)} arms")
         for task in arm.tasks:
@@ -122,9 +124,10 @@ def _refuse_twice(names: Collection[str], what: str) -> None:
 
 
 def _study(found: Archive, dataset: Dataset) -> Study:
-    own = ("id", "name", "created_at", "budget_s", "seed", "race", "block_tasks", "machine", "command", "tags", "note")
+    own = ("id", "name", "created_at", "budget_s", "seed", "race", "block_tasks", "command", "tags", "note")
     return Study(
         **{name: getattr(found, name) for name in own},
+        machine=found.machine.model_dump(exclude_unset=True),
         dataset_id=dataset.id,
         measured_elsewhere=found.measured_on,
         arms=[
@@ -153,7 +156,7 @@ def _run(found: Archive, arm: ArchivedArm, dataset: Dataset) -> Run:
         state=RunState(arm.state),
         dataset_id=dataset.id,
         excluded=[one.model_dump() for one in arm.excluded],
-        provenance={**arm.provenance, "measured_elsewhere": found.measured_on},
+        provenance={**arm.provenance.model_dump(exclude_unset=True), "measured_elsewhere": found.measured_on},
         finished_at=arm.finished_at or utcnow(),
         created_at=found.created_at,
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
+import structlog
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as AnyResponse
@@ -32,6 +33,7 @@ from app.studies.web import analyses
 from app.ui.units import seconds
 
 bp = Blueprint("studies", __name__)
+log = structlog.get_logger(__name__)
 
 PAGE_SIZE = 20
 ANALYSE_S = 1.0  # after this time the list shows answers that are in memory, and no others
@@ -51,7 +53,7 @@ def index() -> str:
     lines = []
     for study in studies:
         is_late = time.monotonic() - started > ANALYSE_S
-        said = analyses().known(study) if is_late else _analysis(study)
+        said = _known_or_computed(study, known=is_late)
         finished = sum(progress[arm.run_id].finished for arm in study.arms)
         lines.append((study, said, shown.short_names(study), finished, sum(run.n_tasks for run in study.runs)))
     return render_template(
@@ -229,6 +231,15 @@ def _tab(tab: str, study: Study, said: StudyAnalysis, budget: float) -> dict[str
 def _analysis(study: Study) -> StudyAnalysis:
     """What the study says; while it works an older one will do, so that the page does not slow what is measured."""
     return analyses().get(session(), study, rested=study.state in OPEN_RUN_STATES)
+
+
+def _known_or_computed(study: Study, *, known: bool) -> StudyAnalysis | Literal["failed"] | None:
+    """The analysis, with `known` only if it is in memory; "failed" where it cannot be computed: others still can."""
+    try:
+        return analyses().known(study) if known else _analysis(study)
+    except Exception:
+        log.exception("a study could not be analysed", study=str(study.id))
+        return "failed"
 
 
 def _resumable(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> bool:

@@ -120,10 +120,10 @@ def resume(ctx: Context, study_id: uuid.UUID, pinned_worker: str | None = None, 
         study = get_study(session, study_id)
     if study.state in OPEN_RUN_STATES:
         raise Conflict(f"the study is {study.state}: only one that has ended can be resumed")
-    if (pinned_worker or ctx.database.is_sqlite) and not schedule.is_here(study):
-        raise Conflict(ELSEWHERE.format(**study.machine))
     if study.measured_elsewhere:
         raise Conflict("the study was measured elsewhere: start one of your own with the same arms")
+    if (pinned_worker or ctx.database.is_sqlite) and not schedule.is_here(study):
+        raise Conflict(ELSEWHERE.format(**study.machine))
     resumed = 0
     for arm in study.arms:
         if arm.dropped_at is None:

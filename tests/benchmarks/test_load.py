@@ -97,7 +97,8 @@ def completion(*samples, state: str = "finished") -> dict:
         {"index": i, "raw": raw, "finish_reason": why, "finished_s": at, "mean_logprob": -0.1, "n_tokens": 5}
         for i, (raw, why, at) in enumerate(samples)
     ]
-    run = {"state": state, "error": None, "prompt_mode_used": "completion", "provenance": {"device": "a machine"}}
+    run = {"state": state, "error": None, "prompt_mode_used": "completion", "budget_s": 5.0}
+    run["provenance"] = {"device": "a machine"}
     return {"run": run, "samples": rows}
 
 
@@ -170,7 +171,7 @@ def judge():
 def test_answers_are_judged_in_the_sandbox_and_their_times_count_from_when_they_were_due(service, judge):
     right, wrong = "    return a + b\n", "    return a - b\n"
     documents = [
-        completion((wrong, "stop", 0.5), (right, "stop", 1.5), (right, "deadline", 5.0)),
+        completion((wrong, "stop", 0.5), (right, "stop", 1.5), (right, "deadline", None)),
         completion(state="failed"),
         completion(),
     ]

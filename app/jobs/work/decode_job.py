@@ -26,6 +26,7 @@ from app.provenance import of_this_process
 from app.remote import target as remote
 from app.runs import indexing, routing, transitions
 from app.runs.configuration import engine_config
+from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import RunKind, RunState, TaskState
@@ -173,7 +174,7 @@ class DecodeJob(Job):
                     "finish_reason": sample.finish_reason,
                     "n_tokens": sample.n_tokens,
                     "mean_logprob": sample.mean_logprob,
-                    "finished_s": sample.finished_s,
+                    "finished_s": in_budget_s(sample),
                 },
             )
 

@@ -10,10 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import event
 
+from app.db.types import utcnow
 from app.leaderboard import cards
 from app.leaderboard.answer import COMPARED
 from app.leaderboard.cards import Cards
 from app.leaderboard.entries import Entries
+from app.runs import figures
 from app.states import RunState
 from app.studies.models import Study
 
@@ -48,6 +50,22 @@ def at(world):
     return read
 
 
+FEW = "Your newest run has only 4 tasks: too few for an answer."
+
+
+def text_of(page: str) -> str:
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page)))
+
+
+def measured_elsewhere(world, limit: int) -> None:
+    study_id = world.add_study(QUICK | {"limit": limit}, GOOD | {"limit": limit}, name="reference")
+    with world.context.database.session() as session:
+        study = session.get(Study, study_id)
+        study.measured_elsewhere = "another machine"
+        for run in study.runs:
+            run.provenance = {**run.provenance, "measured_elsewhere": "another machine"}
+
+
 def test_a_study_answers_with_the_arm_to_use_at_the_budget(world, at):
     study = world.add_study(QUICK | {"limit": 60}, GOOD | {"limit": 60}, name="Which one?")
     heading, details, source = at("/?budget=1")
@@ -71,7 +89,7 @@ def test_before_any_pass_it_says_that_nothing_is_right_and_when_something_is(wor
 
 
 def test_a_run_that_never_passes_gets_no_recommendation(world, at):
-    world.add_run("hopeless", limit=3, n=1, pace=900)
+    world.add_run("hopeless", limit=cards.ENOUGH, n=1, pace=900)
     assert at("/")[0] == "Nothing is finished correctly by 10 s"
     assert at("/")[1] == "No chosen sample passed within 10 s."
 
@@ -125,12 +143,7 @@ def test_dropped_and_failed_arms_take_no_tasks_from_the_others(world, card):
 
 
 def test_the_newest_study_comes_first_then_runs_then_what_was_measured_elsewhere(world, card):
-    elsewhere = world.add_study(QUICK | {"limit": 40}, GOOD | {"limit": 40}, name="reference")
-    with world.context.database.session() as session:
-        study = session.get(Study, elsewhere)
-        study.measured_elsewhere = "another machine"
-        for run in study.runs:
-            run.provenance = {**run.provenance, "measured_elsewhere": "another machine"}
+    measured_elsewhere(world, 40)
     assert card().study.elsewhere == "another machine"
     world.add_run("own", limit=30, n=1)
     assert card().study is None
@@ -141,6 +154,47 @@ def test_the_newest_study_comes_first_then_runs_then_what_was_measured_elsewhere
     assert card().study.name == "newer"
     assert card("humaneval").study.name == "newer"
     assert card("another dataset") is None
+
+
+def test_a_run_over_few_tasks_leaves_the_answer_to_a_larger_study_and_the_page_says_why(world, at):
+    measured_elsewhere(world, 60)
+    assert FEW not in text_of(world.client.get("/").get_data(as_text=True))
+    world.add_run("older", limit=6, n=1)
+    world.add_study(QUICK | {"limit": 4}, GOOD | {"limit": 4}, name="a small study")
+    heading, _, source = at("/?budget=10")
+    assert (heading, source.startswith("From the study reference: ")) == ("At 10 s use good", True)
+    assert FEW in text_of(world.client.get("/").get_data(as_text=True))
+    world.add_run("the newest", limit=1, n=1)
+    assert FEW.replace("4 tasks", "1 task") in text_of(world.client.get("/").get_data(as_text=True))
+    world.add_run("enough", limit=cards.ENOUGH, n=1)
+    assert "too few for an answer" not in world.client.get("/").get_data(as_text=True)
+    assert at("/")[2].startswith("From one run over 20 of 164 tasks")
+
+
+def test_without_enough_tasks_anywhere_the_page_gives_no_answer_and_links_to_the_newest_run(world):
+    measured_elsewhere(world, cards.ENOUGH - 1)
+    run = world.add_run("a try", limit=4, n=1, skill=0.0)
+    page = world.client.get("/").get_data(as_text=True)
+    assert "No answer yet: too few tasks" in page
+    assert f'Your <a href="/runs/{run}">newest run</a> has only 4 tasks: too few for an answer.' in page
+    assert "Nothing is finished correctly" not in page
+    assert ">a try<" in page
+
+
+def test_arms_with_few_tasks_in_common_give_no_answer_and_the_next_source_does(world, card):
+    arms = [QUICK | {"limit": 40}, GOOD | {"limit": 40}]
+    world.add_study(*arms, name="older")
+    newer = world.add_study(*arms, name="newer")
+    assert card().study.name == "newer"
+    with world.context.database.session() as session:  # the sandbox failed on other tasks of each arm
+        for run, lost in zip(session.get(Study, newer).runs, (slice(0, 15), slice(15, 30)), strict=True):
+            for task in run.tasks[lost]:
+                task.samples[0].verdict = "sandbox_error"
+            run.finished_at = utcnow()
+            session.flush()
+            figures.record(session, run)
+            assert run.curve.n_tasks > cards.ENOUGH
+    assert card().study.name == "older"
 
 
 def test_hostile_names_stay_text(world):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
 from contextlib import contextmanager
 
 import pytest
+from click.testing import CliRunner
 from sqlalchemy import event
 
+from app.cli import cli
 from app.factory import create_app
 from app.leaderboard import board
 from app.leaderboard.entries import Entries
@@ -142,6 +147,33 @@ def test_a_long_group_shows_its_first_rows_and_links_to_all(three_runs):
 def test_ranks_are_among_all_runs_of_the_group_not_those_shown(three_runs):
     page = three_runs.client.get("/?sort=speed").get_data(as_text=True)
     assert shown(page) == [(3, "quick"), (2, "middle")]
+
+
+@pytest.mark.parametrize("query", ["starred=1", "tag=second", "target=another", "dataset=humaneval&starred=1"])
+def test_a_rank_is_the_same_whatever_is_filtered(world, monkeypatch, query):
+    world.add_run("best", limit=None, n=1, skill=0.9)
+    middle = world.add_run("middle", limit=None, n=1, skill=0.5, target="another")
+    world.add_run("last", limit=None, n=1, skill=0.1)
+    world.client.patch(f"/api/v1/runs/{middle}", json={"tags": ["second"], "starred": True})
+    page = world.client.get(f"/?budget=10&{query}").get_data(as_text=True)
+    assert shown(page) == [(2, "middle")]
+    assert "Ranks count all 3 runs, also those that the filters leave out, and hold for this budget only." in page
+    assert re.search(r'<table class="cards board"[^>]* data-part>', page), "scripts must not rank the rows of the page"
+    (row,) = csv.DictReader(io.StringIO(world.client.get(f"/leaderboard.csv?{query}").text))
+    assert row["rank"] == "2"
+    assert [row["rank"] for row in world.client.get(f"/api/v1/leaderboard?{query}").json["rows"]] == [2]
+    monkeypatch.setattr("app.commands.common.make_context", lambda: world.context)
+    words = [word.partition("=") for word in query.split("&")]
+    options = [part for name, _, value in words for part in (f"--{name}", *([] if name == "starred" else [value]))]
+    result = CliRunner().invoke(cli, ["leaderboard", *options, "--json", "-"])
+    assert [row["rank"] for row in json.loads(result.stdout)] == [2]
+
+
+def test_the_slider_stops_wherever_a_run_changes_that_a_filter_leaves_out(world):
+    world.add_run("short", limit=None, n=1, budget_s=3.3)
+    world.add_run("long", limit=None, n=1, target="another")
+    page = world.client.get("/?target=another").get_data(as_text=True)
+    assert "3.3" in re.search(r'data-grid="([^"]+)"', page)[1].split()
 
 
 def test_a_hundred_runs_make_a_page_that_ends(world):

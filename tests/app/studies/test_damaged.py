@@ -1,0 +1,132 @@
+"""A file with one wrong value is refused in a sentence, or everything that shows the study still answers."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.errors import BadInput
+from app.leaderboard import cards
+from app.studies import export, loading, service
+from app.studies.analysis import Analyses
+from app.studies.models import Study
+from app.studies.pages import TABS
+from tests.app.damage import DAMAGE, damaged, kinds
+
+REFERENCE = Path(__file__).parents[3] / "docs" / "results" / "bass.json.gz"
+EXAMPLES = 20
+"""Damaged files that are tried; DAMAGE has more than a thousand places to go to."""
+
+
+@pytest.fixture(scope="module")
+def reference() -> dict[str, Any]:
+    """The reference study with three tasks, two calibrations and one sample of each task that has eight."""
+    whole = json.loads(gzip.decompress(REFERENCE.read_bytes()))
+    common = [task["task_id"] for task in whole["arms"][0]["tasks"][:3]]
+    for arm in whole["arms"]:
+        arm["tasks"] = [task for task in arm["tasks"] if task["task_id"] in common]
+        arm["calibrations"] = arm["calibrations"][:2]
+    return whole
+
+
+def everything_answers(world, study_id: object) -> None:
+    """Loads every page and file that shows the study or one of its runs, or a list with it."""
+    client = world.client
+    run_ids = [arm["run_id"] for arm in client.get(f"/api/v1/studies/{study_id}").json["arms"]]
+    one, other = run_ids[:2]
+    pages = ["/", "/?view=scatter&rows=all", "/leaderboard.csv", "/studies", "/runs", f"/compare?a={one}&b={other}"]
+    pages += [f"/studies/{study_id}?tab={tab}" for tab in TABS]
+    pages += [f"/runs/{one}?tab={tab}" for tab in ("curve", "tasks", "failures", "timing", "config")]
+    pages += [f"/overlay?runs={one}&runs={other}", f"/api/v1/overlay?runs={one},{other}", "/api/v1/studies"]
+    pages += ["/api/v1/leaderboard", f"/api/v1/runs/{one}", f"/api/v1/runs/{one}/samples"]
+    pages += [f"/api/v1/runs/{one}/export?format={form}" for form in ("samples", "csv")]
+    pages += [f"/api/v1/studies/{study_id}/export?format={form}" for form in export.FORMATS]
+    for page in pages:
+        answer = client.get(page)
+        assert answer.status_code < 500, page
+        assert b"annot be computed" not in answer.data, page
+
+
+def check(world, data: bytes) -> None:
+    refused = ""
+    try:
+        study_id = loading.load(world.context, data, "file.json")
+    except BadInput as error:
+        refused = str(error)
+    if refused:
+        assert refused.startswith("file.json: ")
+        assert "\n" not in refused
+        assert len(refused) < 400, "a sentence, not the file"
+    else:
+        everything_answers(world, study_id)
+        service.delete(world.context, study_id)
+
+
+def test_one_wrong_value_is_refused_or_shown_and_never_a_fault(world, reference, monkeypatch):
+    monkeypatch.setattr(cards, "ENOUGH", 1)  # so that the first page computes with the study
+    dice = random.Random(1)
+    places = kinds(reference)
+    for path in dice.sample(places, EXAMPLES):
+        value = dice.choice(DAMAGE)
+        check(world, damaged(reference, path, value))
+
+
+COMPUTED = ("target_parameters", "device_name", "device", "dtype", "cpu")
+
+
+@pytest.mark.parametrize("key", COMPUTED)
+@pytest.mark.parametrize("value", [[], {"a": 1}, 1.5, 10**400])
+def test_provenance_that_pages_compute_with_is_checked(world, reference, key, value):
+    data = damaged(reference, ("arms", 0, "provenance", key), value)
+    with pytest.raises(BadInput, match=rf"arms\.0\.provenance(\.{key})? "):
+        loading.load(world.context, data, "file.json")
+
+
+@pytest.mark.parametrize("field", ["wall_s", "queue_s", "prefill_s", "capacity_s", "steal_s"])
+def test_no_time_is_longer_than_any_run(world, reference, field):
+    data = damaged(reference, ("arms", 0, "tasks", 0, field), 1e308)
+    with pytest.raises(BadInput, match=rf"arms\.0\.tasks\.0\.{field} is 1e\+308: input should be less than"):
+        loading.load(world.context, data, "file.json")
+
+
+def test_a_study_that_an_earlier_version_loaded_with_wrong_provenance_is_shown(world, reference):
+    study_id = loading.load(world.context, json.dumps(reference).encode(), "file.json")
+    with world.context.database.session() as session:
+        for run in session.get(Study, study_id).runs:
+            run.provenance = {**run.provenance, "target_parameters": "x"}
+    for page in ("/", "/studies", f"/studies/{study_id}", f"/api/v1/studies/{study_id}/export?format=markdown"):
+        assert world.client.get(page).status_code == 200, page
+    answer = world.client.get(f"/api/v1/studies/{study_id}/export?format=archive")
+    assert answer.status_code == 409
+    assert "cannot be archived: provenance.target_parameters is 'x'" in answer.json["detail"]
+
+
+def test_one_study_that_cannot_be_analysed_takes_no_list_with_it(world, reference, monkeypatch):
+    world.add_study({"name": "a", "n": 1, "limit": 30}, {"name": "b", "n": 2, "limit": 30}, name="sound")
+    broken = world.add_study({"name": "c", "n": 1, "limit": 30}, {"name": "d", "n": 2, "limit": 30}, name="broken")
+    get = Analyses.get
+
+    def fails_for_one(self, session, study, **more):
+        assert study.id != broken
+        return get(self, session, study, **more)
+
+    monkeypatch.setattr(Analyses, "get", fails_for_one)
+    page = world.client.get("/studies").text
+    assert page.count("Cannot be computed: the log of the server says why") == 1
+    assert ">sound</a>" in page
+    monkeypatch.setattr("app.leaderboard.cards.of_study", lambda *_: 1 / 0)
+    first = world.client.get("/")
+    assert first.status_code == 200
+    assert "The answer cannot be computed" in first.text
+    assert ">a</a>" in first.text
+
+
+def test_a_study_measured_elsewhere_on_an_unknown_machine_is_not_resumed(world, reference):
+    study_id = loading.load(world.context, json.dumps(reference | {"machine": {"cpu": "x"}}).encode(), "file.json")
+    answer = world.client.post(f"/api/v1/studies/{study_id}/resume")
+    assert (answer.status_code, "was measured elsewhere" in answer.json["detail"]) == (409, True)

@@ -1,0 +1,111 @@
+"""A killed `bassline eval` loses no figure: the next start of any process records them."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete, update
+
+from app.jobs.embedded import Embedded
+from app.jobs.reaper import GONE
+from app.runs import service
+from app.runs.models import Run, RunCurve
+from app.runs.repository import get_run
+from app.states import RunState
+from tests.integration.waiting import wait_for
+
+ROOT = Path(__file__).parents[2]
+EVAL = """
+import os, signal, sys, time
+from app.context import Context
+from app.db.database import Database
+from app.events.bus import MemoryBus
+from app.jobs.embedded import Embedded
+from app.runs import repository, service
+from app.runs.schemas import RunSpec
+from app.settings import Settings
+from tests.fakes import FakeEngine, FakeGrader
+
+class Killed(FakeEngine):
+    def generate(self, request, *args):
+        while len(self.requests) == 2:  # kills its process once both tasks before this one are graded
+            with ctx.database.read() as session:
+                if repository.progress(session, repository.get_run(session, run_id)).finished == 2:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(0.01)
+        return super().generate(request, *args)
+
+settings = Settings(_env_file=None, data_dir=sys.argv[1])
+engine = Killed()
+ctx = Context(settings, Database(settings.database), MemoryBus(), lambda *_: engine, FakeGrader)
+with Embedded(ctx, "eval", foreground=True):
+    spec = RunSpec(target="smollm2-135m", dataset="additions", n=2, budget_s=5)
+    run_id = service.submit(ctx, spec, pinned_worker=ctx.worker_name)
+    print(run_id, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def killed(ctx, additions) -> uuid.UUID:
+    """The run of a process that was killed in the third and last task of it."""
+    command = [sys.executable, "-c", EVAL, str(ctx.settings.data_dir)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    return uuid.UUID(ended.stdout.strip())
+
+
+def look(ctx, run_id) -> tuple:
+    """(state, graded tasks and tasks left of the figures, graded tasks of the curve)."""
+    with ctx.database.read() as session:
+        run = get_run(session, run_id)
+        return run.state, run.measured.tasks, run.measured.tasks_left, run.curve and run.curve.n_tasks
+
+
+@pytest.mark.parametrize("foreground", [False, True])
+def test_a_killed_run_has_its_figures_and_its_curve_after_the_next_start(ctx, killed, foreground):
+    assert look(ctx, killed) == (RunState.RUNNING, 0, 0, None)
+    with Embedded(ctx, "any", foreground=foreground):
+        assert look(ctx, killed) == (RunState.INTERRUPTED, 2, 1, 2)
+    ctx.stopping.clear()
+    with Embedded(ctx, "resume", foreground=True):
+        service.resume(ctx, killed, ctx.worker_name)
+        wait_for(lambda: look(ctx, killed) == (RunState.FINISHED, 3, 0, 3))
+
+
+@pytest.mark.parametrize("ended_before", [False, True])
+def test_runs_that_an_earlier_version_left_without_figures_get_them_at_the_next_start(world, ended_before):
+    run_id = world.add_run("killed", limit=3, n=1, done=2, state=RunState.INTERRUPTED)
+    with world.context.database.session() as session:
+        run = session.get_one(Run, run_id)
+        run.error = GONE
+        if ended_before:  # then resumed and killed: its figures are those of the first end
+            run.figures, run.curve.n_tasks = run.figures.model_copy(update={"tasks": 1, "tasks_left": 2}), 1
+        else:
+            run.figures = None
+            session.execute(delete(RunCurve))
+    with Embedded(world.context, "serve"):
+        assert look(world.context, run_id) == (RunState.INTERRUPTED, 2, 1, 2)
+
+
+def test_a_run_that_was_killed_after_its_last_task_is_finished_by_the_next_start(world):
+    run_id = world.add_run("killed", limit=3, n=1, state=RunState.RUNNING)
+    with world.context.database.session() as session:
+        session.execute(update(Run).values(pinned_worker="gone:1"))
+    with Embedded(world.context, "serve"):
+        assert look(world.context, run_id) == (RunState.FINISHED, 3, 0, 3)
+
+
+def test_figures_that_are_complete_are_not_computed_again(world, monkeypatch):
+    world.add_run("finished", limit=3, n=1)
+    world.add_run("interrupted", limit=3, n=1, done=2, state=RunState.INTERRUPTED)
+    with world.context.database.session() as session:
+        session.execute(update(Run).where(Run.state == RunState.INTERRUPTED).values(error=GONE))
+    monkeypatch.setattr("app.runs.figures.record", lambda *_: pytest.fail("computes figures again"))
+    with Embedded(world.context, "serve"):
+        pass
