@@ -198,7 +198,7 @@ def _cut(text: str) -> str:
 
 def _rest_note(text: str) -> Markup:
     rest = len(text) - SHOWN_CHARACTERS
-    return Markup('<span class="glyph">… {} more</span>').format(counted(rest, "character")) if rest > 0 else Markup("")
+    return Markup('<span class="glyph">… {}</span>').format(counted(rest, "more character")) if rest > 0 else Markup("")
 
 
 def _glyphs(text: str) -> Markup:
