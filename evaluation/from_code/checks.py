@@ -119,7 +119,7 @@ def passes(sandbox: Sandbox, task: Task, program: str) -> None:
 def refuses_stub(sandbox: Sandbox, task: Task, stub: str) -> None:
     """Raises LeftOut where a program whose function does nothing passes the test."""
     if without_faults(lambda: sandbox.judge(stub, task, _LIMITS)).status == Status.PASSED:
-        raise LeftOut("has a test that a function passes which does nothing (pass)")
+        raise LeftOut("has a test that an empty function (pass) would pass")
 
 
 def mutation_score(sandbox: Sandbox, task: Task, programs: Sequence[tuple[Mutant, str]]) -> MutationScore:

@@ -74,7 +74,7 @@ REORDERED = {
     ),
     "a result": ([case([{1: 2, 3: 4}], returned=[{3: 4, 1: 2}])], "return [dict(reversed(args[0][0].items()))]"),
     "some of the calls": (
-        [case({1: 2}, after=None), case({1: 2, 3: 4}, after=(({3: 4, 1: 2},), {})), case(5, raised=("AttributeError",))],
+        [case({1: 2}), case({1: 2, 3: 4}, after=(({3: 4, 1: 2},), {})), case(5, raised=("AttributeError",))],
         "args[0][1] = args[0].pop(1)",
     ),
 }  # fmt: skip
