@@ -56,9 +56,7 @@ def list_(json_file: str | None) -> None:
 @datasets.command("import")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--name", help="default: the file's name without its ending")
-@click.option(
-    "--no-check", is_flag=True, help="do not run the canonical solutions; the first run will"
-)
+@click.option("--no-check", is_flag=True, help="do not run the canonical solutions; the first run will")
 def import_(file: Path, name: str | None, no_check: bool) -> None:
     """Check a JSONL(.gz) file in HumanEval's or MBPP's form and store it.
 
