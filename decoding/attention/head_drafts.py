@@ -13,6 +13,7 @@ from decoding.attention.cache import RaggedCache
 from decoding.attention.head_graphs import HeadGraphs
 from decoding.attention.head_runner import HeadRunner
 from decoding.attention.runner import Ahead
+from decoding.models.threads import all_threads
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
@@ -34,6 +35,7 @@ class HeadDrafts:
         """See `HeadRunner.start`."""
         return self._runner.start(slot, tokens, source)
 
+    @all_threads()  # a head is dense: its products are long, and no graph of 8-bit weights runs beside them
     @torch.inference_mode()
     def draft(
         self,

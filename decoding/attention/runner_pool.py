@@ -19,7 +19,7 @@ from decoding.attention.head_graphs import HeadGraphs
 from decoding.attention.head_runner import HeadRunner
 from decoding.attention.prefix_cache import PrefixCache
 from decoding.attention.row_by_row import runner_of
-from decoding.attention.runner import PREFILL_PIECE, ModelRunner
+from decoding.attention.runner import PREFILL_CHUNK, ModelRunner
 from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.models.heads import LoadedHead
@@ -38,9 +38,9 @@ _PREFIX_CACHE_BYTES = 256 * 2**20
 class Runners:
     """The target, and the draft model or trained head if there is one, with empty caches, for one batch.
 
-    `prefill_costs` are the costs of a prompt's token, the target's first. `shares_rows` says whether samples that agree
-    may share a row: in a graph each has its own, because a GPU verifies many rows as fast as one and shapes stay the
-    same.
+    `prefill_costs` are the costs of a prompt's token, the target's first, then the draft model's or the head's.
+    `shares_rows` says whether samples that agree may share a row: in a graph each has its own, because a GPU verifies
+    many rows as fast as one and shapes stay the same.
     """
 
     target: TargetRunner
@@ -85,13 +85,15 @@ class RunnerPool:
         self._taps = head.head.shape.taps if head is not None else ()
         self._max_batch = max_batch
         self._scatters_by_kernel = "kv_scatter" not in disabled
-        self.prefill_costs = tuple(CostTimer() for _ in self._models)
-        self._prefix_caches = [PrefixCache(_PREFIX_CACHE_BYTES, PREFILL_PIECE[m.device.type]) for m in self._models]
+        self.prefill_costs = tuple(CostTimer() for _ in (*self._models, *([head] if head is not None else [])))
+        self._prefix_caches = [PrefixCache(_PREFIX_CACHE_BYTES, PREFILL_CHUNK[m.device.type]) for m in self._models]
         self._verify: VerifyGraphs | None = None
         self._draft: DraftGraphs | HeadGraphs | None = None
         self._kept: list[ModelRunner] = []
         self._kept_head: HeadRunner | None = None
-        self._is_lent = False
+        self._is_in_use = False
+        # A capture failed, and its graphs were dropped.
+        self._has_dropped = False
         if graphs:
             rows, uses_kernel = bucket_rows(max_batch), "accept" not in disabled
             self._kept = [self.new_runner(model, rows, capacity_step=_CAPACITY_STEP) for model in self._models]
@@ -99,7 +101,7 @@ class RunnerPool:
             if draft is not None:
                 self._draft = DraftGraphs(self._kept[1], rule, uses_kernel=uses_kernel)
             elif head is not None:
-                self._kept_head = HeadRunner(head, self._kept[0])
+                self._kept_head = self._new_head_runner(head, self._kept[0])
                 self._draft = HeadGraphs(self._kept_head, rule, uses_kernel=uses_kernel)
 
     def new_runner(self, model: LoadedModel, max_rows: int, *, capacity_step: int = 1) -> ModelRunner:
@@ -116,23 +118,28 @@ class RunnerPool:
             taps=() if which else self._taps,
         )
 
-    @contextmanager
-    def lend(self, max_rows: int) -> Iterator[Runners]:
-        """Lend runners to one batch of up to `max_rows` rows.
+    def _new_head_runner(self, head: LoadedHead, target: ModelRunner) -> HeadRunner:
+        return HeadRunner(head, target, self.prefill_costs[-1])
 
-        The kept pair is lent to one batch at a time; a batch that begins while another one waits for its caller gets
-        new runners, without graphs.
+    @contextmanager
+    def acquire(self, max_rows: int) -> Iterator[Runners]:
+        """Give runners to one batch of up to `max_rows` rows.
+
+        The kept pair serves one batch at a time; a batch that starts while another one waits for its caller gets new
+        runners, without graphs.
         """
-        if self._verify is None or self._is_lent:
+        if not self._is_in_use:
+            self._drop_failed()
+        if self._verify is None or self._is_in_use:
             runners = [self.new_runner(model, max_rows, capacity_step=_BATCH_STEP) for model in self._models]
             yield self._runners(runners, None, None)
             return
-        self._is_lent = True
+        self._is_in_use = True
         self._empty_kept()
         try:
             yield self._runners(self._kept, self._verify, self._draft)
         finally:
-            self._is_lent = False
+            self._is_in_use = False
 
     def _empty_kept(self) -> None:
         for cache in self._kept_caches():
@@ -148,7 +155,7 @@ class RunnerPool:
         drafting: DraftRunner | HeadDrafts | None = None
         if self._head is not None:
             assert not isinstance(draft, DraftGraphs)
-            runner = draft.runner if draft is not None else HeadRunner(self._head, each[0])
+            runner = draft.runner if draft is not None else self._new_head_runner(self._head, each[0])
             drafting = HeadDrafts(runner, self._rule, draft)
         elif len(each) > 1:
             assert not isinstance(draft, HeadGraphs)
@@ -163,12 +170,12 @@ class RunnerPool:
     @property
     def has_graphs(self) -> bool:
         """Whether rounds run as graphs, as far as is known."""
-        return self._verify is not None and not self.has_failed
+        return self._verify is not None and self._verify.ready
 
     @property
     def has_failed(self) -> bool:
         """Whether a capture has failed."""
-        return any(graphs is not None and not graphs.ready for graphs in (self._verify, self._draft))
+        return self._has_dropped or any(each is not None and not each.ready for each in (self._verify, self._draft))
 
     @property
     def draft_graphs(self) -> DraftGraphs | None:
@@ -196,11 +203,19 @@ class RunnerPool:
         if self._draft is not None:
             self._draft.prepare(self._max_batch)
 
+    def _drop_failed(self) -> None:
+        """Drop graphs whose capture has failed, with the caches that were kept for them."""
+        self._has_dropped = self.has_failed
+        if self._verify is not None and not self._verify.ready:
+            self.drop_graphs()
+        if self._draft is not None and not self._draft.ready:
+            self.drop_draft_graphs()
+
     def drop_graphs(self) -> None:
         """Run all rounds without graphs from now on."""
         self._verify = self._draft = self._kept_head = None
         self._kept = []
 
     def drop_draft_graphs(self) -> None:
-        """Run the draft model without graphs from now on."""
-        self._draft = None
+        """Run the draft model or head without graphs from now on."""
+        self._draft = self._kept_head = None

@@ -135,9 +135,9 @@ class Admission:
 
         Its rest makes the first round longer.
         """
-        (pieces, n_rest), verify = self._batch.pieces(state), self._round_cost.verify
+        (chunks, n_rest), verify = self._batch.chunks(state), self._round_cost.verify
         n_round = sum(each.rounds[-1].n_verified for each in self._batch.requests if each.rounds)
-        return sum(map(verify, pieces)) + verify(n_round + n_rest) - verify(n_round)
+        return sum(map(verify, chunks)) + verify(n_round + n_rest) - verify(n_round)
 
     def _round_s(self, n_joining: int) -> float:
         """Return the seconds of a round with so many more samples, if they share rows and draft as the others do."""

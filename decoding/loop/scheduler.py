@@ -82,19 +82,19 @@ class Scheduler:
         return state.position, state.completion(self._model)
 
     def _admit(self, state: RequestState) -> Iterator[Outcome]:
-        """Prefill a request's prompt in pieces; yield requests that end meanwhile, itself if no round fits."""
+        """Prefill a request's prompt in chunks; yield requests that end meanwhile, itself if no round fits."""
         batch = self._batch
-        for n_pieces, ahead in enumerate(batch.admit(state)):
+        for n_chunks, ahead in enumerate(batch.admit(state)):
             # The others wait for this prefill; those that cannot wait end now with the tokens they have.
             for other in [o for o in batch.requests if o is not state and not o.clock.fits(ahead.next_s)]:
                 publish(batch.finish(other, "deadline"), self._on_update)
                 batch.requests.remove(other)
                 yield self._outcome(other)
-            if n_pieces and self._is_cancelled(state):
+            if n_chunks and self._is_cancelled(state):
                 publish(batch.finish(state, "cancelled"), self._on_update)
                 break
             if not state.clock.fits(ahead.rest_s):
-                if not n_pieces and not state.waited_s:
+                if not n_chunks and not state.waited_s:
                     # Refused on an estimate: halve it, so that one slow measurement cannot refuse all later requests.
                     for timer in self._runners.prefill_costs:
                         timer.halve_estimates()

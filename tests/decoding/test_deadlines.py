@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from decoding.attention.head_runner import HeadRunner
 from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
 from decoding.request import Completion, Request, RequestError, SamplingParams
@@ -80,6 +81,27 @@ def test_whatever_the_speed_a_request_ends_within_a_piece_of_its_deadline_and_ha
             if PREFILL_S * models * slowness + first_round_s <= budget_s:
                 assert all(sample.token_ids for sample in completion.samples), (slowness, budget_s)
             assert all(s.token_ids or s.finish_reason == "deadline" for s in completion.samples)
+
+
+@pytest.mark.parametrize("drafter", ["trained", "sibling+trained"])
+def test_a_head_reads_a_prompt_in_chunks_before_each_of_which_the_clock_is_asked(
+    drafter: str, engine: Callable[..., Engine], machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = HeadRunner.step
+
+    def priced(runner: HeadRunner, tokens: Sequence[Sequence[int]], *args: Any, **options: Any) -> Any:
+        machine.spend(sum(map(len, tokens)))
+        return step(runner, tokens, *args, **options)
+
+    monkeypatch.setattr(HeadRunner, "step", priced)
+    made = engine(drafter=drafter, draft_length="fixed:2")
+    made.generate(asked(max_new_tokens=2))
+    for budget_s in (PREFILL_S + 0.05, PREFILL_S + 0.5, 1.9 * PREFILL_S):
+        started = machine.now
+        completion = made.generate(asked(budget_s=budget_s))
+        assert machine.now - started <= budget_s + 1e-9
+        assert {(s.finish_reason, s.n_tokens) for s in completion.samples} == {("deadline", 0)}
+        assert completion.rounds == []
 
 
 def test_a_prefill_that_cannot_be_done_in_time_ends_as_soon_as_that_is_measured(
