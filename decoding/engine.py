@@ -38,11 +38,12 @@ from decoding.loop.intake import EarliestDeadline, InOrder, Intake
 from decoding.loop.scheduler import Outcome, Scheduler
 from decoding.loop.step import Decoder
 from decoding.models.device import device_name
+from decoding.models.device_memory import is_out_of_memory
 from decoding.models.errors import NoMemoryError
 from decoding.models.heads import LoadedHead
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import check_same_tokenizer
-from decoding.models.memory import is_out_of_memory, weight_bytes
+from decoding.models.memory import weight_bytes
 from decoding.models.pool import ModelPool
 from decoding.models.threads import all_threads, one_thread
 from decoding.prepare import load_head, load_model
@@ -231,8 +232,9 @@ class Engine:
     ) -> Iterator[Outcome]:
         """Decode several prompts in one batch, for throughput; yield (position, outcome) as each request is done.
 
-        The next request is taken from `requests`, and its clock started, when the others leave room for one of its
-        samples. A request that cannot be honoured yields its RequestError. A request ends before the next round once
+        The next request is taken from `requests` when there is a place for one of its samples. Its clock starts when
+        the others leave room for it: memory, and time for its prefill. A request that cannot be honoured, or for which
+        there is no memory, yields its RequestError. A request ends before the next round once
         `should_cancel` returns True for its position. Raises BrokenModelError.
         """
         return self._decode(self._in_order(requests), self.config.max_batch, on_update, should_cancel)
@@ -255,7 +257,7 @@ class Engine:
         return self._decode(self._as_they_arrive(requests), max_samples, on_update, should_cancel)
 
     def _in_order(self, requests: Iterable[Request]) -> _MakeIntake:
-        return lambda scheduler: InOrder(requests, self.target, scheduler.has_room)
+        return lambda scheduler: InOrder(requests, self.target, scheduler.has_place, scheduler.has_room)
 
     def _as_they_arrive(self, requests: Iterable[Request | None]) -> _MakeIntake:
         return lambda scheduler: EarliestDeadline(requests, self.target, scheduler.admission(self.round_cost))

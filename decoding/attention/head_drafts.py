@@ -31,6 +31,10 @@ class HeadDrafts:
         """The keys and values of all rows."""
         return self._runner.cache
 
+    def reserve(self, _capacity: int) -> None:
+        """Make room for the rows that the target has room for."""
+        self._runner.reserve()
+
     def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[Ahead]:
         """See `HeadRunner.start`."""
         return self._runner.start(slot, tokens, source)

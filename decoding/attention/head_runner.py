@@ -30,7 +30,7 @@ class HeadRunner:
         """`target` has to record the head's taps; `token_timer` learns what a token of a prompt costs."""
         self.head = loaded.head
         self.name = f"the trained drafter of {target.name}"
-        self.cache = RaggedCache(1, target.cache.max_rows)
+        self.cache = RaggedCache(1, target.cache.max_rows, keeps_place=target.cache.keeps_place)
         self._embedding = loaded.embedding
         self._target = target
         self._ids = loaded.head.token_ids

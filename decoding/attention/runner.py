@@ -67,6 +67,7 @@ class ModelRunner:
         max_rows: int,
         *,
         capacity_step: int = 1,
+        keeps_place: bool = False,
         scatters_by_kernel: bool = True,
         token_timer: CostTimer | None = None,
         prefix_cache: PrefixCache | None = None,
@@ -74,9 +75,10 @@ class ModelRunner:
     ) -> None:
         """`capacity_step` rounds the cache's capacity up, so that a cache that stays in use seldom has to move.
 
-        `scatters_by_kernel` lets the Triton kernel write keys and values wherever Triton computes the attention.
-        `token_timer` learns what a token of a prefill costs; by default a new one does. `prefix_cache` serves the
-        prompts that ask for it. `taps` are the layers whose inputs the cache records (`taps.py`).
+        `keeps_place` is that of the cache. `scatters_by_kernel` lets the Triton kernel write keys and values wherever
+        Triton computes the attention. `token_timer` learns what a token of a prefill costs; by default a new one does.
+        `prefix_cache` serves the prompts that ask for it. `taps` are the layers whose inputs the cache records
+        (`taps.py`).
         """
         self.model = model
         self.name = model.config.name_or_path or type(model).__name__
@@ -94,6 +96,7 @@ class ModelRunner:
             config.num_hidden_layers,
             max_rows,
             uses_kernel=scatters_by_kernel and self.backend.needs_triton,
+            keeps_place=keeps_place,
         )
 
     def reserve(self, capacity: int) -> None:

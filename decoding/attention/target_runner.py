@@ -39,6 +39,10 @@ class TargetRunner:
         """The keys and values of all rows."""
         return self._runner.cache
 
+    def reserve(self, capacity: int) -> None:
+        """See `ModelRunner.reserve`."""
+        self._runner.reserve(capacity)
+
     def start(
         self,
         slot: int,

@@ -42,6 +42,10 @@ class Batch:
         """Samples that there is room for."""
         return self._max_samples - sum(len(row.samples) for row in self.rows if not row.is_finished)
 
+    def most_rows(self, state: RequestState) -> int:
+        """Return how many rows there may be once a waiting request has joined: each sample may get one of its own."""
+        return min(sum(len(row.samples) for row in self.rows) + len(state.samples), self._max_samples)
+
     def admit(self, state: RequestState) -> Iterator[Ahead]:
         """Prefill a request's prompt, yielding the time ahead before each chunk; then start as many samples as fit.
 

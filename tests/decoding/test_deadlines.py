@@ -227,3 +227,20 @@ def test_each_of_many_requests_has_a_deadline_of_its_own(unending: Callable[...,
     assert {s.finish_reason for s in outcomes[0].samples} == {"length"}  # type: ignore[union-attr]
     assert {s.finish_reason for s in outcomes[1].samples} == {"deadline"}  # type: ignore[union-attr]
     assert all(s.token_ids for s in outcomes[1].samples)  # type: ignore[union-attr]
+
+
+def test_a_newcomer_is_priced_by_its_own_prompt_and_waits_for_those_it_would_end(
+    unending: Callable[..., Engine], machine: Machine
+) -> None:
+    made = unending()
+    made.generate(asked())
+    alone = made.generate(asked(SHORT, max_new_tokens=40))
+    budget_s = alone.wall_s + 0.05 * PREFILL_S  # too short for both
+    started = machine.now
+    outcomes = dict(made.generate_many([asked(SHORT, budget_s=budget_s, max_new_tokens=40), asked(budget_s=9.0)]))
+    first, second = (outcomes[i] for i in range(2))
+    assert isinstance(first, Completion)
+    assert isinstance(second, Completion)
+    assert [s.n_tokens for s in first.samples] == [40]
+    assert second.samples[0].n_tokens
+    assert machine.now - started >= second.wall_s + alone.wall_s - 1e-9, "the newcomer's clock starts when it joins"

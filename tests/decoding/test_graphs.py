@@ -180,7 +180,8 @@ def test_graphs_of_the_target_are_captured_before_the_first_request(target, monk
     engine.warm_up()
     n_captured = len(captured)
     engine.generate(Request(PROMPT, n=3, sampling=SamplingParams(0.5), max_new_tokens=6))
-    assert len(captured) == n_captured == 3 * 3  # 1, 2 and 4 rows of 1, 2 and 3 tokens
+    assert len(captured) == n_captured
+    assert n_captured >= 3 * 3  # 1, 2 and 4 rows of 1, 2 and 3 tokens, and what verifies were measured with
 
 
 @pytest.mark.parametrize("drafter", ["sibling", "./model"])
@@ -246,8 +247,9 @@ def test_no_temperature_filter_or_length_is_captured_in_a_requests_time(acceptan
     engine = Engine(config, target, draft, graphs=True)
     engine.warm_up()
     n_captured = len(captured)
-    # The target: 1 or 2 rows of 1 to 3 tokens. The draft model: 1 or 2 rows, two feeds, three kinds of distribution.
-    assert n_captured == 2 * 3 + 2 * 2 * 3
+    # The target: 1 or 2 rows of 1 to 3 tokens, and what verifies were measured with. The draft model: 1 or 2 rows, two
+    # feeds, three kinds of distribution.
+    assert n_captured >= 2 * 3 + 2 * 2 * 3
     samplings = [SamplingParams(0.1 * t, top_p=p) for t in range(6) for p in (0.9, 1.0)]
     for sampling in [*samplings, SamplingParams(0.7, 0.95, 3), SamplingParams(0.7, 1.0, 100, 0.05)]:
         for n in (1, 2):
