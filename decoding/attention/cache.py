@@ -75,8 +75,9 @@ class RaggedLayer(CacheLayerMixin):
 
     def release(self) -> None:
         """Give the buffers back; the next update allocates new ones."""
-        self.keys = self.values = None
-        self.is_initialized = False
+        if self.is_initialized:
+            del self.keys, self.values
+            self.is_initialized = False
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Return the slots that a mask would cover. Our attention does not ask for a mask."""
