@@ -116,7 +116,7 @@ class EngineMemory:
         """See app/engines.py. Raises ModelError for a device that is not here."""
         if self._limit_bytes is not None:
             return self._limit_bytes
-        from decoding.models.memory import available_bytes  # noqa: PLC0415
+        from decoding.models.device_memory import available_bytes  # noqa: PLC0415
 
         return int(MEMORY_SHARE * available_bytes(config.device))
 
@@ -135,7 +135,7 @@ class EngineMemory:
 
     def release(self) -> None:
         """Gives the memory of dropped engines back to the system."""
-        from decoding.models.memory import release_unused  # noqa: PLC0415
+        from decoding.models.device_memory import release_unused  # noqa: PLC0415
 
         release_unused()
 

@@ -38,12 +38,14 @@ from decoding.loop.intake import EarliestDeadline, InOrder, Intake
 from decoding.loop.scheduler import Outcome, Scheduler
 from decoding.loop.step import Decoder
 from decoding.models.device import device_name
+from decoding.models.device_memory import is_out_of_memory
 from decoding.models.errors import NoMemoryError
 from decoding.models.heads import LoadedHead
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import check_same_tokenizer
-from decoding.models.memory import is_out_of_memory, weight_bytes
+from decoding.models.memory import weight_bytes
 from decoding.models.pool import ModelPool
+from decoding.models.threads import all_threads, one_thread
 from decoding.prepare import load_head, load_model
 from decoding.provenance import provenance_of
 from decoding.request import (
@@ -63,6 +65,8 @@ from decoding.state.token_text import check_known, decode
 _models = ModelPool()
 # Samples that are decoded together for users who wait, where no graphs say otherwise.
 _MAX_SERVED = 48
+# Tokens of a prompt in which none comes twice.
+_N_DIFFERENT = 32
 _MakeIntake = Callable[[Scheduler], Intake]
 
 
@@ -93,6 +97,9 @@ class Engine:
         self.head = head
         self._drafter = parse_drafter(config.drafter)
         self._rule = make_rule(config.acceptance)
+        # With 8-bit weights ONNX Runtime's pool computes between PyTorch's operations. The context stands around each
+        # round and not around a batch, because callers do work of their own between two rounds.
+        self._threads = one_thread if target.weights == "int8" else all_threads
         # Costs learnt from earlier requests, so that the first round of the next can be predicted.
         self._acceptance = AcceptanceModel()
         self._round_timer = CostTimer()
@@ -179,9 +186,10 @@ class Engine:
     @property
     def batch_invariant(self) -> bool:
         """Whether a token's logits do not depend on its batch here, so that a repeat gives the same texts."""
-        return self.target.measured_once(
-            "batch_invariant", lambda: is_batch_invariant(self._pool.new_runner(self.target, MIN_ROWS))
-        )
+        with self._threads():
+            return self.target.measured_once(
+                "batch_invariant", lambda: is_batch_invariant(self._pool.new_runner(self.target, MIN_ROWS))
+            )
 
     def memory(self) -> dict[ModelSpec | EngineConfig, int]:
         """Return the bytes that the engine keeps: of each model, and, under its configuration, of caches and graphs.
@@ -224,8 +232,9 @@ class Engine:
     ) -> Iterator[Outcome]:
         """Decode several prompts in one batch, for throughput; yield (position, outcome) as each request is done.
 
-        The next request is taken from `requests`, and its clock started, when the others leave room for one of its
-        samples. A request that cannot be honoured yields its RequestError. A request ends before the next round once
+        The next request is taken from `requests` when there is a place for one of its samples. Its clock starts when
+        the others leave room for it: memory, and time for its prefill. A request that cannot be honoured, or for which
+        there is no memory, yields its RequestError. A request ends before the next round once
         `should_cancel` returns True for its position. Raises BrokenModelError.
         """
         return self._decode(self._in_order(requests), self.config.max_batch, on_update, should_cancel)
@@ -248,7 +257,7 @@ class Engine:
         return self._decode(self._as_they_arrive(requests), max_samples, on_update, should_cancel)
 
     def _in_order(self, requests: Iterable[Request]) -> _MakeIntake:
-        return lambda scheduler: InOrder(requests, self.target, scheduler.has_room)
+        return lambda scheduler: InOrder(requests, self.target, scheduler.has_place, scheduler.has_room)
 
     def _as_they_arrive(self, requests: Iterable[Request | None]) -> _MakeIntake:
         return lambda scheduler: EarliestDeadline(requests, self.target, scheduler.admission(self.round_cost))
@@ -262,10 +271,11 @@ class Engine:
         should_cancel: ShouldCancelOf | None,
     ) -> Iterator[Outcome]:
         policy = self._make_policy()
-        with self._pool.lend(max_samples) as runners:
+        with self._pool.acquire(max_samples) as runners:
             decoder = Decoder(self._make_batch(runners, max_samples, policy), self.target, policy)
             scheduler = Scheduler(decoder, runners, self._round_timer, self._lengths, on_update, should_cancel)
-            yield from scheduler.run(make_intake(scheduler))
+            outcomes = scheduler.run(make_intake(scheduler))
+            yield from iter(self._threads()(partial(next, outcomes, None)), None)
 
     def _make_batch(self, runners: Runners, max_samples: int, policy: DraftLength) -> Batch:
         drafter = make_drafter(self._drafter, runners.draft, policy.draw)
@@ -278,8 +288,9 @@ class Engine:
 
         Not to be called while requests are decoded: it would take their time.
         """
-        with self._pool.lend(1) as runners:
-            return calibration.calibrate(runners.target.verify_blank, self.target.device, self.target.dtype)
+        with self._pool.acquire(1) as runners:
+            verify = self._threads()(runners.target.verify_dummy)
+            return calibration.calibrate(verify, self.target.device, self.target.dtype)
 
     # Draft lengths and their costs --------------------------------------------------------------------------------
 
@@ -326,8 +337,8 @@ class Engine:
     @torch.inference_mode()
     def _measure_verify_cost(self) -> VerifyCost:
         longest = min(SIZES[-1], self.target.context_length - 1)
-        with self._pool.lend(1) as runners:
-            return measure(lambda n_tokens: runners.target.verify_blank(min(n_tokens, longest)))
+        with self._pool.acquire(1) as runners, self._threads():
+            return measure(lambda n_tokens: runners.target.verify_dummy(min(n_tokens, longest)))
 
     @property
     def draft_step_s(self) -> float | None:
@@ -342,13 +353,18 @@ class Engine:
     # Loading ------------------------------------------------------------------------------------------------------
 
     def warm_up(self) -> None:
-        """Capture graphs and decode a few tokens, so that the costs of a prefill and a round are known in time.
+        """Capture graphs, measure verifies and decode a few tokens, so that no request's clock pays for these.
 
-        Also learns what `provenance` tells, which must cost nothing later: a heartbeat asks for it.
+        Then the costs of a prefill, a round and a draft step are known, whatever chooses the draft length. Also learns
+        what `provenance` tells, which must cost nothing later: a heartbeat asks for it.
         """
         fixed = parse_draft_length(self.config.draft_length)
         self._pool.capture(0 if self.config.drafter == "none" else MAX_DRAFT_LENGTH if fixed is None else fixed)
+        _ = self.round_cost  # `serve` needs it to decide who joins, under every policy
         self.generate(Request(prompt="def add(a, b):\n    return a + b\n" * 12, n=2, max_new_tokens=8))
+        if self._drafter.looks_up and (self.draft or self.head):
+            # After tokens that are all different a lookup finds nothing, so the model drafts.
+            self.generate(Request(prompt=tuple(range(_N_DIFFERENT)), n=2, max_new_tokens=8))
         self.provenance()
 
     def check_graphs(self) -> None:

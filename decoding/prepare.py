@@ -15,13 +15,14 @@ from decoding.checks import self_check
 from decoding.checks.compatibility import fit
 from decoding.models import fp8, heads
 from decoding.models.device import pick_device
+from decoding.models.device_memory import release_unused
 from decoding.models.errors import ModelError
 from decoding.models.fusion import fuse
 from decoding.models.heads import LoadedHead
 from decoding.models.huge_pages import use_huge_pages
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import load
-from decoding.models.memory import read_bytes, release_unused
+from decoding.models.memory import read_bytes
 from decoding.models.packing import prepack
 
 

@@ -9,6 +9,7 @@ from decoding.attention.backends import backend_of
 from decoding.models.device import device_name
 from decoding.models.heads import LoadedHead
 from decoding.models.loaded import LoadedModel
+from decoding.models.threads import n_threads
 
 
 def provenance_of(
@@ -24,7 +25,7 @@ def provenance_of(
         "target_parameters": target.n_parameters,
         **_draft(draft, head),
         "device": device_name(target.device),
-        "threads": torch.get_num_threads() if target.device.type == "cpu" else None,
+        "threads": n_threads() if target.device.type == "cpu" else None,
         "dtype": str(target.dtype).removeprefix("torch."),
         "weights": target.weights,
         "attention": backend_of(target.model).name,

@@ -8,13 +8,23 @@ so it computes the same bits on signed integers.
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from kernels.availability import jit, tl
 
 _POSITION = 0xD1342543DE82EF95
 _ROLE = 0xA0761D6478BD642F
 _TOKEN = 0xE7037ED1A0B428DB
+_MASK = (1 << 64) - 1
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+# No draw of noise is larger.
+_MOST_NOISE = 40.0
+# Tokens whose draws are computed at once: they stay in the processor's cache.
+_TOKENS_AT_ONCE = 16384
 
 
 def uniform(
@@ -24,11 +34,45 @@ def uniform(
 
     `seeds` and `positions` are int64 [N]; the result is [N], or [N, C] with one draw per id of `tokens` [N, C].
     """
-    state = mix(seeds + positions * signed(_POSITION) + signed(role_offset(role)))
+    state = states(seeds, positions, role)
     if tokens is not None:
         state = mix(state[:, None] + (tokens + 1) * signed(_TOKEN))
     bits = (state >> 11) & ((1 << 53) - 1)
     return (bits.double() + 0.5) * 2.0**-53
+
+
+def states(seeds: torch.Tensor, positions: torch.Tensor, role: int) -> torch.Tensor:
+    """Return the states of streams at positions, int64 [N]: what the draws of their tokens are made of."""
+    return mix(seeds + positions * signed(_POSITION) + signed(role_offset(role)))
+
+
+def loud_tokens(state: int, tokens: NDArray[np.int64], least: float) -> NDArray[np.intp]:
+    """Return the indices of all `tokens` [C] whose Gumbel noise at a state is at least `least`, and of a few others.
+
+    That takes a tenth of the time of the noise itself, since it needs no logarithms, and no memory for C draws.
+    """
+    if not least <= _MOST_NOISE:  # nor for a distribution that is not one, whose scores are NaN
+        return np.empty(0, dtype=np.intp)
+    # The least of the 53 random bits with that noise; rounding must not lose a token. The last step of the mixing
+    # leaves the upper 31 bits as they are, so it is left out, and these are compared.
+    share = -math.expm1(-math.exp(-least))
+    bits = max((1 << 53) - math.ceil(share * (1 << 53) * (1 + 1e-9)) - 2, 0)
+    lowest = np.uint64((bits << 11) >> 33 << 33)
+    ids, offset = tokens.view(np.uint64), np.uint64((state + _TOKEN) & _MASK)
+    z, shifted = (np.empty(min(_TOKENS_AT_ONCE, len(ids)), dtype=np.uint64) for _ in range(2))
+    found = []
+    for at in range(0, len(ids), _TOKENS_AT_ONCE):
+        part = ids[at : at + _TOKENS_AT_ONCE]
+        a, b = z[: len(part)], shifted[: len(part)]
+        np.multiply(part, np.uint64(_TOKEN), out=a)
+        np.add(a, offset, out=a)
+        for bits_to_shift, factor in ((30, _FIRST), (27, _SECOND)):
+            np.right_shift(a, np.uint64(bits_to_shift), out=b)
+            np.bitwise_xor(a, b, out=a)
+            np.multiply(a, np.uint64(factor), out=a)
+        (loud,) = (a >= lowest).nonzero()
+        found.append(loud + at)
+    return np.concatenate(found)
 
 
 def gumbel(seeds: torch.Tensor, positions: torch.Tensor, role: int, tokens: torch.Tensor) -> torch.Tensor:
@@ -43,8 +87,8 @@ def role_offset(role: int) -> int:
 
 def mix(z: torch.Tensor) -> torch.Tensor:
     """Return SplitMix64's finalizer of int64 `z`, any shape."""
-    z = (z ^ _shift(z, 30)) * signed(0xBF58476D1CE4E5B9)
-    z = (z ^ _shift(z, 27)) * signed(0x94D049BB133111EB)
+    z = (z ^ _shift(z, 30)) * signed(_FIRST)
+    z = (z ^ _shift(z, 27)) * signed(_SECOND)
     return z ^ _shift(z, 31)
 
 

@@ -25,8 +25,8 @@ class Coupled:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """See `AcceptanceRule.accept`."""
         S, T = where.dist_row.shape
-        dists = p.rows(where.dist_row.flatten())
-        tokens = dists.sample(seeds.repeat_interleave(T), where.position.flatten(), Role.SAMPLE).view(S, T)
+        each = seeds.repeat_interleave(T), where.position.flatten(), Role.SAMPLE
+        tokens = p.sample(*each, rows=where.dist_row.flatten()).view(S, T)
         matches = (draft == tokens[:, :-1]).long()
         return matches.cumprod(dim=1).sum(dim=1), tokens
 

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 import torch
 
 from decoding.acceptance.noise import Role, gumbel
+from decoding.acceptance.wide import sample_wide
+
+# Where more ids than this can be drawn, noise is not computed for each of them.
+_NARROW = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +41,23 @@ class Distribution:
         present = sorted_ids.gather(1, at) == tokens
         return self.logp.gather(1, order.gather(1, at)).exp() * present
 
-    def sample(self, seeds: torch.Tensor, positions: torch.Tensor, role: Role) -> torch.Tensor:
+    def sample(
+        self, seeds: torch.Tensor, positions: torch.Tensor, role: Role, rows: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Return one token per row, int64 [N]: argmax of log p + Gumbel noise, which has distribution p.
 
         The noise depends on the token id, so two distributions sampled with the same seeds, positions and role are
-        coupled: the nearer they are, the likelier they give the same token (arXiv 2408.07978).
+        coupled: the nearer they are, the likelier they give the same token (arXiv 2408.07978). With `rows` [M] the
+        draws are M, each from the row that it names.
         """
+        if self.width > _NARROW and self.ids.device.type == "cpu":
+            each = range(len(self.ids)) if rows is None else rows.tolist()
+            return sample_wide(self.ids, self.logp, each, seeds, positions, role)
+        drawn = self if rows is None else self.rows(rows)
         if self.width == 1:
-            return self.ids[:, 0]
-        score = self.logp.double() + gumbel(seeds, positions, role, self.ids)
-        return self.ids.gather(1, score.argmax(dim=1, keepdim=True))[:, 0]
+            return drawn.ids[:, 0]
+        score = drawn.logp.double() + gumbel(seeds, positions, role, drawn.ids)
+        return drawn.ids.gather(1, score.argmax(dim=1, keepdim=True))[:, 0]
 
 
 def empty(n: int, width: int, device: torch.device) -> Distribution:

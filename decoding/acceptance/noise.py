@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import torch
 
-from kernels.noise import gumbel, mix, signed, uniform
+from kernels.noise import gumbel, loud_tokens, mix, signed, states, uniform
 
-__all__ = ["Role", "gumbel", "sample_seed", "uniform"]
+__all__ = ["Role", "gumbel", "loud_tokens", "sample_seed", "states", "uniform"]
 
 
 class Role(IntEnum):

@@ -17,12 +17,12 @@ from typing import Literal
 import torch
 
 from decoding.acceptance.distribution import Distribution, join
+from decoding.acceptance.highest import highest
 from decoding.request import SamplingParams
 
 Kind = Literal["greedy", "whole", "nucleus"]
 KINDS: tuple[Kind, ...] = ("greedy", "whole", "nucleus")
 _FIRST_WIDTH = 64
-_CHUNK = 128
 _ROWS_AT_ONCE = 8
 _UNDERFLOW = -80.0
 # Tail mass below this share of the likeliest token's does not move a float32 sum.
@@ -135,7 +135,14 @@ def _likeliest(logits: torch.Tensor) -> Distribution:
 
 def _whole(logits: torch.Tensor, temperature: float | torch.Tensor) -> Distribution:
     ids = torch.arange(logits.shape[1], device=logits.device).expand(logits.shape)
-    return Distribution(ids, torch.log_softmax(logits.float() / temperature, dim=1))
+    logp = torch.empty(logits.shape, dtype=torch.float32, device=logits.device)
+    # A GPU does all rows at once; on a CPU a few rows at a time stay in its cache, and take no memory.
+    n = len(logits) if logits.is_cuda else _ROWS_AT_ONCE
+    for at in range(0, len(logits), n):
+        rows = slice(at, at + n)
+        limit = temperature[rows] if isinstance(temperature, torch.Tensor) else temperature
+        torch.log_softmax(logits[rows].float() / limit, dim=1, out=logp[rows])
+    return Distribution(ids, logp)
 
 
 def _nucleus(logits: torch.Tensor, params: SamplingParams, width: int) -> Distribution:
@@ -200,27 +207,6 @@ def _total(logits: torch.Tensor, scaled: torch.Tensor, temperature: float) -> to
 def _log_mass_at_once(logits: torch.Tensor, _scaled: torch.Tensor, temperature: float) -> torch.Tensor:
     """Return the log of the mass of the whole vocabulary, [N, 1], in one pass on the device."""
     return (logits.float() / temperature).logsumexp(dim=1, keepdim=True)
-
-
-def highest(logits: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the `width` highest logits per row and their ids, descending.
-
-    The k highest entries lie in the k chunks with the highest maxima: one fast pass finds these, and the selection
-    then runs over a few thousand candidates instead of the vocabulary.
-    """
-    N, V = logits.shape
-    n_chunks = V // _CHUNK
-    if width * 4 > n_chunks:
-        values, ids = logits.topk(width, dim=1)
-        return values, ids
-    body = logits[:, : n_chunks * _CHUNK].reshape(N, n_chunks, _CHUNK)
-    chunks = body.amax(dim=2).topk(width, dim=1).indices  # [N, width]
-    offsets = torch.arange(_CHUNK, device=logits.device)
-    candidates = (chunks[:, :, None] * _CHUNK + offsets).reshape(N, -1)
-    rest = torch.arange(n_chunks * _CHUNK, V, device=logits.device).expand(N, -1)
-    candidates = torch.cat([candidates, rest], dim=1)
-    values, at = logits.gather(1, candidates).topk(width, dim=1)
-    return values, candidates.gather(1, at)
 
 
 def raw_logprobs(logits: torch.Tensor, dist_row: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:

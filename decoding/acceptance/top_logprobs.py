@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from decoding.acceptance.sampling import highest, log_mass, raw_logprobs
+from decoding.acceptance.highest import highest
+from decoding.acceptance.sampling import log_mass, raw_logprobs
 
 TopIds = tuple[tuple[int, float], ...]
 """The likeliest tokens of one place, likeliest first: (token id, log-probability)."""

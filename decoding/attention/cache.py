@@ -46,7 +46,7 @@ class RaggedLayer(CacheLayerMixin):
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Allocate zeroed buffers for states of shape [1, Hkv, N, D]."""
         # NOTE zeros, not empty: a masked slot still contributes 0 * value, and 0 * NaN is NaN.
-        B, S = self.cache.max_rows, padded_slots(self.cache.capacity)
+        B, S = self.cache.n_rows, padded_slots(self.cache.capacity)
         self.keys = key_states.new_zeros(B, key_states.shape[1], S, key_states.shape[3])
         self.values = value_states.new_zeros(B, value_states.shape[1], S, value_states.shape[3])
         self.is_initialized = True
@@ -67,11 +67,17 @@ class RaggedLayer(CacheLayerMixin):
         rows = slice(layout.first_slot, layout.first_slot + layout.n_rows)
         return self.keys[rows], self.values[rows]
 
-    def reserve(self, capacity: int) -> None:
-        """Grow the buffers to rows of `capacity` tokens and keep their content."""
+    def resize(self, n_rows: int, capacity: int) -> None:
+        """Grow the buffers to `n_rows` rows of `capacity` tokens and keep their content."""
         if self.is_initialized:
-            more = (0, 0, 0, padded_slots(capacity) - self.keys.shape[2])
+            more = (0, 0, 0, padded_slots(capacity) - self.keys.shape[2], 0, 0, 0, n_rows - len(self.keys))
             self.keys, self.values = F.pad(self.keys, more), F.pad(self.values, more)
+
+    def release(self) -> None:
+        """Give the buffers back; the next update allocates new ones."""
+        if self.is_initialized:
+            del self.keys, self.values
+            self.is_initialized = False
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Return the slots that a mask would cover. Our attention does not ask for a mask."""
@@ -87,14 +93,26 @@ class RaggedLayer(CacheLayerMixin):
 
 
 class RaggedCache(Cache):
-    """The buffers of all layers, for `max_rows` rows of `capacity` tokens, and the committed length of each row.
+    """The buffers of all layers, for rows of `capacity` tokens, and the committed length of each row.
 
-    `uses_kernel` writes keys and values in one launch of the Triton kernel instead of two of PyTorch. `states` are
-    hidden states by name that a caller records for each token, [B, S, F] each; they follow the rows as keys do.
+    There are buffers for the `n_rows` rows that have been in use, up to `max_rows`: one long prompt takes memory for
+    one row. With `keeps_place` they are for all rows from the start, and only move when the capacity grows: graphs need
+    that. `uses_kernel` writes keys and values in one launch of the Triton kernel instead of two of PyTorch. `states`
+    are hidden states by name that a caller records for each token, [B, S, F] each; they follow the rows as keys do.
     """
 
-    def __init__(self, n_layers: int, max_rows: int, capacity: int = 0, *, uses_kernel: bool = False) -> None:
+    def __init__(
+        self,
+        n_layers: int,
+        max_rows: int,
+        capacity: int = 0,
+        *,
+        uses_kernel: bool = False,
+        keeps_place: bool = False,
+    ) -> None:
         self.max_rows = max_rows
+        self.keeps_place = keeps_place
+        self.n_rows = max_rows if keeps_place else 0
         self.uses_kernel = uses_kernel
         self.capacity = capacity
         self.lens: list[int] = []
@@ -108,6 +126,11 @@ class RaggedCache(Cache):
         used = [layer for layer in self.layers if layer.is_initialized]
         tensors = [t for layer in used for t in (layer.keys, layer.values)] + list(self.states.values())
         return sum(tensor.nbytes for tensor in tensors)
+
+    @property
+    def slot_bytes(self) -> int:
+        """The bytes of one token of one row; 0 before anything was written."""
+        return self.n_bytes // (self.n_rows * padded_slots(self.capacity)) if self.n_bytes else 0
 
     @property
     def layout(self) -> Layout:
@@ -142,22 +165,51 @@ class RaggedCache(Cache):
             self.lens[row] += n
 
     def reserve(self, capacity: int) -> None:
-        """Grow to rows of at least `capacity` tokens and keep their content."""
-        if capacity > self.capacity:
-            for layer in self.layers:
-                layer.reserve(capacity)
-            for name, states in self.states.items():
-                self.states[name] = F.pad(states, (0, 0, 0, padded_slots(capacity) - states.shape[1]))
+        """Make room for rows of at least `capacity` tokens; what rows hold is kept, and an empty cache may shrink."""
+        if self.lens or self.keeps_place:
+            if capacity > self.capacity:
+                self._resize(self.n_rows, capacity)
+        elif capacity != self.capacity:
+            self.release()
             self.capacity = capacity
+
+    def reserve_rows(self, n_rows: int) -> None:
+        """Make room for `n_rows` rows."""
+        if n_rows > self.n_rows:
+            self._resize(self.rows_for(n_rows), self.capacity)
+
+    def rows_for(self, n_rows: int) -> int:
+        """Return the rows that there are buffers for where `n_rows` are in use.
+
+        That is a power of two, so that rows that come one by one are copied a few times only.
+        """
+        return self.n_rows if n_rows <= self.n_rows else min(1 << (n_rows - 1).bit_length(), self.max_rows)
+
+    def _resize(self, n_rows: int, capacity: int) -> None:
+        for layer in self.layers:
+            layer.resize(n_rows, capacity)
+        for name, states in self.states.items():
+            more = (0, 0, 0, padded_slots(capacity) - states.shape[1], 0, n_rows - len(states))
+            self.states[name] = F.pad(states, more)
+        self.n_rows, self.capacity = n_rows, capacity
+
+    def release(self) -> None:
+        """Give the buffers back: the cycle of cache and layers would keep them until Python looks for such."""
+        for layer in self.layers:
+            layer.release()
+        self.states.clear()
+        self.n_rows = 0
 
     def start(self, row: int, length: int = 0, source: int | None = None) -> None:
         """Start a row at the end or in place of a finished one, with the first `length` tokens of the row `source`."""
+        self.reserve_rows(row + 1)
         if source is not None and source != row:
             self._copy(source, row, length)
         self.lens[row : row + 1] = [length]
 
     def fork(self, row: int, n_written: int = 0) -> None:
         """Append a copy of `row`: its committed tokens, and the `n_written` uncommitted ones after them."""
+        self.reserve_rows(len(self.lens) + 1)
         self._copy(row, len(self.lens), self.lens[row] + n_written)
         self.lens.append(self.lens[row])
 
@@ -193,7 +245,7 @@ class RaggedCache(Cache):
     def states_of(self, name: str, like: torch.Tensor) -> torch.Tensor:
         """Return the states of a name [B, S, F]; where there are none, they are made for values such as `like`."""
         if name not in self.states:
-            self.states[name] = like.new_zeros(self.max_rows, padded_slots(self.capacity), like.shape[1])
+            self.states[name] = like.new_zeros(self.n_rows, padded_slots(self.capacity), like.shape[1])
         return self.states[name]
 
     def _copy(self, source: int, target: int, length: int) -> None:

@@ -29,6 +29,10 @@ class DraftRunner:
         """The keys and values of all rows."""
         return self._runner.cache
 
+    def reserve(self, capacity: int) -> None:
+        """See `ModelRunner.reserve`."""
+        self._runner.reserve(capacity)
+
     def start(
         self, slot: int, tokens: Sequence[int], capacity: int, source: int | None, *, prefix_cache: bool
     ) -> Iterator[Ahead]:

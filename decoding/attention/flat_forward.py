@@ -9,6 +9,7 @@ is loaded.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -19,8 +20,12 @@ from decoding.attention.layout import Layout
 from decoding.attention.ragged import ATTENTION_NAME, MaskStore, ragged_cache_attention
 from decoding.attention.taps import TAPS
 from decoding.models.blocks import Blocks, DenseBlocks, has_blocks
+from decoding.models.threads import all_threads
 
 _BLOCKS = "bassline_blocks"
+# Multiplications and additions of one attention, from which on it is worth waking threads that sleep: more than a
+# millisecond of one thread.
+_LONG_ATTENTION = 10**8
 
 
 class FlatForward:
@@ -72,9 +77,10 @@ class FlatForward:
             q, k, v = (part.transpose(0, 1)[None] for part in heads)
             keys, values = slots.update(k, v)
             window = getattr(attention, "sliding_window", None)
-            attended, _ = ragged_cache_attention(
-                attention, q, keys, values, None, attention.scaling, window, layout, masks
-            )
+            with _threads(q, layout):
+                attended, _ = ragged_cache_attention(
+                    attention, q, keys, values, None, attention.scaling, window, layout, masks
+                )
             attended = attended[0].flatten(1)  # [N, Hq * D]
             if i < last:
                 x, heads = steps.following(i, x, attended)
@@ -82,3 +88,11 @@ class FlatForward:
             # Between 8-bit products the stream is float32; whoever reads the taps has the model's own type.
             cache.record(TAPS, torch.cat([inputs[tap] for tap in taps], dim=1).to(self._embed.weight.dtype))
         return steps.last(x, attended, keep)
+
+
+def _threads(query: torch.Tensor, layout: Layout) -> AbstractContextManager[None]:
+    """Return the context of an attention of queries [1, Hq, N, D]: all threads if it takes long, else those there are.
+
+    The result is the same bits: no sum is split among threads.
+    """
+    return all_threads() if 4 * query.numel() * layout.attended > _LONG_ATTENTION else nullcontext()

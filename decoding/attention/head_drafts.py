@@ -13,6 +13,7 @@ from decoding.attention.cache import RaggedCache
 from decoding.attention.head_graphs import HeadGraphs
 from decoding.attention.head_runner import HeadRunner
 from decoding.attention.runner import Ahead
+from decoding.models.threads import all_threads
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
@@ -30,10 +31,15 @@ class HeadDrafts:
         """The keys and values of all rows."""
         return self._runner.cache
 
+    def reserve(self, _capacity: int) -> None:
+        """Make room for the rows that the target has room for."""
+        self._runner.reserve()
+
     def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[Ahead]:
         """See `HeadRunner.start`."""
         return self._runner.start(slot, tokens, source)
 
+    @all_threads()  # a head is dense: its products are long, and no graph of 8-bit weights runs beside them
     @torch.inference_mode()
     def draft(
         self,

@@ -7,7 +7,6 @@ own outputs. So a row always has one pair less than tokens, and what was drafted
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
@@ -17,27 +16,25 @@ from decoding.acceptance.distribution import Distribution
 from decoding.attention.cache import RaggedCache
 from decoding.attention.layout import Layout
 from decoding.attention.ragged import MaskStore, ragged_cache_attention
-from decoding.attention.runner import Ahead, ModelRunner
+from decoding.attention.runner import Ahead, ModelRunner, in_chunks
 from decoding.attention.taps import TAPS
 from decoding.models.heads import LoadedHead
+from decoding.models.threads import all_threads
 from decoding.state.clock import CostTimer
-
-# The tokens of a prompt that are read at once: the deadline is checked in between.
-_PIECE = 512
 
 
 class HeadRunner:
     """Runs a head beside the runner of its target, for as long as that has its cache."""
 
-    def __init__(self, loaded: LoadedHead, target: ModelRunner) -> None:
-        """`target` has to record the head's taps."""
+    def __init__(self, loaded: LoadedHead, target: ModelRunner, token_timer: CostTimer | None = None) -> None:
+        """`target` has to record the head's taps; `token_timer` learns what a token of a prompt costs."""
         self.head = loaded.head
         self.name = f"the trained drafter of {target.name}"
-        self.cache = RaggedCache(1, target.cache.max_rows)
+        self.cache = RaggedCache(1, target.cache.max_rows, keeps_place=target.cache.keeps_place)
         self._embedding = loaded.embedding
         self._target = target
         self._ids = loaded.head.token_ids
-        self._timer = CostTimer()
+        self._token_timer = token_timer or CostTimer()
 
     @property
     def device(self) -> torch.device:
@@ -59,15 +56,15 @@ class HeadRunner:
         self.cache.start(slot)
         return self._prefill(slot, tokens, n_pairs)
 
-    @torch.inference_mode()
     def _prefill(self, slot: int, tokens: Sequence[int], n_pairs: int) -> Iterator[Ahead]:
+        # A generator: the target has read the prompt when the first chunk is asked for.
         n_pairs = min(n_pairs, self._target.cache.lens[slot])
-        for at in range(0, n_pairs, _PIECE):
-            n = min(_PIECE, n_pairs - at)
-            yield Ahead(n * self._timer.expected_s, (n_pairs - at) * self._timer.least_s)
-            started = time.perf_counter()
-            self.read([tokens[at + 1 : at + 1 + n]], slot)
-            self._timer.observe((time.perf_counter() - started) / n)
+
+        @all_threads()  # a head is dense
+        def read(start: int, end: int) -> None:
+            self.read([tokens[start + 1 : end + 1]], slot)
+
+        yield from in_chunks(read, 0, n_pairs, self._target.prefill_chunk, self._token_timer, self.device)
 
     def reserve(self) -> None:
         """Make room in the cache for the rows that the target has room for."""

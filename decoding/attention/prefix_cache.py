@@ -1,7 +1,7 @@
 """Keys and values of earlier prompts, for prompts that begin with the same tokens.
 
-A block is what one piece of a prefill computes. A prompt whose first tokens are those of known blocks takes them, and
-prefills the rest in the pieces in which it would have done so anyway. So every forward has the shape and the input that
+A block is what one chunk of a prefill computes. A prompt whose first tokens are those of known blocks takes them, and
+prefills the rest in the chunks in which it would have done so anyway. So every forward has the shape and the input that
 it has without the cache, and the texts are the same in every number format.
 
 A block is found by all tokens up to its end, as in vLLM's automatic prefix caching.
@@ -21,7 +21,7 @@ class PrefixCache:
     """Blocks of one model, at most `max_bytes` of them; those not used for longest go first."""
 
     def __init__(self, max_bytes: int, block: int) -> None:
-        """`block` is in tokens: the size of a piece of the prefill."""
+        """`block` is in tokens: the size of a chunk of the prefill."""
         self._max_bytes = max_bytes
         self._block = block
         self._blocks: OrderedDict[bytes, Slots] = OrderedDict()

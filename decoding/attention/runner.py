@@ -20,22 +20,41 @@ from decoding.attention.taps import TAPS, tapped
 from decoding.state.clock import CostTimer
 from kernels.rows import RaggedRows
 
-# A prompt is prefilled in pieces of this many tokens; the deadline is checked between two pieces. The size depends on
+# A prompt is prefilled in chunks of this many tokens; the deadline is checked between two chunks. The size depends on
 # the device alone, never on the time left, so that a text does not depend on the speed of the machine.
-PREFILL_PIECE = {"cpu": 64, "cuda": 512}
-# The cost of a token in a shorter piece says little about others.
+PREFILL_CHUNK = {"cpu": 64, "cuda": 512}
+# The cost of a token in a shorter chunk says little about others.
 _FEWEST_TO_TIME = 16
 
 
 class Ahead(NamedTuple):
-    """Seconds that a prefill will take: its next piece, and at least all that is left of it."""
+    """Seconds that a prefill will take: its next chunk, and at least all that is left of it."""
 
     next_s: float
     rest_s: float
 
 
 TakeLogits = Callable[[torch.Tensor], None]
-"""Takes the logits [N, V] of a piece of a prompt."""
+"""Takes the logits [N, V] of a chunk of a prompt."""
+
+
+@torch.inference_mode()
+def in_chunks(
+    read: Callable[[int, int], None], start: int, end: int, chunk: int, token_timer: CostTimer, device: torch.device
+) -> Iterator[Ahead]:
+    """Call `read(a, b)` for each chunk of the tokens from `start` to before `end`, yielding the time ahead before each.
+
+    `token_timer` learns what a token costs.
+    """
+    for at in range(start, end, chunk):
+        n = min(chunk, end - at)
+        yield Ahead(n * token_timer.expected_s, (end - at) * token_timer.least_s)
+        started = time.perf_counter()
+        read(at, at + n)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        if n >= _FEWEST_TO_TIME:
+            token_timer.observe((time.perf_counter() - started) / n)
 
 
 class ModelRunner:
@@ -48,6 +67,7 @@ class ModelRunner:
         max_rows: int,
         *,
         capacity_step: int = 1,
+        keeps_place: bool = False,
         scatters_by_kernel: bool = True,
         token_timer: CostTimer | None = None,
         prefix_cache: PrefixCache | None = None,
@@ -55,9 +75,10 @@ class ModelRunner:
     ) -> None:
         """`capacity_step` rounds the cache's capacity up, so that a cache that stays in use seldom has to move.
 
-        `scatters_by_kernel` lets the Triton kernel write keys and values wherever Triton computes the attention.
-        `token_timer` learns what a token of a prefill costs; by default a new one does. `prefix_cache` serves the
-        prompts that ask for it. `taps` are the layers whose inputs the cache records (`taps.py`).
+        `keeps_place` is that of the cache. `scatters_by_kernel` lets the Triton kernel write keys and values wherever
+        Triton computes the attention. `token_timer` learns what a token of a prefill costs; by default a new one does.
+        `prefix_cache` serves the prompts that ask for it. `taps` are the layers whose inputs the cache records
+        (`taps.py`).
         """
         self.model = model
         self.name = model.config.name_or_path or type(model).__name__
@@ -67,7 +88,7 @@ class ModelRunner:
         config = model.config.get_text_config()
         self.backend = backend_of(model)
         self._flat = FlatForward.of(model)
-        self.prefill_piece = PREFILL_PIECE[self.device.type]
+        self.prefill_chunk = PREFILL_CHUNK[self.device.type]
         self.token_timer = token_timer or CostTimer()
         self._prefix_cache = prefix_cache
         self.taps = tuple(taps)
@@ -75,6 +96,7 @@ class ModelRunner:
             config.num_hidden_layers,
             max_rows,
             uses_kernel=scatters_by_kernel and self.backend.needs_triton,
+            keeps_place=keeps_place,
         )
 
     def reserve(self, capacity: int) -> None:
@@ -96,11 +118,11 @@ class ModelRunner:
         """Begin a row of up to `capacity` tokens with `tokens`, copied from row `source` if that has them.
 
         Otherwise the row has at once what the prefix cache has, if it is to be used, and the rest is prefilled while
-        the caller iterates over the result, which is the time ahead before each piece. A caller that stops early leaves
-        a row with part of the tokens and has to drop it. `leave_rest` leaves what is behind the last whole piece to the
+        the caller iterates over the result, which is the time ahead before each chunk. A caller that stops early leaves
+        a row with part of the tokens and has to drop it. `leave_rest` leaves what is after the last whole chunk to the
         row's first round.
 
-        `score` gets the logits of every token, piece by piece, so it uses no prefix cache and leaves no rest.
+        `score` gets the logits of every token, chunk by chunk, so it uses no prefix cache and leaves no rest.
         """
         self.reserve(capacity)
         if source is not None:
@@ -109,37 +131,32 @@ class ModelRunner:
         self.cache.start(row)
         known = self._prefix_cache if prefix_cache and score is None else None
         n_known = known.restore(self.cache, row, tokens) if known is not None else 0
-        n = self._whole_pieces(tokens) if leave_rest and score is None else len(tokens)
+        n = self._whole_chunks(tokens) if leave_rest and score is None else len(tokens)
         return self._prefill(row, tokens[:n], n_known, known, score)
 
-    def pieces(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
+    def chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
         """Return the sizes of the forwards that `start` would need to prefill `tokens`, and how many it would leave."""
         first = self._prefix_cache.n_known(tokens) if prefix_cache and self._prefix_cache is not None else 0
-        n = self._whole_pieces(tokens) if leave_rest else len(tokens)
-        return [min(self.prefill_piece, n - at) for at in range(first, n, self.prefill_piece)], len(tokens) - n
+        n = self._whole_chunks(tokens) if leave_rest else len(tokens)
+        return [min(self.prefill_chunk, n - at) for at in range(first, n, self.prefill_chunk)], len(tokens) - n
 
-    def _whole_pieces(self, tokens: Sequence[int]) -> int:
-        return len(tokens) // self.prefill_piece * self.prefill_piece
+    def _whole_chunks(self, tokens: Sequence[int]) -> int:
+        return len(tokens) // self.prefill_chunk * self.prefill_chunk
 
-    @torch.inference_mode()
     def _prefill(
         self, row: int, tokens: Sequence[int], first: int, known: PrefixCache | None, score: TakeLogits | None
     ) -> Iterator[Ahead]:
         timer = self.token_timer if score is None else CostTimer()  # a token that is scored costs more than others
-        for at in range(first, len(tokens), self.prefill_piece):
-            piece = tokens[at : at + self.prefill_piece]
-            yield Ahead(len(piece) * timer.expected_s, (len(tokens) - at) * timer.least_s)
-            started = time.perf_counter()
-            logits = self.forward([piece], n_last=[1] if score is None else None, first_slot=row)
-            self.cache.commit([len(piece)], first_slot=row)
+
+        def read(start: int, end: int) -> None:
+            logits = self.forward([tokens[start:end]], n_last=[1] if score is None else None, first_slot=row)
+            self.cache.commit([end - start], first_slot=row)
             if score is not None:
                 score(logits)
-            if self.device.type == "cuda":
-                torch.cuda.synchronize(self.device)
-            if len(piece) >= _FEWEST_TO_TIME:
-                timer.observe((time.perf_counter() - started) / len(piece))
             if known is not None:
-                known.store(self.cache, row, tokens[: at + len(piece)])
+                known.store(self.cache, row, tokens[:end])
+
+        return in_chunks(read, first, len(tokens), self.prefill_chunk, timer, self.device)
 
     @torch.inference_mode()
     def forward(
@@ -166,7 +183,7 @@ class ModelRunner:
     def reads_in_rounds(self) -> bool:
         """Whether the rest of a prompt may be read in a round: not by a model that runs row by row.
 
-        On a GPU a round is too short, and a piece of a prompt too long for it.
+        On a GPU a round is too short, and a chunk of a prompt too long for it.
         """
         return self._flat is not None
 

@@ -39,6 +39,10 @@ class TargetRunner:
         """The keys and values of all rows."""
         return self._runner.cache
 
+    def reserve(self, capacity: int) -> None:
+        """See `ModelRunner.reserve`."""
+        self._runner.reserve(capacity)
+
     def start(
         self,
         slot: int,
@@ -55,9 +59,9 @@ class TargetRunner:
             slot, tokens, capacity, source, prefix_cache=prefix_cache, leave_rest=leave_rest, score=score
         )
 
-    def pieces(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
-        """See `ModelRunner.pieces`."""
-        return self._runner.pieces(tokens, prefix_cache=prefix_cache, leave_rest=leave_rest)
+    def chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
+        """See `ModelRunner.chunks`."""
+        return self._runner.chunks(tokens, prefix_cache=prefix_cache, leave_rest=leave_rest)
 
     @property
     def reads_in_rounds(self) -> bool:
@@ -126,8 +130,8 @@ class TargetRunner:
         draws = (Draw(n, *zip(*islice(each, n + 1), strict=True)) for n in accepted.tolist())
         return [list(islice(draws, n)) for n in n_samples]
 
-    def verify_blank(self, n_tokens: int) -> None:
-        """Verify `n_tokens` of made-up rows and wait for the outcome: the work that `VerifyCost` times.
+    def verify_dummy(self, n_tokens: int) -> None:
+        """Verify `n_tokens` of dummy rows and wait for the outcome: the work that `VerifyCost` times.
 
         Takes an empty cache and leaves it empty.
         """
@@ -137,8 +141,8 @@ class TargetRunner:
             n_each = min(-(-n_tokens // n_rows), MAX_DRAFT_LENGTH + 1)
             self._runner.reserve(n_each + 1)
             cache.lens += [1] * n_rows
-            blank = Proposal([[0] * (n_each - 1)] * n_rows, [MODEL_EVIDENCE] * n_rows)
-            draws = self._graphs.verify([0] * n_rows, [0] * n_rows, blank, [SamplingParams()] * n_rows)
+            dummy = Proposal([[0] * (n_each - 1)] * n_rows, [MODEL_EVIDENCE] * n_rows)
+            draws = self._graphs.verify([0] * n_rows, [0] * n_rows, dummy, [SamplingParams()] * n_rows)
             cache.lens.clear()
             if draws is not None:
                 return

@@ -31,7 +31,7 @@ def calibrate(verify: Callable[[int], None], device: torch.device, dtype: torch.
     The rates are those of reading a buffer, and of a product of two square matrices of `dtype`. The least is the time
     that the work itself takes: what disturbs a single run only ever makes it longer.
 
-    `verify` does the work of a verify of that many made-up tokens and keeps nothing (`TargetRunner.verify_blank`).
+    `verify` does the work of a verify of that many dummy tokens and keeps nothing (`TargetRunner.verify_dummy`).
     """
     verify_s = _least_s(lambda: verify(N_TOKENS), device)
     buffer = torch.zeros(_BUFFER_BYTES // 4, dtype=torch.float32, device=device)

@@ -21,7 +21,7 @@ class Drafter(Protocol):
     def start(self, slot: int, row: Row, source: int | None) -> Iterator[Ahead]:
         """Begin a row that holds only its prompt; `source` is a slot of the same request, if there is one.
 
-        The caller iterates over the result: long work (a prefill) is done in pieces, as in `ModelRunner.start`.
+        The caller iterates over the result: long work (a prefill) is done in chunks, as in `ModelRunner.start`.
         """
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from decoding.draft_length.round_cost import RoundCost
 from decoding.loop.batch import Batch
@@ -74,11 +74,19 @@ class Admission:
     stay lose as much later. So it joins now if it gains at least as much as the one that it would wait for loses, and
     if all of them together lose no more than its own chance: then the expected number of requests answered in time
     grows. A newcomer with time to spare gains nothing by joining at once, so it waits if that spares another one. A
-    request alone always joins.
+    request alone always joins. One whose cache does not fit into memory beside the others waits.
     """
 
-    def __init__(self, batch: Batch, lengths: Lengths, round_timer: CostTimer, round_cost: RoundCost) -> None:
+    def __init__(
+        self,
+        batch: Batch,
+        lengths: Lengths,
+        round_timer: CostTimer,
+        round_cost: RoundCost,
+        has_memory: Callable[[RequestState], bool],
+    ) -> None:
         self._batch = batch
+        self._has_memory = has_memory
         self._lengths = lengths
         self._round_timer = round_timer
         self._round_cost = round_cost
@@ -92,7 +100,7 @@ class Admission:
         others = self._batch.requests
         if not others:
             return True
-        if self._batch.n_free < 1:
+        if self._batch.n_free < 1 or not self._has_memory(state):
             return False
         most = state.request.n
         fewest = most if state.request.n_min is None else state.request.n_min
@@ -135,9 +143,9 @@ class Admission:
 
         Its rest makes the first round longer.
         """
-        (pieces, n_rest), verify = self._batch.pieces(state), self._round_cost.verify
+        (chunks, n_rest), verify = self._batch.chunks(state), self._round_cost.verify
         n_round = sum(each.rounds[-1].n_verified for each in self._batch.requests if each.rounds)
-        return sum(map(verify, pieces)) + verify(n_round + n_rest) - verify(n_round)
+        return sum(map(verify, chunks)) + verify(n_round + n_rest) - verify(n_round)
 
     def _round_s(self, n_joining: int) -> float:
         """Return the seconds of a round with so many more samples, if they share rows and draft as the others do."""

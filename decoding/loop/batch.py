@@ -42,8 +42,12 @@ class Batch:
         """Samples that there is room for."""
         return self._max_samples - sum(len(row.samples) for row in self.rows if not row.is_finished)
 
+    def most_rows(self, state: RequestState) -> int:
+        """Return how many rows there may be once a waiting request has joined: each sample may get one of its own."""
+        return min(sum(len(row.samples) for row in self.rows) + len(state.samples), self._max_samples)
+
     def admit(self, state: RequestState) -> Iterator[Ahead]:
-        """Prefill a request's prompt, yielding the time ahead before each piece; then start as many samples as fit.
+        """Prefill a request's prompt, yielding the time ahead before each chunk; then start as many samples as fit.
 
         A caller that does not iterate to the end has to `finish` the request.
         """
@@ -51,10 +55,10 @@ class Batch:
         yield from self._start(self._next_group(state), state, len(self.rows), source=None)
         self._fill()
 
-    def pieces(self, state: RequestState) -> tuple[list[int], int]:
+    def chunks(self, state: RequestState) -> tuple[list[int], int]:
         """Return the sizes of the forwards that `admit` would need, and the tokens left to the first round."""
         cached = state.request.prefix_cache
-        return self.target.pieces(state.prompt[:-1], prefix_cache=cached, leave_rest=self._leaves_rest)
+        return self.target.chunks(state.prompt[:-1], prefix_cache=cached, leave_rest=self._leaves_rest)
 
     def fork(self, slot: int, parts: Sequence[Sequence[Sample]]) -> None:
         """Split a row's samples between a verify and its commit: the first part keeps the slot, others get new ones."""
@@ -112,7 +116,7 @@ class Batch:
         """Put a new row into a slot; iterating over the result prefills its prompt, if there is no `source`."""
         row = Row(samples, state, list(state.prompt), TextStream(self._tokenizer, state.prompt, state.request.stop))
         self.rows[slot : slot + 1] = [row]
-        pieces = self.target.start(
+        chunks = self.target.start(
             slot,
             state.prompt[:-1],
             state.capacity,
@@ -123,4 +127,4 @@ class Batch:
         )
         if source is None:
             state.cached_tokens = self.target.cache.lens[slot]
-        return chain(pieces, self.drafter.start(slot, row, source))
+        return chain(chunks, self.drafter.start(slot, row, source))

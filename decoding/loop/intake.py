@@ -32,20 +32,38 @@ class Intake(Protocol):
 
 
 class InOrder:
-    """Takes requests in their order, each when the others leave room for one of its samples; then its clock starts."""
+    """Takes requests in their order, each when the others leave room for it; then its clock starts."""
 
-    def __init__(self, requests: Iterable[Request], model: LoadedModel, has_room: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        requests: Iterable[Request],
+        model: LoadedModel,
+        has_place: Callable[[], bool],
+        has_room: Callable[[RequestState], bool],
+    ) -> None:
+        """A request is taken if there is a place for one of its samples, and joins if there is room for its prompt."""
         self._incoming = enumerate(requests)
         self._model = model
+        self._has_place = has_place
         self._has_room = has_room
+        self._held: RequestState | None = None
 
     def next(self) -> Taken | None:
         """See Intake."""
-        arrival = next(self._incoming, None) if self._has_room() else None
-        return _started(*arrival, self._model) if arrival else None
+        if self._held is not None:
+            taken: Taken | None = self._held
+            self._held.restart_clock()
+            self._held = None
+        else:
+            arrival = next(self._incoming, None) if self._has_place() else None
+            taken = _started(*arrival, self._model) if arrival else None
+        if isinstance(taken, RequestState) and not self._has_room(taken):
+            self._held = taken
+            return None
+        return taken
 
     def waiting(self) -> list[RequestState]:
-        """Return none: a request waits where it comes from."""
+        """Return none: no clock of a request runs while it waits."""
         return []
 
     @property

@@ -11,6 +11,7 @@ from decoding.loop.admission import Admission, Lengths
 from decoding.loop.intake import Intake
 from decoding.loop.step import Decoder
 from decoding.loop.updates import publish
+from decoding.models.device_memory import is_out_of_memory
 from decoding.request import Completion, OnUpdateOf, RequestError, ShouldCancelOf
 from decoding.state.clock import CostTimer
 from decoding.state.request_state import RequestState
@@ -47,7 +48,7 @@ class Scheduler:
         while True:
             while taken := intake.next():
                 if isinstance(taken, RequestState):
-                    yield from self._admit(taken)
+                    yield from self._admit_or_refuse(taken)
                 else:
                     yield taken
             for state in self._end_waiting(intake):
@@ -63,16 +64,27 @@ class Scheduler:
             for state in done:
                 yield self._outcome(state)
 
-    def has_room(self) -> bool:
-        """Return whether another sample fits, and its prefill ends before the deadlines of the others."""
-        round_s, token_s = self._round_cost.expected_s, self._runners.prefill_costs[0].expected_s
-        return self._batch.n_free > 0 and all(
-            state.clock.fits(round_s + token_s * len(state.prompt)) for state in self._batch.requests
-        )
+    def has_place(self) -> bool:
+        """Return whether there is a place for another sample."""
+        return self._batch.n_free > 0
+
+    def has_room(self, state: RequestState) -> bool:
+        """Return whether a request fits into memory, and its prefill ends before the deadlines of the others."""
+        others = self._batch.requests
+        chunks, n_rest = self._batch.chunks(state)
+        prefill_s = (sum(chunks) + n_rest) * sum(timer.known_s for timer in self._runners.prefill_costs)
+        seconds = self._round_cost.known_s + prefill_s
+        return not others or (all(o.clock.fits(seconds) for o in others) and self._has_memory(state))
+
+    def _has_memory(self, state: RequestState) -> bool:
+        return not self._lacks_bytes(state)
+
+    def _lacks_bytes(self, state: RequestState) -> int:
+        return self._runners.lacks_bytes(self._batch.most_rows(state), state.capacity)
 
     def admission(self, cost: RoundCost) -> Admission:
         """Return who decides whether requests may join the batch; `cost` is that of a round by its rows and tokens."""
-        return Admission(self._batch, self._lengths, self._round_cost, cost)
+        return Admission(self._batch, self._lengths, self._round_cost, cost, self._has_memory)
 
     def _is_cancelled(self, state: RequestState) -> bool:
         return self._should_cancel is not None and self._should_cancel(state.position)
@@ -81,20 +93,45 @@ class Scheduler:
         self._lengths.observe(state.samples)
         return state.position, state.completion(self._model)
 
-    def _admit(self, state: RequestState) -> Iterator[Outcome]:
-        """Prefill a request's prompt in pieces; yield requests that end meanwhile, itself if no round fits."""
+    def _admit_or_refuse(self, state: RequestState) -> Iterator[Outcome]:
+        """Admit a request; refuse it, and nobody else, if there is no memory for it."""
         batch = self._batch
-        for n_pieces, ahead in enumerate(batch.admit(state)):
+        # A request that does not fit beside others has waited for them. One that does not fit alone never will.
+        if not batch.requests and (lacking := self._lacks_bytes(state)):
+            yield self._refusal(state, f"needs {lacking / 2**20:,.1f} MiB more memory than is free")
+            return
+        try:
+            self._runners.reserve(len(batch.rows) + 1, state.capacity)
+            yield from self._admit(state)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            batch.finish(state, "cancelled")
+            if state in batch.requests:
+                batch.retire()
+            yield self._refusal(state, "does not fit into the memory that is free")
+
+    def _refusal(self, state: RequestState, why: str) -> Outcome:
+        n, n_tokens = len(state.samples), len(state.prompt) + state.limit
+        return state.position, RequestError(
+            f"a cache of {n} x {n_tokens} tokens for n = {n} samples (prompt and max_new_tokens) {why}:"
+            " shorten the prompt, give a smaller max_new_tokens or n, or end other programs"
+        )
+
+    def _admit(self, state: RequestState) -> Iterator[Outcome]:
+        """Prefill a request's prompt in chunks; yield requests that end meanwhile, itself if no round fits."""
+        batch = self._batch
+        for n_chunks, ahead in enumerate(batch.admit(state)):
             # The others wait for this prefill; those that cannot wait end now with the tokens they have.
             for other in [o for o in batch.requests if o is not state and not o.clock.fits(ahead.next_s)]:
                 publish(batch.finish(other, "deadline"), self._on_update)
                 batch.requests.remove(other)
                 yield self._outcome(other)
-            if n_pieces and self._is_cancelled(state):
+            if n_chunks and self._is_cancelled(state):
                 publish(batch.finish(state, "cancelled"), self._on_update)
                 break
             if not state.clock.fits(ahead.rest_s):
-                if not n_pieces and not state.waited_s:
+                if not n_chunks and not state.waited_s:
                     # Refused on an estimate: halve it, so that one slow measurement cannot refuse all later requests.
                     for timer in self._runners.prefill_costs:
                         timer.halve_estimates()

@@ -16,9 +16,9 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from decoding.models import fetch, registry
 from decoding.models.device import pick_device, pick_dtype
+from decoding.models.device_memory import is_out_of_memory
 from decoding.models.errors import EncoderDecoderError, ModelError, NotCausalError, TokenizerMismatchError, first_line
 from decoding.models.loaded import LoadedModel
-from decoding.models.memory import is_out_of_memory
 from decoding.models.trusted_code import VARIABLE, check_code, is_trusted
 
 # Tokens that end an answer. Instruct checkpoints often declare one of them as EOS and generate another.

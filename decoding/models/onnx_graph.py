@@ -17,6 +17,8 @@ import torch
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from decoding.models.threads import n_threads
+
 FLOAT, UINT8, INT64 = TensorProto.FLOAT, TensorProto.UINT8, TensorProto.INT64
 # The domain of ONNX Runtime's own operations.
 ORT = "com.microsoft"
@@ -98,4 +100,4 @@ class Compiled:
 @cache
 def _start_threads() -> None:
     """Start the threads that all graphs of the process share, as many as PyTorch's."""
-    onnxruntime.set_global_thread_pool_sizes(torch.get_num_threads(), 1)
+    onnxruntime.set_global_thread_pool_sizes(n_threads(), 1)

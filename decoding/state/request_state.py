@@ -77,6 +77,10 @@ class RequestState:
             )
         return cls(position, request, prompt, min(request.max_new_tokens, room), clock)
 
+    def restart_clock(self) -> None:
+        """Start the clock again: until now the request was held back by others."""
+        self.clock = Clock(self.request.budget_s, self.request.waited_s)
+
     @property
     def capacity(self) -> int:
         """The most cache slots that a row can need: prompt, output, and a rejected draft behind it."""

@@ -73,7 +73,7 @@ def record(
         lambda _position: should_cancel(),
     )
     wanted = takewhile(lambda _request: not should_cancel(), requests)
-    for position, outcome in scheduler.run(InOrder(wanted, target, scheduler.has_room)):
+    for position, outcome in scheduler.run(InOrder(wanted, target, scheduler.has_place, scheduler.has_room)):
         if isinstance(outcome, Exception):
             raise outcome
         texts[position] = outcome.samples[0].text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,15 @@ DRAFT = "./draft"
 def _one_thread() -> None:
     """Matrices this small only wait for each other on several threads."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """Several threads again, for tests of who uses how many."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

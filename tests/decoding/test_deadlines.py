@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from decoding.attention.head_runner import HeadRunner
 from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
 from decoding.request import Completion, Request, RequestError, SamplingParams
@@ -80,6 +81,27 @@ def test_whatever_the_speed_a_request_ends_within_a_piece_of_its_deadline_and_ha
             if PREFILL_S * models * slowness + first_round_s <= budget_s:
                 assert all(sample.token_ids for sample in completion.samples), (slowness, budget_s)
             assert all(s.token_ids or s.finish_reason == "deadline" for s in completion.samples)
+
+
+@pytest.mark.parametrize("drafter", ["trained", "sibling+trained"])
+def test_a_head_reads_a_prompt_in_chunks_before_each_of_which_the_clock_is_asked(
+    drafter: str, engine: Callable[..., Engine], machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = HeadRunner.step
+
+    def priced(runner: HeadRunner, tokens: Sequence[Sequence[int]], *args: Any, **options: Any) -> Any:
+        machine.spend(sum(map(len, tokens)))
+        return step(runner, tokens, *args, **options)
+
+    monkeypatch.setattr(HeadRunner, "step", priced)
+    made = engine(drafter=drafter, draft_length="fixed:2")
+    made.generate(asked(max_new_tokens=2))
+    for budget_s in (PREFILL_S + 0.05, PREFILL_S + 0.5, 1.9 * PREFILL_S):
+        started = machine.now
+        completion = made.generate(asked(budget_s=budget_s))
+        assert machine.now - started <= budget_s + 1e-9
+        assert {(s.finish_reason, s.n_tokens) for s in completion.samples} == {("deadline", 0)}
+        assert completion.rounds == []
 
 
 def test_a_prefill_that_cannot_be_done_in_time_ends_as_soon_as_that_is_measured(
@@ -205,3 +227,20 @@ def test_each_of_many_requests_has_a_deadline_of_its_own(unending: Callable[...,
     assert {s.finish_reason for s in outcomes[0].samples} == {"length"}  # type: ignore[union-attr]
     assert {s.finish_reason for s in outcomes[1].samples} == {"deadline"}  # type: ignore[union-attr]
     assert all(s.token_ids for s in outcomes[1].samples)  # type: ignore[union-attr]
+
+
+def test_a_newcomer_is_priced_by_its_own_prompt_and_waits_for_those_it_would_end(
+    unending: Callable[..., Engine], machine: Machine
+) -> None:
+    made = unending()
+    made.generate(asked())
+    alone = made.generate(asked(SHORT, max_new_tokens=40))
+    budget_s = alone.wall_s + 0.05 * PREFILL_S  # too short for both
+    started = machine.now
+    outcomes = dict(made.generate_many([asked(SHORT, budget_s=budget_s, max_new_tokens=40), asked(budget_s=9.0)]))
+    first, second = (outcomes[i] for i in range(2))
+    assert isinstance(first, Completion)
+    assert isinstance(second, Completion)
+    assert [s.n_tokens for s in first.samples] == [40]
+    assert second.samples[0].n_tokens
+    assert machine.now - started >= second.wall_s + alone.wall_s - 1e-9, "the newcomer's clock starts when it joins"

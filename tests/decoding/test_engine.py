@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from decoding.attention.runner import PREFILL_PIECE
+from decoding.attention.runner import PREFILL_CHUNK
 from decoding.drafters.lookup import LookupDrafter
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
@@ -65,11 +65,11 @@ def test_greedy_is_what_transformers_generates(engine: MakeEngine, target: Loade
     assert ours == [t for t in theirs[0, ids.shape[1] :].tolist() if t != 256]
 
 
-def test_a_prompt_prefilled_in_pieces_is_what_transformers_reads(engine: MakeEngine, target: LoadedModel) -> None:
+def test_a_prompt_prefilled_in_chunks_is_what_transformers_reads(engine: MakeEngine, target: LoadedModel) -> None:
     prompt = "".join(f"def f{i}(a, b):\n    return a + {i} * b\n" for i in range(18))
     ids = torch.tensor([target.tokenizer(prompt)["input_ids"]])
     # Beyond the 512 keys that PyTorch's attention sums in one block, and many pieces.
-    assert ids.shape[1] > 512 > 6 * PREFILL_PIECE["cpu"]
+    assert ids.shape[1] > 512 > 6 * PREFILL_CHUNK["cpu"]
     target.model.set_attn_implementation("eager")
     try:
         theirs = target.model.generate(ids, max_new_tokens=12, do_sample=False, eos_token_id=256, pad_token_id=0)

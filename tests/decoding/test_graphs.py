@@ -123,6 +123,28 @@ def test_a_failed_capture_is_logged_once_and_decoding_goes_on(target, draft, mon
     ] * 2  # one for each model
 
 
+@pytest.mark.parametrize("drafter", ["none", "./model", "trained"])
+def test_after_a_failed_capture_more_samples_are_served_than_graphs_had_rows(
+    drafter, target, draft, head, monkeypatch, caplog
+) -> None:
+    def fail(self: Graphs, work: Any) -> Any:
+        raise RuntimeError("no capture")
+
+    monkeypatch.setattr(Graphs, "_capture", fail)
+    config = EngineConfig("tiny", drafter, "fixed:2", max_batch=2)
+    parts = draft if drafter == "./model" else None, head if drafter == "trained" else None
+    engine = Engine(config, target, *parts, graphs=True)
+    engine.warm_up()
+    requests = [Request(PROMPT, n=5, seed=seed, sampling=SamplingParams(0.8), max_new_tokens=9) for seed in (0, 1)]
+    served = dict(engine.serve(requests))
+    assert engine.disabled == ["graphs"]
+    assert engine._pool.n_bytes == 0, "the caches of the graphs are dropped with them"
+    plain = Engine(config, target, *parts, graphs=False)
+    for i, request in enumerate(requests):
+        alone = plain.generate(request).samples
+        assert [s.token_ids for s in served[i].samples] == [s.token_ids for s in alone]
+
+
 def test_the_cost_of_a_verify_is_measured_on_graphs_where_rounds_run_as_graphs(target, monkeypatch) -> None:
     shapes = replays(monkeypatch)
     monkeypatch.setattr(ModelRunner, "forward", None)
@@ -158,7 +180,8 @@ def test_graphs_of_the_target_are_captured_before_the_first_request(target, monk
     engine.warm_up()
     n_captured = len(captured)
     engine.generate(Request(PROMPT, n=3, sampling=SamplingParams(0.5), max_new_tokens=6))
-    assert len(captured) == n_captured == 3 * 3  # 1, 2 and 4 rows of 1, 2 and 3 tokens
+    assert len(captured) == n_captured
+    assert n_captured >= 3 * 3  # 1, 2 and 4 rows of 1, 2 and 3 tokens, and what verifies were measured with
 
 
 @pytest.mark.parametrize("drafter", ["sibling", "./model"])
@@ -224,8 +247,9 @@ def test_no_temperature_filter_or_length_is_captured_in_a_requests_time(acceptan
     engine = Engine(config, target, draft, graphs=True)
     engine.warm_up()
     n_captured = len(captured)
-    # The target: 1 or 2 rows of 1 to 3 tokens. The draft model: 1 or 2 rows, two feeds, three kinds of distribution.
-    assert n_captured == 2 * 3 + 2 * 2 * 3
+    # The target: 1 or 2 rows of 1 to 3 tokens, and what verifies were measured with. The draft model: 1 or 2 rows, two
+    # feeds, three kinds of distribution.
+    assert n_captured >= 2 * 3 + 2 * 2 * 3
     samplings = [SamplingParams(0.1 * t, top_p=p) for t in range(6) for p in (0.9, 1.0)]
     for sampling in [*samplings, SamplingParams(0.7, 0.95, 3), SamplingParams(0.7, 1.0, 100, 0.05)]:
         for n in (1, 2):
@@ -270,11 +294,11 @@ def test_a_cache_that_grows_is_captured_anew_and_that_is_counted(target, draft, 
     found, captures = [], []
     for request in requests:
         found.append([s.token_ids for s in engine.generate(request).samples])
-        with engine._pool.lend(2) as runners:
+        with engine._pool.acquire(2) as runners:
             captures.append(runners.captured_s)
             assert runners.capture_ahead_s == 0
     assert captures[0] < captures[1] == captures[2]
-    with engine._pool.lend(2) as runners:
+    with engine._pool.acquire(2) as runners:
         runners.target.cache.reserve(1000)
         assert 0 < runners.capture_ahead_s < captures[2]
     plain = Engine(config, target, draft, graphs=False)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+from collections import defaultdict
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from decoding.attention import flat_forward
 from decoding.attention.flat_forward import FlatForward
 from decoding.attention.ragged import ATTENTION_NAME
 from decoding.attention.runner import ModelRunner
@@ -187,3 +190,74 @@ def test_a_cpu_whose_products_overflow_is_refused(monkeypatch):
     monkeypatch.setattr(Int8Linear, "forward", lambda self, x: torch.full((3, 3), 32767 / 127**2))
     with pytest.raises(ModelError, match="VNNI or AMX"):
         load_model(ModelSpec("tiny", device="cpu", weights="int8"))
+
+
+class Observed(TorchDispatchMode):
+    """Records the threads that PyTorch had for each operation, by the operation's name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: defaultdict[int, set[str]] = defaultdict(set)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.threads[torch.get_num_threads()].add(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("drafter", ["none", "sibling"])
+@pytest.mark.usefixtures("two_threads")
+def test_no_operation_of_a_round_wakes_a_second_pool_and_callers_have_all_threads(int8, drafter):
+    engine = Engine(EngineConfig("tiny", drafter, weights="int8"), int8, None)
+    _ = engine.batch_invariant, engine.round_cost
+    requests = [Request("def add(a, b):\n" * 9, n=3, max_new_tokens=6, seed=seed) for seed in range(2)]
+    between = []
+    with Observed() as observed:
+        for _ in engine.generate_many(requests):
+            between.append(torch.get_num_threads())
+    assert set(observed.threads) == {1}
+    assert any("scaled_dot_product" in name for name in observed.threads[1])
+    assert any("topk" in name for name in observed.threads[1]), "acceptance is part of a round"
+    assert between == [2, 2]
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_long_attention_has_all_threads(int8, monkeypatch):
+    monkeypatch.setattr(flat_forward, "_LONG_ATTENTION", 0)
+    engine = Engine(EngineConfig("tiny", weights="int8"), int8, None)
+    with Observed() as observed:
+        engine.generate(Request("def add(a, b):\n" * 9, max_new_tokens=3))
+    assert any("scaled_dot_product" in name for name in observed.threads[2])
+    assert not any("topk" in name or "embedding" in name for name in observed.threads[2])
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_measured_verify_has_the_threads_of_a_round(int8):
+    engine = Engine(EngineConfig("tiny", "none", weights="int8"), int8, None)
+    for measure in (engine.calibrate, lambda: engine.verify_cost, lambda: engine.batch_invariant):
+        with Observed() as observed:
+            measure()
+        attended = [n for n, names in observed.threads.items() if any("scaled_dot_product" in name for name in names)]
+        assert attended == [1]
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_an_error_and_an_engine_of_dense_weights_inside_have_all_threads(int8, target):
+    dense, quantized = (
+        Engine(EngineConfig("tiny", weights=w), m, None) for w, m in (("dense", target), ("int8", int8))
+    )
+    request = Request("x = 1", max_new_tokens=3)
+    inside = []
+
+    def requests():
+        yield request
+        inside.append(torch.get_num_threads())
+        with Observed() as observed:
+            dense.generate(request)
+        inside.append(set(observed.threads))
+        raise OSError("the source of requests is gone")
+
+    with pytest.raises(OSError, match="the source"):
+        list(quantized.generate_many(requests()))
+    assert inside == [1, {2}]
+    assert torch.get_num_threads() == 2

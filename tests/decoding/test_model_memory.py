@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from decoding.models import memory
+from decoding.models import device_memory, memory
 from decoding.models.loaded import ModelSpec
 from decoding.models.packing import prepack
 from tests.decoding.conftest import tiny_qwen2
@@ -56,9 +56,9 @@ def test_the_expected_size_is_that_of_the_parameters_in_their_format(folder: str
 def test_what_is_available_ends_at_the_container_s_limit(
     limit: str, holds: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "_CGROUP_LIMITS", (tmp_path / "memory.max", tmp_path / "nothing"))
+    monkeypatch.setattr(device_memory, "_CGROUP_LIMITS", (tmp_path / "memory.max", tmp_path / "nothing"))
     (tmp_path / "memory.max").write_text(limit)
-    found = memory.available_bytes("cpu")
+    found = device_memory.available_bytes("cpu")
     assert (found == 1_000_000) is holds
     assert 0 < found <= psutil.virtual_memory().total + psutil.Process().memory_info().rss
 
@@ -67,9 +67,9 @@ def test_what_is_available_ends_at_the_container_s_limit(
 def test_an_allocation_that_fails_is_known_as_such(allocate: Callable[[], object]) -> None:
     with pytest.raises((RuntimeError, MemoryError)) as raised:
         allocate()
-    assert memory.is_out_of_memory(raised.value)
-    assert memory.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
-    assert not memory.is_out_of_memory(RuntimeError("shapes cannot be multiplied"))
+    assert device_memory.is_out_of_memory(raised.value)
+    assert device_memory.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    assert not device_memory.is_out_of_memory(RuntimeError("shapes cannot be multiplied"))
 
 
 def test_releasing_frees_what_only_refers_to_itself() -> None:
@@ -77,5 +77,5 @@ def test_releasing_frees_what_only_refers_to_itself() -> None:
     net.itself = [net]
     gone = weakref.ref(net)
     del net
-    memory.release_unused()
+    device_memory.release_unused()
     assert gone() is None

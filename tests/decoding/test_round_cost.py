@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
+from decoding.attention.target_runner import TargetRunner
+from decoding.draft_length.profiles import Fit, Profile
 from decoding.draft_length.round_cost import RoundCost
 from decoding.draft_length.verify_cost import VerifyCost
+from decoding.engine import Engine
+from decoding.request import Completion, Request
 
 VERIFY = VerifyCost((1, 64), (0.030, 0.093))
 
@@ -49,3 +54,25 @@ def test_any_number_of_rounds_of_one_shape_can_be_observed(rows: int) -> None:
     for _ in range(20_000):
         cost.observe(rows, rows, 1, VERIFY(rows) + 0.003)
     assert cost(rows, rows, 1) == pytest.approx(VERIFY(rows) + 0.003, rel=0.01)
+
+
+@pytest.mark.parametrize("length", ["goodput", "fixed:3", "bass", "table"])
+@pytest.mark.parametrize("drafter", ["sibling", "./draft", "ngram+./draft", "trained", "sibling+trained"])
+def test_a_warm_engine_measures_nothing_on_the_clock_of_a_request(
+    drafter: str, length: str, engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("decoding.engine.find", lambda _key: Profile({}, 1.0, 0.5, (Fit(1, 0.1, 0.01, 0.01, 2),), ()))
+    made = engine(drafter=drafter, draft_length=length)
+    made.warm_up()
+    assert all(timer.known_s > 0 for timer in made._pool.prefill_costs)
+    if drafter != "sibling" and length == "goodput":
+        assert made.draft_step_s is not None
+
+    def measured(*_: object) -> None:
+        raise AssertionError("a verify was measured while a request was waiting")
+
+    monkeypatch.setattr(TargetRunner, "verify_dummy", measured)
+    request = Request("def add(a, b):", max_new_tokens=4)
+    for outcomes in (made.serve([request]), made.generate_many([request])):
+        ((_, outcome),) = outcomes
+        assert isinstance(outcome, Completion)

@@ -1,12 +1,21 @@
 """The sparse distribution is exactly the one that the sampling parameters define on the whole vocabulary."""
 
+import math
+import tracemalloc
+from typing import Any
+
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from decoding.acceptance.noise import Role, sample_seed
-from decoding.acceptance.sampling import raw_logprobs, to_distribution
+from decoding.acceptance.coupled import Coupled
+from decoding.acceptance.noise import Role, gumbel, sample_seed
+from decoding.acceptance.rule import Positions
+from decoding.acceptance.sampling import raw_logprobs, to_distribution, to_distributions
 from decoding.request import SamplingParams
 
 
@@ -79,3 +88,67 @@ def test_raw_logprobs_ignore_temperature_and_filters() -> None:
     tokens = torch.tensor([3, 7, 9])
     expected = logits.log_softmax(1)[torch.arange(3), tokens]
     assert torch.allclose(raw_logprobs(logits, torch.arange(3), tokens), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [0.2, 0.8, 1.0, 3.0])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 4.0])
+def test_a_draw_from_a_whole_vocabulary_is_the_argmax_over_the_noise_of_all_its_tokens(
+    spread: float, temperature: float
+) -> None:
+    chance = torch.Generator().manual_seed(7)
+    logits = torch.randn(3, 40_000, generator=chance) * spread
+    whole = to_distribution(logits, SamplingParams(temperature, 1.0))
+    rows = torch.randint(0, 3, (200,), generator=chance)
+    seeds, positions = (torch.randint(0, 2**62, (200,), generator=chance) for _ in range(2))
+    drawn = whole.sample(seeds, positions, Role.SAMPLE, rows=rows)
+    for m, row in enumerate(rows.tolist()):
+        noise = gumbel(seeds[m : m + 1], positions[m : m + 1], Role.SAMPLE, whole.ids[:1])[0]
+        assert drawn[m] == (whole.logp[row].double() + noise).argmax()
+
+
+def test_a_draw_from_a_joined_distribution_knows_the_ids_of_its_row() -> None:
+    logits = torch.randn(2, 5_000, generator=torch.Generator().manual_seed(7)) * 3
+    mixed = to_distributions(logits, [SamplingParams(1.0, 1.0), SamplingParams(1.0, 0.5)])
+    seeds, positions = torch.arange(2), torch.full((2,), 9)
+    for row, params in enumerate((SamplingParams(1.0, 1.0), SamplingParams(1.0, 0.5))):
+        alone = to_distribution(logits[row : row + 1], params)
+        expected = alone.sample(seeds[row : row + 1], positions[:1], Role.SAMPLE)
+        assert mixed.sample(seeds, positions, Role.SAMPLE)[row] == expected[0]
+
+
+def test_numbers_that_are_no_logits_are_drawn_without_an_error() -> None:
+    whole = to_distribution(torch.full((1, 5_000), math.nan), SamplingParams(1.0, 1.0))
+    assert whole.sample(torch.tensor([1]), torch.tensor([2]), Role.SAMPLE).shape == (1,)
+
+
+class Allocated(TorchDispatchMode):
+    """Records the bytes of the largest tensor that an operation returns, views aside."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def storages(of: Any) -> dict[int, int]:
+            tensors = [each for each in tree_leaves(of) if isinstance(each, torch.Tensor)]
+            return {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in tensors}
+
+        result = func(*args, **(kwargs or {}))
+        before = storages((args, kwargs))
+        new = [n_bytes for address, n_bytes in storages(result).items() if address not in before]
+        self.largest = max(self.largest, *new, 0)
+        return result
+
+
+def test_acceptance_over_a_whole_vocabulary_takes_the_memory_of_a_few_rows() -> None:
+    S, T, V = 16, 5, 50_000
+    logits = torch.randn(T, V, generator=torch.Generator().manual_seed(7)) * 4
+    where = Positions(torch.arange(T).expand(S, T), torch.arange(T).expand(S, T) + 100)
+    with Allocated() as allocated:
+        whole = to_distribution(logits, SamplingParams(1.0, 1.0))
+    assert allocated.largest <= logits.nbytes
+    tracemalloc.start()
+    with Allocated() as allocated:
+        Coupled().accept(whole, where, torch.zeros(S, T - 1, dtype=torch.int64), torch.arange(S), None)
+    _, numpy_peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert allocated.largest <= 8 * V
+    assert numpy_peak <= 40 * V

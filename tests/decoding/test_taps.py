@@ -87,7 +87,7 @@ def test_a_prompt_from_the_prefix_cache_brings_its_states(target: LoadedModel) -
     known = PrefixCache(2**24, 4)
     first, second = (runner_of(target, prefix_cache=known) for _ in range(2))
     for runner in (first, second):
-        runner.prefill_piece = 4
+        runner.prefill_chunk = 4
     prefill(first, 0, TOKENS[:12], prefix_cache=True)
     prefill(second, 0, TOKENS[:14], prefix_cache=True)
     assert torch.equal(second.cache.states[TAPS][0, :12], first.cache.states[TAPS][0, :12])

@@ -1,0 +1,45 @@
+"""Draws from distributions over a whole vocabulary, with the noise of few of its ids and in little memory, on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from decoding.acceptance.highest import highest
+from decoding.acceptance.noise import Role, gumbel, loud_tokens, states
+
+# Ids whose noise is always computed: the most likely ones.
+_LIKELY = 64
+
+
+def sample_wide(
+    ids: torch.Tensor,
+    logp: torch.Tensor,
+    rows: Sequence[int],
+    seeds: torch.Tensor,
+    positions: torch.Tensor,
+    role: Role,
+) -> torch.Tensor:
+    """Return the argmax of log p + Gumbel noise for each of M draws, int64 [M], each from one of `rows`.
+
+    `ids` and `logp` [N, C] are those of a `Distribution`, `seeds` and `positions` int64 [M]. The best score among the
+    most likely ids is one to beat. All others are less likely than these, so they can beat it only with noise that
+    makes up for that, which few ids have. Memory is that of a few rows, however many draws there are.
+    """
+    used, which = torch.unique(torch.tensor(rows), return_inverse=True)
+    likely = [highest(logp[row : row + 1], _LIKELY) for row in used.tolist()]
+    values, columns = (torch.cat(each)[which] for each in zip(*likely, strict=True))  # [M, 64]
+    likely_ids = ids[torch.tensor(rows)[:, None], columns]
+    best, at = (values.double() + gumbel(seeds, positions, role, likely_ids)).max(dim=1)
+    drawn = likely_ids.gather(1, at[:, None])[:, 0]
+    least = (best - values[:, -1]).tolist()
+    for m, (row, state) in enumerate(zip(rows, states(seeds, positions, role).tolist(), strict=True)):
+        others = torch.from_numpy(loud_tokens(state, ids[row].numpy(), least[m]))
+        if len(others):
+            other_ids = ids[row, others]
+            noise = gumbel(seeds[m : m + 1], positions[m : m + 1], role, other_ids[None])[0]
+            score, winner = (logp[row, others].double() + noise).max(dim=0)
+            if score > best[m]:
+                drawn[m] = other_ids[winner]
+    return drawn

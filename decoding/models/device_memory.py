@@ -1,0 +1,62 @@
+"""Memory of a device: what this process may have, how to give it back, and how to tell that there is none."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from pathlib import Path
+
+import psutil
+import torch
+
+from decoding.models.device import pick_device
+
+# The limit of a container: cgroup v2, then v1. Without a limit they hold "max" or a number beyond any memory.
+_CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+# What PyTorch's allocator for CPUs says, on POSIX and on Windows.
+_NO_MEMORY = ("can't allocate memory", "not enough memory")
+
+
+def available_bytes(device: str) -> int:
+    """Return the bytes that this process has or could have on `device`, an `EngineConfig.device`.
+
+    On a CPU that is the machine's memory that others leave, within the limit of the container. Raises ModelError for a
+    device that is not here.
+    """
+    on = pick_device(device)
+    if on.type == "cuda":
+        return torch.cuda.mem_get_info(on)[0] + torch.cuda.memory_reserved(on)
+    left: int = psutil.virtual_memory().available + psutil.Process().memory_info().rss
+    return min([left, *_cgroup_limits()])
+
+
+def free_bytes(device: torch.device) -> int:
+    """Return the bytes that this process could still allocate on `device`."""
+    on_gpu = device.type == "cuda"
+    used: int = torch.cuda.memory_allocated(device) if on_gpu else psutil.Process().memory_info().rss
+    return available_bytes(device.type) - used
+
+
+def release_unused() -> None:
+    """Give the memory of what was dropped back to the system.
+
+    Python's cycles, PyTorch's allocator for GPUs and glibc's heap keep it otherwise: after smollm2-135m was loaded and
+    dropped, 1.1 of its 1.3 GB stayed with the process, and after loading it again 1.5 GB.
+    """
+    gc.collect()
+    torch.cuda.empty_cache()  # does nothing where CUDA is not in use
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
+        trim(0)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an allocation failed, on a GPU or in PyTorch's allocator for CPUs, which has no error type."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(message in str(error) for message in _NO_MEMORY)
+    )
+
+
+def _cgroup_limits() -> list[int]:
+    texts = [path.read_text().strip() for path in _CGROUP_LIMITS if path.exists()]
+    return [int(text) for text in texts if text.isdecimal()]
