@@ -75,7 +75,6 @@ def index() -> str:
         all_archived=bool(everything) and not listed,
         error=error,
         min_tasks=MIN_TASKS,
-        standard=" ".join(map(str, BUDGET_GRID)),
         nothing_at_all=not everything and answer is None,
         working=0 if everything or answer else len(list_runs(session(), states=OPEN_RUN_STATES)),
     )
@@ -95,6 +94,7 @@ def csv() -> Response:
 
 
 def _grid(rows: Sequence[Row], answer: Card | None) -> list[float]:
-    """The positions of the slider: every budget at which a row or the answer can change."""
-    of_rows = {budget for budgets in {row.run.curve.budgets for row in rows} for budget in budgets}
-    return sorted(of_rows | (set(study_budgets(answer.budget_s)) if answer else set()))
+    """The positions of the slider: those of the answer, and round budgets past it up to the longest of the rows."""
+    of_answer = [one.budget_s for one in answer.answers] if answer else []
+    longest = max((row.run.budget_s for row in rows), default=BUDGET_GRID[0])
+    return [*of_answer, *(b for b in study_budgets(longest) if not of_answer or b > of_answer[-1])]

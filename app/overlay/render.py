@@ -46,11 +46,11 @@ def overlay(
                 runs=[found.runs[place].id for place in line.group.members],
                 pass_first=_share(line.first),
                 pass_all=_share(line.every),
-                budgets=list(curve.budgets),
-                curve_first=list(curve.first),
-                curve_all=list(curve.every),
+                budgets=list(line_curves.curve.budgets),
+                curve_first=list(line_curves.curve.pass_first),
+                curve_all=list(line_curves.curve.pass_all),
             )
-            for line, curve in zip(lines, curves, strict=True)
+            for line, line_curves in zip(lines, curves, strict=True)
         ],
     )
 
