@@ -42,7 +42,7 @@ def document(
     """The study with its arms and what it says; with `budget_s` also at that budget, at most the study's own."""
     found = analysis.found
     at = None if budget_s is None else min(budget_s, study.budget_s)
-    return StudyDocument(
+    made = StudyDocument(
         study=StudyInfo(
             **_head(study, progress),
             tasks_common=len(found.tasks_common) if found else 0,
@@ -51,13 +51,15 @@ def document(
         arms=_arms(study, progress),
         sentence=found.sentence if found else NOTHING_YET,
         answer=[_named(answer) for answer in found.answers] if found else [],
-        at_budget=found.answer_at(at) if found and at else None,
         frontier=_frontier(found, found.frontier_first) if found else [],
         frontier_all=_frontier(found, found.frontier_all) if found else [],
         paper_table=list(found.paper_table) if found else [],
         samples=_samples(found, at) if found else [],
         speculation=list(found.speculation) if found else [],
     )
+    if found and at is not None:
+        made.at_budget = found.answer_at(at)
+    return made
 
 
 def _named(answer: Answer) -> NamedAnswer:
