@@ -11,7 +11,7 @@ import operator
 import random
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from hashlib import sha256
 from typing import Any, cast
 
@@ -283,9 +283,9 @@ def _write(session: Session, run: Run, rng: random.Random) -> None:
         decoded.append(_Decoded(task, job.state, job.queued_at, job.queue_s, job.wall_s, samples))
     looked_at = cast("list[RunTask]", decoded)
     run.figures = figures.figures(run, looked_at)
-    budgets, first, every = figures.curve(run, looked_at)
+    curve = figures.curve(run, looked_at)
     tasks = figures.name_of_tasks(task.task_id for task in run.dataset.tasks[:done])
-    run.curve = RunCurve(n_tasks=done, tasks=tasks, budgets=budgets, pass_first=first, pass_all=every)
+    run.curve = RunCurve(n_tasks=done, tasks=tasks, **{name: list(values) for name, values in asdict(curve).items()})
     session.add(run)
     session.flush()
     connection = session.connection()

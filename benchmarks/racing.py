@@ -20,8 +20,9 @@ from app.studies.analysis import arm_of
 from app.studies.race import LOOK_EVERY
 from app.studies.repository import find_study
 from benchmarks._report import Report, print_table
-from evaluation.studies.analysis import analyse
-from evaluation.studies.arms import Arm, common_tasks
+from evaluation.studies.analysis import study_budgets
+from evaluation.studies.answer import answers
+from evaluation.studies.arms import Arm, common_tasks, score
 from evaluation.studies.racing import budgets_of_interest, dropped
 
 
@@ -48,8 +49,9 @@ def main(argv: list[str] | None = None) -> int:
         raced = math.fsum(seconds[arm.name][task] for task in tasks[: kept[arm.name]])
         report.rows.append({"arm": arm.name, "tasks": kept[arm.name], "seconds": raced, "saved": whole - raced})
     saved, spent = (math.fsum(row[column] for row in report.rows) for column in ("saved", "seconds"))
-    whole_answer = analyse(arms, study.budget_s).answers
-    race_answer = analyse([arm for arm in arms if kept[arm.name] == len(tasks)], study.budget_s).answers
+    budgets = study_budgets(study.budget_s)
+    whole_answer = answers(score(arms, budgets))
+    race_answer = answers(score([arm for arm in arms if kept[arm.name] == len(tasks)], budgets))
     alike = sum(a.arm == b.arm for a, b in zip(whole_answer, race_answer, strict=True))
     report.figures = {
         "racing.saved_share": saved / (saved + spent),

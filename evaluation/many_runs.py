@@ -7,13 +7,12 @@ thousand samples, for which arrays take milliseconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.metrics import MetricError
+from evaluation.metrics import Curve, MetricError
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -79,10 +78,18 @@ class ManyRuns:
             return np.full(known.shape, -1)
         return np.where(known, self._order[self._best[last]], -1)
 
-    def curves(self, budgets: Sequence[float]) -> tuple[Floats, Floats]:
-        """Pass@First and Pass@All of each run at each budget, each `[R, K]`."""
-        shares = [[solved.mean(axis=1) for solved in self.at(budget)] for budget in budgets]
-        return np.array([first for first, _ in shares]).T, np.array([every for _, every in shares]).T
+    def curve(self, run: int, end_s: float) -> Curve:
+        """The curve of one run up to `end_s` seconds."""
+        start, stop = np.searchsorted(self._pair, (run * self.n_tasks, (run + 1) * self.n_tasks))
+        pair, time = self._pair[start:stop], self._time[start:stop]
+        state = np.stack((self._passed[self._best[start:stop]], self._any[start:stop])).astype(np.int64)
+        before = np.zeros_like(state)
+        before[:, 1:] = state[:, :-1] * (pair[1:] == pair[:-1])
+        inside = time <= end_s
+        budgets, place = np.unique(time[inside], return_inverse=True)
+        gains = (np.bincount(place, row, len(budgets)).astype(np.int64) for row in (state - before)[:, inside])
+        first, every = (row.cumsum() for row in gains)
+        return Curve.from_counts(budgets.tolist(), first, every, self.n_tasks, end_s)
 
     def first_correct(self) -> Floats:
         """Seconds until the first passing sample finished, NaN where none did, `[R, T]`."""

@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 Selector = Literal["mean_logprob", "first_finished"]
 SELECTORS: tuple[Selector, ...] = get_args(Selector)
 
-STANDARD_BUDGETS = (0.25, 0.5, 1.0, 2.0, 2.5, 5.0, 10.0)
+_DECADE = (1.0, 1.1, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2, 2.5, 2.8, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0, 9.0)
 BUDGET_GRID: tuple[float, ...] = tuple(
-    sorted({float(f"{b:.4g}") for b in np.geomspace(0.1, 600.0, 64)} | set(STANDARD_BUDGETS))
+    budget for ten in (0.1, 1.0, 10.0, 100.0) for step in _DECADE if (budget := round(ten * step, 2)) <= 600.0
 )
-"""Budgets in seconds at which curves are stored: 64 on a log grid, and the usual ones."""
+"""Budgets in seconds that sliders and tables offer, from 0.1 to 600: the preferred numbers of ISO 3 (R''20), so that
+every one is shown in full. Curves do not depend on it."""
 
 RESAMPLES = 2000
 """Bootstrap resamples of every band and interval."""
@@ -70,14 +71,31 @@ class Solved:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Pass@First and Pass@All at each budget (seconds), as shares."""
+    """Pass@First and Pass@All as step functions: the shares of index i hold from `budgets[i]` seconds to the next.
+
+    The budgets are all those at which a share changes, and the last one, where the curve ends.
+    """
 
     budgets: tuple[float, ...]
     pass_first: tuple[float, ...]
     pass_all: tuple[float, ...]
 
+    @classmethod
+    def from_counts(
+        cls, budgets: Sequence[float], first: NDArray[np.int64], every: NDArray[np.int64], n_tasks: int, end_s: float
+    ) -> Curve:
+        """The curve of so many solved tasks from each of the budgets on (ascending, up to `end_s`), of `n_tasks`."""
+        points: list[tuple[float, int, int]] = []
+        for point in zip(budgets, first.tolist(), every.tolist(), strict=True):
+            if point[1:] != (points[-1][1:] if points else (0, 0)):
+                points.append(point)
+        if not points or points[-1][0] < end_s:
+            points.append((end_s, *(points[-1][1:] if points else (0, 0))))
+        times, of_first, of_all = zip(*points, strict=True)
+        return cls(times, tuple(k / n_tasks for k in of_first), tuple(k / n_tasks for k in of_all))
+
     def at(self, budget_s: float) -> tuple[float, float]:
-        """(Pass@First, Pass@All) at the last budget not above `budget_s`; 0 before the first."""
+        """(Pass@First, Pass@All) within `budget_s`: of samples with finished_s <= budget_s, without a tolerance."""
         point = bisect_right(self.budgets, budget_s) - 1
         return (self.pass_first[point], self.pass_all[point]) if point >= 0 else (0.0, 0.0)
 
@@ -145,13 +163,24 @@ def ranking_loss(
 
 def curve(
     outcomes: Iterable[SampleOutcome],
-    budgets: Sequence[float] = BUDGET_GRID,
+    budget_s: float,
     selector: Selector = "mean_logprob",
     truncate: bool = False,
 ) -> Curve:
-    """Pass@First and Pass@All at every budget; meaningful up to the budget of the run."""
-    both = solved(outcomes, budgets, selector, truncate)
-    return Curve(both.budgets, tuple(both.first.mean(axis=0).tolist()), tuple(both.all.mean(axis=0).tolist()))
+    """Pass@First and Pass@All at every budget up to `budget_s` seconds, that of the run. Raises as `solved` does."""
+    _require_selector(selector)
+    tasks = _by_task(outcomes)
+    gains: defaultdict[float, NDArray[np.int64]] = defaultdict(lambda: np.zeros(2, dtype=np.int64))
+    for samples in tasks.values():
+        before = np.zeros(2, dtype=np.int64)
+        for time, *state in _progress(samples, selector, truncate):
+            after = np.array(state, dtype=np.int64)
+            if time <= budget_s and (after != before).any():
+                gains[time] += after - before
+                before = after
+    times = sorted(gains)
+    first, every = np.cumsum([gains[time] for time in times], axis=0).T if times else np.zeros((2, 0), dtype=np.int64)
+    return Curve.from_counts(times, first, every, len(tasks), budget_s)
 
 
 def solved(
@@ -166,26 +195,17 @@ def solved(
     `first_finished` the earliest; the lower index wins a tie. Raises MetricError without outcomes, and for an
     unknown selector.
     """
-    if selector not in SELECTORS:
-        raise MetricError(f"selector is {selector!r}: choose one of {', '.join(SELECTORS)}")
+    _require_selector(selector)
     tasks = _by_task(outcomes)
     first = np.zeros((len(tasks), len(budgets)), dtype=np.bool_)
     every = np.zeros_like(first)
     for row, samples in enumerate(tasks.values()):
-        ended = _ended(samples, truncate)
-        if not ended:
-            continue
-        times = np.array([time for time, _ in ended])
-        chosen = ended[0][1]
-        picks, found = [], []
-        for _, sample in ended:
-            if selector == "mean_logprob" and _preferred(sample) > _preferred(chosen):
-                chosen = sample
-            picks.append(chosen.passed)
-            found.append(sample.passed)
-        at = np.searchsorted(times, np.asarray(budgets), side="right") - 1
-        first[row] = np.asarray(picks)[at] & (at >= 0)
-        every[row] = np.logical_or.accumulate(found)[at] & (at >= 0)
+        progress = _progress(samples, selector, truncate)
+        if progress:
+            times, picks, found = zip(*progress, strict=True)
+            at = np.searchsorted(times, np.asarray(budgets), side="right") - 1
+            first[row] = np.asarray(picks)[at] & (at >= 0)
+            every[row] = np.asarray(found)[at] & (at >= 0)
     return Solved(tuple(tasks), tuple(budgets), first, every)
 
 
@@ -275,6 +295,22 @@ def _by_task(outcomes: Iterable[SampleOutcome]) -> dict[str, list[SampleOutcome]
     if not tasks:
         raise MetricError("there are no samples to measure")
     return tasks
+
+
+def _require_selector(selector: str) -> None:
+    if selector not in SELECTORS:
+        raise MetricError(f"selector is {selector!r}: choose one of {', '.join(SELECTORS)}")
+
+
+def _progress(samples: Sequence[SampleOutcome], selector: Selector, truncate: bool) -> list[tuple[float, bool, bool]]:
+    """After each finished sample of a task: its time, and whether the sample chosen by then passes, and whether any."""
+    found: list[tuple[float, bool, bool]] = []
+    chosen = None
+    for time, sample in _ended(samples, truncate):
+        if chosen is None or (selector == "mean_logprob" and _preferred(sample) > _preferred(chosen)):
+            chosen = sample
+        found.append((time, chosen.passed, sample.passed or (bool(found) and found[-1][2])))
+    return found
 
 
 def _ended(rows: Sequence[SampleOutcome], truncate: bool) -> list[tuple[float, SampleOutcome]]:

@@ -12,25 +12,17 @@ from app.context import Context
 from app.runs.render import plain
 from app.states import OPEN_RUN_STATES, RunState
 from app.studies import progress, render, report
-from app.studies.analysis import analysis, arm_of
+from app.studies.analysis import analysis
 from app.studies.documents import StudyDocument
 from app.studies.repository import get_study
-from app.ui.units import percent, points, seconds
-from evaluation.studies.answer import answers
-from evaluation.studies.arms import score
+from app.ui.units import exact_seconds, percent, points
 
 
 def read(ctx: Context, study_id: uuid.UUID, budget_s: float | None = None) -> StudyDocument:
     """The study and what it says, with the answer at one budget if asked for. Raises NotFound."""
     with ctx.database.read() as session:
         study = get_study(session, study_id)
-        said = analysis(session, study)
-        document = render.document(study, said, progress.of_study(session, study))
-        if budget_s is None or said.found is None:
-            return document
-        arms = [arm_of(session, arm.name, arm.run) for arm in study.arms if arm.name in said.compared]
-    budgets = sorted({min(budget_s, study.budget_s), study.budget_s})
-    return document.model_copy(update={"at_budget": answers(score(arms, budgets))[0]})
+        return render.document(study, analysis(session, study), progress.of_study(session, study), budget_s)
 
 
 def write(document: StudyDocument, json_file: str | None) -> None:
@@ -60,16 +52,16 @@ def _at_budget(document: StudyDocument) -> str:
     answer = document.at_budget
     assert answer is not None
     if answer.arm is None:
-        return f"At {seconds(answer.budget_s)}: no chosen sample passes."
+        return f"At {exact_seconds(answer.budget_s)}: no chosen sample passes."
     low, high = answer.interval
     text = (
-        f"At {seconds(answer.budget_s)}: {answer.arm}: Pass@First {percent(answer.pass_first)} "
+        f"At {exact_seconds(answer.budget_s)}: {answer.arm}: Pass@First {percent(answer.pass_first)} "
         f"({100 * low:.0f} to {100 * high:.0f}), Pass@All {percent(answer.pass_all)}."
     )
     if answer.one_second_more is not None:
         text += f" One more second: {points(answer.one_second_more)} points."
     if answer.equally_good:
-        text += f" Too close to call: {'; '.join(answer.equally_good)}."
+        text += f" Not distinguishable from it: {'; '.join(answer.equally_good)}."
     return text
 
 

@@ -41,9 +41,8 @@ def index() -> str:
 def _comparison(a: Run, b: Run, budget: float | None) -> dict[str, Any]:
     longest = min(a.budget_s, b.budget_s)
     found = compare_runs(session(), a, b, min(budget or compared.usual_budget(a, b), longest))
-    grid = [x for x in (a.curve.budgets if a.curve else []) if x < longest] + [longest]
-    shares = compared.shares(found, grid)
-    covered = compared.span(grid, a, b)
+    shares = compared.shares(found, longest)
+    covered = compared.span(a, b)
     of_a, of_b = (repository.tasks_without_texts(session(), run.id) for run in (a, b))
     return {
         "budget": found.budget_s,
@@ -56,7 +55,7 @@ def _comparison(a: Run, b: Run, budget: float | None) -> dict[str, Any]:
         "changes": _changes(a, b),
         "tasks": compared.differing(found, of_a, of_b),
         "chart": compared.curves(a, b, found.budget_s, shares[0].crossing, covered),
-        "gap": compared.gap(found, grid, shares[0].crossing, covered),
+        "gap": compared.gap(found, shares[0].crossing, covered),
     }
 
 

@@ -10,11 +10,11 @@ from app.comparison.comparing import RunComparison, same_device
 from app.runs import presentation as shown
 from app.runs.models import Run, RunTask
 from app.runs.results import Figures
-from app.ui.charts.curves import Curve, difference, pass_curves
+from app.ui.charts.curves import BEFORE_RISE, Curve, difference, pass_curves
 from app.ui.charts.parts import Chart
 from app.ui.units import count, counted, decimal, milliseconds, points, seconds
 from evaluation.inference import Comparison, Crossover, crossover, difference_band
-from evaluation.metrics import BUDGET_GRID
+from evaluation.metrics import BUDGET_GRID, curve
 
 LOST, WON, SAME = "lost", "won", "alike"
 
@@ -72,12 +72,15 @@ class Differing:
     b: list[shown.SampleSign]
 
 
-def shares(found: RunComparison, grid: Sequence[float]) -> list[Share]:
-    """Pass@First and Pass@All, each with the budget from which B is ahead."""
+def shares(found: RunComparison, longest_s: float) -> list[Share]:
+    """Pass@First and Pass@All, each with the budget from which B is ahead up to `longest_s` seconds."""
     b, a = found.outcomes
+    common = {o.task_id for o in b} & {o.task_id for o in a}
+    both = [curve([o for o in of_run if o.task_id in common], longest_s) for of_run in (b, a)]
+    changes = sorted({budget for of_run in both for budget in of_run.budgets})
     return [
-        Share("Pass@First", found.first, crossover(b, a, grid), found.withheld_first),
-        Share("Pass@All", found.every, crossover(b, a, grid, None), found.withheld_every),
+        Share("Pass@First", found.first, crossover(b, a, changes), found.withheld_first),
+        Share("Pass@All", found.every, crossover(b, a, changes, None), found.withheld_every),
     ]
 
 
@@ -136,7 +139,7 @@ def usual_budget(a: Run, b: Run) -> float:
     """The default budget: by then the slower run has a finished sample for half of its tasks.
 
     It does not depend on which run is better, so that the test at it stays valid; at the longest budget curves are
-    flat. Seconds on the grid of curves, at most the shorter budget of the two.
+    flat. A round number of seconds, at most the shorter budget of the two.
     """
     longest = min(a.budget_s, b.budget_s)
     medians = [run.measured.first_finished_p50_s for run in (a, b)]
@@ -158,8 +161,8 @@ def times(a: Run, b: Run) -> list[tuple[str, str, str]]:
     return [(label, text(figure(a.measured)), text(figure(b.measured))) for label, figure, text in rows]
 
 
-def span(grid: Sequence[float], *runs: Run) -> tuple[float, float]:
-    """The seconds that both charts cover: from where the first curve rises to the shorter budget of the runs."""
+def span(*runs: Run) -> tuple[float, float]:
+    """The seconds that both charts cover: from just below where the first curve rises to the shorter budget."""
     longest = min(run.budget_s for run in runs)
     rises = [
         budget
@@ -169,7 +172,7 @@ def span(grid: Sequence[float], *runs: Run) -> tuple[float, float]:
         if share > 0
     ]
     first = min([*rises, longest])
-    return max([x for x in grid if x < first], default=grid[0]), longest
+    return max((x for x in BUDGET_GRID if x < first), default=BEFORE_RISE * first), longest
 
 
 def curves(a: Run, b: Run, budget: float, crossing: Crossover, covered: tuple[float, float]) -> Chart:
@@ -182,10 +185,11 @@ def curves(a: Run, b: Run, budget: float, crossing: Crossover, covered: tuple[fl
     return pass_curves(lines, "Both runs against the budget", budget=budget, marks=_mark(crossing), span=covered)
 
 
-def gap(found: RunComparison, grid: Sequence[float], crossing: Crossover, covered: tuple[float, float]) -> Chart:
-    """B minus A in Pass@First at every budget, with the band of a paired bootstrap over tasks."""
+def gap(found: RunComparison, crossing: Crossover, covered: tuple[float, float]) -> Chart:
+    """B minus A in Pass@First at round budgets, with the band of a paired bootstrap over tasks."""
     b, a = found.outcomes
-    band = difference_band(b, a, [x for x in grid if x >= covered[0]])
+    low, high = covered
+    band = difference_band(b, a, [low, *(x for x in BUDGET_GRID if low < x < high), high])
     return difference(
         band.budgets,
         band.delta,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import groupby
 
 from sqlalchemy.orm import Session
 
@@ -17,16 +17,13 @@ from app.states import OPEN_RUN_STATES
 from app.studies.analysis import arm_of, compared_arms
 from app.studies.models import Study
 from app.studies.repository import get_study
-from evaluation.metrics import BUDGET_GRID, Curve, MetricError
+from evaluation.metrics import BUDGET_GRID, MetricError
 from evaluation.studies.analysis import study_budgets
 from evaluation.studies.answer import Answer, answers
 from evaluation.studies.arms import Scored, score
 
 COMPARED = 8
 """Runs that an answer without a study compares: reading the samples of one takes tenths of a second."""
-
-NOTHING_YET = Answer(0.0, None, 0.0, (0.0, 0.0), 0.0, None, (), None)
-"""Below the first budget of the grid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +37,29 @@ class FromStudy:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """An answer and the budgets (seconds) at which it is the same, for the page's slider."""
+
+    budgets: tuple[float, ...]
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """The answer at every budget.
 
-    `steps` are in the order of their budgets (seconds): each holds up to the budget of the next. `runs` has the run of
-    each arm that a step names. The arms were compared over the same `n_tasks` of the dataset's `dataset_tasks`.
+    `answers` are those at the budgets (seconds) of the page's slider, and hold at these alone; `at` reads any other off
+    `scored`. `runs` has the run of each arm. The arms were compared over the same `n_tasks` of the dataset's
+    `dataset_tasks`.
     `study` is None where they were not measured in turn; then they are the best of `of_runs` runs over these tasks.
     `shortest_s` is the smallest budget of an arm and `budget_s` the largest; past its own an arm counts with what it
     had. `opening_s` is the budget to begin with.
     """
 
-    steps: tuple[Answer, ...]
+    scored: Scored
+    answers: tuple[Answer, ...]
+    first_right: Answer | None
+    own_budgets: Mapping[str, float]
     runs: Mapping[str, uuid.UUID]
     n_tasks: int
     dataset: str
@@ -67,23 +76,25 @@ class Card:
         """Whether this service measured it."""
         return self.study is None or self.study.elsewhere is None
 
-    @property
-    def first_right(self) -> Answer | None:
-        """The first step with an answer."""
-        return next((step for step in self.steps if step.arm), None)
-
-    @property
-    def arm_steps(self) -> list[Answer]:
-        """The steps at which the arm changes."""
-        return [self.steps[0], *(step for before, step in pairwise(self.steps) if before.arm != step.arm)]
-
     def at(self, budget_s: float) -> Answer:
-        """The step that holds at a budget in seconds."""
-        return _at(self.steps, budget_s)
+        """The answer at a budget in seconds; past `budget_s` that of `budget_s`."""
+        (answer,) = _answers(self.scored, (min(budget_s, self.budget_s),), self.own_budgets)
+        return answer
 
-    def arm_at(self, budget_s: float) -> Answer:
-        """The one of `arm_steps` that holds at a budget in seconds."""
-        return _at(self.arm_steps, budget_s)
+    def findings(self, budget_s: float) -> list[Step]:
+        """The answers of the slider and the one at `budget_s`; of adjacent ones with the same content one."""
+        return self._steps(budget_s, lambda answer: replace(answer, budget_s=0.0))
+
+    def headings(self, budget_s: float) -> list[Step]:
+        """The same, of adjacent ones with the same arm one."""
+        return self._steps(budget_s, lambda answer: answer.arm)
+
+    def _steps(self, budget_s: float, content: Callable[[Answer], object]) -> list[Step]:
+        at = min(budget_s, self.budget_s)
+        others = [] if any(one.budget_s == at for one in self.answers) else [self.at(at)]
+        found = sorted((*self.answers, *others), key=lambda answer: answer.budget_s)
+        steps = (list(same) for _, same in groupby(found, key=content))
+        return [Step(tuple(answer.budget_s for answer in same), same[0]) for same in steps]
 
 
 def of_study(session: Session, study_id: uuid.UUID) -> Card | None:
@@ -93,8 +104,12 @@ def of_study(session: Session, study_id: uuid.UUID) -> Card | None:
         scored = score(compared_arms(session, study, archived=False), study_budgets(study.budget_s))
     except MetricError:
         return None
+    own_budgets = dict.fromkeys((arm.name for arm in scored.arms), study.budget_s)
     return Card(
-        steps=_steps(answers(scored)),
+        scored=scored,
+        answers=_answers(scored, scored.budgets, own_budgets),
+        first_right=_first_right(scored, own_budgets),
+        own_budgets=own_budgets,
         runs={arm.name: arm.run_id for arm in study.arms},
         n_tasks=len(scored.task_ids),
         dataset=study.dataset.name,
@@ -104,7 +119,7 @@ def of_study(session: Session, study_id: uuid.UUID) -> Card | None:
         of_runs=len(scored.arms),
         shortest_s=study.budget_s,
         budget_s=study.budget_s,
-        opening_s=opening_budget(_curves(scored)),
+        opening_s=opening_budget([scored.curve(place) for place in range(len(scored.arms))]),
     )
 
 
@@ -115,9 +130,12 @@ def of_runs(session: Session, runs: Sequence[Entry]) -> Card:
     own_budget = {names[run.id]: run.budget_s for run in chosen}
     budget_s = max(own_budget.values())
     arms = [arm_of(session, names[run.id], get_run(session, run.id)) for run in chosen]
-    found = answers(score(arms, study_budgets(budget_s)))
+    scored = score(arms, study_budgets(budget_s))
     return Card(
-        steps=_steps([_within(answer, own_budget) for answer in found]),
+        scored=scored,
+        answers=_answers(scored, scored.budgets, own_budget),
+        first_right=_first_right(scored, own_budget),
+        own_budgets=own_budget,
         runs={names[run.id]: run.id for run in chosen},
         n_tasks=runs[0].n_tasks,
         dataset=runs[0].dataset,
@@ -143,30 +161,21 @@ def most_telling(runs: Sequence[Entry]) -> list[Entry]:
     return sorted(runs, key=merit, reverse=True)[:COMPARED]
 
 
-def _within(answer: Answer, own_budget: Mapping[str, float]) -> Answer:
+def _answers(scored: Scored, budgets: Sequence[float], own_budgets: Mapping[str, float]) -> tuple[Answer, ...]:
+    return tuple(_within(answer, own_budgets) for answer in answers(scored, budgets))
+
+
+def _within(answer: Answer, own_budgets: Mapping[str, float]) -> Answer:
     """The answer without a gain of one more second that the run was not given."""
-    over = answer.arm and answer.budget_s + 1 > own_budget[answer.arm]
+    over = answer.arm and answer.budget_s + 1 > own_budgets[answer.arm]
     return replace(answer, one_second_more=None) if over else answer
 
 
-def _steps(found: Sequence[Answer]) -> tuple[Answer, ...]:
-    """The answers that differ from the one before."""
-    every = (NOTHING_YET, *found)
-    return (every[0], *(answer for before, answer in pairwise(every) if _content(answer) != _content(before)))
-
-
-def _content(answer: Answer) -> Answer:
-    """What the card shows of an answer beside its budget."""
-    return replace(answer if answer.arm else NOTHING_YET, budget_s=0.0)
-
-
-def _curves(scored: Scored) -> list[Curve]:
-    shares = zip(scored.first.mean(axis=1).tolist(), scored.all.mean(axis=1).tolist(), strict=True)
-    return [Curve(scored.budgets, tuple(first), tuple(every)) for first, every in shares]
-
-
-def _at(steps: Sequence[Answer], budget_s: float) -> Answer:
-    return [step for step in steps if step.budget_s <= budget_s * (1 + 1e-9)][-1]
+def _first_right(scored: Scored, own_budgets: Mapping[str, float]) -> Answer | None:
+    """The answer at the first budget with one, None where no chosen sample passed."""
+    curves = (scored.curve(place) for place in range(len(scored.arms)))
+    rises = [b for curve in curves for b, share in zip(curve.budgets, curve.pass_first, strict=True) if share]
+    return _answers(scored, (min(rises),), own_budgets)[0] if rises else None
 
 
 def _device(study: Study) -> str:

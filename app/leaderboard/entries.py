@@ -5,18 +5,20 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 from sqlalchemy.orm import Session
 
 from app.leaderboard import repository
 from app.leaderboard.repository import Version
 from app.runs.configuration import fingerprint
+from app.runs.figures import stored_curve
 from app.runs.models import Run
 from app.states import RunState
-from evaluation.metrics import BUDGET_GRID, Curve
+from evaluation.metrics import Curve
 
 ELSEWHERE = "measured elsewhere"  # also in the name of the device, so that no chart mixes these runs with others
 READ_ALL_FROM = 100  # changed runs; from here on, one query without ids is cheaper than one that lists them
@@ -90,23 +92,24 @@ class Entry:
         return self.dataset_sha256, self.device, self.throughput, self.tasks
 
     @cached_property
-    def first_counts(self) -> str:
-        """Tasks with a pass at first along the curve, for the slider: shorter than shares, and exact."""
-        return self._counts(self.curve.pass_first)
+    def steps(self) -> str:
+        """The curve for the page's script: of each step by how much it comes later and has more tasks passed.
 
-    @cached_property
-    def all_counts(self) -> str:
-        """The same for Pass@All."""
-        return self._counts(self.curve.pass_all)
+        A step is three whole numbers: milliseconds, tasks by Pass@First and tasks by Pass@All, each less that of the
+        step before.
+        """
+        counts = (
+            (at_millisecond(budget), round(first * self.n_tasks), round(every * self.n_tasks))
+            for budget, first, every in zip(self.curve.budgets, self.curve.pass_first, self.curve.pass_all, strict=True)
+        )
+        steps = pairwise(((0, 0, 0), *counts))
+        return " ".join(f"{b - a}" for before, after in steps for a, b in zip(before, after, strict=True))
 
-    @cached_property
-    def own_grid(self) -> str | None:
-        """The curve's budgets, separated by blanks; None for the standard ones, which the page holds once."""
-        standard = (*(b for b in BUDGET_GRID if b < self.budget_s), self.budget_s)
-        return None if self.curve.budgets == standard else " ".join(map(str, self.curve.budgets))
 
-    def _counts(self, shares: Sequence[float]) -> str:
-        return " ".join(str(round(share * self.n_tasks)) for share in shares)
+def at_millisecond(seconds: float) -> int:
+    """The first whole millisecond that is not before a time: budgets in the page have no more digits."""
+    rounded = round(seconds * 1000)
+    return rounded if rounded / 1000 >= seconds else rounded + 1
 
 
 class Entries:
@@ -171,7 +174,7 @@ def _entry(run: Run) -> Entry:
         created_at=run.created_at,
         n_tasks=stored.n_tasks,
         tasks=stored.tasks,
-        curve=Curve(tuple(stored.budgets), tuple(stored.pass_first), tuple(stored.pass_all)),
+        curve=stored_curve(stored),
         first_finished_p50_s=figures.first_finished_p50_s,
         first_finished_p95_s=figures.first_finished_p95_s,
         ms_per_token=figures.ms_per_token_all,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.metrics import Curve
+from evaluation.metrics import BUDGET_GRID, Curve
 
 
 def opening_budget(curves: Sequence[Curve]) -> float:
@@ -12,10 +12,11 @@ def opening_budget(curves: Sequence[Curve]) -> float:
 
     It is never past the shortest curve: beyond its end a run has only a lower bound. Where the curves do not differ, it
     is the first budget at which the best one has half of its final value, or the last budget if nothing passes.
-    `curves` are over the same tasks; there is at least one, and none is empty.
+    `curves` are over the same tasks; there is at least one, and none is empty. Of BUDGET_GRID, so that it is a round
+    number, or the end of the shortest curve.
     """
     end = min(curve.budgets[-1] for curve in curves)
-    budgets = sorted({budget for curve in curves for budget in curve.budgets if budget <= end})
+    budgets = [*(budget for budget in BUDGET_GRID if budget < end), end]
     shares = [[curve.at(budget)[0] for curve in curves] for budget in budgets]
     spreads = [round(max(at) - min(at), 9) for at in shares]  # rounded, so that equal spreads are equal
     if max(spreads) > 0:

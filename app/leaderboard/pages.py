@@ -61,7 +61,7 @@ def index() -> str:
         groups=groups,
         left_out=left_out,
         budget=budget,
-        grid=_grid(rows, listed, answer),
+        grid=_grid(rows, answer),
         sort=sort,
         sort_label=board.SORTS[sort].label,
         view=view,
@@ -82,7 +82,6 @@ def index() -> str:
         all_archived=bool(everything) and not listed,
         error=error,
         min_tasks=MIN_TASKS,
-        standard=" ".join(map(str, BUDGET_GRID)),
         nothing_at_all=not everything and answer is None and not failed,
         working=0 if everything or answer else len(list_runs(session(), states=OPEN_RUN_STATES)),
     )
@@ -110,8 +109,8 @@ def _answer(everything: Sequence[Entry], dataset: str) -> tuple[Card | None, boo
         return None, True
 
 
-def _grid(rows: Sequence[Row], listed: Sequence[Entry], answer: Card | None) -> list[float]:
-    """The positions of the slider: every budget at which a row, its rank or the answer can change."""
-    groups = {row.run.group for row in rows}
-    of_runs = {budget for budgets in {run.curve.budgets for run in listed if run.group in groups} for budget in budgets}
-    return sorted(of_runs | (set(study_budgets(answer.budget_s)) if answer else set()))
+def _grid(rows: Sequence[Row], answer: Card | None) -> list[float]:
+    """The positions of the slider: those of the answer, and round budgets past it up to the longest of the rows."""
+    of_answer = [one.budget_s for one in answer.answers] if answer else []
+    longest = max((row.run.budget_s for row in rows), default=BUDGET_GRID[0])
+    return [*of_answer, *(b for b in study_budgets(longest) if not of_answer or b > of_answer[-1])]

@@ -60,7 +60,7 @@ def overlay(query: LinesQuery) -> OverlayDocument:
     return render.overlay(
         found,
         lines_at(found, lines, budget_s),
-        presentation.curves(found, lines, budget_s),
+        presentation.curves(found, lines),
         budget_s,
         field,
         in_turn=repository.were_in_turn(session(), _ids(found)),

@@ -47,7 +47,10 @@ class LineShare(ResponseModel):
 
 
 class LineDocument(ResponseModel):
-    """One line: a run, or the mean over the runs of a group, at the budget and as a curve up to its own end."""
+    """One line: a run, or the mean over the runs of a group, at the budget and as a curve up to its own end.
+
+    `curve_first[i]` and `curve_all[i]` are its shares from `budgets[i]` seconds to the next.
+    """
 
     key: str
     label: str

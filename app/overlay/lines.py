@@ -75,7 +75,7 @@ def usual_budget(found: Overlaid) -> float:
     """The budget at which a page opens: by then the slowest run has a finished sample for half of its tasks.
 
     It does not depend on which run is better, so that the tests at it stay valid; at the longest budget curves are
-    flat. Seconds on the grid of curves, at most the shortest budget of the runs.
+    flat. A round number of seconds, at most the shortest budget of the runs.
     """
     medians = []
     for times in found.measured.first_finished():

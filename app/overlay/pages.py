@@ -23,7 +23,7 @@ from app.runs.forms import parse_budget
 from app.runs.models import Run
 from app.runs.options import options_of
 from app.runs.schemas import RunOptions
-from app.ui.units import brief_seconds
+from app.ui.units import brief_seconds, exact
 
 bp = Blueprint("overlay", __name__)
 
@@ -79,11 +79,11 @@ def show(runs: str) -> Answer:
         errors.append(str(problem))
     budget = _budget(found)
     lines = groups(found.runs, found.letters, field)
-    curves = presentation.curves(found, lines, budget.seconds)
+    curves = presentation.curves(found, lines)
     figure = next((key for key in presentation.FIGURES if key == request.args.get("figure")), None)
     drawn_figure = figure or ("both" if len(lines) <= presentation.FEW else "first")
     chart = presentation.chart(curves, drawn_figure, budget.seconds)
-    grid = presentation.slider_budgets(curves, chart)
+    grid = presentation.slider_budgets(curves, chart, budget.seconds)
     ids = [run.id for run in found.runs]
     return render_template(
         "overlay/curves.html",
@@ -217,7 +217,7 @@ def _rows_that_fit(rows: Sequence[matrices.TaskRow], budget_s: float) -> list[tu
     made: list[tuple[str, str, list[tuple[str, str]]]] = []
     left = CHARACTERS_SHOWN
     for row in rows:
-        address = f"task?id={quote_plus(row.task_id, safe='/')}&budget={budget_s:.4g}"
+        address = f"task?id={quote_plus(row.task_id, safe='/')}&budget={exact(budget_s)}"
         left -= len(row.cells) * (len(address) + CELL)
         if made and left < 0:
             break

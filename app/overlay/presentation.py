@@ -15,6 +15,7 @@ from app.runs.schemas import RunOptions
 from app.ui.charts.curves import Curve, pass_curves
 from app.ui.charts.parts import Chart, series_css
 from app.ui.units import seconds
+from evaluation import metrics
 from evaluation.metrics import BUDGET_GRID
 
 Figure = Literal["both", "first", "all"]
@@ -24,20 +25,17 @@ FEW = 4  # lines whose curves of both figures can be told apart in one chart
 
 @dataclass(frozen=True, slots=True)
 class LineCurves:
-    """The curves of one line up to its own end: shares at the budgets of the overlay, and its runs' lowest and highest
-    Pass@First."""
+    """The curve of one line up to its own end, and its runs' lowest and highest Pass@First at the same budgets."""
 
     group: Group
-    budgets: tuple[float, ...]
-    first: tuple[float, ...]
-    every: tuple[float, ...]
+    curve: metrics.Curve
     low: tuple[float, ...]
     high: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Readout:
-    """A line below the chart: its shares at each budget of the chart, as per cent with one decimal, for the script."""
+    """A line below the chart: its shares at each budget of the slider, as per cent with one decimal, for the script."""
 
     group: Group
     css: str
@@ -45,21 +43,19 @@ class Readout:
     every: str
 
 
-def curves(found: Overlaid, groups: Sequence[Group], budget_s: float) -> list[LineCurves]:
-    """The curves of all lines over the common tasks; that of several runs is their mean, up to the shortest budget.
-
-    `budget_s` is one of their budgets, so that they agree with the shares that are computed at it.
-    """
-    ends = [run.budget_s for run in found.runs]
-    grid = np.array(sorted({budget for budget in BUDGET_GRID if budget < max(ends)} | {*ends, budget_s}))
-    first, every = found.measured.curves(grid.tolist())
+def curves(found: Overlaid, groups: Sequence[Group]) -> list[LineCurves]:
+    """The curves of all lines over the common tasks; that of several runs is their mean, up to the shortest budget."""
     made = []
     for group in groups:
-        members = list(group.members)
-        inside = grid <= min(ends[place] for place in members)
-        of_first, of_all = first[members][:, inside], every[members][:, inside]
-        values = (of_first.mean(axis=0), of_all.mean(axis=0), of_first.min(axis=0), of_first.max(axis=0))
-        made.append(LineCurves(group, tuple(grid[inside].tolist()), *(tuple(of.tolist()) for of in values)))
+        end = min(found.runs[place].budget_s for place in group.members)
+        of_runs = [found.measured.curve(place, end) for place in group.members]
+        if len(of_runs) == 1:
+            made.append(LineCurves(group, of_runs[0], of_runs[0].pass_first, of_runs[0].pass_first))
+            continue
+        budgets = sorted({budget for curve in of_runs for budget in curve.budgets})
+        first, every = np.moveaxis(np.array([[curve.at(budget) for budget in budgets] for curve in of_runs]), 2, 0)
+        mean = metrics.Curve(tuple(budgets), *(tuple(of.mean(axis=0).tolist()) for of in (first, every)))
+        made.append(LineCurves(group, mean, *(tuple(of.tolist()) for of in (first.min(axis=0), first.max(axis=0)))))
     return made
 
 
@@ -73,30 +69,38 @@ def chart(lines: Sequence[LineCurves], figure: Figure, budget_s: float) -> Chart
         if figure != "first":
             label = f"{line.group.key} All" if figure == "both" else name
             drawn.append(
-                Curve(label, line.budgets, line.every, series, "all" if figure == "both" else "first", key=key)
+                Curve(
+                    label,
+                    line.curve.budgets,
+                    line.curve.pass_all,
+                    series,
+                    "all" if figure == "both" else "first",
+                    key=key,
+                )
             )
         if figure != "all":
             low, high = (line.low, line.high) if len(line.group.members) > 1 else (None, None)
-            drawn.append(Curve(name, line.budgets, line.first, series, "first", low, high, key))
+            drawn.append(Curve(name, line.curve.budgets, line.curve.pass_first, series, "first", low, high, key))
     words = {"both": "Pass@First and Pass@All", "first": "Pass@First", "all": "Pass@All"}[figure]
     return pass_curves(
         drawn, f"{words} against the budget", budget=budget_s, label_room=176 if len(lines) <= FEW else 64
     )
 
 
-def readouts(lines: Sequence[LineCurves], grid: Sequence[float]) -> list[Readout]:
-    """What the script reads: the values of each line at the budgets of `grid`, as many as the line is long."""
+def readouts(lines: Sequence[LineCurves], budgets: Sequence[float]) -> list[Readout]:
+    """What the script reads: the values of each line at the budgets of the slider, as many as the line is long."""
     made = []
     for series, line in enumerate(lines):
-        kept = [i for i, budget in enumerate(line.budgets) if budget >= grid[0]]
-        first, every = (" ".join(f"{100 * of[i]:.1f}" for i in kept) for of in (line.first, line.every))
+        shares = [line.curve.at(budget) for budget in budgets if budget <= line.curve.budgets[-1]]
+        first, every = (" ".join(f"{100 * of[figure]:.1f}" for of in shares) for figure in (0, 1))
         made.append(Readout(line.group, series_css(series), first, every))
     return made
 
 
-def slider_budgets(lines: Sequence[LineCurves], drawn: Chart) -> list[float]:
-    """The budgets that the chart covers."""
-    return sorted({budget for line in lines for budget in line.budgets if budget >= drawn.low * (1 - 1e-9)})
+def slider_budgets(lines: Sequence[LineCurves], drawn: Chart, budget_s: float) -> list[float]:
+    """Round budgets that the chart covers, the ends of the lines, and the page's own."""
+    ends = {line.curve.budgets[-1] for line in lines}
+    return sorted({budget_s, *ends, *(budget for budget in BUDGET_GRID if drawn.low <= budget < max(ends))})
 
 
 def settings(found: Overlaid) -> list[tuple[str, list[str]]]:
@@ -154,7 +158,7 @@ def spread_words(found: Overlaid, group: Group) -> str:
 
 def too_long(found: Overlaid, budget_s: float | None) -> str:
     """Why the page shows a shorter budget than the one asked for; empty if it does not."""
-    if budget_s is None or budget_s <= found.longest_s * (1 + 1e-4):  # addresses hold budgets with four digits
+    if budget_s is None or budget_s <= found.longest_s:
         return ""
     shortest = min(zip(found.runs, found.letters, strict=True), key=lambda pair: pair[0].budget_s)
     return (

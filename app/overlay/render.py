@@ -19,6 +19,7 @@ from app.overlay.lines import Line, Share
 from app.overlay.loading import Overlaid
 from app.overlay.matrix import Matrix
 from app.overlay.presentation import LineCurves
+from evaluation.metrics import Curve
 
 
 def overlay(
@@ -30,7 +31,7 @@ def overlay(
     *,
     in_turn: bool,
 ) -> OverlayDocument:
-    """The lines at the budget, each with its curve."""
+    """The lines at the budget, each with its curve, which has a point at the budget."""
     return OverlayDocument(
         dataset=found.runs[0].dataset.name,
         budget_s=budget_s,
@@ -46,13 +47,17 @@ def overlay(
                 runs=[found.runs[place].id for place in line.group.members],
                 pass_first=_share(line.first),
                 pass_all=_share(line.every),
-                budgets=list(curve.budgets),
-                curve_first=list(curve.first),
-                curve_all=list(curve.every),
+                **_curve(line_curves.curve, budget_s),
             )
-            for line, curve in zip(lines, curves, strict=True)
+            for line, line_curves in zip(lines, curves, strict=True)
         ],
     )
+
+
+def _curve(curve: Curve, budget_s: float) -> dict[str, list[float]]:
+    budgets = sorted({*curve.budgets, budget_s})
+    first, every = zip(*map(curve.at, budgets), strict=True)
+    return {"budgets": budgets, "curve_first": list(first), "curve_all": list(every)}
 
 
 def matrix(found: Overlaid, made: Matrix, budget_s: float) -> MatrixDocument:

@@ -132,7 +132,10 @@ class CompletionDocument(RunDocument):
 
 
 class CurveDocument(ResponseModel):
-    """Pass@First and Pass@All at each budget (seconds), as shares of `n_tasks` graded tasks."""
+    """Pass@First and Pass@All as step functions: the shares of `n_tasks` graded tasks from each budget (seconds) on.
+
+    `budgets` are all those at which a share changes, and last the run's own; below the first both shares are 0.
+    """
 
     n_tasks: int
     budgets: list[float]

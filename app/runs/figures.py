@@ -29,11 +29,13 @@ def record(session: Session, run: Run) -> None:
     """Writes the run's figures and curve over the tasks that are finished now."""
     tasks = tasks_without_texts(session, run.id)
     run.figures = figures(run, tasks)
-    budgets, first, every = curve(run, tasks)
+    found = curve(run, tasks)
     existing = session.get(RunCurve, run.id) or RunCurve(run_id=run.id)
     graded = _graded(tasks) if run.graded else []
     existing.n_tasks, existing.tasks = len(graded), name_of_tasks(task.task.task_id for task in graded)
-    existing.budgets, existing.pass_first, existing.pass_all = budgets, first, every
+    existing.budgets, existing.pass_first, existing.pass_all = map(
+        list, (found.budgets, found.pass_first, found.pass_all)
+    )
     session.add(existing)
 
 
@@ -110,14 +112,15 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     )
 
 
-def curve(run: Run, tasks: Sequence[RunTask]) -> tuple[list[float], list[float], list[float]]:
-    """(budgets in seconds up to the run's own, Pass@First, Pass@All) of a graded run; empty lists without tests."""
+def curve(run: Run, tasks: Sequence[RunTask]) -> metrics.Curve:
+    """The curve of a graded run up to its budget; without any point where nothing is graded."""
     outcomes = _outcomes(_graded(tasks)) if run.graded else []
-    if not outcomes:
-        return [], [], []
-    budgets = [*(b for b in metrics.BUDGET_GRID if b < run.budget_s), run.budget_s]
-    found = metrics.curve(outcomes, budgets, SELECTOR)
-    return budgets, list(found.pass_first), list(found.pass_all)
+    return metrics.curve(outcomes, run.budget_s, SELECTOR) if outcomes else metrics.Curve((), (), ())
+
+
+def stored_curve(row: RunCurve) -> metrics.Curve:
+    """The curve as `record` wrote it."""
+    return metrics.Curve(tuple(row.budgets), tuple(row.pass_first), tuple(row.pass_all))
 
 
 def speedup(run: Run, run_tasks: Sequence[RunTask], plain: Run, plain_tasks: Sequence[RunTask]) -> float | None:

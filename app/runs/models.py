@@ -182,10 +182,11 @@ class RunTask(Identified, Base):
 
 
 class RunCurve(Base):
-    """Pass@First and Pass@All of a run on a fixed grid of budgets (seconds), written when the run ends.
+    """Pass@First and Pass@All of a run as step functions of the budget (seconds), written when the run ends.
 
-    `pass_first[i]` and `pass_all[i]` are shares at `budgets[i]`, over `n_tasks` graded tasks, selector
-    `mean_logprob`. `tasks` names the set of these tasks (`figures.name_of_tasks`): only runs with equal sets compare.
+    `pass_first[i]` and `pass_all[i]` are shares from `budgets[i]` to the next, over `n_tasks` graded tasks, selector
+    `mean_logprob`. The budgets are all those at which a share changes, and last the run's own. `tasks` names the set of
+    these tasks (`figures.name_of_tasks`): only runs with equal sets compare.
     The leaderboard reads this one row per run.
     """
 

@@ -238,18 +238,15 @@ def _tab(tab: str, run: Run, tasks: Sequence[RunTask], figures: Figures) -> dict
 
 
 def _curve(run: Run, tasks: Sequence[RunTask], figures: Figures) -> dict[str, Any]:
-    stored = run.curve
-    budgets, first, every = (
-        (stored.budgets, stored.pass_first, stored.pass_all) if stored else measured.curve(run, tasks)
-    )
+    curve = measured.stored_curve(run.curve) if run.curve else measured.curve(run, tasks)
     n_tasks = figures.tasks
     asked = parse_budget(request.args.get("budget"))
     budget = min(asked or run.budget_s, run.budget_s)
     note = f"Over {n_tasks} judged tasks; the band is Wilson's 95 % interval of Pass@First."
     return {
         "scores": shown.scores(run, figures, n_tasks),
-        "chart": shown.curve_chart(budgets, first, every, n_tasks, budget) if budgets else None,
-        "chart_note": f"{shown.at_budget(budgets, first, every, budget)} {note}" if asked else note,
+        "chart": shown.curve_chart(curve, n_tasks, budget) if curve.budgets else None,
+        "chart_note": f"{shown.at_budget(curve, budget)} {note}" if asked else note,
     }
 
 

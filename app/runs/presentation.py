@@ -17,7 +17,8 @@ from app.ui.charts.parts import Chart
 from app.ui.charts.timeline import Life, Segment, Timeline, timeline
 from app.ui.charts.timeline import ledger as lay_out
 from app.ui.display import VerdictSign, verdict_sign
-from app.ui.units import count, counted, decimal, milliseconds, percent, seconds
+from app.ui.units import count, counted, decimal, exact_seconds, milliseconds, percent, seconds
+from evaluation import metrics
 from evaluation.metrics import wilson
 
 SLOWEST = 10
@@ -256,25 +257,30 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | Non
     return Timing(len(decoded), parts, cards, sorted(decoded, key=lambda t: -(t.wall_s or 0.0))[:SLOWEST])
 
 
-def curve_chart(
-    budgets: Sequence[float], first: Sequence[float], every: Sequence[float], n_tasks: int, budget: float
-) -> Chart:
+def curve_chart(curve: metrics.Curve, n_tasks: int, budget: float) -> Chart:
     """Pass@First with its interval, and Pass@All, with a cursor at `budget` seconds."""
-    bounds = [wilson(round(share * n_tasks), n_tasks) for share in first]
+    bounds = [wilson(round(share * n_tasks), n_tasks) for share in curve.pass_first]
     return pass_curves(
         [
-            Curve("Pass@All", budgets, every, 2, "all"),
-            Curve("Pass@First", budgets, first, 0, low=[b[0] for b in bounds], high=[b[1] for b in bounds]),
+            Curve("Pass@All", curve.budgets, curve.pass_all, 2, "all"),
+            Curve(
+                "Pass@First",
+                curve.budgets,
+                curve.pass_first,
+                0,
+                low=[low for low, _ in bounds],
+                high=[high for _, high in bounds],
+            ),
         ],
         "Pass@First and Pass@All against the budget",
         budget=budget,
     )
 
 
-def at_budget(budgets: Sequence[float], first: Sequence[float], every: Sequence[float], budget: float) -> str:
+def at_budget(curve: metrics.Curve, budget: float) -> str:
     """Both shares at `budget` seconds, in words."""
-    one, both = (Curve("", budgets, values).at(budget) for values in (first, every))
-    return f"At {seconds(budget)}: Pass@First {percent(one)}, Pass@All {percent(both)}."
+    first, every = curve.at(budget)
+    return f"At {exact_seconds(budget)}: Pass@First {percent(first)}, Pass@All {percent(every)}."
 
 
 def ledger(row: RunTask) -> list[Segment]:

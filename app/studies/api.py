@@ -23,11 +23,19 @@ from app.studies.web import analyses
 bp = Blueprint("studies_api", __name__, url_prefix="/api/v1")
 
 
+class BudgetQuery(RequestModel):
+    """A budget to answer for, too."""
+
+    budget: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="seconds, at most the study's: also says what holds at this budget"
+    )
+
+
 class ExportQuery(RequestModel):
     """The format of an exported study."""
 
     format: Format = Field(
-        "json", description="json: the document; csv: every arm at every budget; markdown: a report; archive: all "
+        "json", description="json: the document; csv: the curve of every arm; markdown: a report; archive: all "
         "samples, for `bassline study load`"
     )  # fmt: skip
 
@@ -54,10 +62,11 @@ def index(query: AnnotatedQuery) -> StudyPage:
 
 @bp.get("/studies/<uuid:study_id>")
 @operation({200: StudyDocument})
-def show(study_id: uuid.UUID) -> StudyDocument:
+def show(study_id: uuid.UUID, query: BudgetQuery) -> StudyDocument:
     """A study with its arms and what it says, over the tasks that all compared arms have graded."""
     study = repository.get_study(session(), study_id)
-    return render.document(study, analyses().get(session(), study), progress.of_study(session(), study))
+    said = analyses().get(session(), study)
+    return render.document(study, said, progress.of_study(session(), study), query.budget)
 
 
 @bp.get("/studies/<uuid:study_id>/export")

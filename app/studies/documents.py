@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue
 from app.annotations.schemas import ArchivedOf, NoteOf, StarredOf, TagsOf
 from app.http.schemas import ResponseModel
 from app.states import RunState
-from evaluation.studies.answer import Answer, Segment
+from evaluation.studies.answer import Answer
 from evaluation.studies.paper_table import PaperRow
 from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import Speculation
@@ -90,16 +90,33 @@ class FrontierPoint(ResponseModel):
     too_close: bool = Field(description="the tasks cannot tell some other arm from it")
 
 
+class NamedAnswer(ResponseModel):
+    """The arm to use at one budget (seconds), as in `at_budget`; null while no chosen sample has passed."""
+
+    from_s: float = Field(description="the budget, as in budget_s: the figures hold at no other")
+    to_s: float = Field(description="the budget, as in budget_s")
+    budget_s: float
+    arm: str | None
+    pass_first: float
+    interval: tuple[float, float]
+    pass_all: float
+    one_second_more: float | None
+    equally_good: list[str] = Field(description="arms that the tasks cannot tell from it, cheapest first")
+    tasks_to_settle: int | None
+
+
 class StudyDocument(ResponseModel):
     """A study and what it says. The lists are empty until all arms have a graded task in common."""
 
     study: StudyInfo
     arms: list[ArmDocument]
     sentence: str = Field(description="the answer in words")
-    answer: list[Segment] = Field(description="which arm to use from one budget to another")
-    at_budget: Answer | None = Field(None, description="the answer at one budget; only where one was asked for")
-    frontier: list[FrontierPoint] = Field(description="the arm with the highest Pass@First at each budget")
-    frontier_all: list[FrontierPoint] = Field(description="the arm with the highest Pass@All at each budget")
+    answer: list[NamedAnswer] = Field(description="which arm to use at 1, 2, 3, 5, 10 s and at the study's own budget")
+    at_budget: Answer | None = Field(None, description="the answer at the budget that was asked for")
+    frontier: list[FrontierPoint] = Field(description="the arm with the highest Pass@First at each of round budgets")
+    frontier_all: list[FrontierPoint] = Field(description="the arm with the highest Pass@All at each of them")
     paper_table: list[PaperRow] = Field(description="regular decoding, single-sequence and batched speculation")
-    samples: list[FamilySamples] = Field(description="Pass@First and Pass@All over n, by arms that differ only in n")
+    samples: list[FamilySamples] = Field(
+        description="Pass@First and Pass@All over n at a few budgets and the one asked for"
+    )
     speculation: list[Speculation] = Field(description="what drafting buys over regular decoding")

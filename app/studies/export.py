@@ -55,13 +55,16 @@ def as_json(found: StudyDocument) -> str:
 
 
 def as_csv(found: StudyDocument, analysis: StudyAnalysis) -> str:
-    """A row for each compared arm at each budget (seconds), with its options; shares from 0 to 1."""
+    """Rows of each compared arm: its options and shares from 0 to 1, which hold up to the budget of its next row.
+
+    An arm has a row at every budget (seconds) at which one of its shares changes, and at round ones.
+    """
     rows: list[Iterable[object]] = [("arm", "run_id", *ArmOptions.model_fields, "tasks", *CURVE)]
     if analysis.found is not None:
-        for curve in analysis.found.curves:
-            arm = next(arm for arm in found.arms if arm.name == curve.arm)
+        for one in analysis.found.curves:
+            arm = next(arm for arm in found.arms if arm.name == one.arm)
             options = (arm.configuration[option] for option in ArmOptions.model_fields)
-            rows += _points((arm.name, arm.run_id, *options, found.study.tasks_common), analysis.found.budgets, curve)
+            rows += _points((arm.name, arm.run_id, *options, found.study.tasks_common), one, analysis.found.budgets)
     return spreadsheets.as_csv(rows)
 
 
@@ -78,10 +81,10 @@ def as_markdown(found: StudyDocument) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _points(head: Sequence[object], budgets: Sequence[float], curve: ArmCurve) -> Iterator[Iterable[object]]:
-    for place, budget in enumerate(budgets):
-        first, every = curve.first_interval[place], curve.all_interval[place]
-        yield (*head, budget, curve.pass_first[place], *first, curve.pass_all[place], *every)
+def _points(head: Sequence[object], one: ArmCurve, budgets: Sequence[float]) -> Iterator[Iterable[object]]:
+    for budget in sorted({*one.curve.budgets, *budgets}):
+        (first, of_first), (every, of_all) = one.at(budget)
+        yield (*head, budget, first, *of_first, every, *of_all)
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.ui.units import percent, points, seconds
+from app.ui.units import exact_seconds, percent, points, seconds
 from evaluation.studies.paper_table import METHODS, PaperPoint, PaperRow
 from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import Gain, Speculation
@@ -14,7 +14,7 @@ REGULAR, _, BATCHED = METHODS
 
 def enough_samples(one: FamilySamples, column: int, n_tasks: int) -> str:
     """How many samples are enough at the budget in the column."""
-    at = f"At {seconds(one.budgets[column])}"
+    at = f"At {exact_seconds(one.budgets[column])}"
     first, every = one.enough_first[column], one.enough_all[column]
     if first is None and every is None:
         return f"{at} none of these has solved a task."
@@ -55,7 +55,9 @@ def _quality(gain: Gain) -> str:
     low, high = gain.gained_interval
     by_chance = "" if _excludes_zero(low, high) else ", which chance can explain"
     span = f"95 %: {points(low)} to {points(high)}"
-    return f"Within {seconds(gain.budget_s)} Pass@First differs by {points(gain.gained)} points ({span}){by_chance}"
+    return (
+        f"Within {exact_seconds(gain.budget_s)} Pass@First differs by {points(gain.gained)} points ({span}){by_chance}"
+    )
 
 
 def saved_range(gain: Gain) -> str:

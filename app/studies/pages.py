@@ -204,10 +204,10 @@ def _form(values: MultiDict[str, str], filled: forms.Filled, errors: dict[str, s
 def _budget(study: Study, said: StudyAnalysis) -> float:
     """The budget to show, in seconds. Raises BadInput for one that is not a number in the range of the study."""
     asked = parse_budget(request.args.get("budget"))
-    if asked is not None and asked > study.budget_s * (1 + shown.ROUNDING):
+    if asked is not None and asked > study.budget_s:
         raise BadInput(f"budget is {asked:g}: the arms had {seconds(study.budget_s)}, give at most that", "budget")
     usual = shown.usual_budget(said.found) if said.found else study.budget_s
-    return min(asked or usual, study.budget_s)
+    return asked or usual
 
 
 def _tab(tab: str, study: Study, said: StudyAnalysis, budget: float) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def _tab(tab: str, study: Study, said: StudyAnalysis, budget: float) -> dict[str
     if found is None or tab == "arms":
         return {"downloads": _downloads(study)}
     if tab == "answer":
-        return {"answer": shown.answer_at(found, budget), "charts": shown.frontiers(study, found, budget)}
+        return {"answer": found.answer_at(budget), "charts": shown.frontiers(study, found, budget)}
     if tab == "samples":
         families = shown.families(study, found, budget)
         n_tasks = len(found.tasks_common)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from app.states import RunState
@@ -19,12 +18,10 @@ from app.ui.charts.parts import Chart
 from app.ui.display import short_model
 from app.ui.units import counted
 from evaluation.studies.analysis import Analysis, ArmCurve
-from evaluation.studies.answer import Answer
 from evaluation.studies.frontier import Frontier
 from evaluation.studies.samples import FamilySamples
 
 Interval = tuple[float, float]
-ROUNDING = 1e-5  # relative; addresses hold budgets with six digits
 
 
 @dataclass(frozen=True)
@@ -46,9 +43,9 @@ class ArmLine:
 
 @dataclass(frozen=True)
 class Family:
-    """The heat map of arms that differ only in n, and the same arms at one column's budget.
+    """The heat map of arms that differ only in n, with a column for the page's budget.
 
-    `title` is what they have in common; `column` is the last one that is not past the page's budget.
+    `title` is what they have in common; `column` is the place of the page's budget.
     """
 
     title: str
@@ -75,30 +72,21 @@ def _word(part: str) -> str:
 def usual_budget(found: Analysis) -> float:
     """The budget in seconds at which a page opens: by then every arm solves half of what it solves in the end.
 
-    Curves are flat at the longest budget. The rule does not look at which arm is better, so that the tests stay valid.
+    A round number. Curves are flat at the longest budget. The rule does not look at which arm is better, so that the
+    tests stay valid.
     """
     halves = [
-        next(b for b, share in zip(found.budgets, curve.pass_all, strict=True) if share >= curve.pass_all[-1] / 2)
-        for curve in found.curves
-        if curve.pass_all[-1]
+        next(budget for budget in found.budgets if one.curve.at(budget)[1] >= one.curve.pass_all[-1] / 2)
+        for one in found.curves
+        if one.curve.pass_all[-1]
     ]
     return max(halves, default=found.budgets[-1])
 
 
-def column_at(budgets: Sequence[float], budget: float) -> int:
-    """The last of the budgets that is not above `budget`, or the first: curves are step functions."""
-    return max(bisect_right(budgets, budget * (1 + ROUNDING)) - 1, 0)
-
-
 def slider_budgets(found: Analysis) -> tuple[float, ...]:
-    """The budgets from just below where the first arm solves a task."""
-    rises = [next((k for k, share in enumerate(c.pass_all) if share), len(found.budgets) - 1) for c in found.curves]
-    return found.budgets[max(min(rises) - 1, 0) :]
-
-
-def answer_at(found: Analysis, budget: float) -> Answer:
-    """The answer at the budget."""
-    return found.answers[column_at(found.budgets, budget)]
+    """The round budgets from just below where the first arm solves a task, and the study's own."""
+    solved = [k for k, budget in enumerate(found.budgets) if any(one.curve.at(budget)[1] for one in found.curves)]
+    return found.budgets[max(min(solved, default=0) - 1, 0) :]
 
 
 def arm_lines(
@@ -110,10 +98,8 @@ def arm_lines(
     lines = []
     for arm in study.arms:
         curve, first, every = curves.get(arm.name), None, None
-        if curve is not None and said.found is not None:
-            k = column_at(said.found.budgets, budget)
-            first = curve.pass_first[k], curve.first_interval[k]
-            every = curve.pass_all[k], curve.all_interval[k]
+        if curve is not None:
+            first, every = curve.at(budget)
         left_s = remaining_s([arm], progress)
         notes = tuple(_notes(study, arm, labels))
         lines.append(ArmLine(arm, labels[arm.name], progress[arm.run_id], left_s, first, every, notes))
@@ -143,18 +129,18 @@ def frontiers(study: Study, found: Analysis, budget: float) -> list[Chart]:
     keys = {arm.name: f"arm-{arm.position}" for arm in study.arms}
     charts = []
     for title, best, values in (
-        ("Pass@First: the best arm at every budget", both[0], [c.pass_first for c in found.curves]),
-        ("Pass@All: the best arm at every budget", both[1], [c.pass_all for c in found.curves]),
+        ("Pass@First: the best arm at every budget", both[0], [one.curve.pass_first for one in found.curves]),
+        ("Pass@All: the best arm at every budget", both[1], [one.curve.pass_all for one in found.curves]),
     ):
         curves = [
             Curve(
-                labels[curve.arm],
-                found.budgets,
+                labels[one.arm],
+                one.curve.budgets,
                 shares,
-                series=winners.index(curve.arm) if curve.arm in winners else 0,
-                key=keys[curve.arm],
+                series=winners.index(one.arm) if one.arm in winners else 0,
+                key=keys[one.arm],
             )
-            for curve, shares in zip(found.curves, values, strict=True)
+            for one, shares in zip(found.curves, values, strict=True)
         ]
         charts.append(frontier_chart(curves, _envelope(best, keys), title, budget=budget))
     return charts
@@ -169,8 +155,8 @@ def families(study: Study, found: Analysis, budget: float) -> list[Family]:
     """The heat map of each family of arms that differ only in n."""
     labels = short_names(study)
     out = []
-    for one in found.grid:
+    for one in found.samples_at(sorted({*found.many, budget})):
         common = labels[one.arms[0]].removesuffix(f"n = {one.ns[0]}").removesuffix(", ")
         cells = heatmap([[cell.pass_first for cell in row] for row in one.rows])
-        out.append(Family(common or "All arms", one, cells, column_at(one.budgets, budget)))
+        out.append(Family(common or "All arms", one, cells, one.budgets.index(budget)))
     return out

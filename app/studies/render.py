@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from app.runs.schemas import ArmOptions
 from app.studies.analysis import StudyAnalysis
-from app.studies.documents import ArmDocument, FrontierPoint, StudyDocument, StudyHead, StudyInfo, StudyOverview
+from app.studies.documents import (
+    ArmDocument,
+    FrontierPoint,
+    NamedAnswer,
+    StudyDocument,
+    StudyHead,
+    StudyInfo,
+    StudyOverview,
+)
 from app.studies.models import Study, StudyArm
 from app.studies.progress import ArmProgress, remaining_s
 from evaluation.studies.analysis import Analysis
+from evaluation.studies.answer import Answer
 from evaluation.studies.frontier import Frontier
+from evaluation.studies.samples import FamilySamples
 
 NOTHING_YET = "Nothing can be said yet: the arms have no graded task in common."
 
@@ -22,10 +33,16 @@ def overview(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> StudyOv
     return StudyOverview(study=StudyHead(**_head(study, progress)), arms=_arms(study, progress))
 
 
-def document(study: Study, analysis: StudyAnalysis, progress: Mapping[uuid.UUID, ArmProgress]) -> StudyDocument:
-    """The study with its arms and what it says."""
+def document(
+    study: Study,
+    analysis: StudyAnalysis,
+    progress: Mapping[uuid.UUID, ArmProgress],
+    budget_s: float | None = None,
+) -> StudyDocument:
+    """The study with its arms and what it says; with `budget_s` also at that budget, at most the study's own."""
     found = analysis.found
-    return StudyDocument(
+    at = None if budget_s is None else min(budget_s, study.budget_s)
+    made = StudyDocument(
         study=StudyInfo(
             **_head(study, progress),
             tasks_common=len(found.tasks_common) if found else 0,
@@ -33,13 +50,24 @@ def document(study: Study, analysis: StudyAnalysis, progress: Mapping[uuid.UUID,
         ),
         arms=_arms(study, progress),
         sentence=found.sentence if found else NOTHING_YET,
-        answer=list(found.segments) if found else [],
+        answer=[_named(answer) for answer in found.answers] if found else [],
         frontier=_frontier(found, found.frontier_first) if found else [],
         frontier_all=_frontier(found, found.frontier_all) if found else [],
         paper_table=list(found.paper_table) if found else [],
-        samples=list(found.samples) if found else [],
+        samples=_samples(found, at) if found else [],
         speculation=list(found.speculation) if found else [],
     )
+    return made if found is None or at is None else made.model_copy(update={"at_budget": found.answer_at(at)})
+
+
+def _named(answer: Answer) -> NamedAnswer:
+    return NamedAnswer(from_s=answer.budget_s, to_s=answer.budget_s, **asdict(answer))
+
+
+def _samples(found: Analysis, budget_s: float | None) -> list[FamilySamples]:
+    if budget_s is None or not found.samples:
+        return list(found.samples)
+    return list(found.samples_at(sorted({*found.samples[0].budgets, budget_s})))
 
 
 def device(study: Study) -> str:
@@ -84,14 +112,9 @@ def configuration(arm: StudyArm) -> dict[str, Any]:
 
 
 def _frontier(found: Analysis, line: Frontier) -> list[FrontierPoint]:
-    curves = {curve.arm: curve for curve in found.curves}
-    return [
-        FrontierPoint(
-            budget_s=budget,
-            arm=arm,
-            pass_first=0.0 if arm is None else curves[arm].pass_first[place],
-            pass_all=0.0 if arm is None else curves[arm].pass_all[place],
-            too_close=line.too_close[place],
-        )
-        for place, (budget, arm) in enumerate(zip(line.budgets, line.arms, strict=True))
-    ]
+    curves = {one.arm: one.curve for one in found.curves}
+    points = []
+    for budget, arm, too_close in zip(line.budgets, line.arms, line.too_close, strict=True):
+        first, every = (0.0, 0.0) if arm is None else curves[arm].at(budget)
+        points.append(FrontierPoint(budget_s=budget, arm=arm, pass_first=first, pass_all=every, too_close=too_close))
+    return points

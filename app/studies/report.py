@@ -9,7 +9,7 @@ from app.annotations import presentation as annotation
 from app.runs.options import options_of
 from app.runs.schemas import ArmOptions
 from app.studies.documents import ArmDocument, FrontierPoint, StudyDocument
-from app.ui.units import decimal, milliseconds, percent, points, seconds, when
+from app.ui.units import decimal, exact_seconds, milliseconds, percent, points, seconds, when
 from evaluation.studies.paper_table import FINISHED, PaperPoint, PaperRow
 from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import Gain
@@ -68,9 +68,10 @@ def sections(found: StudyDocument) -> list[Section]:
 def _answer(found: StudyDocument) -> Section:
     rows = tuple(
         (
-            f"{seconds(one.from_s)} to {seconds(one.to_s)}",
-            one.arm,
+            exact_seconds(one.budget_s),
+            one.arm or "none",
             _share(one.pass_first, one.interval),
+            percent(one.pass_all),
             "; ".join(one.equally_good),
             f"{one.tasks_to_settle:,}" if one.tasks_to_settle else "",
         )
@@ -78,9 +79,9 @@ def _answer(found: StudyDocument) -> Section:
     )
     return Section(
         "Answer",
-        "The arm with the highest Pass@First; at the end of the budgets its share, the arms that the tasks cannot tell "
-        "from it, cheapest first, and how many tasks would.",
-        ("Budget", "Arm", "Pass@First", "Equally good", "Tasks to settle"),
+        "The arm with the highest Pass@First at each budget, with its 95 % interval; the arms that are not "
+        "significantly different on these tasks, cheapest first; and how many tasks would settle it.",
+        ("Budget", "Arm", "Pass@First", "Pass@All", "Not distinguishable", "Tasks to settle"),
         rows,
     )
 
@@ -90,10 +91,16 @@ def _frontier(found: StudyDocument) -> Section:
     every = [("Pass@All", point, point.pass_all) for point in _changes(found.frontier_all)]
     return Section(
         "Frontier",
-        "From which budget on another arm leads.",
-        ("Figure", "From", "Arm", "Share there", "Too close to call"),
+        "The round budgets at which the leading arm is another one than at the round budget before.",
+        ("Figure", "At", "Arm", "Share there", "Too close to call"),
         tuple(
-            (figure, seconds(point.budget_s), point.arm or "none", percent(share), "yes" if point.too_close else "")
+            (
+                figure,
+                exact_seconds(point.budget_s),
+                point.arm or "none",
+                percent(share),
+                "yes" if point.too_close else "",
+            )
             for figure, point, share in (*first, *every)
         ),
     )
@@ -167,7 +174,7 @@ def _samples(family: FamilySamples) -> Section:
         f"How many samples: {family.target}, {family.drafter}",
         "Pass@First / Pass@All within each budget; enough is the smallest n that no larger one beats as far as the "
         "tasks can tell.",
-        ("Samples", *(seconds(budget) for budget in family.budgets)),
+        ("Samples", *(exact_seconds(budget) for budget in family.budgets)),
         tuple(rows),
     )
 
@@ -177,7 +184,7 @@ def _speculation(found: StudyDocument) -> Section:
         (
             pair.speculative,
             pair.plain,
-            seconds(gain.budget_s),
+            exact_seconds(gain.budget_s),
             f"{percent(gain.plain)} → {percent(gain.speculative)}",
             f"{points(gain.gained)} ({points(gain.gained_interval[0])} to {points(gain.gained_interval[1])})",
             _saved(gain),

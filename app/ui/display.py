@@ -13,7 +13,19 @@ from pygments.token import STANDARD_TYPES
 
 from app.samples.origins import Piece, pieces
 from app.ui.charts.parts import series_css
-from app.ui.units import count, counted, decimal, milliseconds, ordinal, percent, points, seconds, when
+from app.ui.units import (
+    count,
+    counted,
+    decimal,
+    exact,
+    exact_seconds,
+    milliseconds,
+    ordinal,
+    percent,
+    points,
+    seconds,
+    when,
+)
 from evaluation.verdicts import Status
 
 if TYPE_CHECKING:
@@ -148,6 +160,8 @@ def register(app: App) -> None:
         seconds=seconds,
         percent=percent,
         points=points,
+        exact=exact,
+        exact_seconds=exact_seconds,
         count=count,
         counted=counted,
         decimal=decimal,

@@ -23,6 +23,16 @@ def seconds(value: float | None) -> str:
     return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
 
 
+def exact_seconds(value: float) -> str:
+    """A budget with all its digits, because figures at it hold at no other: `7 s`, `7.125 s`, `2 min 5 s`."""
+    return seconds(value) if value >= 120 and value == round(value) else f"{exact(value)} s"
+
+
+def exact(value: float) -> str:
+    """A number with all its digits, as fields and addresses hold it: `7`, `7.125`."""
+    return repr(float(value)).removesuffix(".0")
+
+
 def brief_seconds(value: float) -> str:
     """A duration in seconds without its unit, for narrow cells: `0.35`, `2.3`, `12`."""
     return f"{value:.2f}" if value < 0.995 else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"

@@ -9,11 +9,11 @@ from typing import get_args
 
 import numpy as np
 
-from evaluation.metrics import BUDGET_GRID, MetricError
-from evaluation.studies.answer import Answer, Segment, answers, segments, sentence
+from evaluation.metrics import BUDGET_GRID, Curve, MetricError, wilson
+from evaluation.studies.answer import Answer, answers, named_budgets, sentence
 from evaluation.studies.arms import Arm, Scored, score
 from evaluation.studies.frontier import Frontier, frontier
-from evaluation.studies.leaders import Figure, equally_good, interval, leader
+from evaluation.studies.leaders import Figure, equally_good, leader
 from evaluation.studies.paper_table import PaperRow, paper_table
 from evaluation.studies.samples import FamilySamples, samples
 from evaluation.studies.speculation import Speculation, speculation
@@ -24,38 +24,63 @@ FEW = 4
 MANY = 12
 """Columns of the heat map of n and budget."""
 
+WithInterval = tuple[float, tuple[float, float]]
+
 
 @dataclass(frozen=True, slots=True)
 class ArmCurve:
-    """Pass@First and Pass@All of one arm at each budget, each with Wilson's interval, over the common tasks."""
+    """The exact curve of one arm up to the study's budget, over the `n_tasks` common tasks."""
 
     arm: str
-    pass_first: tuple[float, ...]
-    first_interval: tuple[tuple[float, float], ...]
-    pass_all: tuple[float, ...]
-    all_interval: tuple[tuple[float, float], ...]
+    n_tasks: int
+    curve: Curve
+
+    def at(self, budget_s: float) -> tuple[WithInterval, WithInterval]:
+        """(Pass@First, Pass@All) at a budget in seconds, each a share with Wilson's interval."""
+        first, every = self.curve.at(budget_s)
+        return self._with_interval(first), self._with_interval(every)
+
+    def _with_interval(self, share: float) -> WithInterval:
+        return share, wilson(round(share * self.n_tasks), self.n_tasks)
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What a study says. Budgets are in seconds; curves, answers and frontiers are at each of `budgets`.
+    """What a study says. Budgets are in seconds.
 
-    `samples` and `speculation` are at a few budgets, from where the arms begin to differ to the study's own; `grid` is
-    as `samples` at more of them, for a heat map. Plain data: `dataclasses.asdict` makes JSON of it.
+    `scored` has the arms at BUDGET_GRID up to the study's budget, at which the frontiers are read, and can be asked for
+    any other. `answers` are those at `named_budgets`. `samples` and `speculation` are at a few budgets, from where the
+    arms begin to differ to the study's own; `many` are more of these, for a heat map.
     """
 
-    tasks_common: tuple[str, ...]
-    budgets: tuple[float, ...]
+    scored: Scored
     curves: tuple[ArmCurve, ...]
     answers: tuple[Answer, ...]
-    segments: tuple[Segment, ...]
     sentence: str
     frontier_first: Frontier
     frontier_all: Frontier
     paper_table: tuple[PaperRow, ...]
     samples: tuple[FamilySamples, ...]
-    grid: tuple[FamilySamples, ...]
+    many: tuple[float, ...]
     speculation: tuple[Speculation, ...]
+
+    @property
+    def tasks_common(self) -> tuple[str, ...]:
+        """The ids of the tasks that every figure is over."""
+        return self.scored.task_ids
+
+    @property
+    def budgets(self) -> tuple[float, ...]:
+        """The grid of the frontiers; the last is the study's own."""
+        return self.scored.budgets
+
+    def answer_at(self, budget_s: float) -> Answer:
+        """The answer at any budget up to the study's."""
+        return answers(self.scored, (budget_s,))[0]
+
+    def samples_at(self, budgets: Sequence[float]) -> tuple[FamilySamples, ...]:
+        """`samples` at other budgets."""
+        return samples(self.scored.at(budgets))
 
 
 def study_budgets(budget_s: float) -> tuple[float, ...]:
@@ -71,20 +96,19 @@ def analyse(arms: Sequence[Arm], budget_s: float) -> Analysis:
     if not 0 < budget_s < math.inf:
         raise MetricError(f"the budget of the study is {budget_s} s: it must be a number above 0")
     scored = score(arms, study_budgets(budget_s))
-    found = segments(scored)
-    few, many = telling_budgets(scored, FEW), telling_budgets(scored, MANY)
+    n_tasks = len(scored.task_ids)
+    found = answers(scored, named_budgets(budget_s))
+    few = telling_budgets(scored, FEW)
     return Analysis(
-        tasks_common=scored.task_ids,
-        budgets=scored.budgets,
-        curves=tuple(_curve(scored, place) for place in range(len(scored.arms))),
-        answers=answers(scored),
-        segments=found,
-        sentence=sentence(scored, found),
+        scored=scored,
+        curves=tuple(ArmCurve(arm.name, n_tasks, scored.curve(place)) for place, arm in enumerate(scored.arms)),
+        answers=found,
+        sentence=sentence(found, n_tasks),
         frontier_first=frontier(scored, "first"),
         frontier_all=frontier(scored, "all"),
         paper_table=paper_table(scored),
         samples=samples(scored.at(few)),
-        grid=samples(scored.at(many)),
+        many=telling_budgets(scored, MANY),
         speculation=speculation(scored, few),
     )
 
@@ -105,14 +129,3 @@ def _told_apart(scored: Scored, column: int) -> bool:
         if best is not None and len(equally_good(scored, figure, column, best)) < len(scored.arms) - 1:
             return True
     return False
-
-
-def _curve(scored: Scored, place: int) -> ArmCurve:
-    columns = range(len(scored.budgets))
-    return ArmCurve(
-        arm=scored.arms[place].name,
-        pass_first=tuple(scored.first[place].mean(axis=0).tolist()),
-        first_interval=tuple(interval(scored, "first", place, column) for column in columns),
-        pass_all=tuple(scored.all[place].mean(axis=0).tolist()),
-        all_interval=tuple(interval(scored, "all", place, column) for column in columns),
-    )

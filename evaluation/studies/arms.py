@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.metrics import MetricError, SampleOutcome, solved
+from evaluation.many_runs import ManyRuns, SampleColumns
+from evaluation.metrics import Curve, MetricError, SampleOutcome
 
 Bools = NDArray[np.bool_]
 
@@ -55,18 +56,22 @@ class Arm:
 @dataclass(frozen=True, slots=True)
 class Scored:
     """Whether each arm solves each common task within each budget (seconds), by its chosen sample (`first`) or by
-    any (`all`), bool `[A, T, K]`. `arms` hold the samples of the common tasks only."""
+    any (`all`), bool `[A, T, K]`. `arms` hold the samples of the common tasks only, and so does `measured`."""
 
     arms: tuple[Arm, ...]
     task_ids: tuple[str, ...]
     budgets: tuple[float, ...]
     first: Bools
     all: Bools
+    measured: ManyRuns
 
     def at(self, budgets: Sequence[float]) -> Scored:
-        """The same at some of its budgets only."""
-        columns = [self.budgets.index(budget) for budget in budgets]
-        return replace(self, budgets=tuple(budgets), first=self.first[:, :, columns], all=self.all[:, :, columns])
+        """The same arms and tasks at other budgets."""
+        return _scored(self.arms, self.task_ids, self.measured, budgets)
+
+    def curve(self, arm: int) -> Curve:
+        """The curve of an arm up to the last budget."""
+        return self.measured.curve(arm, self.budgets[-1])
 
 
 def common_tasks(arms: Sequence[Arm]) -> tuple[str, ...]:
@@ -85,11 +90,19 @@ def score(arms: Sequence[Arm], budgets: Sequence[float]) -> Scored:
     if not task_ids:
         raise MetricError("the arms have no graded task in common yet")
     place = {task_id: row for row, task_id in enumerate(task_ids)}
-    shared = [replace(arm, outcomes=tuple(o for o in arm.outcomes if o.task_id in place)) for arm in arms]
-    shape = (len(arms), len(task_ids), len(budgets))
-    first, every = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
-    for row, arm in enumerate(shared):
-        of_arm = solved(arm.outcomes, budgets)
-        rows = [place[task_id] for task_id in of_arm.task_ids]
-        first[row, rows], every[row, rows] = of_arm.first, of_arm.all
-    return Scored(tuple(shared), task_ids, tuple(budgets), first, every)
+    shared = tuple(replace(arm, outcomes=tuple(o for o in arm.outcomes if o.task_id in place)) for arm in arms)
+    rows = [(number, place[o.task_id], o) for number, arm in enumerate(shared) for o in arm.outcomes]
+    columns = SampleColumns(
+        run=np.array([number for number, _, _ in rows], dtype=np.int64),
+        task=np.array([task for _, task, _ in rows], dtype=np.int64),
+        index=np.array([o.index for _, _, o in rows], dtype=np.int64),
+        finished_s=np.array([None if o.cut else o.finished_s for _, _, o in rows], dtype=np.float64),
+        mean_logprob=np.array([o.mean_logprob for _, _, o in rows], dtype=np.float64),
+        passed=np.array([o.passed for _, _, o in rows], dtype=np.bool_),
+    )
+    return _scored(shared, task_ids, ManyRuns(len(shared), len(task_ids), columns), budgets)
+
+
+def _scored(arms: tuple[Arm, ...], task_ids: tuple[str, ...], measured: ManyRuns, budgets: Sequence[float]) -> Scored:
+    first, every = (np.stack(of, axis=2) for of in zip(*map(measured.at, budgets), strict=True))
+    return Scored(arms, task_ids, tuple(budgets), first, every, measured)

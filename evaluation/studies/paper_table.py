@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evaluation.metrics import SampleOutcome, curve, latency
+from evaluation.metrics import SampleOutcome, latency, pass_all, pass_first
 from evaluation.studies.arms import Arm, Scored
 
 FINISHED = (0.5, 0.9)
@@ -102,9 +102,9 @@ def _method(arm: Arm) -> str:
 def _point(arm: Arm, regular_finished: float, budget_s: float | None) -> PaperPoint:
     if budget_s is None:
         return PaperPoint(regular_finished, None, None, None, None)
-    there = curve(arm.outcomes, (budget_s,))
     finished = sum(time <= budget_s for time in _finish_times(arm.outcomes)) / len(arm.outcomes)
-    return PaperPoint(regular_finished, budget_s, there.pass_first[0], there.pass_all[0], finished)
+    first, every = pass_first(arm.outcomes, budget_s), pass_all(arm.outcomes, budget_s)
+    return PaperPoint(regular_finished, budget_s, first, every, finished)
 
 
 def _finished_at(regular: Arm | None, share: float, budget_s: float) -> float | None:

@@ -52,16 +52,13 @@ def test_every_run_is_solved_as_the_metrics_say(seed):
     tasks = [f"t/{i}" for i in range(dice.randint(1, 12))]
     runs = [made_up(dice, tasks, dice.randint(1, 6)) for _ in range(dice.randint(1, 5))]
     found = ManyRuns(len(runs), len(tasks), columns(runs, tasks))
-    first, every = found.curves(BUDGETS)
     for run, samples in enumerate(runs):
         solved = metrics.solved(samples, BUDGETS)
         for k, budget in enumerate(BUDGETS):
             of_first, of_all = found.at(budget)
             assert of_first[run].tolist() == solved.first[:, k].tolist()
             assert of_all[run].tolist() == solved.all[:, k].tolist()
-        curve = metrics.curve(samples, BUDGETS)
-        assert tuple(first[run]) == pytest.approx(curve.pass_first)
-        assert tuple(every[run]) == pytest.approx(curve.pass_all)
+        assert found.curve(run, 9.5) == metrics.curve(samples, 9.5)
         correct = metrics.time_to_first_correct(samples)
         for task, seconds in zip(tasks, found.first_correct()[run].tolist(), strict=True):
             assert seconds == correct[task] or (math.isnan(seconds) and correct[task] is None)
@@ -88,6 +85,7 @@ def test_runs_of_which_no_sample_finished_solve_nothing():
     assert not every.any()
     assert (found.chosen(5.0) == -1).all()
     assert np.isnan(found.first_correct()).all()
+    assert found.curve(1, 5.0) == metrics.Curve((5.0,), (0.0,), (0.0,))
 
 
 def test_nothing_to_measure_is_an_error():

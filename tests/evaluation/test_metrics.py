@@ -89,20 +89,31 @@ def test_samples_cut_by_the_deadline_count_only_when_asked_for() -> None:
 def test_pass_all_never_falls_with_the_budget_and_is_never_below_pass_first(
     run: list[SampleOutcome], selector: metrics.Selector
 ) -> None:
-    curve = metrics.curve(run, BUDGET_GRID, selector)
+    curve = metrics.curve(run, 600.0, selector)
     assert list(curve.pass_all) == sorted(curve.pass_all)
     assert all(0 <= first <= every <= 1 for first, every in zip(curve.pass_first, curve.pass_all, strict=True))
 
 
-@given(outcomes, st.sampled_from(SELECTORS), st.randoms())
-def test_a_curve_is_its_points_and_the_order_of_rows_does_not_matter(
-    run: list[SampleOutcome], selector: metrics.Selector, random: object
+@given(outcomes, st.sampled_from(SELECTORS), st.lists(st.floats(0, 600)), st.randoms())
+def test_a_curve_is_the_definition_at_every_budget_and_the_order_of_rows_does_not_matter(
+    run: list[SampleOutcome], selector: metrics.Selector, budgets: list[float], random: object
 ) -> None:
-    budgets = (0.5, 3.0, 90.0, 700.0)
-    curve = metrics.curve(run, budgets, selector)
+    curve = metrics.curve(run, 600.0, selector)
     random.shuffle(run)  # type: ignore[attr-defined]
-    assert curve.pass_first == pytest.approx([metrics.pass_first(run, b, selector) for b in budgets])
-    assert curve.pass_all == pytest.approx([metrics.pass_all(run, b) for b in budgets])
+    assert curve == metrics.curve(run, 600.0, selector)
+    ends = [o.finished_s for o in run if o.finished_s is not None and o.finished_s <= 600.0]
+    just_before = [math.nextafter(end, 0.0) for end in ends]
+    for budget in (*budgets, *ends, *just_before):
+        assert curve.at(budget) == (metrics.pass_first(run, budget, selector), metrics.pass_all(run, budget))
+
+
+def test_a_curve_has_the_budgets_at_which_a_share_changes_and_ends_at_its_own() -> None:
+    run = [sample("A", 0, 1.0, False, -0.5), sample("A", 1, 2.0, True, -0.1), sample("B", 0, 3.0, False, -0.1)]
+    assert metrics.curve(run, 9.0) == metrics.Curve((2.0, 9.0), (0.5, 0.5), (0.5, 0.5))
+    assert metrics.curve(run, 2.0) == metrics.Curve((2.0,), (0.5,), (0.5,))
+    assert metrics.curve(run, 1.5) == metrics.Curve((1.5,), (0.0,), (0.0,))
+    with pytest.raises(MetricError, match="selector"):
+        metrics.curve(run, 1.5, "best")  # type: ignore[arg-type]
 
 
 @given(outcomes)
@@ -159,7 +170,7 @@ def test_the_anytime_score_of_the_worked_example() -> None:
 @given(outcomes)
 def test_the_anytime_score_is_the_area_under_pass_all_over_the_log_of_the_budget(run: list[SampleOutcome]) -> None:
     budgets = np.geomspace(0.1, 600, 4001)
-    heights = np.asarray(metrics.curve(run, budgets.tolist()).pass_all)
+    heights = metrics.solved(run, budgets.tolist()).all.mean(axis=0)
     area = np.trapezoid(heights, np.log(budgets)) / math.log(6000)
     assert metrics.anytime_score(run, 600) == pytest.approx(area, abs=1e-3)
 
@@ -220,9 +231,10 @@ def test_the_band_is_the_same_for_the_same_seed() -> None:
 
 def test_the_grid_is_logarithmic_and_holds_the_budgets_users_speak_of() -> None:
     assert list(BUDGET_GRID) == sorted(set(BUDGET_GRID))
-    assert set(metrics.STANDARD_BUDGETS) <= set(BUDGET_GRID)
+    assert {0.25, 0.5, 1.0, 2.0, 2.5, 3.0, 5.0, 7.0, 10.0} <= set(BUDGET_GRID)
+    assert all(len(f"{budget:.15g}".strip("0.").replace(".", "")) <= 2 for budget in BUDGET_GRID), "shown in full"
     assert (BUDGET_GRID[0], BUDGET_GRID[-1]) == (0.1, 600.0)
-    assert max(b / a for a, b in pairwise(BUDGET_GRID)) < 1.16
+    assert max(b / a for a, b in pairwise(BUDGET_GRID)) < 1.17
 
 
 def test_nothing_to_measure_and_unknown_selectors_are_refused() -> None:

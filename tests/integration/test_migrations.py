@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect, select, text, update
+from sqlalchemy import delete, inspect, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from app import tables
@@ -33,6 +34,7 @@ from app.samples.models import Sample
 from app.settings import Settings
 from app.states import DatasetKind, Failure, RunState, Scope, TaskState
 from evaluation.datasets import Dataset, Task
+from evaluation.metrics import Curve
 from tests.fakes import RIGHT, FakeEngine, FakeGrader
 
 COUNTED = (
@@ -237,3 +239,49 @@ def test_runs_from_before_get_the_name_of_the_tasks_that_they_have_graded(migrat
     migrate.upgrade(database)
     with database.read() as session:
         assert get_run(session, run_ids[0]).curve.tasks == recorded[0]
+
+
+def test_curves_from_before_are_read_off_the_samples_again(migrated):
+    """What the migration computes is what figures.record computes; a run whose samples are gone keeps its curve."""
+    ctx, database = migrated, migrated.database
+    run_ids = []
+    for graded in (3, 2):
+        run_id = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=4, budget_s=5.0))
+        prepare.prepare_run(ctx, run_id)
+        with database.read() as session:
+            jobs = session.scalars(select(RunTask.id).where(RunTask.run_id == run_id).order_by(RunTask.position)).all()
+        for place, job in enumerate(jobs[:graded]):
+            decode_task(ctx, job)
+            grade.grade_task(ctx, job)
+            _spread(database, job, place)
+        transitions.interrupt(ctx, run_id)
+        run_ids.append(run_id)
+    with database.session() as session:
+        recorded = []
+        for run_id in run_ids:
+            run = get_run(session, run_id)
+            figures.record(session, run)
+            recorded.append(figures.stored_curve(run.curve))
+            run.curve.budgets, run.curve.pass_first, run.curve.pass_all = [1.0, 5.0], [0.0, 0.5], [0.0, 0.5]
+    assert len(recorded[0].budgets) > 4
+    migrate.downgrade(database, "0022")
+    with database.session() as session:
+        session.execute(delete(Sample).where(Sample.run_id == run_ids[1]))
+    migrate.upgrade(database)
+    with database.read() as session:
+        first, second = (figures.stored_curve(get_run(session, run_id).curve) for run_id in run_ids)
+    assert first == recorded[0]
+    assert second == Curve((1.0, 5.0), (0.0, 0.5), (0.0, 0.5))
+
+
+def _spread(database: Database, job: uuid.UUID, place: int) -> None:
+    """Gives the four samples of a task different ends, verdicts and log-probabilities, with ties."""
+    passed_s, chosen_s = 1.5 + place / 4, 1.5 + place  # at the same time in the first task
+    ends = [(passed_s, "stop", "passed", -0.5), (1.0 + place, "length", "failed", None)]
+    ends += [(chosen_s, "stop", "failed", -0.1), (3.25, "deadline", "passed", 0.0)]
+    with database.session() as session:
+        for index, (finished_s, reason, verdict, logprob) in enumerate(ends):
+            values = {"finished_s": finished_s, "finish_reason": reason, "verdict": verdict, "mean_logprob": logprob}
+            session.execute(
+                update(Sample).where(Sample.run_task_id == job, Sample.index == (index + place) % 4).values(values)
+            )

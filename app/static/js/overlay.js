@@ -3,11 +3,10 @@
 
 import { find, numbers } from "./dom.js";
 import { moveCursors } from "./leaderboard/charts.js";
-import { pointAt, roundedUp } from "./leaderboard/statistics.js";
+import { pointAt } from "./leaderboard/statistics.js";
 import { refreshParts } from "./parts.js";
 
 const PAUSE_MS = 200; // a held arrow key must not fetch at every step
-const DIGITS = 4; // of the budgets in the page and in its address
 
 /**
  * Writes the shares of every line at a point of the grid. A line that has ended before has none.
@@ -19,11 +18,11 @@ const DIGITS = 4; // of the budgets in the page and in its address
 function showValues(table, point, budget) {
   for (const row of table.tBodies[0].rows) {
     for (const name of ["first", "all"]) {
-      const value = point < 0 ? "0.0" : numbers(row.dataset[name])[point]?.toFixed(1);
+      const value = numbers(row.dataset[name])[point]?.toFixed(1);
       find(row, `[data-value="${name}"]`, Element).textContent = value === undefined ? "–" : `${value} %`;
     }
   }
-  for (const element of table.querySelectorAll("[data-at]")) element.textContent = `${roundedUp(budget)} s`;
+  for (const element of table.querySelectorAll("[data-at]")) element.textContent = `${budget} s`;
 }
 
 /**
@@ -59,10 +58,10 @@ function follow(form) {
   let isFetching = false;
   let isStale = false;
 
-  /** @param {number} budget */
-  function read(budget) {
-    showValues(table, pointAt(grid, budget), budget);
-    moveCursors(budget);
+  /** @param {number} point of the grid: at the budgets between its points the page holds no values */
+  function read(point) {
+    showValues(table, point, grid[point]);
+    moveCursors(grid[point]);
   }
 
   async function keep() {
@@ -86,14 +85,13 @@ function follow(form) {
   }
 
   slider.max = String(last);
-  slider.value = String(Math.max(0, pointAt(grid, Number(field.value) * 1.0005))); // the field has four digits
+  slider.value = String(Math.max(0, pointAt(grid, Number(field.value))));
   slider.setAttribute("aria-valuetext", `${field.value} seconds`);
   find(form, "#slide", HTMLElement).hidden = last < 1;
   slider.addEventListener("input", () => {
-    const budget = grid[Number(slider.value)];
-    field.value = String(Math.min(Number(budget.toPrecision(DIGITS)), longest));
+    field.value = String(grid[Number(slider.value)]);
     slider.setAttribute("aria-valuetext", `${field.value} seconds`);
-    read(budget);
+    read(Number(slider.value));
     clearTimeout(pause);
     pause = setTimeout(keep, PAUSE_MS);
   });
@@ -102,10 +100,9 @@ function follow(form) {
   for (const svg of figure.querySelectorAll(":scope > svg")) {
     if (!(svg instanceof SVGSVGElement)) continue;
     svg.addEventListener("pointermove", (event) => {
-      const point = Math.max(0, pointAt(grid, budgetAt(figure, svg, event.clientX)));
-      read(grid[point]);
+      read(Math.max(0, pointAt(grid, budgetAt(figure, svg, event.clientX))));
     });
-    svg.addEventListener("pointerleave", () => read(Number(field.value) * 1.0005));
+    svg.addEventListener("pointerleave", () => read(Number(slider.value)));
     svg.addEventListener("click", (event) => {
       const point = Math.min(last, Math.max(0, pointAt(grid, budgetAt(figure, svg, event.clientX))));
       slider.value = String(point);

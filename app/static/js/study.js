@@ -34,12 +34,12 @@ function followBudget(form) {
     slider.setAttribute("aria-valuetext", `${field.value} seconds`);
   }
 
-  const budget = Number(field.value) * 1.00001; // the field has six digits
+  const budget = Number(field.value);
   slider.value = String(Math.max(0, grid.filter((at) => at <= budget).length - 1));
   describe();
   find(form, "#slide", HTMLElement).hidden = grid.length < 2;
   slider.addEventListener("input", () => {
-    field.value = String(Number(grid[Number(slider.value)].toPrecision(6)));
+    field.value = String(grid[Number(slider.value)]);
     describe();
     clearTimeout(pause);
     pause = setTimeout(show, PAUSE_MS);

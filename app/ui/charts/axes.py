@@ -12,6 +12,7 @@ from app.ui.units import seconds
 
 _TICKS = tuple(m * 10.0**e for e in range(-4, 6) for m in (1, 2, 5))
 _ROUND = tuple(m * 10.0**e for e in range(-4, 19) for m in (1, 2, 5))
+CORNERS = 100  # of a drawn step function, at most
 _SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
@@ -42,9 +43,12 @@ class Axes:
     def steps(self, xs: Sequence[float], values: Sequence[float], *, backwards: bool = False) -> str:
         """Path data of a step function that takes `values[i]` at pixel `xs[i]` and keeps it until the next.
 
-        Horizontal and vertical lines by turns: a page holds dozens of curves.
+        Horizontal and vertical lines by turns, and of several steps within CORNERS of the width only the last: a page
+        holds dozens of curves with hundreds of steps.
         """
-        ys = [self.y(v) for v in values]
+        column = (self.drawing.right - self.drawing.left) / CORNERS
+        kept = [i for i, x in enumerate(xs) if i in (0, len(xs) - 1) or int(x // column) != int(xs[i + 1] // column)]
+        xs, ys = [xs[i] for i in kept], [self.y(values[i]) for i in kept]
         corners = [(xs[0], ys[0])]
         for i in range(1, len(xs)):
             corners += [(xs[i], ys[i - 1]), (xs[i], ys[i])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,15 +10,16 @@ from app.ui.charts.axes import Axes, nice_top, table_budgets, time_range
 from app.ui.charts.parts import LINE, Chart, Label, Path, frame, placed, series_css, shortened
 from app.ui.units import percent, points, seconds
 
+BEFORE_RISE = 0.7  # of the time of the first rise: where an axis begins
 FEW = 4  # curves whose labels can all stand, if need be some lines away from their ends
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Quality of one run as a function of the budget: a step function, `values[i]` at `budgets[i]` seconds.
+    """Quality of one run as a function of the budget: a step function, `values[i]` from `budgets[i]` seconds on.
 
-    `kind` is `first` (solid) or `all` (dashed). `low` and `high` bound the interval where there is one. `key` names
-    whose curve it is.
+    It ends at its last budget. `kind` is `first` (solid) or `all` (dashed). `low` and `high` bound the interval where
+    there is one. `key` names whose curve it is.
     """
 
     label: str
@@ -35,20 +37,26 @@ class Curve:
         return series_css(self.series)
 
     def at(self, budget: float) -> float:
-        """Value at `budget` seconds: that of the last point not after it, 0 before the first."""
-        reached = [v for at, v in zip(self.budgets, self.values, strict=True) if at <= budget * (1 + 1e-9)]
-        return reached[-1] if reached else 0.0
+        """Value at `budget` seconds, 0 before the first point."""
+        point = bisect_right(self.budgets, budget) - 1
+        return self.values[point] if point >= 0 else 0.0
 
     def between(self, low: float, high: float) -> Curve:
-        """The part from `low` to `high` seconds."""
-        inside = [i for i, b in enumerate(self.budgets) if low * (1 - 1e-9) <= b <= high * (1 + 1e-9)]
-        part = slice(inside[0], inside[-1] + 1) if inside else slice(0, len(self.budgets))
+        """The part from `low` seconds to `high`, or to where the curve ends if that is before."""
+        high = min(high, self.budgets[-1])
+        start, stop = bisect_right(self.budgets, low), bisect_left(self.budgets, high)
+
+        def part(values: Sequence[float]) -> list[float]:
+            at_low = values[start - 1] if start else 0.0
+            at_high = values[bisect_right(self.budgets, high) - 1]
+            return [at_low, *values[start:stop], at_high]
+
         return replace(
             self,
-            budgets=self.budgets[part],
-            values=self.values[part],
-            low=self.low and self.low[part],
-            high=self.high and self.high[part],
+            budgets=[min(low, high), *self.budgets[start:stop], high],
+            values=part(self.values),
+            low=self.low and part(self.low),
+            high=self.high and part(self.high),
         )
 
 
@@ -66,6 +74,8 @@ def pass_curves(
     `span` is the range of seconds to draw (None: from just below where the curves rise, up to their ends).
     """
     low, high = time_range(span or [b for c in curves for b in from_first_rise(c)])
+    end = min(high, max((c.budgets[-1] for c in curves), default=high))
+    whole = curves
     curves = [c.between(low, high) for c in curves if c.budgets]
     top = nice_top(max((max(c.high or c.values, default=0.0) for c in curves), default=0.0))
     drawings = []
@@ -100,7 +110,7 @@ def pass_curves(
         high=high,
         top=top,
         table_head=("Budget", *(c.label for c in curves)),
-        table=[(seconds(b), *(percent(c.at(b)) for c in curves)) for b in table_budgets(low, high)],
+        table=[(seconds(b), *(percent(c.at(b)) for c in whole)) for b in table_budgets(low, end)],
         keys=[(c.label, c.css, c.key) for c in curves],
     )
 
@@ -159,6 +169,6 @@ def difference(
 
 
 def from_first_rise(curve: Curve) -> Sequence[float]:
-    """The curve's budgets in seconds from just below where it leaves 0: nothing is to be seen earlier."""
-    rise = next((i for i, value in enumerate(curve.values) if value > 0), 0)
-    return curve.budgets[max(rise - 3, 0) :]
+    """The seconds from just below where the curve leaves 0, as nothing is to be seen earlier, and to its end."""
+    rise = next((budget for budget, value in zip(curve.budgets, curve.values, strict=True) if value > 0), None)
+    return [curve.budgets[-1] / 100 if rise is None else BEFORE_RISE * rise, curve.budgets[-1]]

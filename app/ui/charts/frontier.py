@@ -49,9 +49,13 @@ def frontier_chart(curves: Sequence[Curve], best: Envelope, title: str, *, budge
             xs = [axes.x(b) for b in curve.budgets]
             drawing.lines.append(Path(axes.steps(xs, curve.values), "curve faint", curve.key))
         names: dict[str, tuple[float, Label]] = {}
+        level = 0.0
         for key, start, stop in _stretches(best.leaders):
-            if key is not None and best.budgets[stop - 1] >= low:
-                drawing.lines.append(_stretch(axes, best, start, stop, winners[key]))
+            if key is None:
+                level = 0.0
+            elif _end(best, stop) > low:
+                path, level = _stretch(axes, best, start, stop, winners[key], level)
+                drawing.lines.append(path)
                 named = _name(drawing, axes, best, start, stop, winners[key])
                 names[key] = max(names.get(key, named), named, key=lambda one: one[0])
         # Each winner is named once, at its longest stretch, and those with the longest are; the table has them all.
@@ -71,7 +75,7 @@ def frontier_chart(curves: Sequence[Curve], best: Envelope, title: str, *, budge
         high=high,
         top=top,
         table_head=("Budget", "Best arm", "Share of tasks", "Too close to call"),
-        table=[_line(best, winners, at) for at in table_budgets(low, high)],
+        table=[_line(best, winners, at) for at in table_budgets(low, high) if at in best.budgets],
         keys=[(c.label, c.css, c.key) for c in winners.values()],
     )
 
@@ -91,13 +95,14 @@ def _end(best: Envelope, stop: int) -> float:
     return best.budgets[min(stop, len(best.budgets) - 1)]
 
 
-def _stretch(axes: Axes, best: Envelope, start: int, stop: int, curve: Curve) -> Path:
-    """One winner's part of the envelope, from the height at which it takes over."""
-    indices = [i for i in range(start, stop) if best.budgets[i] >= axes.low * (1 - 1e-9)]
-    before = best.values[indices[0] - 1] if indices[0] else 0.0
-    xs = [axes.inside(best.budgets[i]) for i in (indices[0], *indices)] + [axes.inside(_end(best, stop))]
-    values = [before, *(best.values[i] for i in indices), best.values[stop - 1]]
-    return Path(axes.steps(xs, values), f"curve best {curve.css}", curve.key)
+def _stretch(axes: Axes, best: Envelope, start: int, stop: int, curve: Curve, level: float) -> tuple[Path, float]:
+    """One winner's part of the envelope, from the share `level` at which it takes over; and the share where it ends."""
+    part = curve.between(max(best.budgets[start], axes.low), _end(best, stop))
+    values = list(part.values)
+    if stop < len(best.budgets):
+        values[-1] = values[-2]  # from there on the next one leads
+    xs = [axes.inside(b) for b in (part.budgets[0], *part.budgets)]
+    return Path(axes.steps(xs, [level, *values]), f"curve best {curve.css}", curve.key), values[-1]
 
 
 def _name(drawing: Drawing, axes: Axes, best: Envelope, start: int, stop: int, curve: Curve) -> tuple[float, Label]:
@@ -122,7 +127,7 @@ def _shading(axes: Axes, best: Envelope) -> list[str]:
 
 
 def _line(best: Envelope, winners: dict[str, Curve], budget: float) -> tuple[str, ...]:
-    at = max((i for i, b in enumerate(best.budgets) if b <= budget * (1 + 1e-9)), default=0)
+    at = best.budgets.index(budget)
     key = best.leaders[at]
     name = "none has passed" if key is None else winners[key].label
     return seconds(budget), name, percent(best.values[at]), "yes" if best.close[at] else "no"

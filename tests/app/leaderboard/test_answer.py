@@ -42,7 +42,7 @@ def at(world):
     def read(address: str) -> tuple[str, str, str]:
         page = world.client.get(address).get_data(as_text=True)
         section = re.search(r'<section class="answer".*?</section>', page, re.DOTALL)[0]
-        steps = re.findall(r'<(span|p)[^>]* data-from="[^"]+">(.*?)</\1>(?=<|\s*<)', section, re.DOTALL)
+        steps = re.findall(r'<(span|p)[^>]* data-at="[^"]+">(.*?)</\1>(?=<|\s*<)', section, re.DOTALL)
         source = re.search(r'<p class="from">(.*?)</p>', section, re.DOTALL)[1]
         texts = [html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", part))).strip() for _, part in steps]
         return texts[0], texts[1], html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", source))).strip()

@@ -8,18 +8,23 @@ import subprocess
 
 import pytest
 from deno import find_deno_bin
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.factory import STATIC
-from evaluation.metrics import wilson
+from app.leaderboard.entries import Entries, at_millisecond
+from app.runs.figures import graded_outcomes
+from app.runs.repository import tasks_without_texts
+from evaluation.metrics import pass_all, pass_first, wilson
 
 PROGRAM = """
-import { countsAt, paretoFront, ranks, roundedUp, wilson } from "./statistics.js";
+import { countsAt, milliseconds, paretoFront, ranks, readPasses, wilson } from "./statistics.js";
 const cases = JSON.parse(Deno.args[0]);
 console.log(JSON.stringify({
   wilson: cases.wilson.map(([k, n]) => wilson(k, n)),
-  counts: cases.budgets.map((budget) => countsAt(cases.passes, budget)),
+  counts: cases.budgets.map((budget) => countsAt(readPasses(cases.steps, cases.n), budget)),
   ranks: ranks(cases.shares),
-  rounded: cases.budgets.map(roundedUp),
+  milliseconds: cases.budgets.map(milliseconds),
   front: paretoFront(cases.points).map((point) => point.id),
 }));
 """
@@ -40,27 +45,39 @@ def compute(tmp_path):
     return run
 
 
-def test_the_page_and_the_server_agree_at_every_budget(compute):
+def test_the_page_and_the_server_agree(compute):
     dice = random.Random(1)
     trials = [(dice.randint(0, n), n) for n in (1, 7, 164, 500) for _ in range(20)]
-    passes = {"n": 10, "cap": 8, "grid": [0.5, 2, 8], "first": [1, 4, 3], "all": [2, 6, 7]}
     shares = [{"first": f, "all": a} for f, a in ((0.5, 0.6), (0.7, 0.7), (0.5, 0.6), (0.5, 0.9), (0, 0))]
-    budgets = [0.4, 0.5, 1.99, 2, 7.9, 8, 100]
     points = [{"id": i, "latency": x, "share": y} for i, (x, y) in enumerate(((3, 0.5), (1, 0.2), (2, 0.2), (4, 0.9)))]
-    found = compute(wilson=trials, passes=passes, shares=shares, budgets=budgets, points=points)
+    found = compute(wilson=trials, steps=[], n=1, budgets=[0.57, 7.2, 12.3456], shares=shares, points=points)
     for (k, n), (low, high) in zip(trials, found["wilson"], strict=True):
         assert (low, high) == pytest.approx(wilson(k, n), abs=1e-12)
-    assert [pair["first"] for pair in found["counts"]] == [0, 1, 1, 4, 4, 3, 3]
-    assert [pair["all"] for pair in found["counts"]] == [0, 2, 2, 6, 6, 7, 7]
     assert found["ranks"] == [3, 1, 3, 2, 5]
     assert found["front"] == [1, 0, 3]
-    assert found["rounded"] == budgets
+    assert found["milliseconds"] == [570, 7200, 12346]
 
 
-def test_a_rounded_budget_is_never_below_the_point_that_it_stands_for(compute):
+def test_the_slider_reads_the_definition_at_every_budget(world, compute):
+    """The run's budgets, its samples' times and what is between them, in the whole milliseconds that the page names."""
+    run_id = world.add_run("run", n=4, limit=30, skill=0.6, pace=1.0, budget_s=9.87654)
+    with world.context.database.read() as session:
+        (entry,) = Entries().read(session)
+        outcomes = graded_outcomes(tasks_without_texts(session, run_id))
     dice = random.Random(2)
-    budgets = sorted(10 ** dice.uniform(-2, 3) for _ in range(200))
-    passes = {"n": 1, "cap": 1e6, "grid": budgets, "first": budgets, "all": budgets}
-    rounded = compute(wilson=[], passes=passes, shares=[], budgets=budgets, points=[])["rounded"]
-    for budget, shown in zip(budgets, rounded, strict=True):
-        assert budget * (1 - 1e-8) <= shown <= budget * 1.01
+    ends = [at_millisecond(o.finished_s) for o in outcomes if o.finished_s is not None]
+    budgets = [ms / 1000 for end in ends for ms in (end - 1, end)] + [round(dice.uniform(0, 20), 3) for _ in range(200)]
+    steps = [int(step) for step in entry.steps.split()]
+    found = compute(wilson=[], steps=steps, n=30, budgets=budgets, shares=[], points=[])
+    for budget, passed in zip(budgets, found["counts"], strict=True):
+        within = min(budget, 9.87654)
+        assert passed["first"] / 30 == pass_first(outcomes, within)
+        assert passed["all"] / 30 == pass_all(outcomes, within)
+    assert len({passed["first"] for passed in found["counts"]}) > 5
+
+
+@given(st.floats(0.0005, 600))
+def test_a_millisecond_holds_a_time_where_the_seconds_do(seconds):
+    """Whole milliseconds compare as the seconds that they stand for."""
+    first = at_millisecond(seconds)
+    assert (first - 1) / 1000 < seconds <= first / 1000

@@ -61,7 +61,9 @@ def test_run_writes_the_document_of_the_contract(ended):
     assert len(ended["paper_table"]) == 4
     assert [family["ns"] for family in ended["samples"]] == [[1, 2], [1, 2]]
     assert len(ended["speculation"]) == 2
-    assert ended["sentence"].startswith("Up to 5 s: ")
+    assert [one["budget_s"] for one in ended["answer"]] == [1.0, 2.0, 3.0, 5.0]
+    assert all(one["from_s"] == one["to_s"] == one["budget_s"] for one in ended["answer"])
+    assert ended["sentence"].startswith("At 1 s: ")
 
 
 def test_show_says_the_same_and_answers_at_a_budget(ended, bassline):
@@ -81,7 +83,7 @@ def test_list_export_and_delete(ended, bassline, tmp_path):
     assert "12/12" in bassline("study", "list").stdout
     assert json.loads(bassline("study", "export", "which").stdout) == {**ended, "at_budget": None}
     rows = list(csv.DictReader(io.StringIO(bassline("study", "export", "which", "--format", "csv").stdout)))
-    assert len(rows) == 4 * len(ended["frontier"])
+    assert {float(row["budget_s"]) for row in rows} > {point["budget_s"] for point in ended["frontier"]}
     assert {rows[0]["arm"], rows[0]["n"], rows[0]["pass_first"]} == {ended["arms"][0]["name"], "1", "1.0"}
     file = tmp_path / "report.md"
     assert bassline("study", "export", "which", "--format", "markdown", "-o", file).exit_code == 0

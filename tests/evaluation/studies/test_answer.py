@@ -6,7 +6,7 @@ import pytest
 
 from evaluation import inference
 from evaluation.metrics import wilson
-from evaluation.studies.answer import answers, segments, sentence
+from evaluation.studies.answer import answers, named_budgets, sentence
 from evaluation.studies.arms import Arm, Scored, score
 from tests.evaluation.studies.making import arm, passing
 
@@ -17,7 +17,7 @@ def fast_and_good(tasks: int = 100) -> list[Arm]:
 
 
 def said(scored: Scored) -> str:
-    return sentence(scored, segments(scored))
+    return sentence(answers(scored), len(scored.task_ids))
 
 
 def test_an_answer_names_the_leader_with_its_figures() -> None:
@@ -70,78 +70,61 @@ def test_no_number_of_tasks_settles_a_tie_or_a_difference_that_is_too_small() ->
     assert (hardly.arm, hardly.equally_good, hardly.tasks_to_settle) == ("b", ("a",), None)
 
 
-def test_segments_join_the_budgets_of_one_arm() -> None:
-    first, second = segments(score(fast_and_good(), [1.0, 2.0, 3.0, 4.0, 8.0]))
-    assert (first.arm, first.from_s, first.to_s, first.pass_first) == ("fast", 1.0, 4.0, 0.3)
-    assert (second.arm, second.from_s, second.to_s, second.pass_first) == ("good", 4.0, 8.0, 0.6)
+def test_a_study_answers_at_the_budgets_that_people_name_and_at_its_own() -> None:
+    assert named_budgets(14.0) == (1.0, 2.0, 3.0, 5.0, 10.0, 14.0)
+    assert named_budgets(5.0) == (1.0, 2.0, 3.0, 5.0)
+    assert named_budgets(0.7) == (0.7,)
 
 
-def overtaken(by: int) -> list[Arm]:
-    """Both solve the same ten tasks after 1 s; the second solves more after 2 s."""
-    later = [[(1.0, True)]] * 10 + [[(2.0, True)]] * by + [[(1.0, False)]] * (10 - by)
-    return [passing("a", 10, 20, 1.0), arm("b", later)]
-
-
-def test_a_narrow_lead_of_one_task_is_no_segment() -> None:
-    scored = score(overtaken(by=1), [1.0, 1.5, 2.0, 2.2])
-    assert [answer.arm for answer in answers(scored)] == ["a", "a", "b", "b"]
-    (segment,) = segments(scored)
-    assert (segment.arm, segment.from_s, segment.to_s, segment.pass_first) == ("a", 1.0, 2.2, 0.5)
-
-
-def test_a_wide_lead_or_one_of_two_tasks_is_a_segment() -> None:
-    wide = score(overtaken(by=1), [1.0, 2.0, 9.0])
-    high = score(overtaken(by=2), [1.0, 1.5, 2.0, 2.2])
-    for scored in (wide, high):
-        assert [segment.arm for segment in segments(scored)] == ["a", "b"]
-
-
-def test_arms_are_equally_good_in_a_segment_if_they_are_so_where_its_figures_stand() -> None:
-    a = passing("a", 30, 60, 1.0)
-    slow = passing("slow", 30, 60, 4.0)
-    quick = passing("quick", 29, 60, 1.0)
-    (segment,) = segments(score([a, slow, quick], [1.0, 2.0, 4.0]))
-    assert set(segment.equally_good) == {"quick", "slow"}, "slow has as many at 4 s, though none at 2 s"
-    (before,) = segments(score([a, slow, quick], [1.0, 2.0]))
-    assert before.equally_good == ("quick",)
-
-
-def test_the_sentence_says_what_the_segments_say() -> None:
-    assert said(score(fast_and_good(), [1.0, 2.0, 4.0, 8.0])) == (
-        "Up to 4 s: fast: Pass@First 30 % (22 to 40). From 4 s: good: Pass@First 60 % (50 to 69)."
+def test_an_answer_between_two_budgets_is_neither_of_theirs() -> None:
+    """The figures of the end of an interval would be 60 % at every budget from 2 s on."""
+    steps = arm("a", [[(2.0, True)]] * 2 + [[(6.5, True)]] * 4 + [[(7.1, True)]] * 2 + [[(None, False)]] * 2)
+    study = score([steps], [0.5, 6.0, 8.0])
+    found = answers(study, (1.99, 2.0, 6.49, 6.5, 7.0, 7.1, 7.2))
+    assert [answer.pass_first for answer in found] == [0.0, 0.2, 0.2, 0.6, 0.6, 0.8, 0.8]
+    assert [answer.budget_s for answer in found] == [1.99, 2.0, 6.49, 6.5, 7.0, 7.1, 7.2]
+    assert found[0].arm is None
+    assert found[3].one_second_more == pytest.approx(0.2), (
+        "up to the study's budget, which is not among those asked for"
     )
 
 
-def test_the_sentence_names_those_equally_good_and_what_would_settle_it() -> None:
+def test_the_sentence_names_the_budget_of_each_answer() -> None:
+    assert said(score(fast_and_good(), [2.0, 8.0])) == (
+        "At 2 s: fast: Pass@First 30 % (22 to 40). At 8 s: good: Pass@First 60 % (50 to 69)."
+    )
+
+
+def test_the_sentence_names_those_not_distinguishable_and_what_would_settle_it() -> None:
     arms = [passing("a", 50, 82), passing("b, n = 1", 46, 82), passing("c, n = 4", 46, 82)]
     assert said(score(arms, [2.0, 3.0])) == (
-        "Up to 3 s: a: Pass@First 61 % (50 to 71). "
-        "Equally good by then as far as 82 tasks can tell: b, n = 1; c, n = 4. About 160 tasks would settle it."
+        "At 2 s: a: Pass@First 61 % (50 to 71), 2 others not distinguishable. At 3 s: a: Pass@First 61 % (50 to 71). "
+        "On these 82 tasks it is not distinguishable there from: b, n = 1; c, n = 4. About 160 tasks would settle it."
     )
 
 
 def test_the_sentence_says_where_nothing_passes() -> None:
-    assert said(score(fast_and_good(), [0.3, 0.5, 1.0, 2.0])) == (
-        "Up to 1 s: no chosen sample passes. From 1 s: fast: Pass@First 30 % (22 to 40)."
+    assert said(score(fast_and_good(), [0.3, 2.0])) == (
+        "At 0.3 s no chosen sample passes. At 2 s: fast: Pass@First 30 % (22 to 40)."
     )
     assert said(score([passing("a", 0, 5), passing("b", 0, 5)], [1.0, 12.5])) == (
-        "No chosen sample passed within 12 s: there is no configuration to name."
+        "No chosen sample passed within 12.5 s: there is no configuration to name."
     )
 
 
 def test_the_sentence_says_where_the_choice_becomes_wrong_again() -> None:
     """A later sample with a higher mean log-probability is chosen, and fails."""
-    again = arm("a", [[(4.0, False), (1.0, True)]])
-    assert said(score([again], [1.0, 2.0, 4.0, 8.0])) == (
-        "Up to 4 s: a: Pass@First 100 % (21 to 100). From 4 s: no chosen sample passes."
+    again = arm("a", [[(4.0, False), (1.0, True)], [(9.0, True), (9.0, True)]])
+    assert said(score([again], [2.0, 4.0, 9.0])) == (
+        "At 2 s: a: Pass@First 50 % (9 to 91). At 4 s no chosen sample passes. At 9 s: a: Pass@First 50 % (9 to 91)."
     )
 
 
 def test_one_task_and_one_arm_are_enough_for_a_sentence() -> None:
-    assert said(score([passing("a", 1, 1)], [2.0])) == "Up to 2 s: a: Pass@First 100 % (21 to 100)."
+    assert said(score([passing("a", 1, 1)], [2.0])) == "At 2 s: a: Pass@First 100 % (21 to 100)."
 
 
 def test_identical_arms_are_equally_good_and_never_settled() -> None:
     twins = [passing("a", 3, 9, cost_s=2.0), passing("b", 3, 9, cost_s=1.0)]
-    (segment,) = segments(score(twins, [2.0, 4.0]))
-    assert (segment.arm, segment.equally_good, segment.tasks_to_settle) == ("b", ("a",), None)
+    for answer in answers(score(twins, [2.0, 4.0])):
+        assert (answer.arm, answer.equally_good, answer.tasks_to_settle) == ("b", ("a",), None)

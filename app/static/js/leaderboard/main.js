@@ -1,11 +1,12 @@
 // The controls of the leaderboard: the budget slider shows the answer and every table and chart at another budget without
-// a request, and a box shows or hides its column.
+// a request, and a box shows or hides its column. A budget between the slider's positions asks the server for its answer.
 
 import { find, numbers } from "../dom.js";
+import { refreshParts } from "../parts.js";
 import { columnBoxes, remember, selectedColumns } from "./address.js";
 import { readSteps, showSteps, spoken } from "./answer.js";
 import { moveCursors, showScatter } from "./charts.js";
-import { pointAt, roundedUp } from "./statistics.js";
+import { milliseconds, pointAt } from "./statistics.js";
 import { readTable, showTable } from "./table.js";
 
 const PAUSE_MS = 200; // a held arrow key must not write the address at every step
@@ -14,57 +15,63 @@ const PAUSE_MS = 200; // a held arrow key must not write the address at every st
 function followBudget(form) {
   // Not form.dataset: the field named "dataset" hides it.
   const grid = numbers(form.getAttribute("data-grid"));
-  const standard = numbers(form.getAttribute("data-standard"));
   const loaded = Number(form.getAttribute("data-budget"));
   const slider = find(form, "#slider", HTMLInputElement);
   const field = find(form, "#budget", HTMLInputElement);
-  const steps = readSteps();
+  let steps = readSteps();
+  let shown = loaded;
+  /** @type {number | undefined} */
+  let pause;
   const status = find(document, "#board-status", HTMLElement);
   const tables = [...document.querySelectorAll("table.board")].map((table) =>
-    readTable(/** @type {HTMLTableElement} */ (table), standard)
+    readTable(/** @type {HTMLTableElement} */ (table))
   );
 
   /** @param {number} budget */
   function show(budget) {
-    const text = `${roundedUp(budget)} s`;
+    shown = budget;
+    const text = `${budget} s`;
     for (const table of tables) {
-      showTable(table, budget, grid, loaded);
+      showTable(table, budget, loaded);
       if (table.figure) showScatter(table.figure, table.rows, text);
     }
     moveCursors(budget);
-    showSteps(steps, budget);
-    slider.setAttribute("aria-valuetext", `${roundedUp(budget)} seconds`);
-    for (const element of document.querySelectorAll("[data-budget-text]")) element.textContent = text;
+    const isAnswered = showSteps(steps, budget);
+    slider.setAttribute("aria-valuetext", `${budget} seconds`);
+    for (const element of document.querySelectorAll("[data-budget-text]")) {
+      if (isAnswered || !element.closest(".answer")) element.textContent = text;
+    }
+    clearTimeout(pause);
+    pause = setTimeout(() => keep(budget, isAnswered), PAUSE_MS);
   }
 
-  /** @param {number} budget */
-  function keep(budget) {
-    remember("budget", [String(roundedUp(budget))]);
-    status.textContent = `Shown at ${roundedUp(budget)} seconds. ${spoken(steps)}`;
+  /**
+   * @param {number} budget
+   * @param {boolean} isAnswered
+   */
+  async function keep(budget, isAnswered) {
+    remember("budget", [String(budget)]);
+    if (!isAnswered) {
+      await refreshParts();
+      steps = readSteps();
+      if (shown !== budget) return show(shown);
+    }
+    status.textContent = `Shown at ${budget} seconds. ${spoken(steps)}`;
   }
 
-  slider.value = String(Math.max(0, pointAt(grid, Number(field.value) * 1.005)));
+  slider.value = String(Math.max(0, pointAt(grid, Number(field.value))));
   slider.setAttribute("aria-valuetext", `${field.value} seconds`);
   find(form, "#slide", HTMLElement).hidden = grid.length < 2;
   slider.addEventListener("input", () => {
-    const budget = grid[Number(slider.value)];
-    field.value = String(roundedUp(budget));
+    const budget = milliseconds(grid[Number(slider.value)]) / 1000;
+    field.value = String(budget);
     show(budget);
   });
-  /** @type {number | undefined} */
-  let pause;
-  slider.addEventListener("change", () => {
-    clearTimeout(pause);
-    pause = setTimeout(() => keep(grid[Number(slider.value)]), PAUSE_MS);
-  });
   field.addEventListener("input", () => {
-    const budget = Number(field.value);
+    const budget = milliseconds(Number(field.value)) / 1000;
     if (!(budget > 0)) return;
     slider.value = String(Math.max(0, pointAt(grid, budget)));
     show(budget);
-  });
-  field.addEventListener("change", () => {
-    if (Number(field.value) > 0) keep(Number(field.value));
   });
 }
 

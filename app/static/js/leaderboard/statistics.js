@@ -1,35 +1,63 @@
 // Shares, intervals, ranks and the Pareto front at a budget, as in app/leaderboard/service.py. Uses no DOM.
 
 /**
- * A run's tasks passed as step functions of the budget: `first[i]` and `all[i]` from `grid[i]` seconds on, of `n` tasks.
+ * A run's tasks passed as step functions of the budget: `first[i]` and `all[i]` from `times[i]` milliseconds on, of `n`
+ * tasks.
  *
- * @typedef {{ n: number, cap: number, grid: number[], first: number[], all: number[] }} Passes
+ * @typedef {{ n: number, times: number[], first: number[], all: number[] }} Passes
  *
  * Counts of passed tasks, or shares of them.
  * @typedef {{ first: number, all: number }} Pair
  */
 
 /**
- * The index of the last grid point not above the budget, -1 before the first.
+ * The whole milliseconds of a budget in seconds, rounded up: a run's own budget then holds all of its samples.
  *
- * @param {number[]} grid
  * @param {number} budget
  */
-export function pointAt(grid, budget) {
+export function milliseconds(budget) {
+  return Math.ceil(Number((1000 * budget).toPrecision(12))); // 1000 * 0.57 is 569.9999999999999
+}
+
+/**
+ * The index of the last of ascending values that is not above `value`, -1 before the first.
+ *
+ * @param {number[]} values
+ * @param {number} value
+ */
+export function pointAt(values, value) {
   let point = -1;
-  while (point + 1 < grid.length && grid[point + 1] <= budget * (1 + 1e-9)) point += 1;
+  while (point + 1 < values.length && values[point + 1] <= value) point += 1;
   return point;
 }
 
 /**
- * The tasks that a run passes within a budget; within its own budget `cap` if that is smaller.
+ * Reads what app/leaderboard/entries.py wrote: time, first and all of each step, less those of the step before.
+ *
+ * @param {number[]} steps
+ * @param {number} n
+ * @returns {Passes}
+ */
+export function readPasses(steps, n) {
+  /** @type {Passes} */
+  const passes = { n, times: [], first: [], all: [] };
+  const sums = [0, 0, 0];
+  steps.forEach((step, i) => {
+    sums[i % 3] += step;
+    (i % 3 === 0 ? passes.times : i % 3 === 1 ? passes.first : passes.all).push(sums[i % 3]);
+  });
+  return passes;
+}
+
+/**
+ * The tasks that a run passes within a budget in seconds.
  *
  * @param {Passes} passes
  * @param {number} budget
  * @returns {Pair}
  */
 export function countsAt(passes, budget) {
-  const point = pointAt(passes.grid, Math.min(budget, passes.cap));
+  const point = pointAt(passes.times, milliseconds(budget));
   return point < 0 ? { first: 0, all: 0 } : { first: passes.first[point], all: passes.all[point] };
 }
 
@@ -46,16 +74,6 @@ export function wilson(k, n) {
   const middle = (p + (z * z) / (2 * n)) / (1 + (z * z) / n);
   const half = (z / (1 + (z * z) / n)) * Math.sqrt((p * (1 - p)) / n + (z * z) / (4 * n * n));
   return [Math.max(0, middle - half), Math.min(1, middle + half)];
-}
-
-/**
- * The budget with three significant digits, rounded up, so that a rounded grid point is not below the point itself.
- *
- * @param {number} budget
- */
-export function roundedUp(budget) {
-  const unit = 10 ** (Math.floor(Math.log10(budget)) - 2);
-  return Number((Math.ceil(budget / unit - 1e-6) * unit).toPrecision(3));
 }
 
 /**

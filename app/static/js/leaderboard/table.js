@@ -1,7 +1,7 @@
 // One table of the leaderboard: reads its runs from the rows and shows them at a budget.
 
 import { find, numbers } from "../dom.js";
-import { countsAt, ORDERS, pointAt, ranks, wilson } from "./statistics.js";
+import { countsAt, ORDERS, ranks, readPasses, wilson } from "./statistics.js";
 
 /** @import { Pair, Passes } from "./statistics.js" */
 
@@ -12,7 +12,7 @@ import { countsAt, ORDERS, pointAt, ranks, wilson } from "./statistics.js";
  *
  * `shares` are those at the budget shown. `latency` is the median time to the first finished sample, NaN where unknown.
  * `rank` is null where the table has no ranks, `loadedRank` its text as the server sent it.
- * @typedef {{ element: HTMLTableRowElement, id: string, name: string, latency: number, passes: Passes, shares: Pair,
+ * @typedef {{ element: HTMLTableRowElement, id: string, name: string, latency: number, cap: number, passes: Passes, shares: Pair,
  *   first: Measure, all: Measure, loss: Element, rank: Element | null, loadedRank: string | null,
  *   capped: HTMLElement }} Row
  *
@@ -23,17 +23,14 @@ import { countsAt, ORDERS, pointAt, ranks, wilson } from "./statistics.js";
  */
 
 /**
- * The table with its runs. `standard` holds the budgets of a run whose row names none.
- *
  * @param {HTMLTableElement} element
- * @param {number[]} standard
  * @returns {Table}
  */
-export function readTable(element, standard) {
+export function readTable(element) {
   const body = element.tBodies[0];
   return {
     body,
-    rows: [...body.rows].map((row) => readRow(row, standard)),
+    rows: [...body.rows].map(readRow),
     sort: element.dataset.sort ?? "",
     isPart: "part" in element.dataset,
     figure: /** @type {HTMLElement | null} */ (element.closest("section")?.querySelector("[data-chart]") ?? null),
@@ -43,19 +40,17 @@ export function readTable(element, standard) {
 /**
  * Shows every row at a budget, with its rank, in the order of the table.
  *
- * Ranks count all runs of the group. Where the table has only some of them, their ranks are known from the server, and
- * hold as long as the budget lies between the same points of `grid` as the budget `loaded`.
+ * Ranks count all runs of the group. Where the table has only some of them, their ranks are known from the server, for
+ * the budget `loaded` alone.
  *
  * @param {Table} table
  * @param {number} budget
- * @param {number[]} grid
  * @param {number} loaded
  */
-export function showTable(table, budget, grid, loaded) {
+export function showTable(table, budget, loaded) {
   for (const row of table.rows) showRow(row, budget);
   if (table.isPart) {
-    const known = pointAt(grid, budget) === pointAt(grid, loaded);
-    for (const row of table.rows) if (row.rank) row.rank.textContent = known ? row.loadedRank : "–";
+    for (const row of table.rows) if (row.rank) row.rank.textContent = budget === loaded ? row.loadedRank : "–";
   } else {
     const places = ranks(table.rows.map((row) => row.shares));
     table.rows.forEach((row, i) => {
@@ -71,25 +66,18 @@ export function showTable(table, budget, grid, loaded) {
 
 /**
  * @param {HTMLTableRowElement} element
- * @param {number[]} standard
  * @returns {Row}
  */
-function readRow(element, standard) {
+function readRow(element) {
   const data = element.dataset;
-  const cap = Number(data.cap);
   const rank = element.querySelector("[data-rank]");
   return {
     element,
     id: data.run ?? "",
     name: find(element, ".name", Element).textContent,
     latency: Number(data.x),
-    passes: {
-      n: Number(data.n),
-      cap,
-      grid: data.grid ? numbers(data.grid) : [...standard.filter((budget) => budget < cap), cap],
-      first: numbers(data.first),
-      all: numbers(data.all),
-    },
+    cap: Number(data.cap),
+    passes: readPasses(numbers(data.steps), Number(data.n)),
     shares: { first: 0, all: 0 },
     first: readMeasure(find(element, ".col-first", Element)),
     all: readMeasure(find(element, ".col-all", Element)),
@@ -119,13 +107,13 @@ function readMeasure(cell) {
  * @param {number} budget
  */
 function showRow(row, budget) {
-  const { n, cap } = row.passes;
+  const { n } = row.passes;
   const { first, all } = countsAt(row.passes, budget);
   row.shares = { first: first / n, all: all / n };
   showMeasure(row.first, first, n);
   showMeasure(row.all, all, n);
   row.loss.textContent = ((100 * (all - first)) / n).toFixed(1);
-  row.capped.hidden = budget <= cap;
+  row.capped.hidden = budget <= row.cap;
 }
 
 /**
