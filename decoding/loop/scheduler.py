@@ -47,20 +47,18 @@ class Scheduler:
         while True:
             while taken := intake.next():
                 if isinstance(taken, RequestState):
-                    yield from self._admit(taken)
+                    yield from self._admit(taken, intake)
                 else:
                     yield taken
-            for state in self._end_waiting(intake):
-                yield self._outcome(state)
+            yield from self._end_waiting(intake)
             if not batch.requests:
                 if intake.is_over:
                     return
                 continue
             self._end_requests()
-            done = batch.retire()
-            if batch.rows:
-                done += self._step()
-            for state in done:
+            for state in batch.retire():  # before the round that they cannot wait for
+                yield self._outcome(state)
+            for state in self._step() if batch.rows else ():
                 yield self._outcome(state)
 
     def has_room(self) -> bool:
@@ -81,53 +79,57 @@ class Scheduler:
         self._lengths.observe(state.samples)
         return state.position, state.completion(self._model)
 
-    def _admit(self, state: RequestState) -> Iterator[Outcome]:
+    def _admit(self, state: RequestState, intake: Intake) -> Iterator[Outcome]:
         """Prefill a request's prompt in pieces; yield requests that end meanwhile, itself if no round fits."""
         batch = self._batch
         for n_pieces, ahead in enumerate(batch.admit(state)):
+            yield from self._end_waiting(intake)
             # The others wait for this prefill; those that cannot wait end now with the tokens they have.
-            for other in [o for o in batch.requests if o is not state and not o.clock.fits(ahead.next_s)]:
+            others = [other for other in batch.requests if other is not state]
+            for other in [o for o in others if not o.clock.fits(ahead.next_s if o.rounds else 0.0)]:
                 publish(batch.finish(other, "deadline"), self._on_update)
                 batch.requests.remove(other)
                 yield self._outcome(other)
             if n_pieces and self._is_cancelled(state):
                 publish(batch.finish(state, "cancelled"), self._on_update)
                 break
-            if not state.clock.fits(ahead.rest_s):
-                if not n_pieces and not state.waited_s:
-                    # Refused on an estimate: halve it, so that one slow measurement cannot refuse all later requests.
-                    for timer in self._runners.prefill_costs:
-                        timer.halve_estimates()
+            # The first piece is tried while any time is left: what it takes tells whether the rest can be read in time.
+            if not state.clock.fits(ahead.rest_s if n_pieces else 0.0):
                 publish(batch.finish(state, "deadline"), self._on_update)
                 break
         state.prefill_s = state.clock.elapsed - state.waited_s
         for done in batch.retire():
             yield self._outcome(done)
 
-    def _end_waiting(self, intake: Intake) -> list[RequestState]:
-        """End the requests that wait to join and are cancelled or out of time; return them."""
-        ended = []
+    def _end_waiting(self, intake: Intake) -> Iterator[Outcome]:
+        """End the requests that wait to join and are cancelled or out of time, and yield them."""
         for state in intake.waiting():
             cancelled = self._is_cancelled(state)
-            if cancelled or not state.clock.fits(self._round_cost.expected_s):
+            if cancelled or not state.clock.fits(self._least_s):
                 state.waited_s = state.clock.elapsed
                 state.finish_waiting("cancelled" if cancelled else "deadline")
-                ended.append(state)
-        return ended
+                yield self._outcome(state)
 
     def _end_requests(self) -> None:
         """End the requests that are cancelled, and those whose deadline the next round would miss."""
         token_s = self._runners.prefill_costs[0].expected_s
         prompts_s = token_s * sum(self._batch.target.n_unread(self._batch.rows))
         expected_s = self._round_cost.expected_s + self._runners.capture_ahead_s + prompts_s
+        least_s = self._least_s
         for state in self._batch.requests:
             if self._is_cancelled(state):
                 publish(self._batch.finish(state, "cancelled"), self._on_update)
-            elif not state.clock.fits(expected_s):
-                if not state.rounds and not state.waited_s:
-                    # No round fit: halve the estimate, so that one slow measurement cannot refuse all later requests.
-                    self._round_cost.halve_estimates()
+            elif not state.clock.fits(expected_s if state.rounds else least_s):
                 publish(self._batch.finish(state, "deadline"), self._on_update)
+
+    @property
+    def _least_s(self) -> float:
+        """The seconds that a request without text must have left to be tried.
+
+        It has nothing to lose by a round that ends late, so no estimate ends it: only the fastest of the rounds that
+        others are taking now, or its deadline.
+        """
+        return self._round_cost.least_s if any(state.rounds for state in self._batch.requests) else 0.0
 
     def _step(self) -> list[RequestState]:
         """Decode one round; return the requests that are done."""

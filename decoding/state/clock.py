@@ -38,9 +38,9 @@ class Clock:
 class CostTimer:
     """Predicts the seconds of the next unit of work (a round, a token of a prefill) from the last few of this batch.
 
-    Until the batch has measured a unit, the estimate is a quarter of the cheapest unit of the batch before: the machine
-    may be faster now, and a request refused on an old estimate would come back empty. If the machine is not faster, the
-    first unit ends at most its own length after the deadline.
+    What earlier batches measured is old, and of batches of other sizes. Until this one has measured a unit, nothing is
+    certain (`least_s`), and those that would lose text are told a quarter of the cheapest unit of the batch before
+    (`expected_s`): the machine may be faster now.
     """
 
     def __init__(self) -> None:
@@ -68,10 +68,5 @@ class CostTimer:
 
     @property
     def least_s(self) -> float:
-        """Seconds that a unit takes at least: the fastest of the last few."""
-        return min(self._seen, default=self._cheapest_s / _SPEEDUP)
-
-    def halve_estimates(self) -> None:
-        """Halve all estimates: work that is refused as too slow is not measured again otherwise."""
-        self._cheapest_s /= 2
-        self._seen = deque((seconds / 2 for seconds in self._seen), maxlen=_REMEMBERED)
+        """Seconds that a unit takes at least: the fastest of the last few; 0 until this batch has measured one."""
+        return min(self._seen, default=0.0)

@@ -26,23 +26,15 @@ def test_the_next_round_is_expected_to_cost_more_than_any_recent_one(rounds: lis
 
 
 @given(st.lists(st.floats(0.001, 10), min_size=1, max_size=9), st.floats(0.001, 10))
-def test_what_an_earlier_batch_cost_is_believed_to_a_quarter_until_this_one_measures(
+def test_what_an_earlier_batch_cost_is_believed_to_a_quarter_and_certain_is_only_what_this_one_measures(
     earlier: list[float], now: float
 ) -> None:
     timer = CostTimer()
     for seconds in earlier:
         timer.observe(seconds)
     timer.restart()
-    assert timer.expected_s == timer.least_s == min(earlier) / 4
+    assert timer.expected_s == min(earlier) / 4
+    assert timer.known_s == min(earlier)
+    assert timer.least_s == 0.0
     timer.observe(now)
     assert timer.least_s == now < timer.expected_s
-
-
-def test_a_halved_cost_is_believed_half() -> None:
-    timer = CostTimer()
-    timer.observe(2.0)
-    before = timer.expected_s
-    timer.halve_estimates()
-    assert timer.expected_s == before / 2
-    timer.restart()
-    assert timer.expected_s == 1.0 / 4
