@@ -93,8 +93,7 @@ class Scheduler:
             if n_pieces and self._is_cancelled(state):
                 publish(batch.finish(state, "cancelled"), self._on_update)
                 break
-            # The first piece is tried while any time is left: what it takes tells whether the rest can be read in time.
-            if not state.clock.fits(ahead.rest_s if n_pieces else 0.0):
+            if not state.clock.fits(ahead.rest_s):
                 publish(batch.finish(state, "deadline"), self._on_update)
                 break
         state.prefill_s = state.clock.elapsed - state.waited_s
@@ -105,31 +104,25 @@ class Scheduler:
         """End the requests that wait to join and are cancelled or out of time, and yield them."""
         for state in intake.waiting():
             cancelled = self._is_cancelled(state)
-            if cancelled or not state.clock.fits(self._least_s):
+            if cancelled or not state.clock.fits(self._round_cost.least_s):
                 state.waited_s = state.clock.elapsed
                 state.finish_waiting("cancelled" if cancelled else "deadline")
                 yield self._outcome(state)
 
     def _end_requests(self) -> None:
-        """End the requests that are cancelled, and those whose deadline the next round would miss."""
+        """End the requests that are cancelled, and those whose deadline the next round would miss.
+
+        One that has text must not lose it to a late round, so the estimate counts. One without has nothing to lose: it
+        is tried unless rounds of just now were all too long for it.
+        """
         token_s = self._runners.prefill_costs[0].expected_s
         prompts_s = token_s * sum(self._batch.target.n_unread(self._batch.rows))
         expected_s = self._round_cost.expected_s + self._runners.capture_ahead_s + prompts_s
-        least_s = self._least_s
         for state in self._batch.requests:
             if self._is_cancelled(state):
                 publish(self._batch.finish(state, "cancelled"), self._on_update)
-            elif not state.clock.fits(expected_s if state.rounds else least_s):
+            elif not state.clock.fits(expected_s if state.rounds else self._round_cost.least_s):
                 publish(self._batch.finish(state, "deadline"), self._on_update)
-
-    @property
-    def _least_s(self) -> float:
-        """The seconds that a request without text must have left to be tried.
-
-        It has nothing to lose by a round that ends late, so no estimate ends it: only the fastest of the rounds that
-        others are taking now, or its deadline.
-        """
-        return self._round_cost.least_s if any(state.rounds for state in self._batch.requests) else 0.0
 
     def _step(self) -> list[RequestState]:
         """Decode one round; return the requests that are done."""

@@ -1,9 +1,20 @@
 """Before a round the clock says whether it still fits."""
 
+import time
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from decoding.state.clock import Clock, CostTimer
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _time_stands_still() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "perf_counter", lambda: 0.0)
+        yield
 
 
 def test_no_budget_never_ends() -> None:
@@ -38,3 +49,16 @@ def test_what_an_earlier_batch_cost_is_believed_to_a_quarter_and_certain_is_only
     assert timer.least_s == 0.0
     timer.observe(now)
     assert timer.least_s == now < timer.expected_s
+
+
+def test_what_was_measured_a_while_ago_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    timer = CostTimer()
+    timer.observe(3.0)
+    assert timer.least_s == 3.0
+    now = 1.5
+    assert timer.least_s == 0.0
+    assert timer.expected_s > 3.0
+    timer.observe(4.0)
+    assert timer.least_s == 3.0

@@ -159,6 +159,17 @@ def test_one_slow_round_of_others_ends_no_newcomer(unending: Callable[..., Engin
     assert outcomes[1].samples[0].token_ids  # type: ignore[union-attr]
 
 
+def test_requests_without_a_chance_do_not_keep_out_one_that_has_one(
+    unending: Callable[..., Engine], machine: Machine
+) -> None:
+    made = unending()
+    made.generate(asked(SHORT, max_new_tokens=2))
+    machine.slowness = 20.0  # a round takes longer than the hopeless have
+    wanted = [*(asked(SHORT, seed=i, budget_s=0.3) for i in range(20)), asked(SHORT, n=2, budget_s=8.0)]
+    outcomes = dict(made.serve(iter(wanted)))
+    assert all(sample.n_tokens > 1 for sample in outcomes[20].samples)  # type: ignore[union-attr]
+
+
 def test_a_request_that_is_ended_comes_back_before_the_next_round_of_others(
     unending: Callable[..., Engine], machine: Machine
 ) -> None:
