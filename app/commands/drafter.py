@@ -183,7 +183,7 @@ def _measured(target: str, source: str | None, json_file: str | None) -> None:
 def _taps_of(folder: Path) -> tuple[int, ...]:
     from transformers import AutoConfig  # noqa: PLC0415
 
-    from decoding.models.eagle3_files import usual_taps  # noqa: PLC0415
+    from decoding.models.eagle3_config import usual_taps  # noqa: PLC0415
 
     return usual_taps(AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config().num_hidden_layers)
 

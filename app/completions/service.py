@@ -18,6 +18,7 @@ from app.datasets import service as datasets
 from app.datasets.models import Task
 from app.errors import BadInput
 from app.jobs.work.prepare import prepare_run
+from app.language_models.service import require_infilling
 from app.remote import target as remote
 from app.runs.schemas import DecodingSpec
 from app.runs.service import is_local, new_run, require_allowed, require_models, store
@@ -82,6 +83,7 @@ def submit_prompts(
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)
+    _require_mode(spec, tasks)
     if not is_local(pinned_worker, handover) and after_id is None:
         require_room(ctx, spec)
     content = json.dumps([asdict(task) for task in tasks])
@@ -120,7 +122,7 @@ def check(ctx: Context, spec: CompletionSpec) -> None:
     """Raises BadInput for a model that is not allowed or not known, or for tests without a function to call."""
     require_allowed(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)
-    _task(spec)
+    _require_mode(spec, (_task(spec),))
 
 
 def entry_point_of(spec: CompletionSpec) -> str:
@@ -151,6 +153,17 @@ def _task(spec: CompletionSpec) -> files.Task:
         canonical_solution="",
         suffix=spec.suffix,
     )
+
+
+def _require_mode(spec: DecodingSpec, tasks: tuple[files.Task, ...]) -> None:
+    """Raises BadInput where the mode and a suffix do not go together: before a model is loaded to find that out."""
+    has_suffix = any(task.suffix is not None for task in tasks)
+    if has_suffix and spec.prompt_mode not in ("infill", "auto"):
+        raise BadInput(f"suffix is given and prompt_mode is {spec.prompt_mode}: use infill, or leave it out", "suffix")
+    if spec.prompt_mode == "infill" and not has_suffix:
+        raise BadInput("prompt_mode is infill and there is no suffix: give one, or use completion", "suffix")
+    if has_suffix and spec.prompt_mode == "auto" and not remote.is_remote(spec.target):
+        require_infilling(spec.target)
 
 
 def _head(entry_point: str) -> str:

@@ -59,3 +59,17 @@ def require_model(reference: str, field: str = "target") -> ModelEntry:
         raise BadInput(f"{complaint}: {advice(reference, known, remedy)}", field) from None
     except (OSError, RuntimeError) as error:  # an impossible path, or the home of an unknown user
         raise BadInput(f"{field} is {reference[:60]!r}, which names no model: {error}", field) from None
+
+
+def require_infilling(target: str) -> None:
+    """Raises BadInput for a target that has no markers of infilling, as far as this machine's cache tells.
+
+    A model that is not cached here is refused by the worker that loads it.
+    """
+    from decoding.models import fetch, infilling  # noqa: PLC0415 (slow to import)
+
+    info = fetch.cached(target)
+    if info is not None and not infilling.may_have_markers(info.folder):
+        raise BadInput(
+            f"{target} has no fill-in-the-middle tokens: use another model, or send no suffix", "prompt_mode"
+        )

@@ -33,7 +33,7 @@ from app.states import RunState
 
 TAKE_UP_S = 120.0
 FIELDS = {name for asked in (CompletionRequest, ChatRequest, InfillRequest) for name in asked.model_fields}
-NAMES = {"budget_s": "budget", "target": "model"}  # ours -> OpenAI's
+NAMES = {"budget_s": "budget", "target": "model", "prompt_mode": "suffix"}  # ours -> OpenAI's
 
 
 def submit(ctx: Context, asked: SamplesRequest) -> uuid.UUID:

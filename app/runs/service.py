@@ -14,7 +14,7 @@ from app.db.ids import new_id
 from app.db.types import utcnow
 from app.errors import BadInput
 from app.language_models import allowed
-from app.language_models.service import require_head, require_model
+from app.language_models.service import require_head, require_infilling, require_model
 from app.remote import target as remote
 from app.runs import deletion, enqueue, transitions
 from app.runs.configuration import option_columns, shell_command
@@ -130,14 +130,17 @@ def require_allowed(ctx: Context, target: str, drafter: str) -> None:
 
 
 def require_models(ctx: Context, spec: DecodingSpec) -> None:
-    """Raises BadInput unless the target and the draft model are known, and a trained drafter is there if it is named.
+    """Raises BadInput unless the target and the draft model are known, and can do what the options ask of them.
 
-    In the stack only the workers know their trained drafters: there a run without one fails with the reason.
+    In the stack only the workers know their trained drafters: there a run without one fails with the reason. So does an
+    infilling run of a target that is not cached here.
     """
     if remote.is_remote(spec.target):
         remote.parse(spec.target)
         return
     require_model(spec.target, "target")
+    if spec.prompt_mode == "infill":
+        require_infilling(spec.target)
     drafter = parse_drafter(spec.drafter)
     if drafter.model is not None:
         require_model(drafter.model, "drafter")

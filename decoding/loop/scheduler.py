@@ -48,20 +48,18 @@ class Scheduler:
         while True:
             while taken := intake.next():
                 if isinstance(taken, RequestState):
-                    yield from self._admit_or_refuse(taken)
+                    yield from self._admit_or_refuse(taken, intake)
                 else:
                     yield taken
-            for state in self._end_waiting(intake):
-                yield self._outcome(state)
+            yield from self._end_waiting(intake)
             if not batch.requests:
                 if intake.is_over:
                     return
                 continue
             self._end_requests()
-            done = batch.retire()
-            if batch.rows:
-                done += self._step()
-            for state in done:
+            for state in batch.retire():  # before the round that they cannot wait for
+                yield self._outcome(state)
+            for state in self._step() if batch.rows else ():
                 yield self._outcome(state)
 
     def has_place(self) -> bool:
@@ -93,7 +91,7 @@ class Scheduler:
         self._lengths.observe(state.samples)
         return state.position, state.completion(self._model)
 
-    def _admit_or_refuse(self, state: RequestState) -> Iterator[Outcome]:
+    def _admit_or_refuse(self, state: RequestState, intake: Intake) -> Iterator[Outcome]:
         """Admit a request; refuse it, and nobody else, if there is no memory for it."""
         batch = self._batch
         # A request that does not fit beside others has waited for them. One that does not fit alone never will.
@@ -102,7 +100,7 @@ class Scheduler:
             return
         try:
             self._runners.reserve(len(batch.rows) + 1, state.capacity)
-            yield from self._admit(state)
+            yield from self._admit(state, intake)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -118,12 +116,14 @@ class Scheduler:
             " shorten the prompt, give a smaller max_new_tokens or n, or end other programs"
         )
 
-    def _admit(self, state: RequestState) -> Iterator[Outcome]:
+    def _admit(self, state: RequestState, intake: Intake) -> Iterator[Outcome]:
         """Prefill a request's prompt in chunks; yield requests that end meanwhile, itself if no round fits."""
         batch = self._batch
         for n_chunks, ahead in enumerate(batch.admit(state)):
+            yield from self._end_waiting(intake)
             # The others wait for this prefill; those that cannot wait end now with the tokens they have.
-            for other in [o for o in batch.requests if o is not state and not o.clock.fits(ahead.next_s)]:
+            others = [other for other in batch.requests if other is not state]
+            for other in [o for o in others if not o.clock.fits(ahead.next_s if o.rounds else 0.0)]:
                 publish(batch.finish(other, "deadline"), self._on_update)
                 batch.requests.remove(other)
                 yield self._outcome(other)
@@ -131,39 +131,34 @@ class Scheduler:
                 publish(batch.finish(state, "cancelled"), self._on_update)
                 break
             if not state.clock.fits(ahead.rest_s):
-                if not n_chunks and not state.waited_s:
-                    # Refused on an estimate: halve it, so that one slow measurement cannot refuse all later requests.
-                    for timer in self._runners.prefill_costs:
-                        timer.halve_estimates()
                 publish(batch.finish(state, "deadline"), self._on_update)
                 break
         state.prefill_s = state.clock.elapsed - state.waited_s
         for done in batch.retire():
             yield self._outcome(done)
 
-    def _end_waiting(self, intake: Intake) -> list[RequestState]:
-        """End the requests that wait to join and are cancelled or out of time; return them."""
-        ended = []
+    def _end_waiting(self, intake: Intake) -> Iterator[Outcome]:
+        """End the requests that wait to join and are cancelled or out of time, and yield them."""
         for state in intake.waiting():
             cancelled = self._is_cancelled(state)
-            if cancelled or not state.clock.fits(self._round_cost.expected_s):
+            if cancelled or not state.clock.fits(self._round_cost.least_s):
                 state.waited_s = state.clock.elapsed
                 state.finish_waiting("cancelled" if cancelled else "deadline")
-                ended.append(state)
-        return ended
+                yield self._outcome(state)
 
     def _end_requests(self) -> None:
-        """End the requests that are cancelled, and those whose deadline the next round would miss."""
+        """End the requests that are cancelled, and those whose deadline the next round would miss.
+
+        One that has text must not lose it to a late round, so the estimate counts. One without has nothing to lose: it
+        is tried unless rounds of just now were all too long for it.
+        """
         token_s = self._runners.prefill_costs[0].expected_s
         prompts_s = token_s * sum(self._batch.target.n_unread(self._batch.rows))
         expected_s = self._round_cost.expected_s + self._runners.capture_ahead_s + prompts_s
         for state in self._batch.requests:
             if self._is_cancelled(state):
                 publish(self._batch.finish(state, "cancelled"), self._on_update)
-            elif not state.clock.fits(expected_s):
-                if not state.rounds and not state.waited_s:
-                    # No round fit: halve the estimate, so that one slow measurement cannot refuse all later requests.
-                    self._round_cost.halve_estimates()
+            elif not state.clock.fits(expected_s if state.rounds else self._round_cost.least_s):
                 publish(self._batch.finish(state, "deadline"), self._on_update)
 
     def _step(self) -> list[RequestState]:

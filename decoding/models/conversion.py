@@ -105,6 +105,8 @@ def _convert_weights(gguf: Path, folder: Path) -> dict[str, str]:
     for stale in ("quantization_config", "_model_name_or_path"):
         vars(model.config).pop(stale, None)
     model.save_pretrained(folder)
+    for weights in folder.glob("*.safetensors"):  # which safetensors writes with the mode 0600
+        weights.chmod((folder / "config.json").stat().st_mode)
     return {
         "transformers": transformers.__version__,
         "torch": torch.__version__,

@@ -1,53 +1,49 @@
-"""The files of EAGLE-3 heads: reads what EAGLE, SpecForge and speculators publish, writes what vLLM and SGLang load.
-
-Published configurations name the tapped layers in two ways. `eagle_aux_hidden_state_layer_ids` at the top counts a
-layer's input; inside `eagle_config`, SpecForge counts a layer's output, which is the input of the next. `Eagle3Shape`
-has inputs.
-"""
+"""The files of EAGLE-3 heads: reads what EAGLE, SpecForge and speculators publish, writes what vLLM and SGLang load."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from transformers import LlamaConfig
 
 from decoding.models.eagle3 import Eagle3, Eagle3Shape
+from decoding.models.eagle3_config import CONFIG, TAP_IDS, HeadConfig, parse, refused
 from decoding.models.errors import ModelError, first_line
+from decoding.models.head_checks import require_sound
+from decoding.models.tensor_files import save_tensors
 
-CONFIG, WEIGHTS, PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
-_IDS = "eagle_aux_hidden_state_layer_ids"
-_LAYER = (
-    "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim", "hidden_act",
-    "max_position_embeddings", "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters", "mlp_bias",
-)  # fmt: skip
+WEIGHTS, PICKLED = "model.safetensors", "pytorch_model.bin"
+_FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
+_INTEGERS = (torch.int64, torch.int32, torch.int16)
 
 
 def read(folder: Path, target: LlamaConfig) -> Eagle3:
     """Return the head in a folder, in float32 on the CPU; `target` is the configuration of the model that it is for.
 
-    Raises ModelError with a sentence for anything that is no EAGLE-3 head, or one for a model of another shape.
+    Raises ModelError with a sentence for anything that is not an EAGLE-3 head, or one for a model of another shape.
     """
     try:
-        raw = dict(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
-        weights = {_our_name(name): tensor for name, tensor in _weights(folder).items()}
-    except (OSError, ValueError, TypeError, RuntimeError, SafetensorError, UnpicklingError) as error:
-        raise ModelError(f"{folder} holds no drafter that can be read ({first_line(error)}).") from error
-    head = Eagle3(_shape(raw, weights, target))
-    weights.pop("t2d", None)  # follows from d2t
-    weights.setdefault("d2t", torch.zeros(head.shape.n_drafted, dtype=torch.int64))
-    try:
-        head.load_state_dict({name: weights[name].to(own.dtype) for name, own in head.state_dict().items()})
-    except (KeyError, RuntimeError) as error:
-        raise ModelError(f"{folder} holds no EAGLE-3 head: {first_line(error)}.") from error
-    ids = head.token_ids
-    if int(ids.min()) < 0 or int(ids.max()) >= target.vocab_size:
-        raise ModelError(f"the head in {folder} proposes tokens that the target does not have: it is for another one.")
+        text = (folder / CONFIG).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise refused(f"its {CONFIG} cannot be read ({first_line(error)})") from error
+    config = parse(text, target)
+    weights = _weights(folder)
+    shape = _shape(config, weights, target)
+    t2d = weights.pop("t2d", None)
+    if "d2t" not in weights and shape.n_drafted == target.vocab_size:
+        weights["d2t"] = torch.zeros(shape.n_drafted, dtype=torch.int64)
+    with torch.device("meta"):  # takes no memory, whatever the sizes that the configuration names
+        _require_fit(weights, Eagle3(shape).state_dict())
+    head = Eagle3(shape)
+    head.load_state_dict({name: weights[name].to(own.dtype) for name, own in head.state_dict().items()})
+    require_sound(head, target.vocab_size, "the target")
+    if t2d is not None and not torch.equal(t2d.nonzero().flatten(), head.token_ids.sort().values):
+        raise refused("its tensors d2t and t2d name different tokens")
     return head.eval().requires_grad_(False)
 
 
@@ -57,7 +53,7 @@ def write(head: Eagle3, folder: Path, target: LlamaConfig) -> None:
     state = {name: tensor.bfloat16() if tensor.is_floating_point() else tensor for name, tensor in _state(head).items()}
     t2d = torch.zeros(target.vocab_size, dtype=torch.bool)
     t2d[head.token_ids.cpu()] = True
-    save_file({**state, "t2d": t2d}, folder / WEIGHTS)
+    save_tensors({**state, "t2d": t2d}, folder / WEIGHTS)
     shape = head.shape
     config = {
         **shape.layer.to_diff_dict(),
@@ -70,8 +66,8 @@ def write(head: Eagle3, folder: Path, target: LlamaConfig) -> None:
         "norm_before_fc": shape.norm_before_fc,
         "norm_before_residual": shape.norm_before_residual,
         "norm_output": shape.norm_output,
-        _IDS: list(shape.taps),
-        "eagle_config": {"use_aux_hidden_state": True, _IDS: [tap - 1 for tap in shape.taps]},
+        TAP_IDS: list(shape.taps),
+        "eagle_config": {"use_aux_hidden_state": True, TAP_IDS: [tap - 1 for tap in shape.taps]},
         "tie_word_embeddings": False,
         "torch_dtype": "bfloat16",
     }
@@ -83,10 +79,34 @@ def _state(head: Eagle3) -> dict[str, torch.Tensor]:
 
 
 def _weights(folder: Path) -> dict[str, torch.Tensor]:
-    if (folder / WEIGHTS).is_file():
-        return load_file(folder / WEIGHTS)
-    loaded: dict[str, torch.Tensor] = torch.load(folder / PICKLED, map_location="cpu", weights_only=True)
-    return loaded
+    """The tensors of a folder by their names in `Eagle3`, each of a dtype that its name may have."""
+    file = next((folder / name for name in (WEIGHTS, PICKLED) if (folder / name).is_file()), None)
+    if file is None:
+        raise refused(f"it has neither {WEIGHTS} nor {PICKLED}")
+    try:
+        loaded: Any = (
+            load_file(file) if file.name == WEIGHTS else torch.load(file, map_location="cpu", weights_only=True)
+        )
+    except Exception as error:  # a damaged pickle can raise anything
+        raise refused(f"its {file.name} cannot be read ({first_line(error)})") from error
+    if not isinstance(loaded, dict) or not all(isinstance(name, str) for name in loaded):
+        raise refused(f"its {file.name} does not hold tensors by name")
+    weights: dict[str, torch.Tensor] = {}
+    for name, tensor in loaded.items():
+        ours = _our_name(name)
+        if ours in weights:
+            raise refused(f"its {file.name} has the tensor {ours} twice")
+        weights[ours] = _dense(name, tensor)
+    return weights
+
+
+def _dense(name: str, tensor: Any) -> torch.Tensor:
+    """The tensor, if it is one with values in memory and of a dtype that a tensor of this name may have."""
+    if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided or tensor.device.type != "cpu":
+        raise refused(f"{name} is not a dense tensor")
+    if tensor.dtype not in {"d2t": _INTEGERS, "t2d": (torch.bool, *_INTEGERS)}.get(name, _FLOATS):
+        raise refused(f"its tensor {name} has the dtype {str(tensor.dtype).removeprefix('torch.')}")
+    return tensor.detach()
 
 
 def _our_name(name: str) -> str:
@@ -95,53 +115,57 @@ def _our_name(name: str) -> str:
     return name.replace("layers.0.", "midlayer.", 1) if name.startswith("layers.0.") else name
 
 
-def _shape(raw: dict[str, Any], weights: dict[str, torch.Tensor], target: LlamaConfig) -> Eagle3Shape:
-    given = raw.get("transformer_layer_config", raw)
-    if lacking := [name for name in ("hidden_size", "num_attention_heads") if name not in given]:
-        raise ModelError(f"it is no EAGLE-3 head: its {CONFIG} names no {' and no '.join(lacking)}.")
-    layer = LlamaConfig(**{name: value for name, value in given.items() if name in _LAYER})
-    layer.vocab_size = target.vocab_size
-    try:
-        fc, lm_head = weights["fc.weight"], weights["lm_head.weight"]
-        n_kv = len(weights["midlayer.self_attn.k_proj.weight"]) // layer.head_dim
-    except KeyError as error:
-        raise ModelError(f"it is no EAGLE-3 head: {error} is missing among its weights.") from error
-    layer.hidden_size, layer.num_key_value_heads = len(fc), n_kv
+def _shape(config: HeadConfig, weights: Mapping[str, torch.Tensor], target: LlamaConfig) -> Eagle3Shape:
+    layer, taps = config.layer, config.taps
+    fc, lm_head, k_proj = (
+        _matrix(weights, f"{name}.weight") for name in ("fc", "lm_head", "midlayer.self_attn.k_proj")
+    )
+    layer.num_key_value_heads = config.n_kv_heads or k_proj.shape[0] // layer.head_dim
+    if layer.num_key_value_heads < 1 or layer.num_attention_heads % layer.num_key_value_heads:
+        raise refused(
+            f"its {layer.num_attention_heads} query heads cannot share {layer.num_key_value_heads} key-value heads"
+        )
     layer.attention_bias = "midlayer.self_attn.q_proj.bias" in weights
     has_embedding = "embed_tokens.weight" in weights
-    taps = _taps(raw, target.num_hidden_layers)
-    if not all(type(tap) is int and 0 <= tap < target.num_hidden_layers for tap in taps):
+    if fc.shape[1] != len(taps) * target.hidden_size:
         raise ModelError(
-            f"the head reads layers {', '.join(map(str, taps))}, and the target has {target.num_hidden_layers}: it is"
-            " for another model."
-        )
-    if fc.shape[1] != len(taps) * target.hidden_size or (not has_embedding and len(fc) != target.hidden_size):
-        raise ModelError(
-            f"the head reads {fc.shape[1]} numbers of a token, and the target's {len(taps)} layers of"
+            f"the head's fc.weight reads {fc.shape[1]} numbers of a token, and the target's {len(taps)} layers of"
             f" {target.hidden_size} give {len(taps) * target.hidden_size}: it is for another model."
         )
+    if not has_embedding and layer.hidden_size != target.hidden_size:
+        raise ModelError(
+            f"the head has no embedding, a hidden_size of {layer.hidden_size}, and the target's is"
+            f" {target.hidden_size}: it is for another model."
+        )
+    if config.n_drafted not in (None, lm_head.shape[0]):
+        raise refused(f"draft_vocab_size is {config.n_drafted}, and its lm_head has {lm_head.shape[0]} rows")
     return Eagle3Shape(
         layer,
         taps,
         target.hidden_size,
-        n_drafted=len(lm_head),
+        n_drafted=lm_head.shape[0],
         has_embedding=has_embedding,
         norm_before_fc="fc_norm.weight" in weights,
-        norm_before_residual=bool(raw.get("norm_before_residual")),
-        norm_output=bool(raw.get("norm_output")),
+        norm_before_residual=config.norm_before_residual,
+        norm_output=config.norm_output,
     )
 
 
-def _taps(raw: dict[str, Any], n_layers: int) -> tuple[int, ...]:
-    """The layers whose inputs the head reads; EAGLE's own heads name none and read layers 2, n / 2 and n - 3."""
-    nested = (raw.get("eagle_config") or {}).get(_IDS)
-    if raw.get(_IDS):
-        return tuple(raw[_IDS])
-    if nested:
-        return tuple(layer + 1 if type(layer) is int else layer for layer in nested)
-    return usual_taps(n_layers)
+def _matrix(weights: Mapping[str, torch.Tensor], name: str) -> torch.Tensor:
+    if name not in weights:
+        raise refused(f"the tensor {name} is missing")
+    if weights[name].ndim != 2 or not weights[name].numel():
+        raise refused(f"its tensor {name} has the shape {list(weights[name].shape)} and must be a matrix")
+    return weights[name]
 
 
-def usual_taps(n_layers: int) -> tuple[int, int, int]:
-    """Return the layers whose inputs EAGLE's own heads read, for a model of `n_layers`."""
-    return min(2, n_layers - 1), n_layers // 2, max(n_layers - 3, 0)
+def _require_fit(weights: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]) -> None:
+    """Raise ModelError that names the first tensor which is missing, unknown or of another shape than its layer has."""
+    for name in sorted(wanted.keys() | weights.keys()):
+        if name not in weights:
+            raise refused(f"the tensor {name} is missing")
+        if name not in wanted:
+            raise refused(f"it has the tensor {name}, which heads of this kind do not have")
+        if weights[name].shape != wanted[name].shape:
+            shapes = f"{list(weights[name].shape)}, and its {CONFIG} gives {list(wanted[name].shape)}"
+            raise refused(f"its tensor {name} has the shape {shapes}")

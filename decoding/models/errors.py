@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+_QUOTED = 240
+"""Characters of a library's message that are quoted: some repeat all of a value from a file."""
+
 
 class ModelError(Exception):
     """A model that cannot be fetched or cannot be used; the message says why and what to do."""
@@ -60,5 +63,5 @@ class TokenizerMismatchError(ModelError):
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, or its type if it has none, for quoting inside a sentence."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".:")
+    """Return the first line of an error's message, or its type if it has none, short enough to quote in a sentence."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:_QUOTED].rstrip(".:")

@@ -66,7 +66,9 @@ def heads_folder() -> Path:
 
 def folder_of(target: str) -> Path:
     """Return the folder of a target's head, which need not exist. Raises UnknownModelError."""
-    return heads_folder() / registry.resolve(target).slug
+    place = heads_folder() / registry.resolve(target).slug
+    old = _replaced(place)  # a process killed between the two renames of `store` leaves the old head there
+    return old if old.exists() and not place.exists() else place
 
 
 def find(target: str) -> HeadRecord | None:
@@ -78,6 +80,8 @@ def every() -> list[HeadRecord]:
     """Return all heads of this machine, by the names of their targets. Those with damaged records are left out."""
     records = []
     for path in sorted(heads_folder().glob(f"*/{RECORD}")):
+        if path.parent.name.startswith("."):  # it is being stored
+            continue
         try:
             records.append(_read(path.parent))
         except ModelError:
@@ -85,31 +89,38 @@ def every() -> list[HeadRecord]:
     return [record for record in records if record is not None]
 
 
-def store(target: str, make_files: Callable[[Path], None], describe: Callable[[str, int], HeadRecord]) -> HeadRecord:
-    """Put a head in the place of a target's, whole or not at all, and return its record.
+def store(target: LoadedModel, head: Eagle3, describe: Callable[[Eagle3, str, int], HeadRecord]) -> HeadRecord:
+    """Replace the head of a target by one that passes every check, whole or not at all, and return its record.
 
-    `make_files` writes its files into an empty folder; `describe` gets the hash and the bytes of its weights.
+    `describe` gets the head as it was written and read again, the hash and the bytes of its weights. It may measure it:
+    whatever it raises leaves the old head. Raises ModelError for a head with which decoding would be wrong.
     """
-    place = folder_of(target)
-    new, old = place.with_name(f".{place.name}.new"), place.with_name(f".{place.name}.old")
+    from decoding.models import eagle3_files  # noqa: PLC0415
+
+    place = heads_folder() / registry.resolve(target.ref).slug
+    new, old = place.with_name(f".{place.name}.new"), _replaced(place)
+    if old.exists() and not place.exists():
+        old.rename(place)
     for leftover in (new, old):
         shutil.rmtree(leftover, ignore_errors=True)
-    new.mkdir(parents=True)
-    make_files(new)
-    record = describe(_sha256(new / WEIGHTS), (new / WEIGHTS).stat().st_size)
-    write_record(new, record)
-    if place.exists():
-        place.rename(old)
-    new.rename(place)
+    config = target.model.config.get_text_config()
+    try:
+        eagle3_files.write(head, new, config)
+        weights = new / WEIGHTS
+        record = describe(eagle3_files.read(new, config), _sha256(weights), weights.stat().st_size)
+        write_record(new, record)
+        if place.exists():
+            place.rename(old)
+        new.rename(place)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
     shutil.rmtree(old, ignore_errors=True)
     return record
 
 
 def write_record(folder: Path, record: HeadRecord) -> None:
-    """Write the record of the head in a folder, whole or not at all."""
-    partial = folder / f"{RECORD}.partial"
-    partial.write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
-    partial.replace(folder / RECORD)
+    """Write the record of the head in a folder."""
+    (folder / RECORD).write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
 
 
 def load(target: LoadedModel) -> LoadedHead:
@@ -144,18 +155,23 @@ def verified(target: LoadedModel) -> HeadRecord:
 def ready(head: Eagle3, target: LoadedModel, record: HeadRecord) -> LoadedHead:
     """Return a head made ready to run beside its target: on its device, in its precision, its weights prepacked.
 
-    Raises ModelError where the head proposes tokens that the target's tokenizer does not have.
+    Raises ModelError for a head with which decoding would be wrong, such as one with tokens that the tokenizer lacks.
     """
     from decoding.models.fusion import fuse  # noqa: PLC0415
+    from decoding.models.head_checks import require_sound  # noqa: PLC0415
     from decoding.models.packing import prepack  # noqa: PLC0415
 
-    if int(head.token_ids.max()) >= target.vocab_size:
-        raise ModelError(f"the drafter proposes tokens that {target.name}'s tokenizer lacks: it is for another one.")
     head.to(device=target.device, dtype=target.dtype)
+    require_sound(head, target.vocab_size, f"the tokenizer of {target.name}")
     fuse(head)
     prepack(head)
     head.ready()
     return LoadedHead(head, head.embedding_or(target.model), record)
+
+
+def _replaced(place: Path) -> Path:
+    """Where a head lies while another one takes its folder."""
+    return place.with_name(f".{place.name}.old")
 
 
 def _read(folder: Path) -> HeadRecord | None:

@@ -18,6 +18,7 @@ from decoding.models import fetch, registry
 from decoding.models.device import pick_device, pick_dtype
 from decoding.models.device_memory import is_out_of_memory
 from decoding.models.errors import EncoderDecoderError, ModelError, NotCausalError, TokenizerMismatchError, first_line
+from decoding.models.infilling import markers_among
 from decoding.models.loaded import LoadedModel
 from decoding.models.trusted_code import VARIABLE, check_code, is_trusted
 
@@ -25,12 +26,6 @@ from decoding.models.trusted_code import VARIABLE, check_code, is_trusted
 END_TOKENS = (
     "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<end_of_turn>", "<｜end▁of▁sentence｜>",
 )  # fmt: skip
-# (prefix, suffix, middle) markers of infilling: Qwen and CodeGemma, StarCoder, DeepSeek Coder.
-FIM_TOKENS = (
-    ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
-    ("<fim_prefix>", "<fim_suffix>", "<fim_middle>"),
-    ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
-)
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 
 
@@ -75,7 +70,7 @@ def load(
         context_length=_context_length(text_config, tokenizer),
         vocab_size=min(text_config.vocab_size, len(tokenizer)),
         eos_token_ids=_eos_token_ids(model, tokenizer),
-        fim_tokens=_fim_tokens(tokenizer),
+        fim_tokens=markers_among(tokenizer.get_added_vocab()),
         has_chat_template=bool(tokenizer.chat_template),
     )
 
@@ -224,11 +219,6 @@ def _eos_token_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
     added = tokenizer.get_added_vocab()
     ids.update(added[token] for token in END_TOKENS if token in added)
     return tuple(sorted(ids))
-
-
-def _fim_tokens(tokenizer: Any) -> tuple[str, str, str] | None:
-    added = tokenizer.get_added_vocab()
-    return next((triple for triple in FIM_TOKENS if all(token in added for token in triple)), None)
 
 
 def _tokens_by_id(tokenizer: Any) -> dict[int, str]:

@@ -11,6 +11,8 @@ _MARGIN = 1.15
 _REMEMBERED = 4
 # How much faster the machine may have become since the batch before.
 _SPEEDUP = 4.0
+# How long a measurement says what is possible now: the load of a machine changes within seconds.
+_FRESH_S = 1.0
 
 
 class Clock:
@@ -38,13 +40,12 @@ class Clock:
 class CostTimer:
     """Predicts the seconds of the next unit of work (a round, a token of a prefill) from the last few of this batch.
 
-    Until the batch has measured a unit, the estimate is a quarter of the cheapest unit of the batch before: the machine
-    may be faster now, and a request refused on an old estimate would come back empty. If the machine is not faster, the
-    first unit ends at most its own length after the deadline.
+    What earlier batches measured is old, and of batches of other sizes: until this one has measured a unit, the
+    estimate is a quarter of the cheapest unit of the batch before, because the machine may be faster now.
     """
 
     def __init__(self) -> None:
-        self._seen: deque[float] = deque(maxlen=_REMEMBERED)
+        self._seen: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)  # (seconds, when)
         self._cheapest_s = 0.0
 
     def restart(self) -> None:
@@ -54,12 +55,12 @@ class CostTimer:
     def observe(self, seconds: float) -> None:
         """Record the cost of a unit."""
         self._cheapest_s = min(self._cheapest_s, seconds) if self._seen else seconds
-        self._seen.append(seconds)
+        self._seen.append((seconds, time.perf_counter()))
 
     @property
     def expected_s(self) -> float:
         """Seconds that the next unit will take: the slowest of the last few, with a margin."""
-        return max(self._seen) * _MARGIN if self._seen else self._cheapest_s / _SPEEDUP
+        return max(self._seen)[0] * _MARGIN if self._seen else self._cheapest_s / _SPEEDUP
 
     @property
     def known_s(self) -> float:
@@ -68,10 +69,9 @@ class CostTimer:
 
     @property
     def least_s(self) -> float:
-        """Seconds that a unit takes at least: the fastest of the last few."""
-        return min(self._seen, default=self._cheapest_s / _SPEEDUP)
+        """Seconds that a unit surely takes: the fastest of the last few, 0 if the last one is no more than a memory.
 
-    def halve_estimates(self) -> None:
-        """Halve all estimates: work that is refused as too slow is not measured again otherwise."""
-        self._cheapest_s /= 2
-        self._seen = deque((seconds / 2 for seconds in self._seen), maxlen=_REMEMBERED)
+        Work that is refused is not measured, so an old measurement must not refuse any.
+        """
+        is_fresh = bool(self._seen) and time.perf_counter() - self._seen[-1][1] <= _FRESH_S
+        return min(self._seen)[0] if is_fresh else 0.0

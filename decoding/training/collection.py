@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
+from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
+from decoding.state.request_state import encode
 from decoding.training.collect import record
 from decoding.training.overlap import OverlapFilter
 from decoding.training.shards import ShardInfo, Shards
@@ -23,6 +25,8 @@ TEMPERATURES = (0.2, 0.8)
 LONGEST_PROMPT = 320
 LONGEST_ANSWER = 256
 _LONGEST_INVENTION = 48
+_MOST_RENDERED = 512
+"""Statements among which one that fits is looked for."""
 
 
 def largest_shard(target: LoadedModel, taps: Sequence[int]) -> int:
@@ -50,6 +54,23 @@ class Asking:
     render: Callable[[Statement], Rendered]
     opening: str | None = None
     beginning: str = ""
+
+
+def fitting_prompts(
+    target: LoadedModel, asking: Asking, statements: Iterable[Statement], n: int, n_answer: int
+) -> list[str]:
+    """Return the prompts of the first `n` statements that leave the target room for an answer of `n_answer` tokens.
+
+    Raises ModelError if there are none.
+    """
+    rendered = (asking.render(statement).prompt for statement in islice(statements, _MOST_RENDERED))
+    room = target.context_length - n_answer
+    if found := [*islice((prompt for prompt in rendered if len(encode(target, prompt)) <= room), n)]:
+        return found
+    raise ModelError(
+        f"{target.name} reads {target.context_length} tokens at once, too few for a prompt and an answer to measure a"
+        " drafter with: choose another model."
+    )
 
 
 @dataclass
@@ -132,4 +153,5 @@ class Collection:
         return int.from_bytes(hashlib.sha256(f"{self.seed}/{name}".encode()).digest()[:4], "big")
 
     def _fits(self, request: Request) -> bool:
-        return len(self.target.tokenizer(request.prompt)["input_ids"]) <= LONGEST_PROMPT
+        n_tokens = len(self.target.tokenizer(request.prompt)["input_ids"])
+        return n_tokens <= LONGEST_PROMPT and n_tokens < self.target.context_length

@@ -9,17 +9,18 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Protocol
 
-from decoding.models import eagle3_files, heads
+from decoding.models import heads
+from decoding.models.eagle3 import Eagle3
 from decoding.models.errors import ModelError
-from decoding.models.heads import HeadRecord
+from decoding.models.heads import HeadRecord, LoadedHead
 from decoding.models.loaded import LoadedModel, ModelSpec
-from decoding.prepare import load_head, load_model, load_unpacked, refuse_row_by_row
+from decoding.prepare import load_model, load_unpacked, refuse_row_by_row
 from decoding.request import RequestError
 from decoding.training import measure
-from decoding.training.collection import N_STATEMENTS, Asking, Collection, largest_shard
+from decoding.training.collection import N_STATEMENTS, Asking, Collection, fitting_prompts, largest_shard
 from decoding.training.documents import Documents
 from decoding.training.initial import most_used, new_head, output_rows
 from decoding.training.objective import Objective
@@ -76,8 +77,7 @@ class DrafterTraining:
         self._shards = Shards(self._work.shards)
         if self._plan.n_shards is None:
             self._collect()
-        record = self._train()
-        record = self._measure(record)
+        record = self._store(*self._train())
         self._work.remove()
         return record
 
@@ -136,7 +136,8 @@ class DrafterTraining:
 
     # Training -----------------------------------------------------------------------------------------------------
 
-    def _train(self) -> HeadRecord:
+    def _train(self) -> tuple[Eagle3, HeadRecord]:
+        """The trained head and its record, which lacks what is known once it is written and measured."""
         plan = self._plan
         assert plan.n_shards is not None
         target = load_unpacked(ModelSpec(plan.target))
@@ -149,24 +150,20 @@ class DrafterTraining:
         head = trainer.head
         if not trainer.run():
             raise StoppedError
-        return heads.store(
-            plan.target,
-            lambda folder: eagle3_files.write(head, folder, target.model.config.get_text_config()),
-            lambda sha256, n_bytes: HeadRecord(
-                target=plan.target,
-                target_sha256=target.sha256,
-                sha256=sha256,
-                source="trained",
-                created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-                n_parameters=sum(parameter.numel() for parameter in head.parameters()),
-                n_bytes=n_bytes,
-                n_drafted=head.shape.n_drafted,
-                taps=list(head.shape.taps),
-                hours=(sum(info.seconds for info in self._shards.infos) + trainer.seconds) / 3600,
-                match=trainer.best.match,
-                curve=[asdict(one) for one in trainer.curve],
-                data=self._data(trainer.step),
-            ),
+        return head, HeadRecord(
+            target=plan.target,
+            target_sha256=target.sha256,
+            sha256="",
+            source="trained",
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            n_parameters=sum(parameter.numel() for parameter in head.parameters()),
+            n_bytes=0,
+            n_drafted=head.shape.n_drafted,
+            taps=list(head.shape.taps),
+            hours=(sum(info.seconds for info in self._shards.infos) + trainer.seconds) / 3600,
+            match=trainer.best.match,
+            curve=[asdict(one) for one in trainer.curve],
+            data=self._data(trainer.step),
         )
 
     def _trainer(self, target: LoadedModel, documents: Documents, n_steps: int) -> Trainer:
@@ -212,15 +209,23 @@ class DrafterTraining:
             "steps": steps,
         }
 
-    # Measuring ----------------------------------------------------------------------------------------------------
+    # Measuring and storing ----------------------------------------------------------------------------------------
 
-    def _measure(self, record: HeadRecord) -> HeadRecord:
+    def _store(self, head: Eagle3, record: HeadRecord) -> HeadRecord:
+        """Store the head; the old one stays until this one has been measured."""
         target = load_model(ModelSpec(self._plan.target))
-        head = load_head(target)
-        asking = self.asking_of(target)
+
+        def describe(stored: Eagle3, sha256: str, n_bytes: int) -> HeadRecord:
+            known = replace(record, sha256=sha256, n_bytes=n_bytes)
+            return replace(known, speeds=self._speeds(target, heads.ready(stored, target, known)))
+
+        return heads.store(target, head, describe)
+
+    def _speeds(self, target: LoadedModel, head: LoadedHead) -> list[dict[str, Any]]:
         n_used = len(self._shards.infos) * N_STATEMENTS
-        unread = [*islice(self.statements(), n_used, n_used + _N_PROMPTS)] or [*islice(self.statements(), _N_PROMPTS)]
-        fresh = [asking.render(statement).prompt for statement in unread]
+        unread = chain(islice(self.statements(), n_used, None), self.statements())
+        n_answer = min(measure.LONGEST, target.context_length // 4)
+        fresh = fitting_prompts(target, self.asking_of(target), unread, _N_PROMPTS, n_answer)
         n_all = len(fresh) * len(measure.DRAFTERS) * len(measure.BATCHES)
         self.watcher.stage("measuring speed", n_all)
         done = 0
@@ -230,9 +235,7 @@ class DrafterTraining:
             done += 1
             self.watcher.advance(done, f"answer {done} of {n_all}")
 
-        record = replace(record, speeds=measure.speeds(target, head, fresh, count))
-        heads.write_record(heads.folder_of(self._plan.target), record)
-        return record
+        return measure.speeds(target, head, fresh, count)
 
 
 @dataclass

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +14,7 @@ from huggingface_hub.errors import HfHubHTTPError
 
 from decoding.models import eagle3_files, heads
 from decoding.models.eagle3 import Eagle3
+from decoding.models.eagle3_config import CONFIG
 from decoding.models.errors import ModelError, first_line
 from decoding.models.heads import HeadRecord
 from decoding.models.loaded import LoadedModel, ModelSpec
@@ -23,12 +23,12 @@ from decoding.prepare import load_unpacked, refuse_row_by_row
 from decoding.request import Request, SamplingParams
 from decoding.training import measure
 from decoding.training.collect import record
-from decoding.training.collection import Asking
+from decoding.training.collection import Asking, fitting_prompts
 from decoding.training.statements import Statement
 
 _N_PROMPTS = 8
 _LONGEST = 48
-_FILES = (eagle3_files.CONFIG, eagle3_files.WEIGHTS, eagle3_files.PICKLED)
+_FILES = (CONFIG, eagle3_files.WEIGHTS, eagle3_files.PICKLED)
 
 
 def run(
@@ -40,8 +40,7 @@ def run(
     """
     loaded = load_unpacked(ModelSpec(target))
     refuse_row_by_row(loaded)
-    asking = asking_of(loaded)
-    prompts = [asking.render(statement).prompt for statement in islice(statements, _N_PROMPTS)]
+    prompts = fitting_prompts(loaded, asking_of(loaded), statements, _N_PROMPTS, _LONGEST)
     if source is None:
         known = heads.verified(loaded)
         head = eagle3_files.read(heads.folder_of(target), loaded.model.config.get_text_config())
@@ -60,17 +59,17 @@ def _store(head: Eagle3, source: str, target: LoadedModel, prompts: list[str]) -
     taps = max(matches, key=lambda each: matches[each][0])
     head.shape = replace(head.shape, taps=taps)
     return heads.store(
-        target.ref,
-        lambda folder: eagle3_files.write(head, folder, target.model.config.get_text_config()),
-        lambda sha256, n_bytes: HeadRecord(
+        target,
+        head,
+        lambda stored, sha256, n_bytes: HeadRecord(
             target=target.ref,
             target_sha256=target.sha256,
             sha256=sha256,
             source=source,
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            n_parameters=sum(parameter.numel() for parameter in head.parameters()),
+            n_parameters=sum(parameter.numel() for parameter in stored.parameters()),
             n_bytes=n_bytes,
-            n_drafted=head.shape.n_drafted,
+            n_drafted=stored.shape.n_drafted,
             taps=list(taps),
             match=matches[taps],
         ),
@@ -87,10 +86,8 @@ def _folder(source: str, scratch: Path) -> Path:
     """The folder with the files of a source, which may have to be fetched."""
     if not source.startswith("hf:"):
         folder = Path(source).expanduser()
-        if not (folder / eagle3_files.CONFIG).is_file():
-            raise ModelError(
-                f"{source} has no {eagle3_files.CONFIG}: give a folder with an EAGLE-3 head, or hf:owner/name."
-            )
+        if not (folder / CONFIG).is_file():
+            raise ModelError(f"{source} has no {CONFIG}: give a folder with an EAGLE-3 head, or hf:owner/name.")
         return folder
     repo, _, revision = source.removeprefix("hf:").partition("@")
     if not is_repository(repo):

@@ -11,6 +11,7 @@ import torch
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models.eagle3 import Eagle3
+from decoding.models.errors import ModelError
 from decoding.models.heads import LoadedHead
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request, SamplingParams
@@ -22,20 +23,24 @@ from decoding.training.recorder import Recording
 DRAFTERS = ("none", "trained", "sibling", "sibling+trained")
 BATCHES = (1, 8)
 TEMPERATURE = 0.2
-_LONGEST = 160
+LONGEST = 160
+"""Tokens of an answer whose speed is measured."""
 
 
 @torch.inference_mode()
 def match(head: Eagle3, target: LoadedModel, recordings: Sequence[Recording]) -> list[float]:
     """Return the share of positions whose likeliest token the head has, in each step of a draft.
 
-    `target` has its weights as PyTorch loads them, `head` runs in float32; the recordings have the head's taps.
+    `target` has its weights as PyTorch loads them, `head` runs in float32; the recordings have the head's taps. Raises
+    ModelError where its logits are not numbers.
     """
     embedding = head.embedding_or(target.model)
     objective = Objective(head, lambda ids: embedding(ids).float(), output_rows(target, head.token_ids))
     matched, total = [0] * N_STEPS, [0] * N_STEPS
     for recording in recordings:
         for j, step in enumerate(objective.steps(DocumentBatch.of([recording]))):
+            if step.n_known and not bool(step.divergence.isfinite()):
+                raise ModelError(f"the head computes logits that are not numbers on {target.name}: choose another.")
             matched[j] += step.n_matched
             total[j] += step.n
     return [m / max(n, 1) for m, n in zip(matched, total, strict=True)]
@@ -59,7 +64,7 @@ def speeds(
         tokens, seconds = dict.fromkeys(DRAFTERS, 0), dict.fromkeys(DRAFTERS, 0.0)
         for seed, prompt in enumerate(prompts):
             for name, engine in engines.items():
-                request = Request(prompt, batch, SamplingParams(TEMPERATURE), seed, max_new_tokens=_LONGEST)
+                request = Request(prompt, batch, SamplingParams(TEMPERATURE), seed, max_new_tokens=LONGEST)
                 started = time.perf_counter()
                 done = engine.generate(request)
                 seconds[name] += time.perf_counter() - started

@@ -23,10 +23,14 @@ _STEP_WEIGHT = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step over a batch: the mean divergence from the target, in nats, and how many of `n` top tokens agree."""
+    """One step over a batch: the mean divergence from the target, in nats, and how many of `n` top tokens agree.
+
+    The divergence is over the `n_known` positions whose token the head can propose.
+    """
 
     divergence: torch.Tensor
     n_matched: int
+    n_known: int
     n: int
 
 
@@ -87,4 +91,4 @@ class Objective:
         ours = logits.float().log_softmax(dim=-1)
         divergence = (target.exp() * (target - ours)).sum(dim=-1).mean()
         n_matched = int((ours.argmax(dim=-1) == target.argmax(dim=-1)).sum())
-        return Step(divergence, n_matched, n_all)
+        return Step(divergence, n_matched, len(logits), n_all)

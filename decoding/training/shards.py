@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 
+from decoding.models.tensor_files import save_tensors
 from decoding.training.recorder import Recording
 
 
@@ -80,7 +80,7 @@ class Shards:
             )
         }
         partial = path.with_suffix(".partial")
-        save_file(tensors, partial, {"info": json.dumps(asdict(info))})
+        save_tensors(tensors, partial, {"info": json.dumps(asdict(info))})
         partial.replace(path)
 
     def documents(self, number: int) -> Iterator[Document]:

@@ -31,10 +31,10 @@ def test_nothing_is_learnt_from_a_calibration(engine):
     engine = engine(drafter="sibling")
     texts(engine)
     timers = [engine._round_timer, *engine._pool.prefill_costs]
-    learnt = [(timer.expected_s, timer.least_s) for timer in timers]
+    learnt = [(timer.expected_s, timer.known_s) for timer in timers]
     round_cost = engine.round_cost(3, 12, 4)
     engine.calibrate()
-    assert [(timer.expected_s, timer.least_s) for timer in timers] == learnt
+    assert [(timer.expected_s, timer.known_s) for timer in timers] == learnt
     assert engine.round_cost(3, 12, 4) == round_cost
 
 

@@ -1,9 +1,20 @@
 """Before a round the clock says whether it still fits."""
 
+import time
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from decoding.state.clock import Clock, CostTimer
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _time_stands_still() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "perf_counter", lambda: 0.0)
+        yield
 
 
 def test_no_budget_never_ends() -> None:
@@ -26,23 +37,28 @@ def test_the_next_round_is_expected_to_cost_more_than_any_recent_one(rounds: lis
 
 
 @given(st.lists(st.floats(0.001, 10), min_size=1, max_size=9), st.floats(0.001, 10))
-def test_what_an_earlier_batch_cost_is_believed_to_a_quarter_until_this_one_measures(
+def test_what_an_earlier_batch_cost_is_believed_to_a_quarter_and_certain_is_only_what_this_one_measures(
     earlier: list[float], now: float
 ) -> None:
     timer = CostTimer()
     for seconds in earlier:
         timer.observe(seconds)
     timer.restart()
-    assert timer.expected_s == timer.least_s == min(earlier) / 4
+    assert timer.expected_s == min(earlier) / 4
+    assert timer.known_s == min(earlier)
+    assert timer.least_s == 0.0
     timer.observe(now)
     assert timer.least_s == now < timer.expected_s
 
 
-def test_a_halved_cost_is_believed_half() -> None:
+def test_what_was_measured_a_while_ago_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
     timer = CostTimer()
-    timer.observe(2.0)
-    before = timer.expected_s
-    timer.halve_estimates()
-    assert timer.expected_s == before / 2
-    timer.restart()
-    assert timer.expected_s == 1.0 / 4
+    timer.observe(3.0)
+    assert timer.least_s == 3.0
+    now = 1.5
+    assert timer.least_s == 0.0
+    assert timer.expected_s > 3.0
+    timer.observe(4.0)
+    assert timer.least_s == 3.0

@@ -144,6 +144,64 @@ def test_after_a_stall_requests_are_answered_again(unending: Callable[..., Engin
     assert answered == sorted(answered)
 
 
+@pytest.mark.parametrize("prompt", [SHORT, LONG])
+def test_what_was_measured_under_load_ends_no_request_before_it_was_tried(
+    prompt: str, unending: Callable[..., Engine], machine: Machine
+) -> None:
+    made = unending()
+    machine.slowness = 50.0
+    made.generate(asked(prompt, n=8, max_new_tokens=4))
+    machine.slowness = 1.0
+    for _ in range(3):
+        budget_s = 0.25 if prompt == SHORT else 1.1 * PREFILL_S + 0.1
+        assert made.generate(asked(prompt, budget_s=budget_s)).samples[0].token_ids
+
+
+def test_one_slow_round_of_others_ends_no_newcomer(unending: Callable[..., Engine], machine: Machine) -> None:
+    made = unending(draft_length="fixed:0")
+    assert made.round_cost(1, 1, 1)  # measured now, not among the forwards that are counted
+    round_s = FORWARD_S + TOKEN_S
+    n_forwards, forwards = 0, Machine.spend
+
+    def stalling(simulated: Machine, n_tokens: int) -> None:
+        nonlocal n_forwards
+        n_forwards += 1
+        simulated.slowness = 20.0 if n_forwards == 4 else 1.0
+        forwards(simulated, n_tokens)
+
+    def arriving() -> Iterator[Request | None]:
+        yield asked(SHORT, budget_s=30.0, max_new_tokens=40)
+        while n_forwards < 5:
+            yield None
+        yield asked(SHORT, seed=1, budget_s=10 * round_s)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Machine, "spend", stalling)
+        outcomes = dict(made.serve(arriving()))
+    assert outcomes[1].samples[0].token_ids  # type: ignore[union-attr]
+
+
+def test_requests_without_a_chance_do_not_keep_out_one_that_has_one(
+    unending: Callable[..., Engine], machine: Machine
+) -> None:
+    made = unending()
+    made.generate(asked(SHORT, max_new_tokens=2))
+    machine.slowness = 20.0  # a round takes longer than the hopeless have
+    wanted = [*(asked(SHORT, seed=i, budget_s=0.3) for i in range(20)), asked(SHORT, n=2, budget_s=8.0)]
+    outcomes = dict(made.serve(iter(wanted)))
+    assert all(sample.n_tokens > 1 for sample in outcomes[20].samples)  # type: ignore[union-attr]
+
+
+def test_a_request_that_is_ended_comes_back_before_the_next_round_of_others(
+    unending: Callable[..., Engine], machine: Machine
+) -> None:
+    made = unending()
+    returned = {}
+    for position, _ in made.generate_many([asked(SHORT, max_new_tokens=30), asked(SHORT, budget_s=0.31)]):
+        returned[position] = machine.now
+    assert returned[1] <= 0.31
+
+
 def test_a_long_prefill_lets_others_come_back_in_time(unending: Callable[..., Engine], machine: Machine) -> None:
     made = unending()
     returned: dict[int, float] = {}

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 from transformers import LlamaConfig
 
-from decoding.models import eagle3_files
+from decoding.models import eagle3_config, eagle3_files
 from decoding.models.eagle3 import Eagle3, Eagle3Shape
 from decoding.models.errors import ModelError
 
@@ -104,7 +104,7 @@ class _Evil:
 def test_a_pickle_with_code_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     published(a_head(), tmp_path, EAGLE, pickled=True)
     torch.save({"fc.weight": _Evil()}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(ModelError, match="no drafter that can be read"):
+    with pytest.raises(ModelError, match=r"pytorch_model\.bin cannot be read"):
         eagle3_files.read(tmp_path, TARGET)
     assert "executed" not in capsys.readouterr().out
 
@@ -146,11 +146,13 @@ def test_the_shapes_of_published_heads_are_read(layers: int, width: int, vocab: 
     """Published sizes with all but the projection of the features cut down, which would take gigabytes."""
     config = {**LAYER, "hidden_size": width, "intermediate_size": 16, "rope_theta": 500000.0, "vocab_size": vocab}
     layer = LlamaConfig(**{**LAYER, "hidden_size": width, "intermediate_size": 16}, vocab_size=vocab)
-    head = Eagle3(Eagle3Shape(layer, eagle3_files.usual_taps(layers), width, 320))
+    head = Eagle3(Eagle3Shape(layer, eagle3_config.usual_taps(layers), width, 320))
     head.d2t.copy_(torch.arange(320) * 300)
     published_config = {**config, "draft_vocab_size": 320}
     weights = {name: tensor for name, tensor in head.state_dict().items() if name != "d2t"}
-    save_file({**weights, "d2t": head.d2t, "t2d": torch.ones(vocab, dtype=torch.bool)}, tmp_path / "model.safetensors")
+    t2d = torch.zeros(vocab, dtype=torch.bool)
+    t2d[head.token_ids] = True
+    save_file({**weights, "d2t": head.d2t, "t2d": t2d}, tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text(json.dumps(published_config))
     read = eagle3_files.read(tmp_path, LlamaConfig(hidden_size=width, num_hidden_layers=layers, vocab_size=vocab))
     assert read.shape.taps == (2, layers // 2, layers - 3)
@@ -170,28 +172,10 @@ def test_a_head_for_another_target_is_refused(target: LlamaConfig, why: str, tmp
         eagle3_files.read(tmp_path, target)
 
 
-@pytest.mark.parametrize("ids", [[2, 6, 12], [-1, 6, 9], ["2", 6, 9]])
+@pytest.mark.parametrize("ids", [[2, 6, 12], [-1, 6, 9]])
 def test_a_head_that_reads_layers_which_the_target_lacks_is_refused(ids: list[Any], tmp_path: Path) -> None:
     published(a_head(), tmp_path, {**EAGLE, IDS: ids})
     with pytest.raises(ModelError, match="and the target has 12"):
-        eagle3_files.read(tmp_path, TARGET)
-
-
-@pytest.mark.parametrize("missing", ["fc.weight", "lm_head.weight", "midlayer.mlp.up_proj.weight"])
-def test_files_that_are_no_eagle3_head_are_refused_with_what_is_missing(missing: str, tmp_path: Path) -> None:
-    published(a_head(), tmp_path, EAGLE)
-    weights = load_file(tmp_path / "model.safetensors")
-    del weights[missing]
-    save_file(weights, tmp_path / "model.safetensors")
-    with pytest.raises(ModelError, match=missing):
-        eagle3_files.read(tmp_path, TARGET)
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]"])
-def test_a_damaged_configuration_is_refused_with_a_sentence(content: str, tmp_path: Path) -> None:
-    published(a_head(), tmp_path, EAGLE)
-    (tmp_path / "config.json").write_text(content)
-    with pytest.raises(ModelError):
         eagle3_files.read(tmp_path, TARGET)
 
 

@@ -13,7 +13,8 @@ from transformers import PreTrainedTokenizerFast
 
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models import eagle3_files, fetch, heads
+from decoding.models import fetch, heads
+from decoding.models.eagle3 import Eagle3
 from decoding.models.errors import ModelError
 from decoding.models.heads import HeadRecord
 from decoding.models.loaded import LoadedModel
@@ -30,16 +31,23 @@ def model(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytes
     return str(tmp_path / "model")
 
 
-def store(model: str, target: LoadedModel, *, ids: torch.Tensor | None = None, **changes: object) -> HeadRecord:
-    head = new_head(target, (0, 1, 1), torch.arange(0, EOS + 1, 2) if ids is None else ids, seed=0)
+def store(model: str, target: LoadedModel, *, head: Eagle3 | None = None, **changes: object) -> HeadRecord:
     return heads.store(
-        model,
-        lambda folder: eagle3_files.write(head, folder, target.model.config),
-        lambda sha256, n_bytes: replace(
+        replace(target, ref=model),
+        head or a_head(target),
+        lambda _stored, sha256, n_bytes: replace(
             HeadRecord(model, fetch.ensure(model).sha256, sha256, "trained", "2026-01-01", 1, n_bytes, 129, [0, 1, 1]),
             **changes,  # type: ignore[arg-type]
         ),
     )
+
+
+def a_head(target: LoadedModel, ids: torch.Tensor | None = None) -> Eagle3:
+    return new_head(target, (0, 1, 1), torch.arange(0, EOS + 1, 2) if ids is None else ids, seed=0)
+
+
+def files(model: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in heads.folder_of(model).iterdir()}
 
 
 def load(model: str, drafter: str = "trained") -> Engine:
@@ -61,16 +69,78 @@ def test_a_stored_head_is_found_and_replaced_as_a_whole(model: str, target: Load
     assert [path.name for path in heads.heads_folder().iterdir()] == [heads.folder_of(model).name]
 
 
-def test_a_head_that_could_not_be_written_leaves_the_old_one(model: str, target: LoadedModel) -> None:
+def damaged(target: LoadedModel, change: Callable[[Eagle3], object]) -> Eagle3:
+    head = a_head(target)
+    with torch.no_grad():
+        change(head)
+    return head
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda head: head.lm_head.weight.fill_(float("nan")), r"lm_head\.weight has values that are not finite"),
+        (lambda head: head.norm.weight.fill_(3.4e38), r"norm\.weight has values that are not finite"),
+        (lambda head: head.d2t[-1].add_(-2), "names token 254 more than once"),
+    ],
+    ids=["NaN", "beyond bfloat16", "a token twice"],
+)
+def test_a_head_that_would_decode_wrongly_leaves_the_old_one(
+    change: Callable[[Eagle3], object], why: str, model: str, target: LoadedModel
+) -> None:
+    store(model, target)
+    before = files(model)
+    with pytest.raises(ModelError, match=why):
+        store(model, target, head=damaged(target, change))
+    assert files(model) == before
+    assert [path.name for path in heads.heads_folder().iterdir()] == [heads.folder_of(model).name]
+
+
+def test_a_head_that_could_not_be_measured_leaves_the_old_one(model: str, target: LoadedModel) -> None:
     first = store(model, target)
+    before = files(model)
 
-    def fail(_folder: Path) -> None:
-        raise OSError("no space left")
+    def measure(_stored: Eagle3, _sha256: str, _n_bytes: int) -> HeadRecord:
+        assert heads.find(model) == first, "the old one serves until the new one was measured"
+        assert heads.every() == [first]
+        raise RuntimeError("the measurement failed")
 
-    with pytest.raises(OSError, match="no space"):
-        heads.store(model, fail, lambda sha256, n_bytes: first)
+    with pytest.raises(RuntimeError, match="measurement failed"):
+        heads.store(replace(target, ref=model), a_head(target), measure)
+    assert files(model) == before
+    assert load(model).head is not None
+
+
+def test_a_process_killed_between_the_renames_leaves_the_old_head(model: str, target: LoadedModel) -> None:
+    first = store(model, target)
+    place = heads.folder_of(model)
+    place.rename(place.with_name(f".{place.name}.old"))
     assert heads.find(model) == first
     assert load(model).head is not None
+    second = store(model, target, hours=2.0)
+    assert heads.every() == [second]
+    assert [path.name for path in heads.heads_folder().iterdir()] == [place.name]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda head: head.fc.weight.fill_(float("inf")), r"fc\.weight has values that are not finite"),
+        (lambda head: head.d2t[-1].add_(-2), "names token 254 more than once"),
+        (lambda head: head.d2t[0].sub_(1), "the tokenizer of tiny does not have"),
+    ],
+)
+def test_whoever_made_a_head_it_is_checked_before_it_drafts(
+    change: Callable[[Eagle3], object], why: str, model: str, target: LoadedModel
+) -> None:
+    record = store(model, target)
+    with pytest.raises(ModelError, match=why):
+        heads.ready(damaged(target, change), target, record)
+
+
+def test_files_of_a_head_are_readable_alike(model: str, target: LoadedModel) -> None:
+    store(model, target)
+    assert len({path.stat().st_mode for path in heads.folder_of(model).iterdir()}) == 1
 
 
 @pytest.mark.parametrize("drafter", ["trained", "ngram+trained", "sibling+trained"])
@@ -111,8 +181,8 @@ def test_a_head_that_changed_on_disk_is_refused(model: str, target: LoadedModel)
 
 
 def test_a_head_with_tokens_that_the_tokenizer_lacks_is_refused(model: str, target: LoadedModel) -> None:
-    store(model, target, ids=torch.arange(200, 260))
-    with pytest.raises(ModelError, match="tokenizer lacks"):
+    store(model, target, head=a_head(target, torch.arange(200, 260)))
+    with pytest.raises(ModelError, match="the tokenizer of model does not have"):
         load(model)
 
 

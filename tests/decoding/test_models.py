@@ -26,7 +26,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from decoding.models import device, fetch, loading
+from decoding.models import device, fetch, infilling, loading
 from decoding.models.errors import EncoderDecoderError, ModelError, NotCausalError, TokenizerMismatchError
 
 FIM = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
@@ -118,6 +118,18 @@ def test_infilling_markers_are_known_only_where_all_three_exist(save: Save) -> N
     every = loading.load(save(tiny(), byte_tokenizer(*FIM), "every"), "float32", "cpu")
     assert some.fim_tokens is None
     assert every.fim_tokens == tuple(FIM)
+    assert [infilling.may_have_markers(loaded.folder) for loaded in (some, every)] == [False, True]
+
+
+@pytest.mark.parametrize("escape", [False, True])
+def test_markers_are_found_in_the_files_however_json_writes_them(escape: bool, tmp_path: Path) -> None:
+    assert infilling.may_have_markers(tmp_path), "another format of tokenizer may have any"
+    for triple in infilling.FIM_TOKENS:
+        added = [{"content": token} for token in triple]
+        (tmp_path / "tokenizer.json").write_text(json.dumps({"added_tokens": added}, ensure_ascii=escape))
+        assert infilling.may_have_markers(tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    assert not infilling.may_have_markers(tmp_path)
 
 
 def test_a_chat_template_is_noticed(save: Save) -> None:

@@ -15,6 +15,7 @@ from app.context import Context
 from app.datasets.service import as_plain
 from app.db.database import after_commit
 from app.db.types import utcnow
+from app.errors import BadInput
 from app.events import event_types
 from app.jobs import claims, deadlines
 from app.jobs.claims import Claim, Step
@@ -22,6 +23,7 @@ from app.jobs.job import CannotLoad, Job, Stopped
 from app.jobs.lease import Stop
 from app.jobs.work import logprobs, machine_use
 from app.jobs.work.live_updates import LiveUpdates, letters
+from app.language_models.service import require_infilling
 from app.provenance import of_this_process
 from app.remote import target as remote
 from app.runs import indexing, routing, transitions
@@ -224,8 +226,14 @@ def prompt_for(engine: Engine, run: Run, task: PlainTask) -> tuple[prompting.Pro
 
 
 def ready_engine(ctx: Context, run: Run) -> Engine:
-    """The run's engine, loaded if this thread holds another. Raises CannotLoad."""
+    """The run's engine, loaded if this thread holds another. Raises CannotLoad, and PromptError for a mode that it is
+    known not to have without being loaded."""
     config = engine_config(run)
+    if run.prompt_mode == "infill" and not remote.is_remote(run.target):
+        try:
+            require_infilling(run.target)
+        except BadInput as error:
+            raise prompting.PromptError(str(error)) from None
 
     def on_progress(message: str) -> None:
         ctx.bus.publish(run.id, event_types.LOADING, {"message": message})

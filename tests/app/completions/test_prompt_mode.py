@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 from click.testing import CliRunner
+from safetensors.torch import save_file
 
 from app.cli import cli
+from app.completions import service
+from app.completions.schemas import CompletionSpec
+from app.errors import BadInput
 from app.factory import create_app
 from app.jobs.embedded import Embedded
-from evaluation.prompting import INSTRUCTION, REPLY_PREFIX
+from app.jobs.work.decode_job import ready_engine
+from app.runs.repository import get_run
+from decoding.models import fetch
+from evaluation.prompting import INSTRUCTION, REPLY_PREFIX, PromptError
 from tests.fakes import FENCE
 
 PROMPT = "def add(a, b):\n"
@@ -65,3 +73,48 @@ def test_the_command_line_offers_the_same(ctx, engine, monkeypatch, tmp_path):
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["run"]["prompt_mode_used"] == "chat"
     assert engine.requests[0].prompt.startswith(INSTRUCTION)
+
+
+@pytest.fixture
+def without_infilling(tmp_path, monkeypatch):
+    """The reference of a model in a folder, whose tokenizer has no markers; nothing of it can be loaded."""
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "config.json").write_text("{}")
+    save_file({"x": torch.zeros(1)}, folder / "model.safetensors")
+    fetch.ensure(str(folder))
+    return str(folder)
+
+
+@pytest.mark.parametrize("mode", ["infill", "auto"])
+def test_a_model_that_cannot_infill_is_refused_before_it_is_loaded(ctx, engine, without_infilling, mode):
+    spec = CompletionSpec(target=without_infilling, prompt=PROMPT, suffix="\n", prompt_mode=mode)
+    with pytest.raises(BadInput, match="no fill-in-the-middle tokens: use another model"):
+        service.submit(ctx, spec, pinned_worker="here")
+    assert engine.requests == []
+
+
+def test_a_worker_whose_cache_knows_better_refuses_before_it_loads(ctx, engine, without_infilling, monkeypatch):
+    spec = CompletionSpec(target=without_infilling, prompt=PROMPT, suffix="\n", prompt_mode="infill")
+    with monkeypatch.context() as patch:  # a web process without a cache
+        patch.setattr("app.runs.service.require_infilling", lambda target: None)
+        run_id = service.submit(ctx, spec, handover=True)
+    with ctx.database.read() as session, pytest.raises(PromptError, match="no fill-in-the-middle tokens"):
+        ready_engine(ctx, get_run(session, run_id))
+    assert not ctx.engines.held()
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"suffix": "x"}, "suffix"),
+        ({"prompt_mode": "infill"}, "suffix"),
+        ({"suffix": "x", "prompt_mode": "chat"}, "suffix"),
+    ],
+)
+def test_a_suffix_and_a_mode_that_do_not_go_together_are_refused_by_name(ctx, monkeypatch, tmp_path, changes, field):
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path))
+    answer = create_app(ctx).test_client().post("/api/v1/complete", json=BODY | changes)
+    assert (answer.status_code, answer.json["errors"][0]["field"]) == (422, field)

@@ -15,7 +15,9 @@ from tests.fakes import FakeEngine
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    with served_service(tmp_path_factory.mktemp("openai")) as found:
+    folder = tmp_path_factory.mktemp("openai")
+    with pytest.MonkeyPatch.context() as patch, served_service(folder) as found:
+        patch.setenv("BASSLINE_CACHE_DIR", str(folder / "cache"))  # the fake fills in, and a cached model may not
         yield found
 
 

@@ -8,11 +8,18 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig
+from transformers import LlamaConfig, PreTrainedTokenizerFast
 
 from decoding.models import eagle3_files, heads
 from decoding.models.eagle3 import Eagle3, Eagle3Shape
+from decoding.models.errors import ModelError
+from decoding.models.loaded import ModelSpec
+from decoding.prepare import load_unpacked
 from decoding.training import importing
+from decoding.training.collection import Asking, Rendered
+from decoding.training.initial import new_head
+from decoding.training.statements import Statement
+from tests.decoding.conftest import tiny_qwen2
 
 N_LAYERS = 8
 CONFIG = LlamaConfig(hidden_size=32, num_hidden_layers=N_LAYERS, vocab_size=100, num_attention_heads=2)
@@ -55,3 +62,46 @@ def test_the_neighbours_are_tried_and_the_best_is_kept(
     assert seen == tried
     assert (record.taps, record.match, record.source) == (list(best), [0.6], "hf:owner/head")
     assert eagle3_files.read(heads.folder_of("qwen2.5-coder-0.5b"), CONFIG).shape.taps == best
+
+
+def test_prompts_that_the_target_cannot_read_are_not_measured_with(
+    tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
+    tiny_qwen2().save_pretrained(tmp_path / "model")  # a context of 512 tokens, a byte each
+    tokenizer.save_pretrained(tmp_path / "model")
+    target = load_unpacked(ModelSpec(str(tmp_path / "model")))
+    published = new_head(target, (0, 1, 1), torch.arange(0, 200, 2), seed=0)
+    eagle3_files.write(published, tmp_path / "head", target.model.config)
+    asking = Asking(lambda statement: Rendered(statement.text, ()))
+    too_long = Statement("function", "x" * 600)
+
+    def take(statements: list[Statement]) -> heads.HeadRecord:
+        return importing.run(str(tmp_path / "model"), str(tmp_path / "head"), iter(statements), lambda _target: asking)
+
+    record = take([too_long, Statement("function", "def f(x):\n    return x\n"), too_long])
+    assert heads.find(str(tmp_path / "model")) == record
+    with pytest.raises(ModelError, match="reads 512 tokens at once, too few"):
+        take([too_long])
+
+
+def test_a_head_whose_logits_are_not_numbers_leaves_the_old_one(
+    tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
+    tiny_qwen2().save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    target = load_unpacked(ModelSpec(str(tmp_path / "model")))
+    published = new_head(target, (0, 1, 1), torch.arange(0, 200, 2), seed=0)
+    asking = Asking(lambda statement: Rendered(statement.text, ()))
+
+    def take(name: str) -> heads.HeadRecord:
+        eagle3_files.write(published, tmp_path / name, target.model.config)
+        statement = Statement("function", "def f(x):\n    return x\n")
+        return importing.run(str(tmp_path / "model"), str(tmp_path / name), iter([statement]), lambda _target: asking)
+
+    first = take("good")
+    published.requires_grad_(requires_grad=False).lm_head.weight.fill_(3e38)  # finite, and its products are not
+    with pytest.raises(ModelError, match="logits that are not numbers"):
+        take("bad")
+    assert heads.find(str(tmp_path / "model")) == first
