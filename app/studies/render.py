@@ -57,9 +57,7 @@ def document(
         samples=_samples(found, at) if found else [],
         speculation=list(found.speculation) if found else [],
     )
-    if found and at is not None:
-        made.at_budget = found.answer_at(at)
-    return made
+    return made.model_copy(update={"at_budget": found.answer_at(at)}) if found and at is not None else made
 
 
 def _named(answer: Answer) -> NamedAnswer:
