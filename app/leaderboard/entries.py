@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -92,18 +92,25 @@ class Entry:
         return self.dataset_sha256, self.device, self.throughput, self.tasks
 
     @cached_property
-    def steps(self) -> str:
-        """The curve for the page's script: of each step by how much it comes later and has more tasks passed.
+    def first_gained(self) -> str:
+        """When Pass@First gains a task, in milliseconds after it gained the one before, for the page's script."""
+        return self._times(self.curve.pass_first, 1)
 
-        A step is three whole numbers: milliseconds, tasks by Pass@First and tasks by Pass@All, each less that of the
-        step before.
-        """
-        counts = (
-            (at_millisecond(budget), round(first * self.n_tasks), round(every * self.n_tasks))
-            for budget, first, every in zip(self.curve.budgets, self.curve.pass_first, self.curve.pass_all, strict=True)
-        )
-        steps = pairwise(((0, 0, 0), *counts))
-        return " ".join(f"{b - a}" for before, after in steps for a, b in zip(before, after, strict=True))
+    @cached_property
+    def first_lost(self) -> str:
+        """The same of the tasks that it loses again, because a later sample is chosen and fails."""
+        return self._times(self.curve.pass_first, -1)
+
+    @cached_property
+    def all_gained(self) -> str:
+        """When Pass@All gains a task."""
+        return self._times(self.curve.pass_all, 1)
+
+    def _times(self, shares: Sequence[float], sign: int) -> str:
+        counts = [0, *(round(share * self.n_tasks) for share in shares)]
+        changes = zip(self.curve.budgets, pairwise(counts), strict=True)
+        times = [at_millisecond(at) for at, (before, after) in changes for _ in range(sign * (after - before))]
+        return " ".join(str(time - before) for before, time in pairwise((0, *times)))
 
 
 def at_millisecond(seconds: float) -> int:

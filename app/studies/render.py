@@ -57,7 +57,7 @@ def document(
         samples=_samples(found, at) if found else [],
         speculation=list(found.speculation) if found else [],
     )
-    return made if found is None or at is None else made.model_copy(update={"at_budget": found.answer_at(at)})
+    return made.model_copy(update={"at_budget": found.answer_at(at)}) if found and at is not None else made
 
 
 def _named(answer: Answer) -> NamedAnswer:

@@ -114,6 +114,20 @@ def test_the_slider_moves_the_answer_without_a_request_or_a_jump(site, page):
     page.wait_for_url("**/runs/*")
 
 
+def test_a_budget_between_the_positions_of_the_slider_asks_the_server_for_its_answer(site, page):
+    page.goto(site.url)
+    page.get_by_label("Budget per task", exact=True).fill("3.217")
+    typed = shares(page)
+    expect(page.locator("h1 > span:not([hidden])")).to_have_text(re.compile("At 3.217 s use"))
+    page.wait_for_url("**/?budget=3.217")
+    said = page.locator(".answer").inner_text()
+    page.reload()
+    assert (page.locator(".answer").inner_text(), shares(page)) == (said, typed)
+    page.get_by_label("Budget per task on a logarithmic scale").press("ArrowRight")
+    assert page.get_by_label("Budget per task", exact=True).input_value() == "3.5"
+    expect(page.locator("h1 > span:not([hidden])")).to_have_text(re.compile("At 3.5 s use"))
+
+
 def test_a_heading_explains_its_figure_by_keyboard(site, page):
     page.goto(site.url)
     button = page.get_by_role("button", name="What Pass@First means").first

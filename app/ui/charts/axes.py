@@ -12,7 +12,7 @@ from app.ui.units import seconds
 
 _TICKS = tuple(m * 10.0**e for e in range(-4, 6) for m in (1, 2, 5))
 _ROUND = tuple(m * 10.0**e for e in range(-4, 19) for m in (1, 2, 5))
-CORNERS = 100  # of a drawn step function, at most
+CORNERS = 40  # of a drawn step function, at most
 _SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 

@@ -19,8 +19,11 @@ from app.leaderboard.entries import Entries
 from app.leaderboard.names import ROOM, distinct
 from app.leaderboard.service import ranked
 from app.runs import transitions
+from app.runs.figures import graded_outcomes
+from app.runs.repository import tasks_without_texts
 from app.runs.service import delete
 from app.states import RunState
+from evaluation.metrics import pass_all, pass_first
 
 
 @contextmanager
@@ -203,3 +206,24 @@ def test_an_empty_board_offers_a_new_study_and_says_what_is_at_work(world):
     assert "bassline eval" not in page, "a server that runs owns the database"
     world.add_run("waiting", state=RunState.QUEUED, done=0, limit=1, n=1)
     assert "1 run is waiting or at work" in world.client.get("/").get_data(as_text=True)
+
+
+@pytest.mark.parametrize("budget", [0.9, 3.217, 7.2, 9.999])
+def test_page_file_and_rest_show_the_figures_of_the_definition_at_any_budget(world, budget):
+    run_id = world.add_run("run", n=4, limit=40, skill=0.6, pace=2.0)
+    with world.context.database.read() as session:
+        outcomes = graded_outcomes(tasks_without_texts(session, run_id))
+    first, every = pass_first(outcomes, budget), pass_all(outcomes, budget)
+    (row,) = world.client.get(f"/api/v1/leaderboard?budget={budget}").json["rows"]
+    assert (row["budget_s"], row["pass_first"], row["pass_all"]) == (budget, first, every)
+    (line,) = csv.DictReader(io.StringIO(world.client.get(f"/leaderboard.csv?budget={budget}").text))
+    assert (float(line["pass_first"]), float(line["pass_all"])) == (first, every)
+    page = world.client.get(f"/?budget={budget}").get_data(as_text=True)
+    assert re.findall(r"data-share>([^<]+)", page)[:2] == [f"{100 * share:.1f} %" for share in (first, every)]
+    found = re.sub(r"<[^>]+>", "", re.search(r'<p class="finding" data-at="[^"]*">.*?</p>', page, re.DOTALL)[0])
+    assert f"Pass@First {100 * first:.0f} %" in found
+    curve = world.client.get(f"/api/v1/runs/{run_id}/curve").json
+    reached = [i for i, at in enumerate(curve["budgets"]) if at <= budget]
+    assert curve["pass_first"][reached[-1]] == first, "the curve holds from each of its budgets to the next"
+    words = world.client.get(f"/runs/{run_id}?budget={budget}").get_data(as_text=True)
+    assert f"At {budget:g} s: Pass@First {100 * first:.1f} %, Pass@All {100 * every:.1f} %." in words

@@ -18,11 +18,13 @@ from app.runs.repository import tasks_without_texts
 from evaluation.metrics import pass_all, pass_first, wilson
 
 PROGRAM = """
-import { countsAt, milliseconds, paretoFront, ranks, readPasses, wilson } from "./statistics.js";
+import { countsAt, milliseconds, paretoFront, ranks, summed, wilson } from "./statistics.js";
 const cases = JSON.parse(Deno.args[0]);
+const [first, lost, all] = cases.passes.map(summed);
+const passes = { n: cases.n, first, lost, all };
 console.log(JSON.stringify({
   wilson: cases.wilson.map(([k, n]) => wilson(k, n)),
-  counts: cases.budgets.map((budget) => countsAt(readPasses(cases.steps, cases.n), budget)),
+  counts: cases.budgets.map((budget) => countsAt(passes, budget)),
   ranks: ranks(cases.shares),
   milliseconds: cases.budgets.map(milliseconds),
   front: paretoFront(cases.points).map((point) => point.id),
@@ -50,7 +52,7 @@ def test_the_page_and_the_server_agree(compute):
     trials = [(dice.randint(0, n), n) for n in (1, 7, 164, 500) for _ in range(20)]
     shares = [{"first": f, "all": a} for f, a in ((0.5, 0.6), (0.7, 0.7), (0.5, 0.6), (0.5, 0.9), (0, 0))]
     points = [{"id": i, "latency": x, "share": y} for i, (x, y) in enumerate(((3, 0.5), (1, 0.2), (2, 0.2), (4, 0.9)))]
-    found = compute(wilson=trials, steps=[], n=1, budgets=[0.57, 7.2, 12.3456], shares=shares, points=points)
+    found = compute(wilson=trials, passes=[[], [], []], n=1, budgets=[0.57, 7.2, 12.3456], shares=shares, points=points)
     for (k, n), (low, high) in zip(trials, found["wilson"], strict=True):
         assert (low, high) == pytest.approx(wilson(k, n), abs=1e-12)
     assert found["ranks"] == [3, 1, 3, 2, 5]
@@ -67,8 +69,9 @@ def test_the_slider_reads_the_definition_at_every_budget(world, compute):
     dice = random.Random(2)
     ends = [at_millisecond(o.finished_s) for o in outcomes if o.finished_s is not None]
     budgets = [ms / 1000 for end in ends for ms in (end - 1, end)] + [round(dice.uniform(0, 20), 3) for _ in range(200)]
-    steps = [int(step) for step in entry.steps.split()]
-    found = compute(wilson=[], steps=steps, n=30, budgets=budgets, shares=[], points=[])
+    assert entry.first_lost, "a later sample was chosen and failed"
+    passes = [[int(ms) for ms in of.split()] for of in (entry.first_gained, entry.first_lost, entry.all_gained)]
+    found = compute(wilson=[], passes=passes, n=30, budgets=budgets, shares=[], points=[])
     for budget, passed in zip(budgets, found["counts"], strict=True):
         within = min(budget, 9.87654)
         assert passed["first"] / 30 == pass_first(outcomes, within)

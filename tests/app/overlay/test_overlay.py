@@ -72,6 +72,18 @@ def test_a_curve_agrees_with_the_share_at_a_budget_between_the_points_of_the_gri
         assert line["curve_first"][line["budgets"].index(3.3333)] == line["pass_first"]["share"]
 
 
+def test_means_over_runs_are_exact_at_every_budget(world):
+    runs = [world.add_run(f"{drafter} {seed}", drafter=drafter, seed=seed, skill=0.5)
+            for drafter in ("none", "sibling") for seed in (1, 2)]  # fmt: skip
+    curves = api(world, *runs, group="drafter")["lines"]
+    for budget in (0.7, 1.9, 3.3333, 7.2):
+        at = api(world, *runs, group="drafter", budget=budget)["lines"]
+        for line, here in zip(curves, at, strict=True):
+            before = [i for i, point in enumerate(line["budgets"]) if point <= budget]
+            share = line["curve_first"][before[-1]] if before else 0.0
+            assert share == pytest.approx(here["pass_first"]["share"])
+
+
 def test_many_comparisons_do_not_find_a_difference_by_chance_more_often(world):
     """Seven tasks won and none lost: p is 0.016, which is beyond chance alone, but not by Holm among eleven runs."""
     runs = [world.add_run(f"run {i}", n=1, limit=20) for i in range(12)]

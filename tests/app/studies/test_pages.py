@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import re
 import threading
 import uuid
@@ -11,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from app.db.types import utcnow
+from app.runs.figures import graded_outcomes
+from app.runs.repository import tasks_without_texts
 from app.states import RunState
 from app.studies import analysis as analysing
 from app.studies import loading, pages
@@ -19,6 +23,7 @@ from app.studies.models import Study
 from app.studies.repository import get_study, list_studies
 from app.studies.schemas import StudySpec
 from app.studies.service import submit
+from evaluation.metrics import pass_all, pass_first
 
 TABS = ("answer", "samples", "speculation", "arms")
 HOSTILE = "</h1><script>alert(1)</script> {{ 7 * 7 }} \u202e\x1b[31m"
@@ -139,6 +144,57 @@ def test_an_impossible_budget_is_named_and_the_page_still_answers(world, paper, 
     assert "Budget is" in page
     assert said in page
     assert "At other budgets" in page
+
+
+@pytest.mark.parametrize("budget", [1.0, 3.0, 3.217, 7.0, 7.2, 10.0])
+def test_page_rest_and_file_give_the_figures_of_the_definition_at_the_budget(world, budget):
+    """Also between the round budgets: nothing shows the figures of a smaller budget."""
+    study = world.add_study(arm(n=1, pace=2.0), arm(n=4, pace=2.5), name="exact")
+    with world.context.database.read() as session:
+        runs = {
+            one.name: graded_outcomes(tasks_without_texts(session, one.run_id))
+            for one in get_study(session, study).arms
+        }
+    expected = {name: (pass_first(of_arm, budget), pass_all(of_arm, budget)) for name, of_arm in runs.items()}
+    document = world.client.get(f"/api/v1/studies/{study}?budget={budget}").json
+    best = document["at_budget"]
+    assert best["budget_s"] == budget
+    assert best["arm"] is None or (best["pass_first"], best["pass_all"]) == expected[best["arm"]]
+    assert best["pass_first"] == max(first for first, _ in expected.values())
+    of_n = [cell for row in document["samples"][0]["rows"] for cell in row if cell["budget_s"] == budget]
+    assert {cell["arm"]: (cell["pass_first"], cell["pass_all"]) for cell in of_n} == expected
+    rows = csv.DictReader(io.StringIO(world.client.get(f"/api/v1/studies/{study}/export?format=csv").text))
+    read = {
+        row["arm"]: (float(row["pass_first"]), float(row["pass_all"]))
+        for row in rows
+        if float(row["budget_s"]) <= budget
+    }
+    assert read == expected, "each row holds up to the next one of its arm"
+    shares = [f"{100 * share:.0f} %" for pair in expected.values() for share in pair]
+    arms = world.client.get(f"/studies/{study}?tab=arms&budget={budget}").get_data(as_text=True)
+    assert re.findall(r'<td class="right num">(\d+ %) ', arms) == shares
+    table = world.client.get(f"/studies/{study}?tab=samples&budget={budget}").get_data(as_text=True)
+    table = table[table.index("Both figures with their intervals") :]
+    assert re.findall(r'<td class="right num">(\d+ %)', table)[: len(shares)] == shares
+
+
+def test_list_rows_and_address_say_the_same_at_each_named_budget(world, paper):
+    document = world.client.get(f"/api/v1{paper}").json
+    whole, listed = (text_of(world.client.get(address)) for address in (paper, "/studies"))
+    assert [one["budget_s"] for one in document["answer"]] == [1.0, 2.0, 3.0, 5.0, 10.0]
+    for one in document["answer"]:
+        budget = one["budget_s"]
+        at = world.client.get(f"/api/v1{paper}?budget={budget}").json["at_budget"]
+        assert {name: one[name] for name in at} == at
+        if one["arm"]:
+            share = f"{100 * one['pass_first']:.0f} %"
+            page = text_of(world.client.get(f"{paper}?budget={budget}"))
+            assert f"Pass@First {share[:-2]} %" in page
+            assert re.search(rf" {budget:g} s [^%]*{share} ", whole)
+            assert f"At {budget:g} s: {one['arm']}: Pass@First {share}" in document["sentence"]
+    for one in document["answer"][-3:]:
+        if one["arm"]:
+            assert re.search(rf"At {one['budget_s']:g} s : .{{0,60}}, {100 * one['pass_first']:.0f} %", listed)
 
 
 def test_each_cell_of_the_heat_map_leads_to_its_arms_run_at_its_budget(world):

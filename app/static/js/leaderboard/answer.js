@@ -11,7 +11,7 @@ import { milliseconds } from "./statistics.js";
  * @returns {Step[][]}
  */
 export function readSteps() {
-  return [...document.querySelectorAll(".answer [data-answers]")].map((list) =>
+  return [...document.querySelectorAll("[data-steps]")].map((list) =>
     [...list.children].filter((element) => element instanceof HTMLElement).map((element) => ({
       element,
       times: numbers(element.dataset.at).map(milliseconds),

@@ -1,10 +1,9 @@
 // Shares, intervals, ranks and the Pareto front at a budget, as in app/leaderboard/service.py. Uses no DOM.
 
 /**
- * A run's tasks passed as step functions of the budget: `first[i]` and `all[i]` from `times[i]` milliseconds on, of `n`
- * tasks.
+ * When a run passes its `n` tasks, in whole milliseconds: by Pass@First, those of them that it loses again, by Pass@All.
  *
- * @typedef {{ n: number, times: number[], first: number[], all: number[] }} Passes
+ * @typedef {{ n: number, first: number[], lost: number[], all: number[] }} Passes
  *
  * Counts of passed tasks, or shares of them.
  * @typedef {{ first: number, all: number }} Pair
@@ -32,21 +31,13 @@ export function pointAt(values, value) {
 }
 
 /**
- * Reads what app/leaderboard/entries.py wrote: time, first and all of each step, less those of the step before.
+ * Ascending times from what each is later than the one before, as app/leaderboard/entries.py wrote them.
  *
- * @param {number[]} steps
- * @param {number} n
- * @returns {Passes}
+ * @param {number[]} differences
  */
-export function readPasses(steps, n) {
-  /** @type {Passes} */
-  const passes = { n, times: [], first: [], all: [] };
-  const sums = [0, 0, 0];
-  steps.forEach((step, i) => {
-    sums[i % 3] += step;
-    (i % 3 === 0 ? passes.times : i % 3 === 1 ? passes.first : passes.all).push(sums[i % 3]);
-  });
-  return passes;
+export function summed(differences) {
+  let sum = 0;
+  return differences.map((difference) => sum += difference);
 }
 
 /**
@@ -56,9 +47,9 @@ export function readPasses(steps, n) {
  * @param {number} budget
  * @returns {Pair}
  */
-export function countsAt(passes, budget) {
-  const point = pointAt(passes.times, milliseconds(budget));
-  return point < 0 ? { first: 0, all: 0 } : { first: passes.first[point], all: passes.all[point] };
+export function countsAt({ first, lost, all }, budget) {
+  const [gained, gone, any] = [first, lost, all].map((times) => pointAt(times, milliseconds(budget)) + 1);
+  return { first: gained - gone, all: any };
 }
 
 /**

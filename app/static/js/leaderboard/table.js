@@ -1,7 +1,7 @@
 // One table of the leaderboard: reads its runs from the rows and shows them at a budget.
 
 import { find, numbers } from "../dom.js";
-import { countsAt, ORDERS, ranks, readPasses, wilson } from "./statistics.js";
+import { countsAt, ORDERS, ranks, summed, wilson } from "./statistics.js";
 
 /** @import { Pair, Passes } from "./statistics.js" */
 
@@ -12,8 +12,8 @@ import { countsAt, ORDERS, ranks, readPasses, wilson } from "./statistics.js";
  *
  * `shares` are those at the budget shown. `latency` is the median time to the first finished sample, NaN where unknown.
  * `rank` is null where the table has no ranks, `loadedRank` its text as the server sent it.
- * @typedef {{ element: HTMLTableRowElement, id: string, name: string, latency: number, cap: number, passes: Passes, shares: Pair,
- *   first: Measure, all: Measure, loss: Element, rank: Element | null, loadedRank: string | null,
+ * @typedef {{ element: HTMLTableRowElement, id: string, name: string, latency: number, cap: number, passes: Passes,
+ *   shares: Pair, first: Measure, all: Measure, loss: Element, rank: Element | null, loadedRank: string | null,
  *   capped: HTMLElement }} Row
  *
  * `isPart` tells that the group has more rows than the table; `figure` is the chart above the table, null where
@@ -77,7 +77,12 @@ function readRow(element) {
     name: find(element, ".name", Element).textContent,
     latency: Number(data.x),
     cap: Number(data.cap),
-    passes: readPasses(numbers(data.steps), Number(data.n)),
+    passes: {
+      n: Number(data.n),
+      first: summed(numbers(data.first)),
+      lost: summed(numbers(data.lost)),
+      all: summed(numbers(data.all)),
+    },
     shares: { first: 0, all: 0 },
     first: readMeasure(find(element, ".col-first", Element)),
     all: readMeasure(find(element, ".col-all", Element)),
