@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from app.errors import BadInput
 from app.http.schemas import Text
 from app.runs.schemas import MAX_N, MAX_TOKENS, DecodingSpec, PromptMode
-from app.settings import MAX_BUDGET_S
+from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from evaluation.datasets import Task
 
 MAX_STOPS = 256
@@ -107,7 +107,7 @@ class SamplesRequest(BaseModel, ABC):
     stop: OneOrMore = ()
     stream: bool = False
     stream_options: StreamOptions = Field(default_factory=StreamOptions)
-    budget: float | None = Field(None, gt=0, le=MAX_BUDGET_S)
+    budget: float | None = Field(None, ge=MIN_BUDGET_S, le=MAX_BUDGET_S)
     n_min: int | None = Field(None, ge=1, le=MAX_N)
 
     @model_validator(mode="before")
