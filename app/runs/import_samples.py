@@ -123,7 +123,8 @@ def _check_storable(record: exchange.Record, origin: str) -> None:
         use = one_of(reason, FINISH_REASONS)
         raise BadInput(f"{where}finish_reason: is {reason!r}: {use}", "file")
     if record["budget_s"] is not None and not MIN_BUDGET_S <= record["budget_s"] <= MAX_BUDGET_S:
-        raise BadInput(f"{where}budget_s: is {record['budget_s']}, give {MIN_BUDGET_S:g} to {MAX_BUDGET_S:g} seconds", "file")
+        allowed = f"{MIN_BUDGET_S:g} to {MAX_BUDGET_S:g} seconds"
+        raise BadInput(f"{where}budget_s: is {record['budget_s']}, give {allowed}", "file")
 
 
 def _sample(run: Run, record: exchange.Record) -> Sample:

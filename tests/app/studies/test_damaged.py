@@ -81,7 +81,7 @@ COMPUTED = ("target_parameters", "device_name", "device", "dtype", "cpu")
 
 
 @pytest.mark.parametrize("key", COMPUTED)
-@pytest.mark.parametrize("value", [[], {"a": 1}, 1.5, 10**400])
+@pytest.mark.parametrize("value", [[], {"a": 1}, 1.5, 10**400], ids=["list", "object", "float", "huge"])
 def test_provenance_that_pages_compute_with_is_checked(world, reference, key, value):
     data = damaged(reference, ("arms", 0, "provenance", key), value)
     with pytest.raises(BadInput, match=rf"arms\.0\.provenance(\.{key})? "):
