@@ -24,7 +24,7 @@ from app.runs.render import run_of
 from app.runs.repository import find_run, tasks_without_texts
 from app.runs.results import Figures
 from app.samples.models import Sample
-from app.settings import MAX_BUDGET_S
+from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.states import TaskState
 
 FORMAT = "run"
@@ -65,7 +65,7 @@ class _Calibration(RequestModel):
 
 
 class _Run(RunInfo):
-    budget_s: float = Field(gt=0, le=MAX_BUDGET_S)
+    budget_s: float = Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)
     n: int = Field(ge=1)
 
     @field_validator("provenance")

@@ -20,7 +20,7 @@ from pydantic import (
 from app.errors import BadInput
 from app.http.schemas import Text
 from app.runs.schemas import MAX_N, MAX_TOKENS, DecodingSpec, PromptMode
-from app.settings import MAX_BUDGET_S
+from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from evaluation.datasets import Task
 
 MAX_STOPS = 256
@@ -117,7 +117,7 @@ class SamplesRequest(BaseModel, ABC):
     stop: OneOrMore = ()
     stream: StrictBool = False
     stream_options: StreamOptions = Field(default_factory=StreamOptions)
-    budget: StrictFloat | None = Field(None, gt=0, le=MAX_BUDGET_S)
+    budget: StrictFloat | None = Field(None, ge=MIN_BUDGET_S, le=MAX_BUDGET_S)
     n_min: StrictInt | None = Field(None, ge=1, le=MAX_N)
 
     @model_validator(mode="before")

@@ -19,7 +19,7 @@ from app.runs.configuration import unknown_options
 from app.runs.models import Run, RunTask
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
-from app.settings import MAX_BUDGET_S
+from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.states import RunKind, TaskState
 from decoding.suggest import one_of
 from evaluation import datasets as files
@@ -122,8 +122,9 @@ def _check_storable(record: exchange.Record, origin: str) -> None:
     if reason is not None and reason not in FINISH_REASONS:
         use = one_of(reason, FINISH_REASONS)
         raise BadInput(f"{where}finish_reason: is {reason!r}: {use}", "file")
-    if record["budget_s"] is not None and not 0 < record["budget_s"] <= MAX_BUDGET_S:
-        raise BadInput(f"{where}budget_s: is {record['budget_s']}, give above 0 to {MAX_BUDGET_S:g} seconds", "file")
+    if record["budget_s"] is not None and not MIN_BUDGET_S <= record["budget_s"] <= MAX_BUDGET_S:
+        allowed = f"{MIN_BUDGET_S:g} to {MAX_BUDGET_S:g} seconds"
+        raise BadInput(f"{where}budget_s: is {record['budget_s']}, give {allowed}", "file")
 
 
 def _sample(run: Run, record: exchange.Record) -> Sample:

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 from app.http.schemas import RequestModel, Text, bad_input
 from app.remote.target import is_remote
 from app.runs.options import Fieldset, Option
-from app.settings import MAX_BUDGET_S
+from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from decoding.config import ACCEPTANCES, DEVICES, DTYPES, NAMED_LENGTHS, WEIGHTS, EngineConfig
 from decoding.drafters import registry as drafters
 from decoding.request import RequestError, SamplingParams
@@ -104,7 +104,7 @@ class _Samples(RequestModel):
 class _Clock(RequestModel):
     budget_s: Annotated[float, Option("Budget per task", Fieldset.SAMPLES)] = Field(
         10.0,
-        gt=0,
+        ge=MIN_BUDGET_S,
         le=MAX_BUDGET_S,
         description="seconds of wall clock per task; the figures cover every smaller budget too",
         examples=[4.5],

@@ -23,7 +23,7 @@ from app.runs.models import RunTask
 from app.runs.provenance import Provenance
 from app.runs.task_repository import tasks_in_batches
 from app.samples.models import Sample
-from app.settings import MAX_BUDGET_S
+from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.states import OPEN_RUN_STATES, TaskState
 from app.studies.models import Study, StudyArm
 from app.studies.render import configuration, device
@@ -144,7 +144,7 @@ class ArchiveHead(RequestModel):
     created_at: Time
     dataset: Name
     dataset_sha256: Sha256
-    budget_s: float = Field(gt=0, le=MAX_BUDGET_S)
+    budget_s: float = Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)
     seed: int = Field(ge=0, le=2**63 - 1)
     race: bool
     block_tasks: int = Field(ge=1, le=2**31 - 1)

@@ -16,6 +16,7 @@ from app.datasets.models import Dataset
 from app.db.ids import new_id
 from app.db.types import utcnow
 from app.errors import BadInput, NotFound
+from app.http.schemas import LONGEST_ECHO
 from app.runs import figures, indexing
 from app.runs.configuration import option_columns
 from app.runs.models import Calibration, Run, RunTask
@@ -110,7 +111,7 @@ def _check(found: Archive, dataset: Dataset) -> None:
         if arm.dropped_by is not None and arm.dropped_by >= len(found.arms):
             raise BadInput(f"arm {arm.name!r}: dropped_by is {arm.dropped_by}, and there are {len(found.arms)} arms")
         for task in arm.tasks:
-            where = f"arm {arm.name!r}, task {task.task_id!r}"
+            where = f"arm {arm.name!r}, task {task.task_id[:LONGEST_ECHO]!r}"
             if task.task_id not in task_ids:
                 raise BadInput(f"{where}: the dataset {dataset.name} has no such task")
             if sorted(sample.index for sample in task.samples) != list(range(n)):
@@ -120,7 +121,7 @@ def _check(found: Archive, dataset: Dataset) -> None:
 def _refuse_twice(names: Collection[str], what: str) -> None:
     for name, number in Counter(names).items():
         if number > 1:
-            raise BadInput(f"{what} {name!r} is there twice")
+            raise BadInput(f"{what} {name[:LONGEST_ECHO]!r} is there twice")
 
 
 def _study(found: Archive, dataset: Dataset) -> Study:

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 from app.errors import BadInput
 from app.http.schemas import Text, bad_input
 from app.runs.schemas import ArmOptions, RunSpec, TaskChoice
-from app.settings import MAX_BUDGET_S
+from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 
 MIN_ARMS, MAX_ARMS = 2, 32
 _RUN = RunSpec.model_fields
@@ -27,7 +27,7 @@ class StudySpec(TaskChoice):
     name: Text = Field("", max_length=200, description="the name in lists (default: the dataset and the arms)")
     budget_s: float = Field(
         _RUN["budget_s"].default,
-        gt=0,
+        ge=MIN_BUDGET_S,
         le=MAX_BUDGET_S,
         description="seconds of wall clock per task, for every arm; the answer covers every smaller budget too",
     )

@@ -12,6 +12,7 @@ import pytest
 
 from app.errors import BadInput
 from app.leaderboard import cards
+from app.settings import MIN_BUDGET_S
 from app.studies import export, loading, service
 from app.studies.analysis import Analyses
 from app.studies.models import Study
@@ -80,11 +81,19 @@ COMPUTED = ("target_parameters", "device_name", "device", "dtype", "cpu")
 
 
 @pytest.mark.parametrize("key", COMPUTED)
-@pytest.mark.parametrize("value", [[], {"a": 1}, 1.5, 10**400])
+@pytest.mark.parametrize("value", [[], {"a": 1}, 1.5, 10**400], ids=["list", "object", "float", "huge"])
 def test_provenance_that_pages_compute_with_is_checked(world, reference, key, value):
     data = damaged(reference, ("arms", 0, "provenance", key), value)
     with pytest.raises(BadInput, match=rf"arms\.0\.provenance(\.{key})? "):
         loading.load(world.context, data, "file.json")
+
+
+def test_the_smallest_budget_has_a_curve(world):
+    world.add_run("hasty", n=1, limit=3, budget_s=MIN_BUDGET_S)
+    for page in ("/", "/?view=scatter", "/?budget=5e-324", "/?budget=1e308"):
+        assert world.client.get(page).status_code == 200, page
+    sent = world.client.post("/api/v1/runs", json={"target": "smollm2-135m", "budget_s": 5e-324})
+    assert (sent.status_code, sent.json["errors"][0]["field"]) == (422, "budget_s")
 
 
 @pytest.mark.parametrize("field", ["wall_s", "queue_s", "prefill_s", "capacity_s", "steal_s"])
