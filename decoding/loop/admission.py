@@ -77,10 +77,13 @@ class Admission:
     request alone always joins.
     """
 
-    def __init__(self, batch: Batch, lengths: Lengths, round_timer: CostTimer, round_cost: RoundCost) -> None:
+    def __init__(
+        self, batch: Batch, lengths: Lengths, round_timer: CostTimer, token_timer: CostTimer, round_cost: RoundCost
+    ) -> None:
         self._batch = batch
         self._lengths = lengths
         self._round_timer = round_timer
+        self._token_timer = token_timer
         self._round_cost = round_cost
 
     def can_finish(self, state: RequestState) -> bool:
@@ -92,7 +95,7 @@ class Admission:
         others = self._batch.requests
         if not others:
             return True
-        if self._batch.n_free < 1:
+        if self._batch.n_free < 1 or not self._reads_in_time(state):
             return False
         most = state.request.n
         fewest = most if state.request.n_min is None else state.request.n_min
@@ -103,6 +106,16 @@ class Admission:
                     state.limit_samples(n)
                 return True
         return False
+
+    def _reads_in_time(self, state: RequestState) -> bool:
+        """Return whether the next round, which reads the prompts of all that join before it, ends in time for them.
+
+        One of them joins in any case; what is left to a round cannot be stopped by a deadline, as a prefill can.
+        """
+        joining = [other for other in self._batch.requests if not other.rounds]
+        n_unread = sum(self._batch.target.n_unread(self._batch.rows)) + self._batch.pieces(state)[1]
+        seconds = self._round_timer.known_s + self._token_timer.known_s * n_unread
+        return not joining or all(each.clock.fits(seconds) for each in (*joining, state))
 
     def _pays(self, state: RequestState, n: int) -> bool:
         prefill_s, before_s, after_s = self._prefill_s(state), self._round_s(0), self._round_s(n)
