@@ -35,7 +35,8 @@ class Context:
     limits how many web threads wait for completions, and `views` how many serve live views, so that the pages stay
     reachable. `engines` are those its worker threads
     hold; `turns` is which runs this worker served last, by step. `cpu` is held by whoever decodes against the clock on
-    a CPU, or grades (app/jobs/work/cpu_turns.py). `declared` are the models whose completions come to this worker.
+    a CPU, or grades (app/jobs/work/cpu_turns.py); `admitting` by whoever decides whether a completion is accepted,
+    until it is stored. `declared` are the models whose completions come to this worker.
     """
 
     settings: Settings
@@ -52,6 +53,7 @@ class Context:
     turns: dict[str, Turns] = field(default_factory=dict)
     declared: Collection[ModelQueue] = ()
     cpu: threading.Lock = field(init=False, default_factory=threading.Lock)
+    admitting: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.broker = broker.connect(self.settings)

@@ -76,6 +76,10 @@ class Engine(Protocol):
     def provenance(self) -> Mapping[str, str | int | float | None]:
         """What the figures were measured with: hashes, versions, device."""
 
+    def serving_costs(self) -> Mapping[str, float]:
+        """Seconds as measured since it was loaded: `round_s` of a round, `prompt_token_s` of a prompt's token; empty
+        where it is not this machine that decodes."""
+
     def memory(self) -> EngineParts:
         """What it keeps in memory. Models that engines share have equal keys."""
 

@@ -45,6 +45,10 @@ class _Engine:
     def decode(self, tokens: Sequence[int]) -> str:
         return str(tokens)
 
+    def serving_costs(self) -> dict[str, float]:
+        """Nothing is measured."""
+        return {}
+
     def provenance(self) -> dict[str, str | int | float | None]:
         return {"device": "none"}
 

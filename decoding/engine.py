@@ -31,7 +31,7 @@ from decoding.draft_length.profiles import Profile, find
 from decoding.draft_length.round_cost import RoundCost
 from decoding.draft_length.verify_cost import SIZES, VerifyCost, measure
 from decoding.drafters.registry import make_drafter, parse_drafter
-from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.limits import MAX_DRAFT_LENGTH, MAX_SERVED
 from decoding.loop.admission import Lengths
 from decoding.loop.batch import Batch
 from decoding.loop.intake import EarliestDeadline, InOrder, Intake
@@ -63,8 +63,6 @@ from decoding.state.clock import CostTimer
 from decoding.state.token_text import check_known, decode
 
 _models = ModelPool()
-# Samples that are decoded together for users who wait, where no graphs say otherwise.
-_MAX_SERVED = 48
 # Tokens of a prompt in which none comes twice.
 _N_DIFFERENT = 32
 _MakeIntake = Callable[[Scheduler], Intake]
@@ -253,7 +251,7 @@ class Engine:
         Raises BrokenModelError.
         """
         # The kept caches and graphs have their size.
-        max_samples = self.config.max_batch if self._pool.has_graphs else max(self.config.max_batch, _MAX_SERVED)
+        max_samples = self.config.max_batch if self._pool.has_graphs else max(self.config.max_batch, MAX_SERVED)
         return self._decode(self._as_they_arrive(requests), max_samples, on_update, should_cancel)
 
     def _in_order(self, requests: Iterable[Request]) -> _MakeIntake:
@@ -344,6 +342,13 @@ class Engine:
     def draft_step_s(self) -> float | None:
         """The seconds of one step of the draft model or head, as learnt from rounds so far; None before the first."""
         return self._acceptance.draft_step_s
+
+    def serving_costs(self) -> dict[str, float]:
+        """Return the seconds of a round and of a prompt's token, as measured when loaded and since.
+
+        Costs nothing. Who admits requests before any was decoded has these to go by.
+        """
+        return {"round_s": self._round_timer.known_s, "prompt_token_s": self._pool.prefill_costs[0].known_s}
 
     @cached_property
     def round_cost(self) -> RoundCost:

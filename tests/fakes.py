@@ -56,6 +56,9 @@ class FakeEngine:
         self.calibrations += 1
         return Calibration(0.02, 1e10, 1e12)
 
+    def serving_costs(self) -> dict[str, float]:
+        return {"round_s": 0.02, "prompt_token_s": 0.001}
+
     def memory(self) -> dict[object, int]:
         return {}
 

@@ -7,11 +7,12 @@ import json
 import re
 import textwrap
 import uuid
+from contextlib import nullcontext
 from dataclasses import asdict
 
 from sqlalchemy.exc import IntegrityError
 
-from app.completions.room import require_room
+from app.completions.admission import admitted
 from app.completions.schemas import CompletionSpec
 from app.context import Context
 from app.datasets import service as datasets
@@ -84,37 +85,37 @@ def submit_prompts(
         require_allowed(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)
     _require_mode(spec, tasks)
-    if not is_local(pinned_worker, handover) and after_id is None:
-        require_room(ctx, spec)
+    is_waited_for = not is_local(pinned_worker, handover) and after_id is None
     content = json.dumps([asdict(task) for task in tasks])
     plain = files.Dataset(NAME, tasks, hashlib.sha256(content.encode()).hexdigest())
-    for last_try in (False, True):
-        dataset = datasets.store(ctx, plain, DatasetKind.PROMPT)
-        with ctx.database.read() as session:
-            stored = list(session.merge(dataset, load=True).tasks)
-        try:
-            run = new_run(
-                spec,
-                dataset.id,
-                stored,
-                name=name or _name_of(tasks[0].prompt),
-                command="",
-                kind=RunKind.COMPLETION,
-                pinned_worker=pinned_worker,
-                graded=graded,
-                handover=handover,
-                after_id=after_id,
-            )
-            run.prefix_cache = prefix_cache and not remote.is_remote(spec.target)
-            run.prompt_logprobs, run.top_logprobs = prompt_logprobs, top_logprobs
-            run.n_min = n_min
-            store(ctx, run)
-            if not graded and not handover:
-                prepare_run(ctx, run.id)
-            return run.id
-        except IntegrityError:  # the dataset of the same prompt was deleted between the two transactions
-            if last_try:
-                raise
+    with admitted(ctx, spec, tasks) if is_waited_for else nullcontext():
+        for last_try in (False, True):
+            dataset = datasets.store(ctx, plain, DatasetKind.PROMPT)
+            with ctx.database.read() as session:
+                stored = list(session.merge(dataset, load=True).tasks)
+            try:
+                run = new_run(
+                    spec,
+                    dataset.id,
+                    stored,
+                    name=name or _name_of(tasks[0].prompt),
+                    command="",
+                    kind=RunKind.COMPLETION,
+                    pinned_worker=pinned_worker,
+                    graded=graded,
+                    handover=handover,
+                    after_id=after_id,
+                )
+                run.prefix_cache = prefix_cache and not remote.is_remote(spec.target)
+                run.prompt_logprobs, run.top_logprobs = prompt_logprobs, top_logprobs
+                run.n_min = n_min
+                store(ctx, run)
+                if not graded and not handover:
+                    prepare_run(ctx, run.id)
+                return run.id
+            except IntegrityError:  # the dataset of the same prompt was deleted between the two transactions
+                if last_try:
+                    raise
     raise AssertionError("the second try returns or raises")
 
 

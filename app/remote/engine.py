@@ -105,6 +105,10 @@ class RemoteEngine:
             "openai_client": metadata.version("openai"),
         }
 
+    def serving_costs(self) -> Mapping[str, float]:
+        """Nothing: how requests share a batch there is the server's to decide."""
+        return {}
+
     def memory(self) -> dict[ModelSpec | EngineConfig, int]:
         """Nothing: its model is the server's."""
         return {}

@@ -82,6 +82,7 @@ class Admission:
         batch: Batch,
         lengths: Lengths,
         round_timer: CostTimer,
+        token_timer: CostTimer,
         round_cost: RoundCost,
         has_memory: Callable[[RequestState], bool],
     ) -> None:
@@ -89,6 +90,7 @@ class Admission:
         self._has_memory = has_memory
         self._lengths = lengths
         self._round_timer = round_timer
+        self._token_timer = token_timer
         self._round_cost = round_cost
 
     def can_finish(self, state: RequestState) -> bool:
@@ -100,7 +102,7 @@ class Admission:
         others = self._batch.requests
         if not others:
             return True
-        if self._batch.n_free < 1 or not self._has_memory(state):
+        if self._batch.n_free < 1 or not self._has_memory(state) or not self._reads_in_time(state):
             return False
         most = state.request.n
         fewest = most if state.request.n_min is None else state.request.n_min
@@ -111,6 +113,16 @@ class Admission:
                     state.limit_samples(n)
                 return True
         return False
+
+    def _reads_in_time(self, state: RequestState) -> bool:
+        """Return whether the next round, which reads the prompts of all that join before it, ends in time for them.
+
+        One of them joins in any case; what is left to a round cannot be stopped by a deadline, as a prefill can.
+        """
+        joining = [other for other in self._batch.requests if not other.rounds]
+        n_unread = sum(self._batch.target.n_unread(self._batch.rows)) + self._batch.chunks(state)[1]
+        seconds = self._round_timer.known_s + self._token_timer.known_s * n_unread
+        return not joining or all(each.clock.fits(seconds) for each in (*joining, state))
 
     def _pays(self, state: RequestState, n: int) -> bool:
         prefill_s, before_s, after_s = self._prefill_s(state), self._round_s(0), self._round_s(n)

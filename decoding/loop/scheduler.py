@@ -82,7 +82,8 @@ class Scheduler:
 
     def admission(self, cost: RoundCost) -> Admission:
         """Return who decides whether requests may join the batch; `cost` is that of a round by its rows and tokens."""
-        return Admission(self._batch, self._lengths, self._round_cost, cost, self._has_memory)
+        token_timer = self._runners.prefill_costs[0]
+        return Admission(self._batch, self._lengths, self._round_cost, token_timer, cost, self._has_memory)
 
     def _is_cancelled(self, state: RequestState) -> bool:
         return self._should_cancel is not None and self._should_cancel(state.position)

@@ -211,6 +211,21 @@ def test_a_request_that_allows_it_gets_fewer_samples_while_places_are_short(
     assert len(outcomes[2].samples) == 2
 
 
+def test_many_that_come_at_once_do_not_make_the_round_that_reads_their_prompts_too_long(
+    unending: MakeEngine, machine: Machine
+) -> None:
+    made = unending()
+    rest = "x = 1\n" * 10  # less than a piece, so that the first round reads it
+    budget_s = 5 * (FORWARD_S + 60 * TOKEN_S)
+    wanted = [asked(rest, n=1, seed=i, budget_s=budget_s) for i in range(4)] * 3
+    outcomes = answers(made.serve(iter(wanted)))
+    answered = [outcome for outcome in outcomes.values() if outcome.rounds]
+    assert len(answered) > 1
+    assert all(outcome.rounds[0].started_s < budget_s for outcome in answered)
+    first_s = [each.rounds[0].draft_s + each.rounds[0].verify_s + each.rounds[0].other_s for each in answered]
+    assert max(each.rounds[0].started_s + seconds for each, seconds in zip(answered, first_s, strict=True)) <= budget_s
+
+
 def test_a_cancelled_request_frees_its_places_before_the_next_round(unending: MakeEngine, machine: Machine) -> None:
     made = unending()
     rounds: list[int] = []

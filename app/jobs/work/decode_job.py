@@ -248,14 +248,20 @@ def ready_engine(ctx: Context, run: Run) -> Engine:
 
 
 def _mark_started(ctx: Context, engine: Engine, run: Run, mode: str) -> None:
-    """The first task to be decoded starts the run's clock and records what the run is measured with."""
+    """The first task to be decoded starts the run's clock and records what the run is measured with.
+
+    For completions also what work costs here: admission goes by that until enough of them have ended.
+    """
     if run.started_at is not None and run.provenance:
         return
+    facts = {**of_this_process(), **engine.provenance()}
+    if run.kind is RunKind.COMPLETION:
+        facts |= engine.serving_costs()
     with ctx.database.session() as session:
         session.execute(
             update(Run)
             .where(Run.id == run.id, Run.started_at.is_(None))
-            .values(started_at=utcnow(), prompt_mode_used=mode, provenance={**of_this_process(), **engine.provenance()})
+            .values(started_at=utcnow(), prompt_mode_used=mode, provenance=facts)
         )
 
 

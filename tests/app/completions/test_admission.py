@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -10,15 +11,16 @@ from hypothesis import strategies as st
 from sqlalchemy import insert
 
 from app.completions import service
-from app.completions.room import Ended, expected_wait_s, usual_s
+from app.completions.admission import Costs, Ended, Open, expected_wait_s, foreseen_wait_s, usual_s
 from app.completions.schemas import CompletionSpec
 from app.db.types import utcnow
 from app.errors import Overloaded
 from app.factory import create_app
 from app.jobs import deadlines
-from app.runs.models import RunTask
+from app.jobs.embedded import Embedded
+from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from app.states import TaskState
+from app.states import RunState, TaskState
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 ASKED = {"target": "smollm2-135m", "prompt": "def f(", "n": 1, "budget_s": 5}
@@ -47,8 +49,77 @@ def test_what_is_needed_is_the_time_to_the_first_finished_sample():
     assert usual_s(cut_off) == 0.0
 
 
-def test_without_experience_nothing_is_foreseen():
-    assert expected_wait_s(40, 1, ended(2.0, 2), NOW) is None
+def ahead(
+    n: int, *, waits: bool = True, age_s: float = 0.0, samples: int = 1, characters: int = 300, max_tokens: int = 512
+) -> list[Open]:
+    return [Open(waits, age_s, samples, 5.0, max_tokens, characters)] * n
+
+
+COSTS = Costs(round_s=0.05, prompt_token_s=0.002)
+
+
+def test_before_anything_is_known_a_batch_is_accepted_and_the_rest_waits_for_its_whole_budget():
+    assert foreseen_wait_s(ahead(15), None, 16, 1) == 0.0
+    assert foreseen_wait_s(ahead(16), None, 16, 1) == 5.0
+    assert foreseen_wait_s(ahead(32), None, 16, 1) == 10.0
+    assert foreseen_wait_s(ahead(5, samples=8), None, 16, 1) == 0.0
+    assert foreseen_wait_s(ahead(6, samples=8), None, 16, 1) == 5.0, "48 samples fill the batch"
+    assert foreseen_wait_s(ahead(16), None, 16, 2) == 0.0
+
+
+def test_costs_that_were_measured_say_how_long_prompts_and_answers_take():
+    prompt_s = 0.2  # 100 tokens
+    assert foreseen_wait_s(ahead(10), COSTS, 16, 1) == pytest.approx(10 * prompt_s)
+    assert foreseen_wait_s(ahead(10, waits=False, age_s=0.5), COSTS, 16, 1) == pytest.approx(10 * prompt_s - 0.5)
+    old = {"waits": False, "age_s": 4.0}
+    assert foreseen_wait_s(ahead(10, **old), COSTS, 16, 1) == 0.0, "their prompts are read"
+    assert foreseen_wait_s(ahead(16, **old), COSTS, 16, 1) == pytest.approx(prompt_s + 32 * 0.05)
+    assert foreseen_wait_s(ahead(16, **old, max_tokens=4), COSTS, 16, 1) == pytest.approx(prompt_s + 4 * 0.05)
+    slow = Costs(round_s=2.0, prompt_token_s=0.001)
+    assert foreseen_wait_s(ahead(16, **old), slow, 16, 1) == 5.0, "a budget ends an answer"
+
+
+@pytest.fixture
+def no_worker(ctx, monkeypatch):
+    """A service that has never decoded anything, whose messages nobody reads."""
+    monkeypatch.setattr(ctx, "settings", ctx.settings.model_copy(update={"completions_together": 4}))
+    return ctx
+
+
+def accepted(ctx, n_asked: int, **changes) -> int:
+    """How many of some completions that come at once are accepted, each from a thread of its own."""
+
+    def ask(i: int) -> bool:
+        try:
+            service.submit(ctx, CompletionSpec(**ASKED | {"prompt": f"prompt {i}", **changes}))
+        except Overloaded:
+            return False
+        return True
+
+    with ThreadPoolExecutor(n_asked) as threads:
+        return sum(threads.map(ask, range(n_asked)))
+
+
+def test_of_many_at_once_the_first_ones_ever_fill_a_batch(no_worker):
+    assert accepted(no_worker, 12) == 4
+
+
+def test_after_a_quiet_time_the_costs_that_were_measured_decide(no_worker):
+    run_id = service.submit(no_worker, CompletionSpec(**ASKED))
+    with no_worker.database.session() as session:
+        run = session.get_one(Run, run_id)
+        run.started_at, run.state = utcnow() - dt.timedelta(hours=1), RunState.FINISHED
+        run.provenance = {"device": "cpu", "round_s": 0.2, "prompt_token_s": 0.5}
+        session.query(RunTask).filter_by(run_id=run_id).one().state = TaskState.FINISHED
+    # Each prompt takes 3 tokens of half a second, so a fourth one could not be read within 5 seconds.
+    assert accepted(no_worker, 12, budget_s=5.5) == 3
+    assert accepted(no_worker, 1, budget_s=60.0) == 1
+
+
+def test_a_completion_that_begins_tells_what_work_costs_here(ctx):
+    with Embedded(ctx, "test"):
+        answer = create_app(ctx).test_client().post("/api/v1/complete", json=ASKED)
+    assert answer.json["run"]["provenance"].items() >= {"round_s": 0.02, "prompt_token_s": 0.001}.items()
 
 
 @given(

@@ -1,0 +1,203 @@
+"""Whether one more completion can be decoded in time: what waits is compared with what was done lately.
+
+A request that would only wait until its budget is over is refused at once, with the time after which it is worth
+asking again. So a client knows early, and those that wait are answered. Until some completions have ended lately, the
+costs that the worker's engine measured say how long they will take, and before these are known, the size of a batch.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from statistics import median
+from typing import NamedTuple
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.datasets.models import Task
+from app.db.types import utcnow
+from app.errors import Overloaded
+from app.runs import routing
+from app.runs.models import Run, RunTask
+from app.runs.schemas import DecodingSpec
+from app.samples.models import Sample
+from app.states import OPEN_RUN_STATES, RunKind, TaskState
+from app.workers import declared
+from app.workers import service as workers
+from decoding.limits import MAX_SERVED
+from evaluation import datasets as files
+
+LATELY_S = 120.0  # completions that ended longer ago say little of the machine's pace now
+JUST_S = 10.0  # those that ended within this waited as long as one that comes now will
+FEWEST = 3  # ended completions from which a pace is inferred
+MOST = 20
+USUAL_ROUNDS = 32  # of an answer, where none has ended lately
+CHARACTERS_PER_TOKEN = 3  # of code; fewer make the estimate longer
+
+
+class Ended(NamedTuple):
+    """A completion that was decoded: seconds of waiting and of decoding, when it ended (aware), and on the clock from
+    its acceptance its first finished sample, None if none finished."""
+
+    queue_s: float
+    wall_s: float
+    at: dt.datetime
+    first_finished_s: float | None
+
+
+class Open(NamedTuple):
+    """A completion that has not ended: whether it waits, the seconds since it was accepted, its samples, budget, most
+    tokens and characters of prompt."""
+
+    waits: bool
+    age_s: float
+    n: int
+    budget_s: float
+    max_tokens: int
+    characters: int
+
+
+class Costs(NamedTuple):
+    """What a worker's engine measured: seconds of a round and of a prompt's token."""
+
+    round_s: float
+    prompt_token_s: float
+
+    def prompt_s(self, characters: int) -> float:
+        """Seconds to read a prompt."""
+        return self.prompt_token_s * characters / CHARACTERS_PER_TOKEN
+
+    def answer_s(self, one: Open) -> float:
+        """Seconds that a completion usually keeps its places in the batch; its budget ends it."""
+        rounds = min(one.max_tokens, USUAL_ROUNDS)
+        return min(self.prompt_s(one.characters) + rounds * self.round_s, one.budget_s)
+
+
+@contextmanager
+def admitted(ctx: Context, spec: DecodingSpec, tasks: Sequence[files.Task]) -> Iterator[None]:
+    """Inside, the completion has to be stored: this process decides on no other one meanwhile, which would not see it.
+
+    Raises Overloaded if the completions for the target leave no time for one more within its budget.
+    """
+    with ctx.admitting:
+        _require_capacity(ctx, spec, sum(len(task.prompt) + len(task.suffix or "") for task in tasks))
+        yield
+
+
+def _require_capacity(ctx: Context, spec: DecodingSpec, characters: int) -> None:
+    with ctx.database.read() as session:
+        ahead = _open(session, spec.target)
+        if not ahead:
+            return
+        ended = _ended_lately(session, spec.target)
+        if len(ended) >= FEWEST:
+            waiting = sum(one.waits for one in ahead)
+            wait_s, needed_s = expected_wait_s(waiting, len(ahead) - waiting, ended, utcnow()), usual_s(ended)
+        else:
+            costs, together = _measured_costs(session, spec.target), ctx.settings.completions_together
+            wait_s = foreseen_wait_s(ahead, costs, together, _n_workers(ctx, session, spec))
+            # The round that is under way, and its own.
+            needed_s = 0.0 if costs is None else costs.prompt_s(characters) + 2 * costs.round_s
+    if wait_s + needed_s >= spec.budget_s:
+        raise Overloaded(
+            f"{spec.target} has {len(ahead)} completions to decode: one more waits about {wait_s:.0f} seconds "
+            f"and takes {needed_s:.0f}, so a budget of {spec.budget_s:g} seconds would be over; ask again later, or "
+            "with more time",
+            max(math.ceil(wait_s + needed_s - spec.budget_s), 1),
+        )
+
+
+def foreseen_wait_s(ahead: Sequence[Open], costs: Costs | None, together: int, n_workers: int) -> float:
+    """Seconds until a completion that comes after these is begun, where none has ended lately.
+
+    `together` of them, and at most MAX_SERVED samples, share the batch of each worker; the rest wait until places are
+    free. Prompts are read one after the other since the first of them came: one that is at work may wait for that, too.
+    Without costs, each keeps its places for its whole budget.
+    """
+    batches = max(len(ahead) / together, sum(one.n for one in ahead) / MAX_SERVED) / n_workers
+    kept_s = median(one.budget_s if costs is None else costs.answer_s(one) for one in ahead)
+    if costs is None:
+        return math.floor(batches) * kept_s
+    waiting_s = sum(costs.prompt_s(one.characters) for one in ahead if one.waits) / n_workers
+    all_s = sum(costs.prompt_s(one.characters) for one in ahead) / n_workers
+    return math.floor(batches) * kept_s + max(waiting_s, all_s - max(one.age_s for one in ahead))
+
+
+def expected_wait_s(waiting: int, at_work: int, ended: Sequence[Ended], now: dt.datetime) -> float:
+    """Seconds until a completion that comes after `waiting` others is begun, by those that have ended lately.
+
+    By Little's law `at_work` completions end at a rate of their number over the time that each takes; if more have
+    ended than that, their rate counts. A worker takes some that wait ahead of time, so those that have just ended tell
+    more: if they waited longer than that, one that comes now will, too.
+    """
+    each_s = max(median(one.wall_s for one in ended), 0.001)
+    span_s = max((now - min(one.at for one in ended)).total_seconds(), each_s)
+    per_s = max(max(at_work, 1) / each_s, len(ended) / span_s)
+    just = [one.queue_s for one in ended if (now - one.at).total_seconds() <= JUST_S]
+    return max(waiting / per_s, median(just) if len(just) >= FEWEST else 0.0)
+
+
+def usual_s(ended: Sequence[Ended]) -> float:
+    """Seconds from the start of decoding to the first finished sample, of those that had one; 0 if none did."""
+    needed = [one.first_finished_s - one.queue_s for one in ended if one.first_finished_s is not None]
+    return median(needed) if needed else 0.0
+
+
+def _open(session: Session, target: str) -> list[Open]:
+    rows = session.execute(
+        select(RunTask.state, RunTask.queued_at, Run.n, Run.budget_s, Run.max_tokens, func.length(Task.prompt))
+        .join(RunTask.run)
+        .join(RunTask.task)
+        .where(
+            Run.kind == RunKind.COMPLETION,
+            Run.state.in_(OPEN_RUN_STATES),
+            Run.after_id.is_(None),  # the second of a race waits for its turn outside of its clock
+            Run.target == target,
+            RunTask.state.in_((TaskState.QUEUED, TaskState.DECODING)),
+        )
+    )
+    now = utcnow()
+    return [Open(state is TaskState.QUEUED, (now - at).total_seconds(), *rest) for state, at, *rest in rows]
+
+
+def _measured_costs(session: Session, target: str) -> Costs | None:
+    """The costs of the completion of the target that was begun last, whenever that was; None if there was none."""
+    query = select(Run.provenance).where(
+        Run.kind == RunKind.COMPLETION, Run.target == target, Run.started_at.is_not(None)
+    )
+    found = session.scalar(query.order_by(Run.started_at.desc()).limit(1)) or {}
+    costs = [found[name] for name in Costs._fields if name in found]
+    return Costs(*costs) if len(costs) == len(Costs._fields) else None
+
+
+def _n_workers(ctx: Context, session: Session, spec: DecodingSpec) -> int:
+    """The workers that decode completions of the target; one where messages stay in this process."""
+    if not ctx.broker.shared:
+        return 1
+    queue, now = routing.queue_of(spec.target, spec.device, declared.live(ctx, session)), utcnow()
+    found = (workers.is_alive(each, now) and workers.consumes(each, queue) for each in workers.list_workers(session))
+    return max(sum(found), 1)
+
+
+def _ended_lately(session: Session, target: str) -> list[Ended]:
+    since = utcnow() - dt.timedelta(seconds=LATELY_S)
+    finished = Sample.finish_reason.in_(("stop", "length"))
+    first = select(func.min(Sample.finished_s)).where(Sample.run_task_id == RunTask.id, finished).scalar_subquery()
+    rows = session.execute(
+        select(RunTask.queue_s, RunTask.wall_s, RunTask.finished_at, first)
+        .join(RunTask.run)
+        .where(
+            Run.kind == RunKind.COMPLETION,
+            Run.target == target,
+            RunTask.state == TaskState.FINISHED,
+            RunTask.finished_at >= since,
+            RunTask.wall_s > 0,
+        )
+        .order_by(RunTask.finished_at.desc())
+        .limit(MOST)
+    )
+    return [Ended(queue_s or 0.0, wall_s, at, first_s) for queue_s, wall_s, at, first_s in rows if wall_s and at]
