@@ -36,7 +36,7 @@ JUST_S = 10.0  # those that ended within this waited as long as one that comes n
 FEWEST = 3  # ended completions from which a pace is inferred
 MOST = 20
 USUAL_ROUNDS = 32  # of an answer, where none has ended lately
-CHARACTERS_PER_TOKEN = 3  # of code; fewer make the estimate longer
+CHARACTERS_PER_TOKEN = 2.5  # of code, which is not tokenized here; fewer make the estimate longer
 
 
 class Ended(NamedTuple):

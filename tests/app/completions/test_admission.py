@@ -50,7 +50,7 @@ def test_what_is_needed_is_the_time_to_the_first_finished_sample():
 
 
 def ahead(
-    n: int, *, waits: bool = True, age_s: float = 0.0, samples: int = 1, characters: int = 300, max_tokens: int = 512
+    n: int, *, waits: bool = True, age_s: float = 0.0, samples: int = 1, characters: int = 250, max_tokens: int = 512
 ) -> list[Open]:
     return [Open(waits, age_s, samples, 5.0, max_tokens, characters)] * n
 

@@ -65,8 +65,8 @@ def test_one_message_decodes_all_completions_that_wait_for_the_engine(ctx, ask, 
 
 
 def test_no_more_are_decoded_together_than_the_setting_allows(ctx, ask, engine):
-    ctx.settings = ctx.settings.model_copy(update={"completions_together": 2})
     ids = [ask(f"prompt {i}") for i in range(5)]
+    ctx.settings = ctx.settings.model_copy(update={"completions_together": 2})
     engine.places = 8
     decode_task(ctx, job(ctx, ids[0]).id)
     assert engine.most_together == 2
