@@ -84,7 +84,7 @@ class Runner:
                 continue
             done = subprocess.run(
                 ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-                cwd=self.folder, env=environment, capture_output=True, text=True, timeout=240, check=False,
+                cwd=self.folder, env=environment, capture_output=True, text=True, timeout=900, check=False,
             )  # fmt: skip
             self.said += f"{step['name']}: {done.stdout}{done.stderr}\n"
             if done.returncode:
@@ -122,7 +122,7 @@ def has_build_backend(folder: Path) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.model
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)  # minutes of work beside other programs
 def test_its_steps_run(workflow, tmp_path):
     try:
         Sandbox.detect()
