@@ -167,7 +167,7 @@ def curve(
     selector: Selector = "mean_logprob",
     truncate: bool = False,
 ) -> Curve:
-    """Pass@First and Pass@All at every budget up to `budget_s` seconds, that of the run. Raises as `solved` does."""
+    """Pass@First and Pass@All at every budget up to `budget_s` seconds, the run's own. Raises as `solved` does."""
     _require_selector(selector)
     tasks = _by_task(outcomes)
     gains: defaultdict[float, NDArray[np.int64]] = defaultdict(lambda: np.zeros(2, dtype=np.int64))

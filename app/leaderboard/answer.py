@@ -77,7 +77,7 @@ class Card:
         return self.study is None or self.study.elsewhere is None
 
     def at(self, budget_s: float) -> Answer:
-        """The answer at a budget in seconds; past `budget_s` that of `budget_s`."""
+        """The answer at a budget in seconds; past `budget_s`, the answer at `budget_s`."""
         (answer,) = _answers(self.scored, (min(budget_s, self.budget_s),), self.own_budgets)
         return answer
 

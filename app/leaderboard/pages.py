@@ -110,7 +110,7 @@ def _answer(everything: Sequence[Entry], dataset: str) -> tuple[Card | None, boo
 
 
 def _grid(rows: Sequence[Row], answer: Card | None) -> list[float]:
-    """The positions of the slider: those of the answer, and round budgets past it up to the longest of the rows."""
+    """The positions of the slider: the answer's budgets, then round budgets up to the longest of the rows."""
     of_answer = [one.budget_s for one in answer.answers] if answer else []
     longest = max((row.run.budget_s for row in rows), default=BUDGET_GRID[0])
     return [*of_answer, *(b for b in study_budgets(longest) if not of_answer or b > of_answer[-1])]

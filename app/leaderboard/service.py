@@ -56,8 +56,8 @@ def ranked(
     """The runs of a dataset and model at `budget_s` seconds (None: each at its own budget), best Pass@First first.
 
     Archived runs are left out unless the `selection` has them. A finished run over a whole dataset gets a rank among
-    those of its group (`Entry.group`), also those that dataset, target, tag or star leave out; ties share a rank. The
-    other runs follow, ordered by their shares, with a label. Raises BadInput for a budget not above 0.
+    the runs of its group (`Entry.group`), including runs that dataset, target, tag or star leave out; ties share a
+    rank. The other runs follow, ordered by their shares, with a label. Raises BadInput for a budget not above 0.
     """
     if budget_s is not None and not budget_s > 0:
         raise BadInput(f"budget is {budget_s:g}: it must be above 0 seconds", "budget")

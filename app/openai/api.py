@@ -71,7 +71,7 @@ def list_models() -> dict[str, Any]:
 
 @bp.get("/v1/models/<path:name>")
 def show_model(name: str) -> dict[str, Any]:
-    """One of them. Raises BadInput for any other; no file is looked for, as whoever may read may ask."""
+    """One of them. Raises BadInput for any other; no file is looked for, because every reader may ask."""
     if name not in _keys():
         raise BadInput(f"model {name[:60]!r} is not one of {', '.join(_keys())}: GET /v1/models lists them", "target")
     return _model(name)

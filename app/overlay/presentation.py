@@ -44,7 +44,7 @@ class Readout:
 
 
 def curves(found: Overlaid, groups: Sequence[Group]) -> list[LineCurves]:
-    """The curves of all lines over the common tasks; that of several runs is their mean, up to the shortest budget."""
+    """The curves of all lines over the common tasks; several runs get their mean, up to the shortest budget."""
     made = []
     for group in groups:
         end = min(found.runs[place].budget_s for place in group.members)

@@ -23,9 +23,9 @@ def sample_wide(
 ) -> torch.Tensor:
     """Return the argmax of log p + Gumbel noise for each of M draws, int64 [M], each from one of `rows`.
 
-    `ids` and `logp` [N, C] are those of a `Distribution`, `seeds` and `positions` int64 [M]. The best score among the
+    `ids` and `logp` [N, C] come from a `Distribution`, `seeds` and `positions` int64 [M]. The best score among the
     most likely ids is one to beat. All others are less likely than these, so they can beat it only with noise that
-    makes up for that, which few ids have. Memory is that of a few rows, however many draws there are.
+    makes up for that, which few ids have. It takes the memory of a few rows, however many draws there are.
     """
     used, which = torch.unique(torch.tensor(rows), return_inverse=True)
     likely = [highest(logp[row : row + 1], _LIKELY) for row in used.tolist()]

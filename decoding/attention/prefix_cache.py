@@ -1,6 +1,6 @@
 """Keys and values of earlier prompts, for prompts that begin with the same tokens.
 
-A block is what one chunk of a prefill computes. A prompt whose first tokens are those of known blocks takes them, and
+A block is what one chunk of a prefill computes. A prompt that begins with the tokens of known blocks takes them, and
 prefills the rest in the chunks in which it would have done so anyway. So every forward has the shape and the input that
 it has without the cache, and the texts are the same in every number format.
 

@@ -75,7 +75,7 @@ class ModelRunner:
     ) -> None:
         """`capacity_step` rounds the cache's capacity up, so that a cache that stays in use seldom has to move.
 
-        `keeps_place` is that of the cache. `scatters_by_kernel` lets the Triton kernel write keys and values wherever
+        `keeps_place` goes to the cache. `scatters_by_kernel` lets the Triton kernel write keys and values wherever
         Triton computes the attention. `token_timer` learns what a token of a prefill costs; by default a new one does.
         `prefix_cache` serves the prompts that ask for it. `taps` are the layers whose inputs the cache records
         (`taps.py`).

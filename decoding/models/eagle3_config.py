@@ -59,7 +59,7 @@ class HeadConfig:
 
 
 def refused(fact: str) -> ModelError:
-    """Return the error for files that are not those of an EAGLE-3 head; `fact` says which part is wrong."""
+    """Return the error for files that are not an EAGLE-3 head; `fact` says which part is wrong."""
     return ModelError(f"this is not an EAGLE-3 head that can be used: {fact}; fetch it again, or choose another one.")
 
 

@@ -1,4 +1,4 @@
-"""What holds of every head that drafts, whoever made it: with anything else, texts would be wrong or drafts useless."""
+"""What every head that drafts must satisfy, whatever its source: otherwise texts are wrong or drafts useless."""
 
 from __future__ import annotations
 

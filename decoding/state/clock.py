@@ -69,7 +69,7 @@ class CostTimer:
 
     @property
     def least_s(self) -> float:
-        """Seconds that a unit surely takes: the fastest of the last few, 0 if the last one is no more than a memory.
+        """Seconds that a unit surely takes: the fastest of the last few, 0 if none of them was measured just now.
 
         Work that is refused is not measured, so an old measurement must not refuse any.
         """

@@ -47,7 +47,7 @@ def named_budgets(budget_s: float) -> tuple[float, ...]:
 
 
 def answers(scored: Scored, budgets: Sequence[float] | None = None) -> tuple[Answer, ...]:
-    """One answer for each of `budgets`, by default those of `scored`, of which the last is the study's own.
+    """One answer for each of `budgets`, by default the budgets of `scored`, of which the last is the study's own.
 
     The arm with the highest Pass@First; of several the one with the higher Pass@All, then the cheapest.
     """

@@ -84,7 +84,7 @@ def test_runs_that_an_earlier_version_left_without_figures_get_them_at_the_next_
     with world.context.database.session() as session:
         run = session.get_one(Run, run_id)
         run.error = GONE
-        if ended_before:  # then resumed and killed: its figures are those of the first end
+        if ended_before:  # then resumed and killed: its figures date from the first end
             run.figures, run.curve.n_tasks = run.figures.model_copy(update={"tasks": 1, "tasks_left": 2}), 1
         else:
             run.figures = None

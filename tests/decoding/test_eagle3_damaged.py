@@ -42,7 +42,7 @@ TENSORS = [*sorted(a_head().state_dict()), "t2d"]
 
 
 def fields(config: dict[str, Any], *path: str) -> list[tuple[str, ...]]:
-    """The paths of all fields of a configuration, those of its objects too."""
+    """The paths of all fields of a configuration, including the fields of its objects."""
     found: list[tuple[str, ...]] = []
     for name, value in config.items():
         found.append((*path, name))
@@ -204,7 +204,7 @@ def test_a_tensor_that_would_be_ignored_is_refused_by_its_name(extra: str, tmp_p
     rewrite(tmp_path, lambda weights: weights.update({extra: torch.ones(64)}))
     sentence = read_or_refuse(tmp_path)
     assert sentence
-    # A bias of q makes those of k and v missing.
+    # With a bias of q, the biases of k and v are missing.
     assert extra.split(".")[-2] in sentence or "bias is missing" in sentence or "twice" in sentence
 
 

@@ -164,8 +164,8 @@ def observe(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> list[Ou
 
 
 def observe_all(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> list[Outcome]:
-    """The outcome of each call, in batches of BATCH; one that takes too long is halved, because its CPU time is that of
-    all its calls. Raises Unobservable if a call does not answer."""
+    """The outcome of each call, in batches of BATCH; one that takes too long is halved, because all its calls share
+    one limit of CPU time. Raises Unobservable if a call does not answer."""
 
     def each(part: Sequence[str]) -> list[Outcome]:
         try:

@@ -32,7 +32,7 @@ _DOCTESTS = "bassline_doctests"
 class Recording:
     """What was recorded: calls by function key, types of results that are not plain data, and how the tests ended.
 
-    `exit_code` and `output` are those of the first command that failed, else those of the last one; the code is None
+    `exit_code` and `output` come from the first command that failed, else from the last one; the code is None
     where it was ended at the limit of `seconds`. `unread` says what was not read of the recorder's files, by name.
     """
 

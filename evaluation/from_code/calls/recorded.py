@@ -24,8 +24,8 @@ _MAX_LINE_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Call:
-    """One recorded call. `call` is the text of (args, kwargs); `returned` that of the result, or `raised` the names of
-    the exception's class and its bases. `after` is the text of the arguments after the call where it changed them.
+    """One recorded call. `call` is the text of (args, kwargs); `returned` the text of the result, or `raised` the names
+    of the exception's class and its bases. `after` is the text of the arguments after the call where it changed them.
     `iterator` is the type of a result that is an iterator: its items were not recorded, since reading them would have
     taken them from the caller."""
 

@@ -245,7 +245,7 @@ class _Gathering:
 
 
 def _names_in_signature(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """The names that the signature reads, those of quoted annotations included: an answer may use them."""
+    """The names that the signature reads, including names in quoted annotations: an answer may use them."""
     fields = {**dict(ast.iter_fields(function)), "body": [ast.Pass()]}
     names = names_read(ast.FunctionDef(**fields, lineno=1))
     annotations = [node.annotation for node in ast.walk(function.args) if isinstance(node, ast.arg)]

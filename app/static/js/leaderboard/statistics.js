@@ -1,7 +1,7 @@
 // Shares, intervals, ranks and the Pareto front at a budget, as in app/leaderboard/service.py. Uses no DOM.
 
 /**
- * When a run passes its `n` tasks, in whole milliseconds: by Pass@First, those of them that it loses again, by Pass@All.
+ * When a run passes its `n` tasks, in whole milliseconds: by Pass@First, the ones that it loses again, by Pass@All.
  *
  * @typedef {{ n: number, first: number[], lost: number[], all: number[] }} Passes
  *
