@@ -33,9 +33,10 @@ class Context:
 
     `stopping` is set when the process shuts down: jobs are returned within a second and stay claimable. `streams`
     limits how many web threads wait for completions, and `views` how many serve live views, so that the pages stay
-    reachable. `engines` are the ones that its worker threads hold; `turns` is which runs this worker served last, by step. `cpu` is held by whoever decodes against the clock on
-    a CPU, or grades (app/jobs/work/cpu_turns.py); `admitting` while it is decided whether a completion is accepted,
-    until it is stored. `declared` are the models whose completions come to this worker.
+    reachable. `engines` are the ones that its worker threads hold; `turns` is which runs this worker served last, by
+    step. `cpu` is held while a thread decodes against the clock on a CPU, or grades (app/jobs/work/cpu_turns.py);
+    `admitting` while it is decided whether a completion is accepted, until it is stored. `declared` are the models
+    whose completions come to this worker.
     """
 
     settings: Settings
