@@ -127,6 +127,14 @@ def test_bad_input_is_one_sentence(
     assert "Traceback" not in result.stderr
 
 
+def test_a_damaged_head_is_one_sentence(model: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"hidden_size": "32", "num_attention_heads": 4}')
+    result = bassline(environment, "drafter", "import", tmp_path, "--target", model)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert 'hidden_size in its config.json is "32" and must be a whole number' in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_a_run_with_a_drafter_that_is_not_there_is_refused_before_it_is_made(
     model: Path, environment: dict[str, str]
 ) -> None:
