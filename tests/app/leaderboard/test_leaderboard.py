@@ -172,13 +172,6 @@ def test_a_rank_is_the_same_whatever_is_filtered(world, monkeypatch, query):
     assert [row["rank"] for row in json.loads(result.stdout)] == [2]
 
 
-def test_the_slider_stops_wherever_a_run_changes_that_a_filter_leaves_out(world):
-    world.add_run("short", limit=None, n=1, budget_s=3.3)
-    world.add_run("long", limit=None, n=1, target="another")
-    page = world.client.get("/?target=another").get_data(as_text=True)
-    assert "3.3" in re.search(r'data-grid="([^"]+)"', page)[1].split()
-
-
 def test_a_hundred_runs_make_a_page_that_ends(world):
     for i in range(60):
         world.add_run(f"run {i}", limit=1, n=1, device=f"device {i % 2}")
