@@ -54,7 +54,7 @@ def _samples() -> sa.Select:
 
 
 def _curve(tasks: list[list[sa.Row]], budget_s: float) -> dict[str, list[float]]:
-    """As evaluation/metrics.curve computes it, over the tasks with their samples."""
+    """As `curve` of evaluation/metrics.py computes it, over the tasks with their samples."""
     gains: dict[float, list[int]] = {}
     for samples in tasks:
         before = (False, False)

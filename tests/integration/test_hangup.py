@@ -41,6 +41,7 @@ OPENAIS = ("/v1/completions", {"model": "smollm2-135m", "prompt": "def add(a, b)
 HELLO = {"role": "user", "content": "Write add."}
 CHAT = ("/v1/chat/completions", {"model": "smollm2-135m", "messages": [HELLO], "n": 2, "budget": 60})
 STREAM = {"Accept": "text/event-stream"}
+MAX_STREAMS = 12  # fewer than share a batch: admission refuses no completion before costs are known
 ASKED = {
     "json": (*OURS, {}),
     "stream": (*OURS, STREAM),
@@ -48,7 +49,7 @@ ASKED = {
     "openai-stream": (OPENAIS[0], {**OPENAIS[1], "stream": True}, {}),
     "chat-json": (*CHAT, {}),
     "chat-stream": (CHAT[0], {**CHAT[1], "stream": True}, {}),
-    "infill": ("/infill", {"model": "smollm2-135m", "input_prefix": "def add(a, b):\n", "budget": 60}, {}),
+    "infill": ("/infill", {"model": "qwen2.5-coder-0.5b", "input_prefix": "def add(a, b):\n", "budget": 60}, {}),
 }
 
 
@@ -74,7 +75,7 @@ def waitress(tmp_path: Path) -> Iterator[Service]:
     """The embedded form: its engine holds every prompt until it is told to go on or to stop."""
     engine = FakeEngine(hold=threading.Event())
     vars(engine).update(has_chat_template=True, fim_tokens=("<PRE>", "<SUF>", "<MID>"))
-    settings = Settings(_env_file=None, data_dir=tmp_path)
+    settings = Settings(_env_file=None, data_dir=tmp_path, max_streams=MAX_STREAMS)
     ctx = Context(settings, Database(settings.database), MemoryBus(), load_engine=lambda config, on_progress: engine)
     with Embedded(ctx, "test"):
         server = WaitressServer(create_app(ctx), "127.0.0.1", 0)
@@ -96,7 +97,9 @@ def waitress(tmp_path: Path) -> Iterator[Service]:
 def gunicorn(tmp_path: Path, redis_url: str) -> Iterator[Service]:
     """`bassline web` as a process of its own, without workers: this process decodes when it is told to."""
     engine = FakeEngine()
-    settings = Settings(_env_file=None, data_dir=tmp_path, broker_url=redis_url, secret_key="test")
+    settings = Settings(
+        _env_file=None, data_dir=tmp_path, broker_url=redis_url, secret_key="test", max_streams=MAX_STREAMS
+    )
     bus = RedisBus(redis_url)
     ctx = Context(settings, Database(settings.database), bus, load_engine=lambda config, on_progress: engine)
     migrate.upgrade(ctx.database)
@@ -105,6 +108,7 @@ def gunicorn(tmp_path: Path, redis_url: str) -> Iterator[Service]:
         "BASSLINE_DATA_DIR": str(tmp_path),
         "BASSLINE_BROKER_URL": redis_url,
         "BASSLINE_SECRET_KEY": "test",
+        "BASSLINE_MAX_STREAMS": str(MAX_STREAMS),
     }
     words = [sys.executable, "-m", "app.cli", "web", "--port", str(port), "--workers", "1"]
     with (tmp_path / "web.log").open("w") as log:

@@ -240,6 +240,8 @@ def test_samples_that_a_resume_deletes_are_not_found_until_they_are_decoded_agai
         decode_task(ctx, job_id)
     with ctx.database.session() as session:
         session.execute(update(RunTask).where(RunTask.id == second).values(state=TaskState.CANCELLED))
+        # Cancelled while it was decoded: samples that are whole are only graded.
+        session.execute(update(Sample).where(Sample.run_task_id == second).values(finish_reason="cancelled"))
     transitions.interrupt(ctx, run_id)
     service.resume(ctx, run_id)
     assert {task for _, task, _ in search(ctx, "return")} == {"add/0"}

@@ -61,8 +61,10 @@ def test_an_archive_in_parts_is_the_archive(world, large):
     with world.context.database.read() as session:
         study = get_study(session, large)
         written = gzip.decompress(b"".join(archive.write(world.context.database, study)))
-        assert written.decode() == Archive.model_validate_json(written).model_dump_json()
-        read = json.loads(written)
+        again = Archive.model_validate_json(written).model_dump_json(exclude_unset=True)
+    is_same = written.decode() == again  # pytest would compare 20 MB letter by letter
+    assert is_same
+    read = json.loads(written)
     assert [[len(task["samples"]) for task in arm["tasks"]] for arm in read["arms"]] == [[2] * N_TASKS, [1] * N_TASKS]
 
 
