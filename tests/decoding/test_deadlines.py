@@ -96,7 +96,7 @@ def test_a_head_reads_a_prompt_in_chunks_before_each_of_which_the_clock_is_asked
     monkeypatch.setattr(HeadRunner, "step", priced)
     made = engine(drafter=drafter, draft_length="fixed:2")
     made.generate(asked(max_new_tokens=2))
-    for budget_s in (PREFILL_S + 0.05, PREFILL_S + 0.5, 1.9 * PREFILL_S):
+    for budget_s in (PREFILL_S + 0.05, PREFILL_S + 0.5, 1.7 * PREFILL_S):
         started = machine.now
         completion = made.generate(asked(budget_s=budget_s))
         # The head's first chunk is read while any time is left, because nothing in this batch says what it costs.
