@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from app.annotations.schemas import Changes
@@ -18,7 +17,7 @@ from app.settings import Settings
 from app.states import RunState
 from tests.app.world import World
 from tests.e2e.conftest import served
-from tests.e2e.test_pages import LAYOUT_RULES
+from tests.e2e.looks import in_all_looks
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -81,19 +80,14 @@ def test_on_a_phone_the_list_of_runs_ends_within_eight_screens_and_goes_on(many,
     expect(phone.get_by_role("link", name="at work")).to_be_visible()
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-def test_the_forms_fit_and_axe_finds_nothing_in_light_and_dark(many, browser, width):
-    context = browser.new_context(viewport={"width": width, "height": 844})
-    page = context.new_page()
-    rules = {} if width > 1000 else {"runOnly": LAYOUT_RULES}
+@in_all_looks
+def test_the_forms_fit_and_satisfy_axe(many, browser, look):
+    page, found = look.open(browser), []
     for path in (f"/runs/{many.first}", "/runs?archived=1", "/studies?archived=1", "/?tag=nightly"):
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            page.goto(many.url + path)
-            assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), path
-            result = Axe().run(page, options={"resultTypes": ["violations"], **rules})
-            assert not [(v["id"], v["nodes"][0]["target"]) for v in result.response["violations"]], path
-    context.close()
+        page.goto(many.url + path)
+        found += look.faults(page)
+    page.context.close()
+    assert not found, "\n".join(found)
 
 
 def test_a_run_is_tagged_noted_starred_archived_and_found_again_without_a_script(many, browser):

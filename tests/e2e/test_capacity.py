@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from app.capacity import service
@@ -16,16 +15,12 @@ from app.factory import create_app
 from app.settings import Settings
 from tests.app.world import World
 from tests.e2e.conftest import served
+from tests.e2e.looks import HEIGHT, in_all_looks
 from tests.load_tests import load_test
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOSTILE = "</h1><script>document.title='owned'</script><b>\u202e\x1b[31m"
-SCREEN = 844  # pixels of a phone
-RULES = {  # by width: only colours differ in the dark, and only the layout on a phone
-    1440: [("light", {}), ("dark", {"runOnly": ["color-contrast"]})],
-    390: [("light", {"runOnly": ["target-size", "scrollable-region-focusable"]})],
-}
 
 
 @pytest.fixture(scope="module")
@@ -89,23 +84,14 @@ def test_hostile_names_run_nothing(site, page):
         assert page.evaluate("document.querySelectorAll('main b, main script').length") == 0
 
 
-@pytest.mark.parametrize("width", [1440, 1024, 390])
-def test_pages_fit_and_satisfy_axe_in_both_themes(site, browser, width):
-    context = browser.new_context(viewport={"width": width, "height": SCREEN})
-    context.set_default_timeout(30_000)
-    page = context.new_page()
-    found = []
+@in_all_looks
+def test_pages_fit_and_satisfy_axe(site, browser, look):
+    page, found = look.open(browser), []
     urls = [f"{site.url}/capacity", *(address(site, name) for name in site.tests)]
     for url in [*urls, address(site, "together", "alone"), address(site, "hostile", "one rate")]:
-        page.emulate_media(color_scheme="light")
         page.goto(url)
-        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            found.append(f"{url} scrolls sideways at {width}")
-        if width == 390 and page.evaluate("document.body.scrollHeight") > 8.5 * SCREEN:
+        found += look.faults(page)
+        if look.width == 390 and page.evaluate("document.body.scrollHeight") > 8.5 * HEIGHT:
             found.append(f"{url} is longer than eight screens of a phone")
-        for scheme, rules in RULES.get(width, ()):
-            page.emulate_media(color_scheme=scheme)
-            result = Axe().run(page, options={"resultTypes": ["violations"], **rules})
-            found += [f"{url} {scheme}: {v['id']} {v['nodes'][0]['target']}" for v in result.response["violations"]]
-    context.close()
+    page.context.close()
     assert not found, "\n".join(found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from app.context import make_context
@@ -12,6 +11,7 @@ from app.factory import create_app
 from app.settings import Settings
 from tests.app.world import World
 from tests.e2e.conftest import served
+from tests.e2e.looks import in_all_looks
 from tests.head_records import TARGET, write_head
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -34,27 +34,18 @@ def url(tmp_path, monkeypatch):
     ctx.database.dispose()
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-def test_pages_fit_and_satisfy_axe_in_both_themes_without_a_console_error(url, browser, width):
-    context = browser.new_context(viewport={"width": width, "height": 844})
-    context.set_default_timeout(30_000)
-    page = context.new_page()
-    found = []
+@in_all_looks
+def test_pages_fit_and_satisfy_axe_without_a_console_error(url, browser, look):
+    page, found = look.open(browser), []
     page.on("pageerror", lambda error: found.append(str(error)))
     page.on(
         "console", lambda line: found.append(line.text) if line.type == "error" and "404" not in line.text else None
     )
     for path in PAGES:
-        page.emulate_media(color_scheme="light")
         page.goto(url + path)
         assert "owned" not in page.title()
-        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            found.append(f"{path} scrolls sideways at {width}")
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            result = Axe().run(page, options={"resultTypes": ["violations"]})
-            found += [f"{path} {scheme}: {v['id']} {v['nodes'][0]['target']}" for v in result.response["violations"]]
-    context.close()
+        found += look.faults(page)
+    page.context.close()
     assert not found, "\n".join(found)
 
 

@@ -6,7 +6,6 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from app.context import make_context
@@ -16,15 +15,11 @@ from app.settings import Settings
 from app.ui.units import seconds
 from tests.app.world import World
 from tests.e2e.conftest import served
+from tests.e2e.looks import in_all_looks
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOSTILE = "</h1><script>document.title='owned'</script><b>\u202e"
-RULES = {  # by width: only colours differ in the dark, and only the layout on a phone
-    1440: [("light", {}), ("dark", {"runOnly": ["color-contrast"]})],
-    1024: [],
-    390: [("light", {"runOnly": ["target-size", "scrollable-region-focusable"]})],
-}
 
 
 @pytest.fixture(scope="module")
@@ -137,12 +132,9 @@ def test_on_a_phone_the_matrix_scrolls_in_its_panel_and_the_task_stays(site, bro
     context.close()
 
 
-@pytest.mark.parametrize("width", RULES)
-def test_pages_fit_satisfy_axe_in_both_themes_and_run_nothing_of_a_run(site, browser, width):
-    context = browser.new_context(viewport={"width": width, "height": 844})
-    context.set_default_timeout(30_000)
-    page = context.new_page()
-    found = []
+@in_all_looks
+def test_pages_fit_satisfy_axe_and_run_nothing_of_a_run(site, browser, look):
+    page, found = look.open(browser), []
     hostile = f"{site.url}/overlay/{site.runs[0]},{site.hostile}"
     urls = [
         f"{site.url}/overlay",
@@ -154,15 +146,9 @@ def test_pages_fit_satisfy_axe_in_both_themes_and_run_nothing_of_a_run(site, bro
         *(f"{hostile}{view}" for view in ("", "/matrix", "/task?id=HumanEval/1", "/task?id=HumanEval/1&text=raw")),
     ]
     for url in urls:
-        page.emulate_media(color_scheme="light")
         page.goto(url)
-        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            found.append(f"{url} scrolls sideways at {width}")
+        found += look.faults(page)
         if "owned" in page.title().split("·")[-1] or page.locator("main b, main script").count():
             found.append(f"{url} runs what a name holds")
-        for scheme, rules in RULES[width]:
-            page.emulate_media(color_scheme=scheme)
-            result = Axe().run(page, options={"resultTypes": ["violations"], **rules})
-            found += [f"{url} {scheme}: {v['id']} {v['nodes'][0]['target']}" for v in result.response["violations"]]
-    context.close()
+    page.context.close()
     assert not found, "\n".join(found)

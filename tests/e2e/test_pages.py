@@ -11,10 +11,10 @@ from playwright.sync_api import expect
 
 from app.leaderboard import board
 from app.leaderboard.columns import COLUMNS
+from tests.e2e.looks import in_all_looks
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-LAYOUT_RULES = ["target-size", "scrollable-region-focusable", "meta-viewport", "region", "color-contrast"]
 PAGES = {
     "leaderboard": "/",
     "scatter": "/?view=scatter",
@@ -324,23 +324,13 @@ def test_a_failure_is_two_clicks_from_the_run(site, page):
     expect(page.get_by_role("heading", name="Prompt as sent")).to_be_visible()
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-def test_pages_fit_and_axe_finds_nothing_in_light_and_dark(site, browser, width):
-    context = browser.new_context(viewport={"width": width, "height": 900})
-    page = context.new_page()
-    found = []
+@in_all_looks
+def test_pages_fit_and_satisfy_axe(site, browser, look):
+    page, found = look.open(browser), []
     for name in PAGES:
-        page.emulate_media(color_scheme="light")
         page.goto(address(site, name))
-        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            found.append(f"{name} scrolls sideways at {width}")
-        # Only colours differ in the dark and only the layout on a phone: each is checked where it differs.
-        wide = [("light", {}), ("dark", {"runOnly": ["color-contrast"]})]
-        for scheme, rules in wide if width > 1000 else [("light", {"runOnly": LAYOUT_RULES})]:
-            page.emulate_media(color_scheme=scheme)
-            result = Axe().run(page, options={"resultTypes": ["violations"], **rules})
-            found += [f"{name} {scheme}: {v['id']} {v['nodes'][0]['target']}" for v in result.response["violations"]]
-    context.close()
+        found += look.faults(page)
+    page.context.close()
     assert not found, "\n".join(found)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
+from dataclasses import replace
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from tests.e2e.test_pages import LAYOUT_RULES
+from tests.e2e.looks import DARK, DARK_PHONE, PHONE, SCREEN
 from tests.fakes import StreamingEngine
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -146,27 +146,31 @@ def test_without_a_script_the_race_is_a_table_of_times(site, browser):
 
 
 @pytest.mark.parametrize(
-    ("name", "width", "theme"),
+    ("name", "look"),
     [
-        *(("race", width, theme) for width in (1440, 390) for theme in ("light", "dark")),
-        ("hostile", 390, "dark"),
-        ("form", 1440, "light"),
-        ("form", 390, "dark"),
+        ("race", SCREEN),
+        ("race", PHONE),
+        ("form", SCREEN),
+        *(
+            pytest.param(name, look, marks=pytest.mark.thorough)
+            for name in ("race", "form")
+            for look in (DARK, DARK_PHONE)
+        ),
+        ("hostile", replace(PHONE, rules=())),
     ],
+    ids=str,
 )
-def test_accessible_and_inside_the_window(site, browser, name, width, theme):
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce")
-    page = context.new_page()
+def test_accessible_and_inside_the_window(site, browser, name, look):
+    page = look.open(browser)
+    page.emulate_media(reduced_motion="reduce")
     page.goto(site.url + "/complete/race" if name == "form" else race_address(site, hostile=name == "hostile"))
     if name != "form":
         page.locator("#replay:not([hidden])").wait_for()
         time = page.locator("[data-time]")
         time.evaluate("(time) => { time.value = time.max * 0.6; time.dispatchEvent(new Event('input')); }")
     assert page.title() != "owned"
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    found = Axe().run(page, options={"rules": {rule: {"enabled": True} for rule in LAYOUT_RULES}})
-    assert [(v["id"], [n["html"][:200] for n in v["nodes"]]) for v in found.response["violations"]] == []
-    context.close()
+    assert look.faults(page) == []
+    page.context.close()
 
 
 def race_address(site, *, hostile: bool = False) -> str:

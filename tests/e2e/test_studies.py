@@ -6,7 +6,6 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from app.context import make_context
@@ -18,16 +17,12 @@ from app.states import RunState
 from app.studies.models import Study
 from tests.app.world import World
 from tests.e2e.conftest import served
+from tests.e2e.looks import HEIGHT, in_all_looks
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOSTILE = "</h1><script>document.title='owned'</script><b>\u202e\x1b[31m"
 TABS = ("answer", "samples", "speculation", "arms")
-SCREEN = 844  # pixels of a phone
-RULES = {  # by width: only colours differ in the dark, and only the layout on a phone
-    1440: [("light", {}), ("dark", {"runOnly": ["color-contrast"]})],
-    390: [("light", {"runOnly": ["target-size", "scrollable-region-focusable"]})],
-}
 
 
 def arm(drafter: str = "sibling", n: int = 4, **options):
@@ -149,24 +144,15 @@ def test_hostile_names_run_nothing(site, page):
         assert page.evaluate("document.querySelectorAll('main b, main script').length") == 0
 
 
-@pytest.mark.parametrize("width", [1440, 1024, 390])
-def test_pages_fit_and_satisfy_axe_in_both_themes(site, browser, width):
-    context = browser.new_context(viewport={"width": width, "height": SCREEN})
-    context.set_default_timeout(30_000)
-    page = context.new_page()
-    found = []
+@in_all_looks
+def test_pages_fit_and_satisfy_axe(site, browser, look):
+    page, found = look.open(browser), []
     for url in everything(site):
-        page.emulate_media(color_scheme="light")
         page.goto(url)
-        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            found.append(f"{url} scrolls sideways at {width}")
-        if width == 390 and "/studies/" in url and page.evaluate("document.body.scrollHeight") > 8.5 * SCREEN:
+        found += look.faults(page)
+        if look.width == 390 and "/studies/" in url and page.evaluate("document.body.scrollHeight") > 8.5 * HEIGHT:
             found.append(f"{url} is longer than eight screens of a phone")
-        for scheme, rules in RULES.get(width, ()):
-            page.emulate_media(color_scheme=scheme)
-            result = Axe().run(page, options={"resultTypes": ["violations"], **rules})
-            found += [f"{url} {scheme}: {v['id']} {v['nodes'][0]['target']}" for v in result.response["violations"]]
-    context.close()
+    page.context.close()
     assert not found, "\n".join(found)
 
 

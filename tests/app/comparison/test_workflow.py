@@ -120,7 +120,7 @@ def has_build_backend(folder: Path) -> bool:
     return subprocess.run(pip, capture_output=True, check=False, timeout=120).returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.model
 @pytest.mark.timeout(1800)  # minutes of work beside other programs
 def test_its_steps_run(workflow, tmp_path):

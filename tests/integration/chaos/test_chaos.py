@@ -37,7 +37,8 @@ from tests.integration.waiting import wait_for
 OUTAGE_S = 5.0
 LONG = "takes 1.5"
 SHORT = "takes 0.2"
-CLIENTS, RUNS = 20, 10
+pytestmark = pytest.mark.slow
+
 MODEL = "smollm2-135m"
 FULL = """
 CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -133,7 +134,6 @@ def test_runs_that_a_killed_web_process_accepted_are_worked(stack: Stack):
         stack.assert_whole(run_id)
 
 
-@pytest.mark.slow
 def test_a_study_survives_all_of_these_and_its_arms_never_decode_at_the_same_time(stack: Stack):
     dataset = stack.additions(*["takes 0.4"] * 6)
     arms = tuple({"target": MODEL, "drafter": drafter, "n": N} for drafter in ("none", "ngram", "sibling"))
@@ -171,7 +171,6 @@ def test_a_study_survives_all_of_these_and_its_arms_never_decode_at_the_same_tim
         assert not [e for e in began if mine["at"] < e["at"] < ended["at"]]
 
 
-@pytest.mark.slow
 def test_a_task_or_a_model_that_kills_every_worker_is_given_up_and_the_run_says_so(stack: Stack):
     with_deadly_task = stack.submit(SHORT, "kills", SHORT)
     with_deadly_model = stack.submit(*[SHORT] * 5, target=DEADLY_MODEL)
@@ -199,19 +198,21 @@ def test_reapers_that_sweep_at_the_same_time_change_nothing(stack: Stack):
     assert sum(stack.generated(run_id).values()) <= 8  # the one that was killed is decoded once more
 
 
-@pytest.mark.slow
-def test_200_runs_submitted_at_once_by_20_clients_all_end_and_none_is_mixed_up(stack: Stack):
+@pytest.mark.parametrize(
+    ("n_clients", "n_runs"), [(8, 4), pytest.param(20, 10, marks=pytest.mark.thorough)], ids=["32 runs", "200 runs"]
+)
+def test_runs_submitted_at_once_by_many_clients_all_end_and_none_is_mixed_up(stack: Stack, n_clients, n_runs):
     def client(number: int) -> list[tuple[str, str, int]]:
         name = stack.additions("takes 0")
         found = []
-        for k in range(RUNS):
+        for k in range(n_runs):
             body = {"target": "smollm2-135m", "dataset": name, "n": N, "seed": 100 * number + k}
             found.append((stack.http("/api/v1/runs", body)["run"]["id"], name, body["seed"]))
         return found
 
-    with ThreadPoolExecutor(CLIENTS) as clients:
-        submitted = [run for runs in clients.map(client, range(CLIENTS)) for run in runs]
-    assert len({run_id for run_id, _, _ in submitted}) == CLIENTS * RUNS
+    with ThreadPoolExecutor(n_clients) as clients:
+        submitted = [run for runs in clients.map(client, range(n_clients)) for run in runs]
+    assert len({run_id for run_id, _, _ in submitted}) == n_clients * n_runs
     stack.wait_for_end(*(uuid.UUID(run_id) for run_id, _, _ in submitted), timeout_s=120)
     for run_id, name, seed in submitted:
         stack.assert_whole(uuid.UUID(run_id))
@@ -256,7 +257,7 @@ def test_a_disk_that_stays_full_fails_the_run_with_the_databases_own_words(stack
         assert run.error.startswith("decoding failed: could not extend file: No space left on device")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.model
 def test_a_killed_child_with_a_real_model_leaves_the_samples_of_an_undisturbed_run(stack: Stack):
     for name in ("gpu0", "gpu1", "exec"):

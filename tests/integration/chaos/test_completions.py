@@ -18,6 +18,8 @@ from tests.integration.chaos.script import expected_text
 from tests.integration.chaos.stack import N, Stack
 from tests.integration.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 COMPANY = 5
 SLACK_S = 4.0  # a busy machine's, for the last look at a deadline and the way to the client
 OUTAGE_S = 4.0

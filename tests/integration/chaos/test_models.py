@@ -17,6 +17,8 @@ from app.states import RunState
 from tests.integration.chaos.stack import GPU, Stack
 from tests.integration.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 A, B = "smollm2-135m", "qwen2.5-coder-0.5b"
 DECLARED = {"gpu0": A, "gpu1": B}
 CLIENTS = 8
