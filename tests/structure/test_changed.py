@@ -12,7 +12,7 @@ from tests.changed import tests_of as mirrored
     [
         (["app/settings.py"], ["tests/app/test_settings.py"]),
         (["app/leaderboard/frontier.py"], ["tests/app/leaderboard"]),
-        (["decoding/acceptance/sampling.py"], ["tests/decoding"]),
+        (["decoding/acceptance/rule.py"], ["tests/decoding"]),
         (["evaluation/metrics.py", "evaluation/sandbox/guest.py"],
          ["tests/evaluation/sandbox", "tests/evaluation/test_metrics.py"]),
         (["app/runs/api.py", "tests/app/runs/test_that_is_gone.py"], ["tests/app/runs"]),

@@ -1,4 +1,4 @@
-"""One stack for all tests of this folder; every test finds it whole."""
+"""One stack for the tests of a file; every test finds it whole. It is gone when they are: idle, it still sweeps and polls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.integration.chaos.stack import Stack
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def whole_stack(tmp_path_factory) -> Iterator[Stack]:
     found = Stack(tmp_path_factory.mktemp("chaos"))
     yield found
