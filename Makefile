@@ -13,7 +13,7 @@ TEST_PROGRAMS := redis-server postgresql chromium fonts-dejavu-core
 # The container engine of stack-check, with its options; podman where both are installed.
 ENGINE ?=
 
-.PHONY: help setup demo serve test stack-check lint screenshots clean sandbox-programs test-programs
+.PHONY: help setup demo serve test test-all check stack-check lint screenshots clean sandbox-programs test-programs
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,8 +43,19 @@ demo: setup ## evaluate a real model on HumanEval for two minutes
 serve: setup ## start the service on http://127.0.0.1:8000
 	@$(BIN)/bassline serve
 
-test: setup test-programs lint ## lint, types and the whole test suite
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# More processes than cores: many tests wait for servers and workers that they started. A file stays in one process,
+# because its tests share what they started.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+test: setup test-programs lint ## lint, types and the test suite
+	$(PYTEST)
+
+test-all: setup test-programs lint ## the same with the thorough tests: more examples, sizes and themes
+	$(PYTEST) -m ""
+
+check: setup lint ## lint, types and the quick tests of the packages that changed
+	@tests="$$($(BIN)/python -m tests.changed)"; [ -z "$$tests" ] && echo "No tests mirror what changed." || \
+	  $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not thorough" $$tests
 
 stack-check: setup ## build and run the container stack with podman or docker (ENGINE="docker ...")
 	$(BIN)/python deploy/check/stack_check.py $(if $(ENGINE),--engine "$(ENGINE)")

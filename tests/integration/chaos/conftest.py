@@ -1,4 +1,4 @@
-"""One stack for the tests of a file; every test finds it whole. It is gone when they are: idle, it still sweeps and polls."""
+"""One stack for the tests of a file, since an idle one still sweeps and polls; every test finds it whole."""
 
 from __future__ import annotations
 
