@@ -58,7 +58,7 @@ def test_one_that_waited_its_whole_budget_is_answered_without_text(ctx, run_id):
     deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.FINISHED, ["deadline"] * 2)
     assert [(s.raw, s.n_tokens) for s in job(ctx, run_id).samples] == [("", 0)] * 2
-    assert job(ctx, run_id).queue_s == pytest.approx(4.5, abs=0.4)
+    assert job(ctx, run_id).queue_s >= 4.5
     assert deadlines.enforce_deadline(ctx, run_id) == math.inf
 
 
