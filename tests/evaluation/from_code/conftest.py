@@ -19,14 +19,21 @@ def sandbox() -> Sandbox:
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Callable[..., Project]:
-    """Writes files into a folder `shop` and opens it. A path with folders is a key of the dict, a module's name in the
-    folder itself a keyword."""
+    """Opens a project in the test's folder; see opener_in."""
+    return opener_in(tmp_path)
+
+
+def opener_in(parent: Path) -> Callable[..., Project]:
+    """Returns a function that writes files into `parent/shop` and opens it as a project.
+
+    A path with folders is a key of its dict, a module's name in the folder itself a keyword.
+    """
 
     def write_and_open(files: dict[str, str] | None = None, **modules: str) -> Project:
         for name, source in {**(files or {}), **{f"{name}.py": source for name, source in modules.items()}}.items():
-            path = tmp_path / "shop" / name
+            path = parent / "shop" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(source, encoding="utf-8", errors="surrogatepass")
-        return open_project(str(tmp_path / "shop"), sys.executable)
+        return open_project(str(parent / "shop"), sys.executable)
 
     return write_and_open

@@ -17,6 +17,7 @@ from evaluation.from_code.state import State
 from evaluation.grading import Grader
 from evaluation.prompting import build as prompt_of_task
 from evaluation.sandbox import Result, Sandbox, stage
+from tests.evaluation.from_code.conftest import opener_in
 
 SHOP = '''
 import random
@@ -143,9 +144,10 @@ def made(opened, sandbox, state, tests=TESTS, options=Options(limit_s=60.0), **m
     return run(sandbox, project, [command], State(state), options, Quiet())
 
 
-@pytest.fixture
-def finished(opened, sandbox, tmp_path):
-    return made(opened, sandbox, tmp_path / "state")
+@pytest.fixture(scope="module")
+def finished(sandbox, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished")
+    return made(opener_in(folder), sandbox, folder / "state")
 
 
 def test_what_repeats_is_kept_and_the_rest_has_its_reason(finished):
