@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from pydantic import Field
 
+from app.db.storable import Text
 from app.errors import BadInput
-from app.http.schemas import RequestModel, Text
+from app.http.schemas import RequestModel
 
 LARGEST_PAGE = 200
 LONGEST_NUMBER = 10  # digits; more would not fit into the databases' integers

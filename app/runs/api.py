@@ -10,12 +10,13 @@ from pydantic import ConfigDict, Field
 
 from app.annotations.schemas import AnnotatedQuery, Changes
 from app.datasets.api import Upload
+from app.db.storable import Text
 from app.errors import Conflict
 from app.http import idempotency
 from app.http.downloads import download
 from app.http.operations import EVENTS, operation
 from app.http.paging import LONGEST_NUMBER, PageQuery, bad_cursor, page_from_rows
-from app.http.schemas import RequestModel, Text
+from app.http.schemas import RequestModel
 from app.http.security import caller
 from app.http.web import context, session
 from app.runs import event_stream, export_samples, import_samples, repository, service

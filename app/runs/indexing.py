@@ -16,6 +16,7 @@ from app.runs.figures import in_budget_s
 from app.runs.index_models import TaskWords
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
+from app.samples.transport import searched
 from app.samples.words import label, within_limit, words_in
 from app.states import LISTED_RUN_KINDS
 
@@ -24,7 +25,7 @@ CHUNK = 40  # tasks whose texts are in memory at once, and that one transaction 
 
 SEARCHED = 100_000  # characters at the beginning of each text: a page reads the samples of many tasks
 
-_FAULTS = ("verdict_detail", "failing_assert", "got", "expected", "traceback")
+_FAULTS = tuple(name for name in searched(Sample) if name not in ("program", "raw"))
 TEXTS = ("program", "raw", *_FAULTS)
 """What is searched of a sample, by the names of its columns."""
 
@@ -44,12 +45,12 @@ class Indexed(NamedTuple):
     traceback: str | None = None
 
 
-def searched(name: str) -> ColumnElement[str]:
+def searched_part(name: str) -> ColumnElement[str]:
     """The part of a text that is searched, under the name of its column."""
     return func.substr(getattr(Sample, name), 1, SEARCHED).label(name)
 
 
-_COLUMNS = [searched(name) if name in TEXTS else getattr(Sample, name) for name in Indexed._fields]
+_COLUMNS = [searched_part(name) if name in TEXTS else getattr(Sample, name) for name in Indexed._fields]
 
 
 def with_verdict(verdict: str) -> str:

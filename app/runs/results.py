@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Dialect
 from sqlalchemy.types import TypeDecorator
 
 from app.db.types import Json
-from app.http.schemas import ResponseModel
 
 
-class Figures(ResponseModel):
+class Figures(BaseModel):
     """The figures of a run (docs/metrics.md); empty until it has ended once.
 
     None is a value that cannot be measured, such as Pass@First without tests, or that was not yet computed by the

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from app.http.schemas import RequestModel, Text, bad_input
+from app.db.storable import Text
+from app.http.schemas import RequestModel, bad_input
 from app.remote.target import is_remote
 from app.runs.options import Fieldset, Option
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S

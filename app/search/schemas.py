@@ -7,10 +7,9 @@ from typing import NamedTuple
 from pydantic import Field
 
 from app.annotations.tags import LONGEST_TAG
+from app.db.storable import Text
 from app.http.paging import PageQuery, bad_cursor
-from app.http.schemas import Text
-from evaluation.failures import Failure
-from evaluation.verdicts import Status
+from evaluation.verdicts import Failure, Status
 
 LONGEST = 1000  # characters of `q`
 LONGEST_POSITION = (18, 9)  # digits of a cursor's numbers, which the databases' integers hold

@@ -6,8 +6,9 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from app.db.storable import Text
 from app.errors import BadInput
-from app.http.schemas import Text, bad_input
+from app.http.schemas import bad_input
 from app.runs.schemas import ArmOptions, RunSpec, TaskChoice
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 
