@@ -26,7 +26,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-API = ("/api/", "/v1/", "/infill")  # Bassline's own, those of OpenAI and of llama.cpp
+API = ("/api/", "/v1/", "/infill")  # Bassline's own API, OpenAI's and llama.cpp's
 PUBLIC = frozenset({"static", "health.live", "health.ready", "openapi.document", "accounts.login", "accounts.sign_in"})
 SCOPE = "scope"
 V = TypeVar("V", bound=Callable[..., Any])

@@ -62,7 +62,7 @@ class SampleQuery(PageQuery):
 class ExportQuery(RequestModel):
     """The format of exported samples."""
 
-    format: Format = Field("samples", description="our own format, or that of another tool")
+    format: Format = Field("samples", description="our own format, or another tool's")
 
 
 class ImportForm(ImportSpec):
@@ -175,7 +175,7 @@ def curve(run_id: uuid.UUID) -> CurveDocument:
 @bp.get("/runs/<uuid:run_id>/export")
 @operation({200: (JSON_LINES, CSV)})
 def export(run_id: uuid.UUID, query: ExportQuery) -> Response:
-    """All samples as a file, in our format or that of another tool."""
+    """All samples as a file, in our format or another tool's."""
     run = repository.get_run(session(), run_id)
     kind, ending = (CSV, "csv") if query.format == "csv" else (JSON_LINES, "jsonl")
     chunks = export_samples.chunks(context().database, run, query.format)
@@ -226,7 +226,7 @@ def events(run_id: uuid.UUID) -> Response:
 
 
 def _document(run_id: uuid.UUID) -> RunDocument:
-    # A new session: that of the request may have begun before the change.
+    # A new session: the request's own may have started before the change.
     with context().database.read() as fresh:
         return run_of(repository.get_run(fresh, run_id))
 

@@ -1,4 +1,4 @@
-"""A run's samples as text lines, in our own form and in those of other tools (evaluation/exchange.py)."""
+"""A run's samples as text lines, in our own format and in other tools' formats (evaluation/exchange.py)."""
 
 from __future__ import annotations
 

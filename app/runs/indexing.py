@@ -147,6 +147,6 @@ def _words_of(task_id: str, samples: Sequence[Indexed]) -> list[str]:
 
 
 def _texts(samples: Sequence[Indexed]) -> Iterable[str]:
-    """Errors first: should the words of a task be too many, those of its programs are left out."""
+    """Errors first: if a task has too many words, the words of its programs are left out."""
     for name in (*_FAULTS, "program", "raw"):
         yield from (text[:SEARCHED] for s in samples if (text := getattr(s, name)))

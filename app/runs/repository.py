@@ -121,8 +121,8 @@ def list_runs(
     """Runs in the order of `sort`, with dataset and tags loaded. The last id of a page is `before` of the next.
 
     Archived runs are left out unless the `selection` has them. `name` is a part of the name, in upper or lower case.
-    `since` and `until` are the first and last day (UTC) of creation. Raises BadInput for a `before` that is no run,
-    unless the order is that of the ids.
+    `since` and `until` are the first and last day (UTC) of creation. Raises BadInput for a `before` that is not a run,
+    unless the order is by id.
     """
     query = selection.of(select(Run).options(*_WHOLE).where(Run.kind.in_(kinds)), Run)
     if states:
@@ -150,7 +150,7 @@ def _in_order(session: Session, query: Select[Run], sort: Sort, before: uuid.UUI
     if before is not None:
         last = session.scalar(select(key).where(Run.id == before))
         if last is None:
-            raise BadInput(f"cursor is {str(before)!r}: the run it names has gone, begin again", "cursor")
+            raise BadInput(f"cursor is {str(before)!r}: the run it names was deleted, start over", "cursor")
         query = query.where(tuple_(key, Run.id) > (last, before))
     return query.order_by(key, Run.id)
 

@@ -13,10 +13,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, create_model
 from sqlalchemy import Column, Table
-from sqlalchemy.orm import MappedColumn, mapped_column
+from sqlalchemy.orm import DeclarativeBase, MappedColumn, mapped_column
 from sqlalchemy.types import TypeDecorator
-
-from app.db.types import Base
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -64,24 +62,24 @@ def sent(
     return mapped_column(*column, **options, info={Sent: Sent(formats, checked, since, alias, label, description)})
 
 
-def names(table: type[Base], form: Format) -> tuple[str, ...]:
+def names(table: type[DeclarativeBase], form: Format) -> tuple[str, ...]:
     """The columns of the table that the format has, in the order of their declaration."""
     return tuple(column.key for column, _ in _columns(table, form))
 
 
-def searched(table: type[Base]) -> dict[str, str]:
+def searched(table: type[DeclarativeBase]) -> dict[str, str]:
     """The columns that people can search, with the label of each."""
     labels = {column.key: column.info[Sent].label for column in table.__table__.columns if Sent in column.info}
     return {name: label for name, label in labels.items() if label is not None}
 
 
-def kinds(table: type[Base], form: Format) -> dict[str, type]:
+def kinds(table: type[DeclarativeBase], form: Format) -> dict[str, type]:
     """The fields of a format that is not a file, each with the class of its values, which may be None too."""
     return {column.info[Sent].alias or column.key: _kind(column) for column, _ in _columns(table, form)}
 
 
 def schema(
-    base: type[M], table: type[Base], form: Format, after: Mapping[str, str] | None = None, **others: Any
+    base: type[M], table: type[DeclarativeBase], form: Format, after: Mapping[str, str] | None = None, **others: Any
 ) -> type[M]:
     """A model with the columns that the format has, and `others` as create_model takes them.
 
@@ -106,7 +104,7 @@ def arranged(fields: Mapping[str, T], after: Mapping[str, str]) -> dict[str, T]:
     return {name: fields[name] for name in order}
 
 
-def _columns(table: type[Base], form: Format) -> Iterator[tuple[Column[Any], Sent]]:
+def _columns(table: type[DeclarativeBase], form: Format) -> Iterator[tuple[Column[Any], Sent]]:
     assert isinstance(table.__table__, Table)
     for column in table.__table__.columns:
         if Sent in column.info and form in column.info[Sent].formats:

@@ -60,7 +60,7 @@ class Analyses:
     def get(self, session: Session, study: Study, *, rested: bool = False) -> StudyAnalysis:
         """The analysis of the study as it is now.
 
-        With `rested`, one that is older while the last computation is not long ago: a page that follows a study at work
+        With `rested`, one that is older while the last computation is not long ago: a page that follows a running study
         must not take the processor from what the study measures.
         """
         version = (

@@ -88,7 +88,7 @@ class FrontierPoint(ResponseModel):
     arm: str | None
     pass_first: float
     pass_all: float
-    too_close: bool = Field(description="the tasks cannot tell some other arm from it")
+    too_close: bool = Field(description="on these tasks some other arm is not significantly different")
 
 
 class _Span(ResponseModel):

@@ -68,7 +68,7 @@ def of_arm(number: int, name: str, error: BadInput) -> BadInput:
 
 
 def _descriptions(arms: tuple[ArmSpec, ...]) -> list[str]:
-    """Target, drafter and n of each arm, and those of its other options in which the arms differ."""
+    """Target, drafter and n of each arm, and its other options in which the arms differ."""
     always = ("target", "drafter", "n")
     others = [
         field
