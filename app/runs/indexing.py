@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, bindparam, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -31,18 +32,18 @@ TEXTS = ("program", "raw", *_FAULTS)
 
 
 class Indexed(NamedTuple):
-    """What the index reads of a sample. The fields have the names of its columns."""
+    """What the index reads of a sample."""
 
     finish_reason: str
     finished_s: float | None
     verdict: str | None
-    program: str | None
-    raw: str
-    verdict_detail: str | None = None
-    failing_assert: str | None = None
-    got: str | None = None
-    expected: str | None = None
-    traceback: str | None = None
+    texts: list[str | None]  # errors first: if a task has too many words, the words of its programs are left out
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> Indexed:
+        """A sample from its columns by name; those that have no value yet may be missing."""
+        texts = [columns.get(name) for name in (*_FAULTS, "program", "raw")]
+        return cls(columns["finish_reason"], columns["finished_s"], columns.get("verdict"), texts)
 
 
 def searched_part(name: str) -> ColumnElement[str]:
@@ -50,7 +51,7 @@ def searched_part(name: str) -> ColumnElement[str]:
     return func.substr(getattr(Sample, name), 1, SEARCHED).label(name)
 
 
-_COLUMNS = [searched_part(name) if name in TEXTS else getattr(Sample, name) for name in Indexed._fields]
+_COLUMNS = (Sample.finish_reason, Sample.finished_s, Sample.verdict, *map(searched_part, TEXTS))
 
 
 def with_verdict(verdict: str) -> str:
@@ -133,9 +134,9 @@ def _words(session: Session, run_task_ids: Sequence[uuid.UUID]) -> dict[uuid.UUI
     query = query.join(RunTask, RunTask.id == Sample.run_task_id).join(Task, Task.id == RunTask.task_pk)
     task_ids: dict[uuid.UUID, str] = {}
     samples: dict[uuid.UUID, list[Indexed]] = {}
-    for row_id, task_id, *columns in session.execute(query.where(Sample.run_task_id.in_(run_task_ids))):
-        task_ids[row_id] = task_id
-        samples.setdefault(row_id, []).append(Indexed(*columns))
+    for row in session.execute(query.where(Sample.run_task_id.in_(run_task_ids))):
+        task_ids[row.run_task_id] = row.task_id
+        samples.setdefault(row.run_task_id, []).append(Indexed.of(row._asdict()))
     return {row_id: _words_of(task_ids[row_id], samples[row_id]) for row_id in run_task_ids if row_id in samples}
 
 
@@ -143,10 +144,5 @@ def _words_of(task_id: str, samples: Sequence[Indexed]) -> list[str]:
     verdicts = {s.verdict for s in samples if s.verdict is not None}
     late = [LATE] if any(in_budget_s(s) is None for s in samples) else []
     labels = [with_task_id(task_id), *late, *map(with_verdict, sorted(verdicts))]
-    return within_limit([*labels, *words_in(_texts(samples))])
-
-
-def _texts(samples: Sequence[Indexed]) -> Iterable[str]:
-    """Errors first: if a task has too many words, the words of its programs are left out."""
-    for name in (*_FAULTS, "program", "raw"):
-        yield from (text[:SEARCHED] for s in samples if (text := getattr(s, name)))
+    texts = chain.from_iterable(zip(*(sample.texts for sample in samples), strict=True))
+    return within_limit([*labels, *words_in(text[:SEARCHED] for text in texts if text)])

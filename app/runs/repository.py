@@ -49,10 +49,7 @@ SORTS: tuple[Sort, ...] = get_args(Sort)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is. `remaining_s` is None until the first task has been decoded.
-
-    `overruns` tasks came back past their budget, the worst by `overrun_max_s` seconds.
-    """
+    """How far a run is."""
 
     state: RunState
     n_tasks: int
@@ -63,9 +60,9 @@ class Progress:
     tokens: int
     decode_s: float
     elapsed_s: float | None
-    remaining_s: float | None
-    overruns: int
-    overrun_max_s: float
+    remaining_s: float | None  # None until the first task has been decoded
+    overruns: int  # tasks that came back past their budget
+    overrun_max_s: float  # the worst of them, in seconds
 
     @property
     def decoded(self) -> int:

@@ -28,18 +28,14 @@ class RunStatus:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Tasks of a run: `selected` were asked for, `decoded` have samples, `graded` are those that its figures cover.
+    """How many tasks of a run are how far."""
 
-    `left` are the tasks that resuming would work, `failed` of them ended with an error; on `faults` the sandbox failed,
-    so they are left out.
-    """
-
-    selected: int
-    decoded: int
-    graded: int
-    left: int
-    failed: int
-    faults: int
+    selected: int  # asked for, after exclusion
+    decoded: int  # have samples
+    graded: int  # covered by the figures
+    left: int  # resuming would run these
+    failed: int  # of these, ended with an error
+    faults: int  # left out, because the sandbox failed on them
 
     @property
     def whole(self) -> bool:
