@@ -196,7 +196,7 @@ class RunCurve(Base):
 
 
 class Calibration(Identified, Base):
-    """How fast `worker` was at one moment of a run: see decoding.request.Calibration."""
+    """How fast `worker` was at one moment of a run; decoding.request.Calibration explains the figures."""
 
     __tablename__ = "calibrations"
     __table_args__ = (Index("ix_calibrations_run_id_at", "run_id", "at"),)

@@ -80,9 +80,8 @@ class Sample(Identified, Base):
     calls: Mapped[int | None]  # of the program by the test
     cpu_s: Mapped[float | None] = sent(REST, Seconds)
     sandbox_wall_s: Mapped[float | None] = sent(EXPORT, Seconds, alias="sandbox_s")
-    isolation: Mapped[str | None] = sent(
-        REST | ARCHIVE, Annotated[StorableText, Field(max_length=40)], String(40)
-    )  # the sandbox's tier
+    # The sandbox's tier.
+    isolation: Mapped[str | None] = sent(REST | ARCHIVE, Annotated[StorableText, Field(max_length=40)], String(40))
     trust: Mapped[str | None] = sent(JUDGED | RUN_FILE, Trust, String(40))
     graded_at: Mapped[dt.datetime | None]
 

@@ -97,7 +97,7 @@ def schema(
 
 
 def arranged(fields: Mapping[str, T], after: Mapping[str, str]) -> dict[str, T]:
-    """The fields with each key of `after` moved right behind its value: every format keeps its first order."""
+    """The fields with each key of `after` moved directly after its value: every format keeps its first order."""
     order = [name for name in fields if name not in after]
     for name, before in after.items():
         order.insert(order.index(before) + 1, name)
