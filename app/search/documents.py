@@ -15,7 +15,7 @@ class ExcerptDocument(ResponseModel):
 
     where: str = Field(description=f"the text: {', '.join(TEXTS[:-1])} or {TEXTS[-1]}")
     text: str
-    marks: list[tuple[int, int]] = Field(description="beginning and end of each place in `text` where a term stands")
+    marks: list[tuple[int, int]] = Field(description="beginning and end of each match of a term in `text`")
 
 
 class HitDocument(ResponseModel):

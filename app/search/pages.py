@@ -30,7 +30,7 @@ LABELS = {
     "tag": "Tag",
     "cursor": "Cursor",
 }
-PLACES = searched(Sample)
+TEXT_LABELS = searched(Sample)
 
 
 @bp.get("/search")
@@ -53,7 +53,7 @@ def index() -> str | tuple[str, int]:
         asked=asked | {"q": asked["q"][: LONGEST + 1]},  # a longer text would only come back as a larger page
         kept={name: value for name, value in given.items() if name != "cursor"},
         labels=LABELS,
-        places=PLACES,
+        text_labels=TEXT_LABELS,
         failures=[(name, name.replace("_", " ")) for name in FAILURES],
         verdicts=[(status, sign.name) for status, sign in VERDICTS.items()],
         targets=repository.targets(session()),

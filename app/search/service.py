@@ -28,7 +28,7 @@ FIRST_CHUNK, LARGEST_CHUNK = 12, 96
 class Hit:
     """A sample that fits. `finished` says whether it did so within its run's budget.
 
-    `message` is its error, `shown_message` the same with the places of the terms, `line` the assertion that failed.
+    `message` is its error, `shown_message` the same with the matches of the terms, `line` the assertion that failed.
     """
 
     run_id: uuid.UUID

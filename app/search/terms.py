@@ -26,7 +26,7 @@ class Term:
     words: tuple[str, ...]
     pattern: re.Pattern[str]
 
-    def places(self, folded: str) -> Iterator[tuple[int, int]]:
+    def matches(self, folded: str) -> Iterator[tuple[int, int]]:
         """Start and end of each match of the term in a text that `words.fold` made."""
         for match in self.pattern.finditer(folded):
             yield match.span()

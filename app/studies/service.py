@@ -23,7 +23,7 @@ from app.studies.repository import get_study
 from app.studies.schemas import StudySpec, of_arm
 
 ELSEWHERE = (
-    "the study was begun on another machine ({cpu}, {cpu_count} CPUs), and timings of two machines do not compare: "
+    "the study was started on another machine ({cpu}, {cpu_count} CPUs), and timings of two machines do not compare: "
     "resume it there, or start a new one"
 )
 
