@@ -10,12 +10,11 @@ from pathlib import Path
 
 from flask import Flask
 
-from app import tables
-from app.accounts import access
+from app import request_layers, tables
+from app.accounts import users
 from app.context import Context, make_context
-from app.db import storable
 from app.errors import BadInput
-from app.http import etags, idempotency, limits, openapi, problems, request_log, security, web
+from app.http import limits, openapi, problems, security, web
 from app.http.static_files import MAX_AGE_S, versioned_path
 from app.monitoring import health, metrics
 
@@ -61,16 +60,14 @@ def create_app(context: Context | None = None) -> Flask:
         SECRET_KEY=ctx.settings.secret_key or secrets.token_hex(32),
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_COOKIE_HTTPONLY=True,
+        PERMANENT_SESSION_LIFETIME=users.SESSION_LIFETIME,
+        # The CSRF check reads the form before the limit of the view is known.
+        MAX_CONTENT_LENGTH=limits.UPLOAD_BYTES,
     )
-    web.init(app, ctx)
-    request_log.init(app)
+    web.bind(app, ctx)
+    security.init(app, ctx.settings.proxies)
     problems.init(app)
-    access.init(app)
-    csrf = security.init(app, ctx.settings.proxies)
-    limit_views = limits.init(app, ctx.settings)
-    storable.init(app)
-    idempotency.init(app)
-    etags.init(app)
+    request_layers.install(app)
     for blueprint in (health.bp, metrics.bp, openapi.bp):
         app.register_blueprint(blueprint)
     for domain in DOMAINS:
@@ -80,6 +77,6 @@ def create_app(context: Context | None = None) -> Flask:
                 blueprint = importlib.import_module(module).bp
                 app.register_blueprint(blueprint)
                 if layer == "api":
-                    csrf.exempt(blueprint)  # accounts/access.py refuses cross-site calls instead
-    limit_views()
+                    security.csrf.exempt(blueprint)  # accounts/access.py refuses cross-site calls instead
+    limits.limit_sign_ins(app)
     return app

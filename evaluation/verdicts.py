@@ -1,28 +1,47 @@
 """The outcome of judging a program: its status, how far the verdict can be trusted, and the verdict.
 
-Database, pages, exports and failure classes read the statuses from here.
+Database, pages, exports and failure classes read the statuses from here. To add one, add it here with its class, and
+its letter to app/ui/display.py.
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Literal, Self, get_args
+
+Failure = Literal[
+    "not_finished", "empty", "syntax", "name_or_import", "wrong_answer", "exception", "time", "memory", "output",
+    "crash", "forged", "sandbox",
+]  # fmt: skip
+FAILURES: tuple[Failure, ...] = get_args(Failure)
+"""Every class of failure, in the order in which a sample meets them on its way from the model to a verdict."""
 
 
 class Status(enum.StrEnum):
     """The outcome for one program. Only SANDBOX_ERROR is not the program's doing: such a sample is not scored."""
 
-    PASSED = "passed"
-    WRONG_ANSWER = "wrong_answer"
-    EXCEPTION = "exception"
-    SYNTAX_ERROR = "syntax_error"
-    TIMEOUT = "timeout"
-    MEMORY = "memory"
-    OUTPUT_LIMIT = "output_limit"
-    CRASHED = "crashed"
-    EMPTY = "empty"
-    FORGED = "forged"
-    SANDBOX_ERROR = "sandbox_error"
+    failure: Failure | None  # the class of a sample with this status (evaluation/failures.py refines it)
+    meaning: str
+
+    def __new__(cls, value: str, failure: Failure | None = None, meaning: str = "") -> Self:
+        """A member whose value is the text alone."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.failure, member.meaning = failure, meaning
+        return member
+
+    PASSED = "passed", None, "every assertion of the task's test held"
+    WRONG_ANSWER = "wrong_answer", "wrong_answer", "an assertion of the test failed"
+    EXCEPTION = "exception", "exception", "the program raised an exception during the test"
+    SYNTAX_ERROR = "syntax_error", "syntax", "the extracted text is not Python"
+    TIMEOUT = "timeout", "time", "the program ran past the sandbox's time limit"
+    MEMORY = "memory", "memory", "the program ran past the sandbox's memory limit"
+    OUTPUT_LIMIT = "output_limit", "output", "the program wrote more output than the sandbox allows"
+    CRASHED = "crashed", "crash", "the interpreter ended early: a signal, an exit or a stack overflow"
+    EMPTY = "empty", "empty", "the text contains no program that defines the function"
+    FORGED = "forged", "forged", "the program tried to fake its verdict"
+    SANDBOX_ERROR = "sandbox_error", "sandbox", "the sandbox failed; this does not count against the program"
 
 
 class Trust(enum.StrEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Flask, Response, current_app, g, redirect, request, session, url_for
+from flask import Response, current_app, g, redirect, request, session, url_for
 
 from app.accounts import service, users
 from app.errors import Forbidden, Unauthorized
@@ -12,13 +12,11 @@ from app.http.security import PUBLIC, SAFE, is_api, scope_of
 from app.http.web import context
 
 
-def init(app: Flask) -> None:
-    """Checks every request before its view; `security.caller` then returns its sender."""
-    app.permanent_session_lifetime = users.SESSION_LIFETIME
-    app.before_request(_check)
+def check() -> Response | None:
+    """Identifies the sender, whom `security.caller` then returns; a response for one who must sign in first.
 
-
-def _check() -> Response | None:
+    Raises Unauthorized or Forbidden.
+    """
     settings = context().settings
     if request.method not in SAFE:
         sites.refuse_other_sites(request)

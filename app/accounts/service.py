@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, joinedload
 
 from app.accounts.models import Token, User
 from app.context import Context
-from app.db.storable import unfit
+from app.db.storable import unstorable_reason
 from app.db.types import utcnow
 from app.errors import BadInput, Forbidden, NotFound, Unauthorized
 from app.http.callers import LOCAL, Caller
@@ -65,7 +65,7 @@ def authenticate(ctx: Context, presented: str) -> Caller:
     """The caller with this token. Raises Unauthorized for a token that is unknown or revoked."""
     prefix, _, secret = presented.removeprefix("bass_").partition("_")
     with ctx.database.read() as session:
-        token = None if unfit(prefix) else _find(session, prefix)
+        token = None if unstorable_reason(prefix) else _find(session, prefix)
     if token is None or token.revoked_at is not None or not hmac.compare_digest(token.sha256, _digest(secret)):
         raise Unauthorized("the token is not valid: it is unknown or was revoked")
     if token.last_used_at is None or utcnow() - token.last_used_at > USED_EVERY:
@@ -87,7 +87,7 @@ def checked_name(name: str, remedy: str) -> str:
         raise BadInput(f"name is empty: {remedy}", "name")
     if len(name) > LONGEST_NAME:
         raise BadInput(f"name is longer than {LONGEST_NAME} characters: shorten it", "name")
-    if fault := unfit(name):
+    if fault := unstorable_reason(name):
         raise BadInput(f"name holds {fault}: remove it", "name")
     return name
 

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session, joinedload
 from app.accounts.models import BrowserSession, User
 from app.accounts.service import checked_name, user_caller
 from app.context import Context
-from app.db.storable import unfit
+from app.db.storable import unstorable_reason
 from app.db.types import utcnow
 from app.errors import BadInput, Conflict, NotFound, Unauthorized
 from app.http.callers import Caller
@@ -65,7 +65,7 @@ def sign_in(ctx: Context, browser: MutableMapping[str, Any], name: str, password
     # before the name is looked up, so that the first sign-in takes as long for both as well.
     placeholder = _placeholder_hash()
     with ctx.database.read() as session:
-        user = None if unfit(name) else session.scalar(select(User).where(User.name == name.strip()))
+        user = None if unstorable_reason(name) else session.scalar(select(User).where(User.name == name.strip()))
     try:
         _hasher.verify(user.password_hash if user else placeholder, password[:LONGEST])
     except (VerifyMismatchError, InvalidHashError):

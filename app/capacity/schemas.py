@@ -6,7 +6,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from app.http.schemas import RequestModel, Text
+from app.db.storable import Text
+from app.http.schemas import RequestModel
 from app.runs.schemas import MAX_N, MAX_TOKENS, PromptMode
 from app.settings import MAX_BUDGET_S
 

@@ -15,8 +15,7 @@ from app.search import render, service
 from app.search.schemas import SearchQuery
 from app.search.service import Hit
 from app.ui.terminal import echo
-from evaluation.failures import FAILURES
-from evaluation.verdicts import Status
+from evaluation.verdicts import FAILURES, Status
 
 
 @click.command()

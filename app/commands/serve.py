@@ -85,7 +85,7 @@ def web(host: str, port: int, workers: int, threads: int) -> None:
     _refuse_public(ctx, host)
     _refuse_taken(host, port)
     create_app(ctx)  # a wrong setting stops the program here, not in every worker
-    observability.own_output(ctx.settings)
+    observability.redirect_stdio_to_log(ctx.settings)
     sys.argv = [
         "gunicorn",
         "--bind",
@@ -138,7 +138,7 @@ def worker(names: str, models: str | None, name: str) -> None:
     ctx = common.opened_context()
     require_broker(ctx.settings, "worker")
     install(ctx)
-    observability.own_output(ctx.settings)
+    observability.redirect_stdio_to_log(ctx.settings)
     if declared:
         names = ",".join(_with_model_queues(consumed, declared))
     os.environ[QUEUES] = names
@@ -176,7 +176,7 @@ def beat() -> None:
     ctx = common.opened_context()
     require_broker(ctx.settings, "beat")
     install(ctx)
-    observability.own_output(ctx.settings)
+    observability.redirect_stdio_to_log(ctx.settings)
     # The scheduler that keeps no file: a SIGTERM while the default one writes its file ends beat with an error.
     celery_app.Beat(scheduler_cls="celery.beat:Scheduler", loglevel=ctx.settings.log_level.upper(), quiet=True).run()
 

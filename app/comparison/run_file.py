@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from sqlalchemy.orm import Session
@@ -15,7 +15,6 @@ from app.datasets.repository import by_content
 from app.db.storable import require_storable
 from app.errors import BadInput
 from app.http.schemas import RequestModel, bad_input
-from app.runs.bounds import Count, LogProb, Rate, Seconds, Time, VerifySeconds, WallSeconds
 from app.runs.documents import RunInfo
 from app.runs.figures import in_budget_s
 from app.runs.models import Calibration, Run, RunTask
@@ -24,8 +23,8 @@ from app.runs.render import run_of
 from app.runs.repository import find_run, tasks_without_texts
 from app.runs.results import Figures
 from app.samples.models import Sample
+from app.samples.transport import RUN_FILE, schema
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
-from app.states import TaskState
 
 FORMAT = "run"
 SUFFIX = ".json"
@@ -33,35 +32,23 @@ Measured = tuple[Run, Sequence[RunTask]]
 """A run with its tasks and their samples."""
 
 
-class _Sample(RequestModel):
-    index: Count
-    n_tokens: Count
-    mean_logprob: LogProb | None
-    finish_reason: str
-    finished_s: WallSeconds | None = Field(description="null for a sample that was cut off")
-    n_rounds: Count
-    n_accepted: Count
-    verdict: str | None
-    trust: str | None
-
-
-class _Task(RequestModel):
+class _TaskHead(RequestModel):
     task_id: str
-    state: TaskState
-    queued_at: Time
-    queue_s: Seconds | None
-    wall_s: WallSeconds | None
-    capacity_s: Seconds | None = None
-    others_cpu_s: Seconds | None = None
-    steal_s: Seconds | None = None
+
+
+# What a file has of the tables is declared with their columns; mypy reads these classes.
+if TYPE_CHECKING:
+    _Sample = RequestModel
+    _Calibration = RequestModel
+    _SentTask = _TaskHead
+else:
+    _Sample = schema(RequestModel, Sample, RUN_FILE, {"finish_reason": "mean_logprob"})
+    _Calibration = schema(RequestModel, Calibration, RUN_FILE)
+    _SentTask = schema(_TaskHead, RunTask, RUN_FILE)
+
+
+class _Task(_SentTask):
     samples: list[_Sample]
-
-
-class _Calibration(RequestModel):
-    worker: str
-    at: Time
-    verify_s: VerifySeconds
-    read_bytes_per_s: Rate
 
 
 class _Run(RunInfo):
@@ -95,29 +82,21 @@ def write(session: Session, run: Run) -> str:
     """The text of the file."""
     document = run_of(run)
     tasks = [
-        _Task(
+        _Task.of(
+            row,
             task_id=row.task.task_id,
-            samples=[_sample(sample) for sample in row.samples],
-            **{name: getattr(row, name) for name in _Task.model_fields if name not in ("task_id", "samples")},
+            samples=[_Sample.of(sample, finished_s=in_budget_s(sample)) for sample in row.samples],
         )
         for row in tasks_without_texts(session, run.id)
     ]
-    calibrations = tuple(
-        _Calibration(**{name: getattr(c, name) for name in _Calibration.model_fields}) for c in run.calibrations
-    )
     file = _RunFile(
         bassline="run-1",
-        run=_Run(**dict(document.run)),
+        run=_Run.of(document.run),
         figures=document.figures,
         tasks=tasks,
-        calibrations=calibrations,
+        calibrations=tuple(map(_Calibration.of, run.calibrations)),
     )
     return file.model_dump_json(indent=1) + "\n"
-
-
-def _sample(sample: Sample) -> _Sample:
-    own = {name: getattr(sample, name) for name in _Sample.model_fields}
-    return _Sample(**own | {"finished_s": in_budget_s(sample)})
 
 
 def measured(ctx: Context, session: Session, reference: str) -> Measured:
@@ -153,14 +132,16 @@ def _read(ctx: Context, session: Session, path: Path) -> Measured:
         )
     known = {task.task_id: task for task in dataset.tasks}
     if unknown := next((task.task_id for task in file.tasks if task.task_id not in known), None):
-        raise BadInput(f"{path} has the task {unknown[:100]!r}, which {dataset.name} has not: export it again", "run")
+        raise BadInput(
+            f"{path} has the task {unknown[:100]!r}, which {dataset.name} does not have: export it again", "run"
+        )
     columns = set(Run.__table__.columns.keys()) & set(RunInfo.model_fields)
-    run = Run(**{name: getattr(file.run, name) for name in columns}, graded=True, figures=file.figures)
+    run = Run(**file.run.model_dump(include=columns), graded=True, figures=file.figures)
     run.dataset, run.dataset_id = dataset, dataset.id
     run.calibrations = [Calibration(**calibration.model_dump()) for calibration in file.calibrations]
     tasks = []
     for row in file.tasks:
-        values = {name: getattr(row, name) for name in _Task.model_fields if name not in ("task_id", "samples")}
         samples = [Sample(**sample.model_dump()) for sample in row.samples]
+        values = row.model_dump(exclude={"task_id", "samples"})
         tasks.append(RunTask(task=known[row.task_id], task_pk=known[row.task_id].id, samples=samples, **values))
     return run, tasks

@@ -6,8 +6,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from app.db.storable import Text
 from app.errors import BadInput
-from app.http.schemas import Text
 from app.runs.schemas import MAX_N, DecodingSpec, PromptModeOption
 
 MAX_CHARACTERS = 200_000

@@ -11,10 +11,10 @@ from pydantic import ConfigDict, Field, InstanceOf, WithJsonSchema
 from werkzeug.datastructures import FileStorage
 
 from app.datasets import repository, service
-from app.datasets.models import Dataset, Task
+from app.db.storable import Text
 from app.http.operations import operation
 from app.http.paging import PageQuery, page_from_rows
-from app.http.schemas import RequestModel, ResponseModel, Text
+from app.http.schemas import RequestModel, ResponseModel
 from app.http.web import context, session
 from app.states import DatasetKind
 
@@ -87,7 +87,7 @@ def index(query: PageQuery) -> DatasetPage:
     """Stored datasets. A built-in one is stored on first use."""
     rows = repository.datasets_page(session(), limit=query.limit + 1, before=query.id())
     page, following = page_from_rows(rows, query, lambda dataset: str(dataset.id))
-    return DatasetPage(datasets=[DatasetDocument(**_fields(d)) for d in page], next=following)
+    return DatasetPage(datasets=[DatasetDocument.of(dataset) for dataset in page], next=following)
 
 
 @bp.post("/datasets")
@@ -99,7 +99,7 @@ def import_(form: ImportForm) -> tuple[DatasetDocument, dict[str, str]]:
     """
     origin = form.file.filename or "file"
     dataset = service.import_bytes(context(), form.file.read(), form.name or origin.split(".")[0], origin)
-    return DatasetDocument(**_fields(dataset)), {"Location": url_for("datasets_api.show", dataset_id=dataset.id)}
+    return DatasetDocument.of(dataset), {"Location": url_for("datasets_api.show", dataset_id=dataset.id)}
 
 
 @bp.get("/datasets/<uuid:dataset_id>")
@@ -109,16 +109,5 @@ def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
     dataset = repository.get_dataset(session(), dataset_id)
     rows = repository.tasks_page(session(), dataset_id, limit=query.limit + 1, after=query.number())
     page, following = page_from_rows(rows, query, lambda task: str(task.position))
-    checks = [
-        CheckDocument(sandbox=check.sandbox, failed=check.failed, checked_at=check.checked_at)
-        for check in repository.checks(session(), dataset_id)
-    ]
-    return DatasetWithTasks(**_fields(dataset), checks=checks, tasks=[_task(task) for task in page], next=following)
-
-
-def _fields(dataset: Dataset) -> dict[str, Any]:
-    return {name: getattr(dataset, name) for name in DatasetDocument.model_fields}
-
-
-def _task(task: Task) -> TaskDocument:
-    return TaskDocument(**{name: getattr(task, name) for name in TaskDocument.model_fields})
+    checks = [CheckDocument.of(check) for check in repository.checks(session(), dataset_id)]
+    return DatasetWithTasks.of(dataset, checks=checks, tasks=[TaskDocument.of(task) for task in page], next=following)

@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from app.context import Context
 from app.datasets import repository
 from app.datasets.models import Dataset, DatasetCheck, Task
-from app.db.storable import unfit
+from app.db.storable import unstorable_reason
 from app.errors import BadInput, NotFound
 from app.ports import Grader
 from app.states import PASSED, SANDBOX_ERROR, DatasetKind
@@ -202,11 +202,11 @@ def _check_storable(task: files.Task) -> None:
     if max(len(task.task_id), len(task.entry_point)) > LONGEST_NAME:
         raise BadInput(f"task {task.task_id[:60]!r}: give task_id and entry_point at most {LONGEST_NAME} characters")
     for name in ("task_id", "prompt", "test", "canonical_solution", "suffix", "program_prefix"):
-        if fault := unfit(getattr(task, name) or ""):
+        if fault := unstorable_reason(getattr(task, name) or ""):
             raise BadInput(f"task {task.task_id!r}: {name} holds {fault}, remove it")
-    if fault := unfit("".join(task.stop)):
+    if fault := unstorable_reason("".join(task.stop)):
         raise BadInput(f"task {task.task_id!r}: stop holds {fault}, remove it")
-    if fault := unfit(json.dumps(task.source, ensure_ascii=False)):
+    if fault := unstorable_reason(json.dumps(task.source, ensure_ascii=False)):
         raise BadInput(f"task {task.task_id!r}: source holds {fault}, remove it")
 
 

@@ -38,7 +38,7 @@ def find_id(session: Session, table: type[Named], reference: str, what: str, lis
 
 
 def _ids_beginning_with(session: Session, table: type[Named], prefix: str) -> Sequence[uuid.UUID]:
-    """The ids that begin with `prefix`, as an index range; () for one that is too short or begins no id."""
+    """The ids that begin with `prefix`, as an index range; () for one that is too short or begins none."""
     digits = prefix.lower().replace("-", "")
     try:
         first, last = uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f"))

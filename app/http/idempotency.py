@@ -15,7 +15,7 @@ import uuid
 from typing import IO
 
 import structlog
-from flask import Flask, Request, Response, g, request
+from flask import Request, Response, g, request
 from sqlalchemy import delete, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
@@ -34,12 +34,6 @@ _ACCEPTED = re.compile(rf"[ -~]{{1,{LONGEST}}}")
 KEEP = dt.timedelta(days=1)
 ANSWERED_WITHIN = dt.timedelta(hours=1)  # a key is free again this long after its process died
 log = structlog.get_logger(__name__)
-
-
-def init(app: Flask) -> None:
-    """Handles every POST of the API that has the header, before and after its view."""
-    app.before_request(_before)
-    app.after_request(_after)
 
 
 def claim(ctx: Context, caller: str, key: str, request_sha256: str) -> IdempotencyKey | None:
@@ -122,7 +116,8 @@ def _digest_file(file: IO[bytes]) -> str:
     return digest
 
 
-def _before() -> Response | None:
+def replay_or_claim() -> Response | None:
+    """The stored response to an earlier POST with this key; None if the view must answer. Raises as `claim` does."""
     key = request.headers.get(HEADER)
     if key is None or request.method != "POST" or not is_api(request.path):
         return None
@@ -136,7 +131,8 @@ def _before() -> Response | None:
     return Response(known.body, known.status, headers, content_type=known.content_type)
 
 
-def _after(response: Response) -> Response:
+def store(response: Response) -> Response:
+    """Stores the response for the key that this request claimed, if any."""
     key = g.pop("idempotency_key", None)
     if key is not None:
         try:

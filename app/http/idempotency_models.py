@@ -12,20 +12,18 @@ from app.db.types import Base, Identified
 
 
 class IdempotencyKey(Identified, Base):
-    """One POST of one caller. `status` is None while it is being answered; `request_sha256` covers path and body.
-
-    `run_id` is the run that the answer is about: deleting the run deletes the answer.
-    """
+    """One POST of one caller."""
 
     __tablename__ = "idempotency_keys"
     __table_args__ = (UniqueConstraint("caller", "key"),)
 
     caller: Mapped[str] = mapped_column(String(100))
     key: Mapped[str] = mapped_column(String(200))
-    request_sha256: Mapped[str] = mapped_column(String(64))
-    status: Mapped[int | None]
+    request_sha256: Mapped[str] = mapped_column(String(64))  # of path and body
+    status: Mapped[int | None]  # None while the request is being answered
     content_type: Mapped[str | None] = mapped_column(String(100))
     location: Mapped[str | None] = mapped_column(String(500))
     body: Mapped[bytes | None] = mapped_column(LargeBinary)
+    # The run that the response is about: it is deleted with the run.
     run_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
     expires_at: Mapped[dt.datetime] = mapped_column(index=True)

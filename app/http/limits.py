@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
-
 from flask import Flask, g, request
 from flask_limiter import Limiter
 from flask_limiter.util import get_remote_address
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from app.http.security import is_api
-from app.settings import Settings
+from app.http.web import bound_context
 
 BODY_BYTES = 4 * 2**20  # three texts of 200,000 characters, escaped
 UPLOAD_BYTES = 64 * 2**20
@@ -19,12 +16,11 @@ SIGN_INS = "10 per minute"
 UPLOADS = frozenset({"datasets_api.import_", "datasets.upload", "runs_api.import_"})
 
 
-def init(app: Flask, settings: Settings) -> Callable[[], None]:
-    """Limits body sizes and the rate of API requests. Returns a function to call when all views are registered."""
-    app.config["MAX_CONTENT_LENGTH"] = UPLOAD_BYTES  # the CSRF check reads the form before _size sets the limit
-    app.before_request(_size)
+def install_rate_limit(app: Flask) -> None:
+    """Limits the rate of API requests per caller."""
+    settings = bound_context(app).settings
     shared = settings.events if settings.events.startswith(("redis://", "rediss://")) else "memory://"
-    limiter = Limiter(
+    Limiter(
         _who,
         app=app,
         default_limits=[settings.rate_limit] if settings.rate_limit else [],
@@ -36,22 +32,24 @@ def init(app: Flask, settings: Settings) -> Callable[[], None]:
         in_memory_fallback_enabled=True,  # without Redis, each process counts for itself
     )
 
-    def finish() -> None:
-        limited = limiter.limit(SIGN_INS, key_func=get_remote_address)
-        app.view_functions["accounts.sign_in"] = cast(Any, limited(app.view_functions["accounts.sign_in"]))
 
-    return finish
-
-
-def _who() -> str:
-    known = g.get("caller")
-    return known.key if known else get_remote_address()
+def limit_sign_ins(app: Flask) -> None:
+    """Limits the rate of attempts to sign in per address, once that view is registered."""
+    (limiter,) = app.extensions["limiter"]
+    limited = limiter.limit(SIGN_INS, key_func=get_remote_address)
+    app.view_functions["accounts.sign_in"] = limited(app.view_functions["accounts.sign_in"])
 
 
-def _size() -> None:
+def check_size() -> None:
+    """Raises RequestEntityTooLarge for a body longer than the view of this request takes."""
     limit = UPLOAD_BYTES if request.endpoint in UPLOADS else BODY_BYTES
     request.max_content_length = limit
     if request.content_length is not None and request.content_length > limit:
         raise RequestEntityTooLarge(
             f"the body is {request.content_length} bytes long: {limit} are the most that is taken here"
         )
+
+
+def _who() -> str:
+    known = g.get("caller")
+    return known.key if known else get_remote_address()

@@ -45,7 +45,7 @@ def operation(
 ) -> Callable[[View], View]:
     """Declares a view as an endpoint of the API: validates its parameters and turns the returned model into JSON.
 
-    The first status of `answers` is that of a returned model. The endpoint raises BadInput for an invalid request and
+    A returned model is sent with the first status of `answers`. The endpoint raises BadInput for an invalid request and
     UnsupportedMediaType for a body of another type.
     """
 

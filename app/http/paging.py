@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from pydantic import Field
 
+from app.db.storable import Text
 from app.errors import BadInput
-from app.http.schemas import RequestModel, Text
+from app.http.schemas import RequestModel
 
 LARGEST_PAGE = 200
 LONGEST_NUMBER = 10  # digits; more would not fit into the databases' integers
@@ -23,14 +24,14 @@ class PageQuery(RequestModel):
     cursor: Text | None = Field(None, max_length=500, description="`next` of the previous page; default: first page")
 
     def id(self) -> uuid.UUID | None:
-        """The cursor of a list in the order of ids. Raises BadInput for a value that is no `next` of a page."""
+        """The cursor of a list ordered by id. Raises BadInput for a value that is not the `next` of a page."""
         try:
             return uuid.UUID(self.cursor) if self.cursor else None
         except ValueError:
             raise bad_cursor(self.cursor) from None
 
     def number(self) -> int | None:
-        """The cursor of a list in the order of positions. Raises BadInput for a value that is no `next` of a page."""
+        """The cursor of a list ordered by position. Raises BadInput for a value that is not the `next` of a page."""
         if not self.cursor:
             return None
         if not (self.cursor.isascii() and self.cursor.isdecimal() and len(self.cursor) < LONGEST_NUMBER):
@@ -39,7 +40,7 @@ class PageQuery(RequestModel):
 
 
 def bad_cursor(cursor: str | None) -> BadInput:
-    """The error for a cursor that is no `next` of a page."""
+    """The error for a cursor that is not the `next` of a page."""
     return BadInput(f"cursor is {(cursor or '')[:60]!r}: give the `next` of a page", "cursor")
 
 

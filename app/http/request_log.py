@@ -6,7 +6,7 @@ import re
 import time
 
 import structlog
-from flask import Flask, Response, g, request
+from flask import Response, g, request
 
 from app.db.ids import new_id
 
@@ -16,20 +16,16 @@ _ACCEPTED = re.compile(r"[A-Za-z0-9_.-]{1,64}")  # other characters could forge 
 log = structlog.get_logger(__name__)
 
 
-def init(app: Flask) -> None:
-    """Binds the id before anything else happens to a request, and logs after everything else: register it first."""
-    app.before_request(_begin)
-    app.after_request(_end)
-
-
-def _begin() -> None:
+def begin() -> None:
+    """Gives the request its id, which every line of the log then has."""
     structlog.contextvars.clear_contextvars()
     given = request.headers.get(HEADER, "")
     g.request_id, g.began = given if _ACCEPTED.fullmatch(given) else new_id().hex, time.monotonic()
     structlog.contextvars.bind_contextvars(request=g.request_id)
 
 
-def _end(response: Response) -> Response:
+def end(response: Response) -> Response:
+    """Names the id in the response, and writes the line."""
     response.headers[HEADER] = g.request_id
     if not request.path.startswith(QUIET):
         caller = g.get("caller")

@@ -1,27 +1,44 @@
-"""The bases of the API's schemas. Requests refuse unknown fields; texts hold only what every database can store."""
+"""The bases of the API's schemas, and their errors as sentences."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, TypeVar
+from typing import Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from app.errors import BadInput
 from decoding.suggest import one_of
 
 LONGEST_ECHO = 60
-Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]  # PostgreSQL stores no NUL
 M = TypeVar("M", bound=BaseModel)
 
 
-class RequestModel(BaseModel):
+class _Schema(BaseModel):
+    @classmethod
+    def of(cls, row: object, /, **computed: object) -> Self:
+        """The document of a row: attributes of the same names, except for those that are `computed`."""
+        return cls.model_validate(_Overlaid(row, computed), from_attributes=True)
+
+
+class _Overlaid:
+    """A row of which some attributes are replaced."""
+
+    def __init__(self, row: object, computed: dict[str, object]) -> None:
+        self._row = row
+        self.__dict__.update(computed)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._row, name)
+
+
+class RequestModel(_Schema):
     """Base of request schemas. An unknown field is probably misspelled, so it is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ResponseModel(BaseModel):
+class ResponseModel(_Schema):
     """Base of response schemas. Fields that were not set are left out of the JSON."""
 
     model_config = ConfigDict(frozen=True)

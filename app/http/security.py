@@ -26,7 +26,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-API = ("/api/", "/v1/", "/infill")  # Bassline's own, those of OpenAI and of llama.cpp
+API = ("/api/", "/v1/", "/infill")  # Bassline's own API, OpenAI's and llama.cpp's
 PUBLIC = frozenset({"static", "health.live", "health.ready", "openapi.document", "accounts.login", "accounts.sign_in"})
 SCOPE = "scope"
 V = TypeVar("V", bound=Callable[..., Any])
@@ -39,16 +39,17 @@ class _Sessions(SecureCookieSessionInterface):
         return request.is_secure
 
 
-def init(app: Flask, proxies: int) -> CSRFProtect:
-    """Protects forms and sets the headers of every answer. Returns the CSRF protection, to exempt the API from it.
+csrf = CSRFProtect()
 
-    `proxies` is the number of trusted reverse proxies that set X-Forwarded-For, -Proto and -Host.
+
+def init(app: Flask, proxies: int) -> None:
+    """Makes the session's cookie secure, and believes `proxies` trusted reverse proxies.
+
+    They set X-Forwarded-For, -Proto and -Host.
     """
     if proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=proxies, x_proto=proxies, x_host=proxies)  # type: ignore[method-assign]
     app.session_interface = _Sessions()
-    app.after_request(_headers)
-    return CSRFProtect(app)
 
 
 def needs(scope: Scope) -> Callable[[V], V]:
@@ -87,7 +88,8 @@ def own_path(target: str | None) -> str:
     return target if target and sites.is_own_path(target) else url_for("leaderboard.index")
 
 
-def _headers(response: Response) -> Response:
+def set_headers(response: Response) -> Response:
+    """Sets the security headers, and what the API's clients may cache."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     if response.status_code == Unauthorized.status:

@@ -19,7 +19,12 @@ RETRY_AFTER_S = 2
 
 def context() -> Context:
     """The context of the running Flask application."""
-    found: Context = current_app.extensions[KEY]
+    return bound_context(current_app)
+
+
+def bound_context(app: Flask) -> Context:
+    """The context that `bind` stored in the application."""
+    found: Context = app.extensions[KEY]
     return found
 
 
@@ -37,8 +42,8 @@ def note_retry_after(error: BasslineError) -> None:
         g.retry_after_s = error.retry_after_s
 
 
-def init(app: Flask, ctx: Context) -> None:
-    """Stores the context in the application, closes sessions at teardown, and sets Retry-After on a 503 or a 429."""
+def bind(app: Flask, ctx: Context) -> None:
+    """Stores the context in the application, and closes sessions at teardown."""
     app.extensions[KEY] = ctx
 
     @app.teardown_appcontext
@@ -46,13 +51,14 @@ def init(app: Flask, ctx: Context) -> None:
         if (open_session := g.pop("session", None)) is not None:
             open_session.close()
 
-    @app.after_request
-    def _when(response: Response) -> Response:
-        # The limiter sets the header on every answer. Clients would wait for its window after any other error too.
-        if "retry_after_s" in g:
-            response.headers["Retry-After"] = str(g.retry_after_s)
-        elif response.status_code == Unavailable.status:
-            response.headers["Retry-After"] = str(RETRY_AFTER_S)
-        elif response.status_code != TooManyRequests.code:
-            response.headers.pop("Retry-After", None)
-        return response
+
+def set_retry_after(response: Response) -> Response:
+    """Sets Retry-After on a 503 or a 429, and on no other response."""
+    # The limiter sets the header on every response. Clients would wait for its window after any other error too.
+    if "retry_after_s" in g:
+        response.headers["Retry-After"] = str(g.retry_after_s)
+    elif response.status_code == Unavailable.status:
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
+    elif response.status_code != TooManyRequests.code:
+        response.headers.pop("Retry-After", None)
+    return response

@@ -45,7 +45,7 @@ def index(query: PageQuery) -> ModelPage:
     """The models of the registry. A run may also name hf:owner/name, a folder or a GGUF file."""
     page, following = page_from_list(service.list_models(), query, lambda model: model.ref)
     return ModelPage(
-        models=[ModelDocument(**{name: getattr(m, name) for name in ModelDocument.model_fields}) for m in page],
+        models=[ModelDocument.of(model) for model in page],
         next=following,
     )
 
@@ -56,7 +56,7 @@ def drafters_index(query: PageQuery) -> DrafterPage:
     """The trained drafters of this machine. One with a damaged record is left out."""
     page, following = page_from_list(drafters.every(), query, lambda drafter: drafter.slug)
     return DrafterPage(
-        drafters=[DrafterDocument(**{name: getattr(d, name) for name in DrafterDocument.model_fields}) for d in page],
+        drafters=[DrafterDocument.of(drafter) for drafter in page],
         next=following,
     )
 

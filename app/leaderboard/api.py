@@ -6,9 +6,10 @@ from flask import Blueprint
 from pydantic import Field
 
 from app.annotations.schemas import AnnotatedQuery
+from app.db.storable import Text
 from app.http.operations import operation
 from app.http.paging import page_from_list
-from app.http.schemas import ResponseModel, Text
+from app.http.schemas import ResponseModel
 from app.leaderboard.documents import BoardPage, board_row
 from app.leaderboard.service import ranked
 from app.leaderboard.web import entries

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, model_validator
 
 from app.completions.schemas import MAX_CHARACTERS
+from app.db.storable import Text
 from app.errors import BadInput
-from app.http.schemas import Text
 from app.openai.fields import SamplesRequest, Wanted
 from app.runs.schemas import MAX_TOKENS
 from decoding.request import MAX_TOP_LOGPROBS

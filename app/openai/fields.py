@@ -17,8 +17,8 @@ from pydantic import (
     model_validator,
 )
 
+from app.db.storable import Text
 from app.errors import BadInput
-from app.http.schemas import Text
 from app.runs.schemas import MAX_N, MAX_TOKENS, DecodingSpec, PromptMode
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from evaluation.datasets import Task

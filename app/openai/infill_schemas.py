@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, Field, StrictFloat, StrictInt, model_validator
 
 from app.completions.schemas import MAX_CHARACTERS
-from app.http.schemas import Text
+from app.db.storable import Text
 from app.openai.fields import SamplesRequest
 from app.runs.schemas import MAX_TOKENS, DecodingSpec, PromptMode
 from app.settings import MAX_BUDGET_S

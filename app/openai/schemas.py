@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Discriminator, Field, StrictBool, StrictInt, Tag, model_validator
 
 from app.completions.schemas import MAX_CHARACTERS
-from app.http.schemas import Text
+from app.db.storable import Text
 from app.openai.fields import SamplesRequest, Wanted
 from app.runs.schemas import MAX_TOKENS, PromptMode
 from evaluation.datasets import Task

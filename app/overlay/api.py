@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from flask import Blueprint
 from pydantic import Field
 
+from app.db.storable import Text
 from app.errors import BadInput
 from app.http.operations import operation
-from app.http.schemas import RequestModel, Text
+from app.http.schemas import RequestModel
 from app.http.web import session
 from app.overlay import loading, presentation, render, repository
 from app.overlay.documents import MatrixDocument, OverlayDocument
@@ -18,7 +19,7 @@ from app.overlay.grouping import field_of, groups
 from app.overlay.lines import lines_at, usual_budget
 from app.overlay.loading import Overlaid
 from app.overlay.matrix import Only, matrix
-from evaluation.failures import Failure
+from evaluation.verdicts import Failure
 
 bp = Blueprint("overlay_api", __name__, url_prefix="/api/v1")
 

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from app.http.schemas import ResponseModel
-from evaluation.failures import Failure
+from evaluation.verdicts import Failure
 
 
 class OverlaidRun(ResponseModel):

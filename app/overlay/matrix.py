@@ -11,10 +11,10 @@ from typing import Literal, get_args
 
 from app.errors import BadInput
 from app.overlay.loading import Overlaid
-from app.ui.display import UNFINISHED, VERDICTS, VerdictSign
+from app.ui.display import FAILURE_SIGNS, VERDICTS, VerdictSign
 from decoding.suggest import one_of
-from evaluation.failures import FAILURES, Failure, failure_of
-from evaluation.verdicts import Status
+from evaluation.failures import failure_of
+from evaluation.verdicts import FAILURES, Failure, Status
 
 Outcome = Literal["first", "any", "none"]
 """Solved by the chosen sample, only by another one, or by none."""
@@ -25,20 +25,6 @@ ONLY: dict[Only, str] = dict(
 
 FIRST = VERDICTS[Status.PASSED]
 ANY = VerdictSign("(P)", "any", "another sample passed", "the chosen sample fails, another one passes")
-FAILURE_SIGNS: dict[Failure, VerdictSign] = {
-    "not_finished": VerdictSign(UNFINISHED.letter, "open", "not finished", "no sample finished within the budget"),
-    "empty": VERDICTS[Status.EMPTY],
-    "syntax": VERDICTS[Status.SYNTAX_ERROR],
-    "name_or_import": VerdictSign("N", "wrong", "unknown name or module", "the program uses a name that is not there"),
-    "wrong_answer": VERDICTS[Status.WRONG_ANSWER],
-    "exception": VERDICTS[Status.EXCEPTION],
-    "time": VERDICTS[Status.TIMEOUT],
-    "memory": VERDICTS[Status.MEMORY],
-    "output": VERDICTS[Status.OUTPUT_LIMIT],
-    "crash": VERDICTS[Status.CRASHED],
-    "forged": VERDICTS[Status.FORGED],
-    "sandbox": VERDICTS[Status.SANDBOX_ERROR],
-}
 
 
 @dataclass(frozen=True, slots=True)

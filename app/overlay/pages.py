@@ -23,6 +23,7 @@ from app.runs.forms import parse_budget
 from app.runs.models import Run
 from app.runs.options import options_of
 from app.runs.schemas import RunOptions
+from app.ui.display import FAILURE_SIGNS
 from app.ui.units import brief_seconds, exact
 
 bp = Blueprint("overlay", __name__)
@@ -133,7 +134,7 @@ def matrix(runs: str) -> Answer:
         failure=failure,
         made=made,
         filters=matrices.ONLY,
-        failure_signs=matrices.FAILURE_SIGNS,
+        failure_signs=FAILURE_SIGNS,
         signs=matrices.signs_of(made.rows),
         rows=rows,
         start=start,

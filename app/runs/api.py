@@ -10,12 +10,13 @@ from pydantic import ConfigDict, Field
 
 from app.annotations.schemas import AnnotatedQuery, Changes
 from app.datasets.api import Upload
+from app.db.storable import Text
 from app.errors import Conflict
 from app.http import idempotency
 from app.http.downloads import download
 from app.http.operations import EVENTS, operation
 from app.http.paging import LONGEST_NUMBER, PageQuery, bad_cursor, page_from_rows
-from app.http.schemas import RequestModel, Text
+from app.http.schemas import RequestModel
 from app.http.security import caller
 from app.http.web import context, session
 from app.runs import event_stream, export_samples, import_samples, repository, service
@@ -61,7 +62,7 @@ class SampleQuery(PageQuery):
 class ExportQuery(RequestModel):
     """The format of exported samples."""
 
-    format: Format = Field("samples", description="our own format, or that of another tool")
+    format: Format = Field("samples", description="our own format, or another tool's")
 
 
 class ImportForm(ImportSpec):
@@ -174,7 +175,7 @@ def curve(run_id: uuid.UUID) -> CurveDocument:
 @bp.get("/runs/<uuid:run_id>/export")
 @operation({200: (JSON_LINES, CSV)})
 def export(run_id: uuid.UUID, query: ExportQuery) -> Response:
-    """All samples as a file, in our format or that of another tool."""
+    """All samples as a file, in our format or another tool's."""
     run = repository.get_run(session(), run_id)
     kind, ending = (CSV, "csv") if query.format == "csv" else (JSON_LINES, "jsonl")
     chunks = export_samples.chunks(context().database, run, query.format)
@@ -225,7 +226,7 @@ def events(run_id: uuid.UUID) -> Response:
 
 
 def _document(run_id: uuid.UUID) -> RunDocument:
-    # A new session: that of the request may have begun before the change.
+    # A new session: the request's own may have started before the change.
     with context().database.read() as fresh:
         return run_of(repository.get_run(fresh, run_id))
 

@@ -12,7 +12,7 @@ from sqlalchemy import Row
 
 from app.runs.models import Run
 from app.runs.options import options_of
-from app.runs.schemas import DecodingSpec, EngineOptions, RunOptions, RunSpec
+from app.runs.schemas import ArmOptions, DecodingSpec, EngineOptions, RunOptions, RunSpec
 from decoding.config import EngineConfig
 from decoding.drafters.registry import parse_drafter
 from decoding.models import heads
@@ -40,6 +40,11 @@ def _head_of(target: str) -> str:
 def option_columns(spec: DecodingSpec) -> dict[str, Any]:
     """The specification's options as columns of `runs`; those that it does not have keep the column's default."""
     return spec.model_dump(include=set(RunOptions.model_fields))
+
+
+def arm_options(run: Run) -> dict[str, Any]:
+    """The options in which arms of a study may differ, by name."""
+    return {name: getattr(run, name) for name in ArmOptions.model_fields}
 
 
 def unknown_options() -> dict[str, Any]:

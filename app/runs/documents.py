@@ -13,6 +13,8 @@ from app.http.schemas import ResponseModel
 from app.runs.options import options_of
 from app.runs.results import Figures
 from app.runs.schemas import RunOptions
+from app.samples.models import Sample
+from app.samples.transport import REST, schema
 from app.states import RunKind, RunState, TaskState
 
 
@@ -88,34 +90,19 @@ class RunPage(ResponseModel):
     next: str | None
 
 
-class SampleDocument(ResponseModel):
-    """One sample. Times are seconds since the engine started the task; `verdict` is null until it was graded."""
-
+class _OneSample(ResponseModel):
     task_id: str
-    index: int
-    seed: int
-    raw: str = Field(description="what the model wrote")
-    program: str | None = Field(description="what was run")
-    extraction: str | None = Field(description="how the one became the other")
-    extraction_version: str | None
-    finish_reason: str
-    n_tokens: int
-    mean_logprob: float | None
-    first_token_s: float | None
-    finished_s: float | None = Field(
-        description="null for a sample that was cut off (finish_reason deadline, cancelled or error): it counts in no "
-        "figure with a budget"
-    )
-    n_rounds: int
-    n_drafted: int
-    n_accepted: int
-    verdict: str | None
-    failure: str | None
-    detail: str | None
-    traceback: str | None
-    cpu_s: float | None
-    isolation: str | None
-    trust: str | None
+
+
+# The columns of a sample are made from their declarations, too.
+if TYPE_CHECKING:
+    _Sent = _OneSample
+else:
+    _Sent = schema(_OneSample, Sample, REST, {"failure": "verdict"}, failure=(str | None, ...))
+
+
+class SampleDocument(_Sent):
+    """One sample. Times are seconds since the engine started the task; `verdict` is null until it was graded."""
 
 
 class SamplePage(ResponseModel):

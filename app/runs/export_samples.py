@@ -1,4 +1,4 @@
-"""A run's samples as text lines, in our own form and in those of other tools (evaluation/exchange.py)."""
+"""A run's samples as text lines, in our own format and in other tools' formats (evaluation/exchange.py)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,28 @@ from app.runs.clock import lost_share
 from app.runs.models import Run
 from app.runs.render import sample_document
 from app.runs.task_repository import tasks_in_batches
+from app.samples.models import Sample
+from app.samples.transport import EXPORT, arranged, kinds
 from evaluation import datasets as files
 from evaluation import exchange
 
 FORMATS = exchange.FORMATS
+FIELDS: exchange.Fields = arranged(
+    {"run_id": str, "task_id": str}
+    | kinds(Sample, EXPORT)
+    | dict.fromkeys(("prompt_sha256", "failure"), str)
+    | dict.fromkeys(("queue_s", "budget_s", "lost_to_others"), float),
+    {
+        "prompt_sha256": "seed",
+        "queue_s": "mean_logprob",
+        "sandbox_s": "finished_s",
+        "budget_s": "sandbox_s",
+        "lost_to_others": "budget_s",
+        "failure": "verdict",
+    },
+)
+"""Fields of an exported sample. Times are seconds since the engine started the task. `queue_s` is the wait before that,
+`lost_to_others` the share of the machine that other programs took while the task was decoded."""
 
 
 def chunks(database: Database, run: Run, form: str) -> Iterator[bytes]:
@@ -37,7 +55,7 @@ def chunks(database: Database, run: Run, form: str) -> Iterator[bytes]:
         for t in tasks_in_batches(database, run.id)
         for s in t.samples
     )
-    lines = exchange.lines(records, form, dataset)  # type: ignore[arg-type]
+    lines = exchange.lines(records, form, dataset, FIELDS)  # type: ignore[arg-type]
     return (line.encode() for line in lines)
 
 

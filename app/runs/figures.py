@@ -51,7 +51,7 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     intervals. ms_per_token_first, _last and _all are means over tasks, over the finished samples (metrics.Latency).
     tokens_per_s is all tokens over all decoding time (engine_time.busy_s). mean_acceptance_length counts the token
     that every round adds besides the accepted ones. first_finished_* are quantiles over tasks of the time to the first
-    finished sample. Tasks with a sandbox fault are left out and counted in tasks_sandbox_error. The clock is that of
+    finished sample. Tasks with a sandbox fault are left out and counted in tasks_sandbox_error. The clock covers
     all finished tasks (clock.py).
     """
     decoded = [t for t in tasks if t.state == TaskState.FINISHED]
@@ -124,9 +124,10 @@ def stored_curve(row: RunCurve) -> metrics.Curve:
 
 
 def speedup(run: Run, run_tasks: Sequence[RunTask], plain: Run, plain_tasks: Sequence[RunTask]) -> float | None:
-    """Tokens per second of a run over those of plain decoding, on the tasks that both have finished.
+    """Tokens per second of a run as a multiple of plain decoding's, on the tasks that both have finished.
 
-    None where a run for throughput has finished tasks that the other has not: tasks of one batch share their time.
+    None where a run for throughput has finished tasks that the other has not finished: tasks of one batch share
+    their time.
     """
     ours, theirs = ({t.task_pk: t for t in ts if t.state == TaskState.FINISHED} for ts in (run_tasks, plain_tasks))
     both = [key for key in ours if key in theirs]

@@ -14,11 +14,13 @@ from app.db.ids import new_id
 from app.db.types import utcnow
 from app.errors import BadInput
 from app.runs import enqueue, indexing
-from app.runs.bounds import MAX_COUNT, MAX_LOGPROB, MAX_SECONDS
 from app.runs.configuration import unknown_options
+from app.runs.export_samples import FIELDS
 from app.runs.models import Run, RunTask
 from app.runs.schemas import ImportSpec
-from app.samples.models import Sample
+from app.samples.bounds import MAX_COUNT, MAX_LOGPROB, MAX_SECONDS
+from app.samples.models import FINISH_REASONS, Sample
+from app.samples.transport import IMPORT, names
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.states import RunKind, TaskState
 from decoding.suggest import one_of
@@ -34,7 +36,6 @@ BOUNDS = {
     **dict.fromkeys(SECONDS, (0, MAX_SECONDS)),
 }
 """The least and the largest value of a number that is not a count."""
-FINISH_REASONS = ("stop", "length", "deadline", "cancelled", "error")
 
 
 def submit(
@@ -56,7 +57,7 @@ def submit(
     dataset = datasets.require(ctx, spec.dataset)
     content = files.Dataset(dataset.name, tuple(datasets.as_plain(t) for t in dataset.tasks), dataset.sha256)
     try:
-        records = exchange.read(data, origin, content)
+        records = exchange.read(data, origin, content, FIELDS)
     except exchange.ExchangeError as error:
         raise BadInput(str(error), "file") from None
     for record in records:
@@ -128,23 +129,5 @@ def _check_storable(record: exchange.Record, origin: str) -> None:
 
 
 def _sample(run: Run, record: exchange.Record) -> Sample:
-    return Sample(
-        run_id=run.id,
-        index=record["index"],
-        seed=record["seed"] or 0,
-        raw=record["raw"] or "",
-        program=record["program"],
-        extraction=record["extraction"],
-        extraction_version=record["extraction_version"],
-        n_tokens=record["n_tokens"] or 0,
-        mean_logprob=record["mean_logprob"],
-        finish_reason=record["finish_reason"] or "stop",
-        first_token_s=record["first_token_s"],
-        finished_s=record["finished_s"],
-        n_rounds=record["n_rounds"] or 0,
-        n_drafted=record["n_drafted"] or 0,
-        n_accepted=record["n_accepted"] or 0,
-        token_ids=[],
-        logprobs=[],
-        origins="",
-    )
+    known = {name: record[name] for name in names(Sample, IMPORT) if record[name] is not None}
+    return Sample(run_id=run.id, **{"seed": 0, "raw": "", "finish_reason": "stop"} | known)

@@ -17,7 +17,7 @@ UNREAD = "words IS NULL"
 class Words(TypeDecorator[list[str]]):
     """Words as PostgreSQL and SQLite index them: a tsvector without positions, or a text for FTS5.
 
-    The words come from app/samples/words.py. They hold no blank, quote or backslash.
+    The words come from app/samples/words.py. They hold no space, quote or backslash.
     """
 
     impl = Text

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, bindparam, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -16,6 +17,7 @@ from app.runs.figures import in_budget_s
 from app.runs.index_models import TaskWords
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
+from app.samples.transport import searched
 from app.samples.words import label, within_limit, words_in
 from app.states import LISTED_RUN_KINDS
 
@@ -24,32 +26,32 @@ CHUNK = 40  # tasks whose texts are in memory at once, and that one transaction 
 
 SEARCHED = 100_000  # characters at the beginning of each text: a page reads the samples of many tasks
 
-_FAULTS = ("verdict_detail", "failing_assert", "got", "expected", "traceback")
+_FAULTS = tuple(name for name in searched(Sample) if name not in ("program", "raw"))
 TEXTS = ("program", "raw", *_FAULTS)
 """What is searched of a sample, by the names of its columns."""
 
 
 class Indexed(NamedTuple):
-    """What the index reads of a sample. The fields have the names of its columns."""
+    """What the index reads of a sample."""
 
     finish_reason: str
     finished_s: float | None
     verdict: str | None
-    program: str | None
-    raw: str
-    verdict_detail: str | None = None
-    failing_assert: str | None = None
-    got: str | None = None
-    expected: str | None = None
-    traceback: str | None = None
+    texts: list[str | None]  # errors first: if a task has too many words, the words of its programs are left out
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> Indexed:
+        """A sample from its columns by name; those that have no value yet may be missing."""
+        texts = [columns.get(name) for name in (*_FAULTS, "program", "raw")]
+        return cls(columns["finish_reason"], columns["finished_s"], columns.get("verdict"), texts)
 
 
-def searched(name: str) -> ColumnElement[str]:
+def searched_part(name: str) -> ColumnElement[str]:
     """The part of a text that is searched, under the name of its column."""
     return func.substr(getattr(Sample, name), 1, SEARCHED).label(name)
 
 
-_COLUMNS = [searched(name) if name in TEXTS else getattr(Sample, name) for name in Indexed._fields]
+_COLUMNS = (Sample.finish_reason, Sample.finished_s, Sample.verdict, *map(searched_part, TEXTS))
 
 
 def with_verdict(verdict: str) -> str:
@@ -132,9 +134,9 @@ def _words(session: Session, run_task_ids: Sequence[uuid.UUID]) -> dict[uuid.UUI
     query = query.join(RunTask, RunTask.id == Sample.run_task_id).join(Task, Task.id == RunTask.task_pk)
     task_ids: dict[uuid.UUID, str] = {}
     samples: dict[uuid.UUID, list[Indexed]] = {}
-    for row_id, task_id, *columns in session.execute(query.where(Sample.run_task_id.in_(run_task_ids))):
-        task_ids[row_id] = task_id
-        samples.setdefault(row_id, []).append(Indexed(*columns))
+    for row in session.execute(query.where(Sample.run_task_id.in_(run_task_ids))):
+        task_ids[row.run_task_id] = row.task_id
+        samples.setdefault(row.run_task_id, []).append(Indexed.of(row._asdict()))
     return {row_id: _words_of(task_ids[row_id], samples[row_id]) for row_id in run_task_ids if row_id in samples}
 
 
@@ -142,10 +144,5 @@ def _words_of(task_id: str, samples: Sequence[Indexed]) -> list[str]:
     verdicts = {s.verdict for s in samples if s.verdict is not None}
     late = [LATE] if any(in_budget_s(s) is None for s in samples) else []
     labels = [with_task_id(task_id), *late, *map(with_verdict, sorted(verdicts))]
-    return within_limit([*labels, *words_in(_texts(samples))])
-
-
-def _texts(samples: Sequence[Indexed]) -> Iterable[str]:
-    """Errors first: should the words of a task be too many, those of its programs are left out."""
-    for name in (*_FAULTS, "program", "raw"):
-        yield from (text[:SEARCHED] for s in samples if (text := getattr(s, name)))
+    texts = chain.from_iterable(zip(*(sample.texts for sample in samples), strict=True))
+    return within_limit([*labels, *words_in(text[:SEARCHED] for text in texts if text)])

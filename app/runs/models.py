@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import Field
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint, false
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.annotations.models import Annotatable, TagRow
 from app.datasets.models import Dataset, Task
+from app.db.storable import Text as StorableText
 from app.db.types import Base, Identified, Json, Named, OutputText, text_enum, utcnow
 from app.runs.results import NO_FIGURES, Figures, FiguresColumn
+from app.samples.bounds import Count, Rate, Seconds, Time, VerifySeconds, WallSeconds
+from app.samples.transport import ARCHIVE, FILES, RUN_FILE, sent
 from app.states import Failure, RunKind, RunState, TaskState
 
 if TYPE_CHECKING:
@@ -22,16 +26,7 @@ if TYPE_CHECKING:
 class Run(Named, Annotatable, Base):
     """One configuration over the tasks of a dataset, with everything needed to repeat it.
 
-    `n_tasks` counts the requested tasks after exclusion; `excluded` lists `{"task_id", "reason"}` of those whose
-    canonical solution fails here. `pinned_worker` names the only process that may work the run (`bassline eval`);
-    None means any worker. A completion with `n_min` may get fewer than `n` samples while its worker is short of places,
-    but at least these. `throughput` decodes several tasks in one batch. `prefix_cache` reuses the prefill of earlier
-    prompts. `prompt_logprobs` and `top_logprobs` are those of decoding.request.Request. `figures` is None until the run
-    has ended once. `provenance` is the engine's report when the first task was decoded, plus versions and the git
-    commit. `error` says why the run failed, was interrupted or lacks tasks; `failure` is set only when it failed.
-    `enqueued_at` is when the message that prepares the run was last sent; None hands the run over to the server that
-    owns the database.
-    `after_id` names a run that must have ended before this one is prepared.
+    The options from `target` to `top_logprobs` are explained in app/runs/schemas.py and decoding.request.Request.
     """
 
     __tablename__ = "runs"
@@ -54,32 +49,36 @@ class Run(Named, Annotatable, Base):
     weights: Mapped[str] = mapped_column(String(20), default="dense", server_default="dense")
     device: Mapped[str] = mapped_column(String(20))
     n: Mapped[int]
-    n_min: Mapped[int | None]
+    n_min: Mapped[int | None]  # samples that a completion gets at least while its worker has no room for `n`
     budget_s: Mapped[float]
     temperature: Mapped[float]
     top_p: Mapped[float]
     seed: Mapped[int] = mapped_column(BigInteger)
     max_tokens: Mapped[int]
     prompt_mode: Mapped[str] = mapped_column(String(20))
-    prompt_mode_used: Mapped[str | None] = mapped_column(String(20))
+    prompt_mode_used: Mapped[str | None] = mapped_column(String(20))  # what `auto` came to
     time_limit_s: Mapped[float | None]
     throughput: Mapped[bool] = mapped_column(default=False, server_default=false())
     prefix_cache: Mapped[bool] = mapped_column(default=False, server_default=false())
     prompt_logprobs: Mapped[int | None]
     top_logprobs: Mapped[int] = mapped_column(default=0, server_default="0")
 
-    n_tasks: Mapped[int]
+    n_tasks: Mapped[int]  # the requested tasks, after exclusion
+    # {"task_id", "reason"} of the tasks whose canonical solution fails here.
     excluded: Mapped[list[dict[str, Any]]] = mapped_column(default=list)
-    graded: Mapped[bool] = mapped_column(default=True)
+    graded: Mapped[bool] = mapped_column(default=True)  # False for a prompt without a test
+    # The only process that may work the run (`bassline eval`); None means any worker.
     pinned_worker: Mapped[str | None] = mapped_column(String(200))
+    # The engine's report when the first task was decoded, with versions and the git commit.
     provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    command: Mapped[str] = mapped_column(Text, default="")
-    error: Mapped[str | None] = mapped_column(Text)
-    failure: Mapped[Failure | None] = mapped_column(text_enum(Failure, "failure"))
-    figures: Mapped[Figures | None] = mapped_column(FiguresColumn)
+    command: Mapped[str] = mapped_column(Text, default="")  # repeats the run from a shell
+    error: Mapped[str | None] = mapped_column(Text)  # why the run failed, was interrupted or lacks tasks
+    failure: Mapped[Failure | None] = mapped_column(text_enum(Failure, "failure"))  # set only if the run failed
+    figures: Mapped[Figures | None] = mapped_column(FiguresColumn)  # None until the run has ended once
 
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)
-    after_id: Mapped[uuid.UUID | None] = mapped_column(index=True)
+    after_id: Mapped[uuid.UUID | None] = mapped_column(index=True)  # a run that must end before this one is prepared
+    # When the message that prepares the run was last sent; None leaves the run to the server that owns the database.
     enqueued_at: Mapped[dt.datetime | None]
     started_at: Mapped[dt.datetime | None]
     finished_at: Mapped[dt.datetime | None]
@@ -121,15 +120,7 @@ class RunTag(TagRow, Base):
 
 
 class RunTask(Identified, Base):
-    """The job row: one task of one run. Times in seconds; `queue_s` is the wait before the engine started it.
-
-    `attempt_token` fences writes: a worker that holds another token has lost the job. `enqueued_at` is when a broker
-    message was last sent for it. `error` and `failure` describe the last failed attempt. `prompt_sent` is the text
-    exactly as the model saw it; of its tokens, `cached_tokens` came from the prefix cache. `prompt_logprobs` holds
-    [text, log-probability, likeliest] of each, where likeliest is a list of [text, log-probability]. While the task was
-    decoded, others took `others_cpu_s` and the hypervisor `steal_s` of the `capacity_s` CPU seconds there were, None
-    where that could not be read (app/jobs/work/machine_use.py).
-    """
+    """The job row: one task of one run. Times in seconds."""
 
     __tablename__ = "run_tasks"
     __table_args__ = (
@@ -142,37 +133,41 @@ class RunTask(Identified, Base):
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
     task_pk: Mapped[uuid.UUID] = mapped_column(ForeignKey("tasks.id"), index=True)
     position: Mapped[int]
-    state: Mapped[TaskState] = mapped_column(text_enum(TaskState, "state"), default=TaskState.QUEUED)
+    state: Mapped[TaskState] = sent(RUN_FILE, TaskState, text_enum(TaskState, "state"), default=TaskState.QUEUED)
     attempt: Mapped[int] = mapped_column(default=0)
-    attempt_token: Mapped[uuid.UUID | None]
+    attempt_token: Mapped[uuid.UUID | None]  # fences writes: a worker that holds another token has lost the job
     worker: Mapped[str | None] = mapped_column(String(200))
     lease_until: Mapped[dt.datetime | None]
-    enqueued_at: Mapped[dt.datetime | None]
-    queued_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
+    enqueued_at: Mapped[dt.datetime | None]  # when a broker message was last sent for it
+    queued_at: Mapped[dt.datetime] = sent(RUN_FILE, Time, default=utcnow)
     started_at: Mapped[dt.datetime | None]
     finished_at: Mapped[dt.datetime | None] = mapped_column(index=True)
-    error: Mapped[str | None] = mapped_column(Text)
-    failure: Mapped[Failure | None] = mapped_column(text_enum(Failure, "failure"))
+    error: Mapped[str | None] = mapped_column(Text)  # of the last attempt that failed
+    failure: Mapped[Failure | None] = mapped_column(text_enum(Failure, "failure"))  # why that attempt failed
 
-    prompt_sent: Mapped[str | None] = mapped_column(OutputText)  # decoded token ids may hold any character
+    # Exactly as the model saw it: decoded token ids may hold any character.
+    prompt_sent: Mapped[str | None] = mapped_column(OutputText)
     prompt_version: Mapped[str | None] = mapped_column(String(40))
-    n_prompt_tokens: Mapped[int | None]
-    cached_tokens: Mapped[int | None]
+    n_prompt_tokens: Mapped[int | None] = sent(ARCHIVE, Count)
+    cached_tokens: Mapped[int | None] = sent(ARCHIVE, Count, since=ARCHIVE)  # of these, from the prefix cache
+    # Per token of the prompt, [text, log-probability, most likely tokens], the last as [text, log-probability] each.
     prompt_logprobs: Mapped[list[Any] | None] = mapped_column(Json, deferred=True)
-    queue_s: Mapped[float | None]
-    prefill_s: Mapped[float | None]
-    draft_s: Mapped[float | None]
-    verify_s: Mapped[float | None]
-    other_s: Mapped[float | None]
-    wall_s: Mapped[float | None]
-    sandbox_s: Mapped[float | None]
-    n_rounds: Mapped[int | None]
-    n_verified: Mapped[int | None]
+    queue_s: Mapped[float | None] = sent(FILES, Seconds)  # the wait before the engine started it
+    prefill_s: Mapped[float | None] = sent(ARCHIVE, Seconds)
+    draft_s: Mapped[float | None] = sent(ARCHIVE, Seconds)
+    verify_s: Mapped[float | None] = sent(ARCHIVE, Seconds)
+    other_s: Mapped[float | None] = sent(ARCHIVE, Seconds)
+    wall_s: Mapped[float | None] = sent(FILES, WallSeconds)
+    sandbox_s: Mapped[float | None] = sent(ARCHIVE, Seconds)
+    n_rounds: Mapped[int | None] = sent(ARCHIVE, Count)
+    n_verified: Mapped[int | None] = sent(ARCHIVE, Count)
     peak_memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
-    capacity_s: Mapped[float | None]
-    others_cpu_s: Mapped[float | None]
-    steal_s: Mapped[float | None]
-    load_average: Mapped[float | None]
+    # CPU seconds there were while the task was decoded, and those that other programs and the hypervisor took. None
+    # where they could not be read: app/jobs/work/machine_use.py.
+    capacity_s: Mapped[float | None] = sent(FILES, Seconds, since=RUN_FILE)
+    others_cpu_s: Mapped[float | None] = sent(FILES, Seconds, since=RUN_FILE)
+    steal_s: Mapped[float | None] = sent(FILES, Seconds, since=RUN_FILE)
+    load_average: Mapped[float | None] = sent(ARCHIVE, Seconds)
 
     run: Mapped[Run] = relationship(back_populates="tasks")
     task: Mapped[Task] = relationship(lazy="joined", innerjoin=True)
@@ -184,33 +179,31 @@ class RunTask(Identified, Base):
 class RunCurve(Base):
     """Pass@First and Pass@All of a run as step functions of the budget (seconds), written when the run ends.
 
-    `pass_first[i]` and `pass_all[i]` are shares from `budgets[i]` to the next, over `n_tasks` graded tasks, selector
-    `mean_logprob`. The budgets are all those at which a share changes, and last the run's own. `tasks` names the set of
-    these tasks (`figures.name_of_tasks`): only runs with equal sets compare.
     The leaderboard reads this one row per run.
     """
 
     __tablename__ = "run_curves"
 
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
-    n_tasks: Mapped[int]
+    n_tasks: Mapped[int]  # graded ones
+    # Names the set of these tasks (`figures.name_of_tasks`): only runs with equal sets compare.
     tasks: Mapped[str] = mapped_column(String(64), default="", server_default="")
-    budgets: Mapped[list[float]]
-    pass_first: Mapped[list[float]]
+    budgets: Mapped[list[float]]  # all at which a share changes, and last the run's own
+    pass_first: Mapped[list[float]]  # [i] from budgets[i] to the next, selector `mean_logprob`
     pass_all: Mapped[list[float]]
 
     run: Mapped[Run] = relationship(back_populates="curve")
 
 
 class Calibration(Identified, Base):
-    """How fast `worker` was at one moment of a run: see decoding.request.Calibration."""
+    """How fast `worker` was at one moment of a run; decoding.request.Calibration explains the figures."""
 
     __tablename__ = "calibrations"
     __table_args__ = (Index("ix_calibrations_run_id_at", "run_id", "at"),)
 
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
-    worker: Mapped[str] = mapped_column(String(200))
-    at: Mapped[dt.datetime] = mapped_column(default=utcnow)
-    verify_s: Mapped[float]
-    read_bytes_per_s: Mapped[float]
-    flops_per_s: Mapped[float | None]
+    worker: Mapped[str] = sent(FILES, Annotated[StorableText, Field(min_length=1, max_length=200)], String(200))
+    at: Mapped[dt.datetime] = sent(FILES, Time, default=utcnow)
+    verify_s: Mapped[float] = sent(FILES, VerifySeconds)
+    read_bytes_per_s: Mapped[float] = sent(FILES, Rate)
+    flops_per_s: Mapped[float | None] = sent(ARCHIVE, Rate)

@@ -28,7 +28,7 @@ from app.runs.models import Run, RunTag, RunTask
 from app.runs.options import Fieldset
 from app.runs.results import Figures
 from app.runs.schemas import RunSpec
-from app.runs.standing import coverage, standing
+from app.runs.status import coverage, run_status
 from app.runs.task_repository import neighbour_task_id, untouched_runs
 from app.states import OPEN_RUN_STATES, RunState, Scope
 
@@ -135,7 +135,7 @@ def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
         run=run,
         run_open=run.state in OPEN_RUN_STATES,
         progress=progress,
-        standing=standing(session(), context().bus, run, progress),
+        status=run_status(session(), context().bus, run, progress),
         covered=covered,
         tab=tab,
         tabs=[(key, label, counts.get(key)) for key, label in TABS.items()],

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
-from app.db.storable import require_storable
-from app.http.schemas import Text
+from app.db.storable import Text, require_storable
 
 Word = Annotated[Text, Field(max_length=500)]
 

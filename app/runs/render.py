@@ -11,23 +11,23 @@ from app.runs.models import Run
 from app.samples.models import Sample
 from evaluation.failures import failure_of
 
-_OF_THE_DATASET = ("dataset", "dataset_sha256", "dataset_tasks")
-
 
 def run_of(run: Run) -> RunDocument:
     """The run with its figures."""
-    own = {name: getattr(run, name) for name in RunInfo.model_fields if name not in _OF_THE_DATASET}
-    info = RunInfo(
-        **own, dataset=run.dataset.name, dataset_sha256=run.dataset.sha256, dataset_tasks=run.dataset.n_tasks
-    )
+    data = run.dataset
+    info = RunInfo.of(run, dataset=data.name, dataset_sha256=data.sha256, dataset_tasks=data.n_tasks)
     return RunDocument(run=info, figures=run.measured)
 
 
 def sample_of(task_id: str, sample: Sample) -> SampleDocument:
     """One sample of the task."""
-    own = {name: getattr(sample, name) for name in SampleDocument.model_fields if hasattr(sample, name)}
-    own |= {"finished_s": in_budget_s(sample), "detail": sample.verdict_detail}
-    return SampleDocument(**own, task_id=task_id, failure=_failure(sample))
+    return SampleDocument.of(
+        sample,
+        task_id=task_id,
+        finished_s=in_budget_s(sample),
+        failure=_failure(sample),
+        detail=sample.verdict_detail,
+    )
 
 
 def run_document(run: Run) -> dict[str, Any]:

@@ -49,10 +49,7 @@ SORTS: tuple[Sort, ...] = get_args(Sort)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is. `remaining_s` is None until the first task has been decoded.
-
-    `overruns` tasks came back past their budget, the worst by `overrun_max_s` seconds.
-    """
+    """How far a run is."""
 
     state: RunState
     n_tasks: int
@@ -63,9 +60,9 @@ class Progress:
     tokens: int
     decode_s: float
     elapsed_s: float | None
-    remaining_s: float | None
-    overruns: int
-    overrun_max_s: float
+    remaining_s: float | None  # None until the first task has been decoded
+    overruns: int  # tasks that came back past their budget
+    overrun_max_s: float  # the worst of them, in seconds
 
     @property
     def decoded(self) -> int:
@@ -121,8 +118,8 @@ def list_runs(
     """Runs in the order of `sort`, with dataset and tags loaded. The last id of a page is `before` of the next.
 
     Archived runs are left out unless the `selection` has them. `name` is a part of the name, in upper or lower case.
-    `since` and `until` are the first and last day (UTC) of creation. Raises BadInput for a `before` that is no run,
-    unless the order is that of the ids.
+    `since` and `until` are the first and last day (UTC) of creation. Raises BadInput for a `before` that is not a run,
+    unless the order is by id.
     """
     query = selection.of(select(Run).options(*_WHOLE).where(Run.kind.in_(kinds)), Run)
     if states:
@@ -150,7 +147,7 @@ def _in_order(session: Session, query: Select[Run], sort: Sort, before: uuid.UUI
     if before is not None:
         last = session.scalar(select(key).where(Run.id == before))
         if last is None:
-            raise BadInput(f"cursor is {str(before)!r}: the run it names has gone, begin again", "cursor")
+            raise BadInput(f"cursor is {str(before)!r}: the run it names was deleted, start over", "cursor")
         query = query.where(tuple_(key, Run.id) > (last, before))
     return query.order_by(key, Run.id)
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Dialect
 from sqlalchemy.types import TypeDecorator
 
 from app.db.types import Json
-from app.http.schemas import ResponseModel
 
 
-class Figures(ResponseModel):
+class Figures(BaseModel):
     """The figures of a run (docs/metrics.md); empty until it has ended once.
 
     None is a value that cannot be measured, such as Pass@First without tests, or that was not yet computed by the
@@ -70,7 +69,7 @@ class Figures(ResponseModel):
         None, description="why the times of the run are not to be trusted; null: not known"
     )
     plain_run: str | None = Field(None, description="the run without drafting that --compare-plain made")
-    speedup_over_plain: float | None = Field(None, description="tokens per second over those of plain_run")
+    speedup_over_plain: float | None = Field(None, description="tokens per second, as a multiple of plain_run's")
     speedup_tasks: int | None = Field(None, description="tasks that both runs decoded")
 
 

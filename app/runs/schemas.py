@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from app.http.schemas import RequestModel, Text, bad_input
+from app.db.storable import Text
+from app.http.schemas import RequestModel, bad_input
 from app.remote.target import is_remote
 from app.runs.options import Fieldset, Option
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
@@ -58,8 +59,8 @@ class EngineOptions(RequestModel):
     acceptance: Annotated[Text, Option("Acceptance", Fieldset.DECODING, choices=ACCEPTANCES)] = Field(
         _DEFAULTS.acceptance, description="the rule that accepts drafted tokens", examples=["maximal"]
     )
-    dtype: Annotated[Text, Option("Number format", Fieldset.DECODING, choices=DTYPES)] = Field(
-        _DEFAULTS.dtype, description="number format of the weights and activations", examples=["float32"]
+    dtype: Annotated[Text, Option("Dtype", Fieldset.DECODING, choices=DTYPES)] = Field(
+        _DEFAULTS.dtype, description="dtype of the weights and activations", examples=["float32"]
     )
     weights: Annotated[Text, Option("Weights", Fieldset.DECODING, choices=WEIGHTS)] = Field(
         _DEFAULTS.weights,
@@ -125,7 +126,7 @@ class _Sampling(RequestModel):
         _SAMPLING.top_p,
         gt=0,
         le=1,
-        description="samples from the likeliest tokens that hold this share of the probability",
+        description="samples from the most likely tokens that hold this share of the probability",
         examples=[0.5],
     )
     prompt_mode: PromptModeOption = "auto"

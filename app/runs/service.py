@@ -149,12 +149,12 @@ def require_models(ctx: Context, spec: DecodingSpec) -> None:
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:
-    """See transitions.cancel."""
+    """Ends an open run; its samples are kept. Raises NotFound, or Conflict for a run that has ended."""
     transitions.cancel(ctx, run_id)
 
 
 def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *, handover: bool = False) -> None:
-    """Reopens an ended run to work what it left undone; `handover` as in submit.
+    """Reopens an ended run to run what it left undone; `handover` as in submit.
 
     Raises NotFound, Conflict, or BadInput for models it may not name.
     """
@@ -168,7 +168,7 @@ def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *,
 def annotate(ctx: Context, run_id: uuid.UUID, changes: Changes) -> None:
     """Changes what people noted on a run. Raises NotFound, or BadInput for too many tags.
 
-    Two changes at once are made one after the other, so that neither loses the tags of the other.
+    Two changes at once are made one after the other, so that neither loses the other's tags.
     """
     with ctx.database.session() as session:
         annotation.lock(session, Run, run_id)
@@ -176,7 +176,7 @@ def annotate(ctx: Context, run_id: uuid.UUID, changes: Changes) -> None:
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:
-    """See deletion.delete."""
+    """Removes an ended run with its samples. Raises NotFound, or Conflict for a run that is open or an arm."""
     deletion.delete(ctx, run_id)
 
 

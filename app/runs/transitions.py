@@ -44,8 +44,8 @@ def close_if_done(ctx: Context, run_id: uuid.UUID) -> None:
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:
-    """Ends waiting tasks at once, those being decoded within a second, and those being graded after the programs that
-    run just now. Samples are kept; `reopen` has those that were to be graded only graded.
+    """Ends waiting tasks at once, tasks being decoded within a second, and tasks being graded after the programs that
+    run just now. Samples are kept; after `reopen`, tasks that were decoded already are only graded.
 
     Raises NotFound, or Conflict for a run that has ended.
     """

@@ -4,69 +4,85 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
+from pydantic import Field
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
+from app.db.storable import Text as StorableText
 from app.db.types import Base, Identified, Json, OutputText
+from app.samples.bounds import Count, LogProb, Seconds, Seed, WallSeconds
+from app.samples.transport import ARCHIVE, EXPORT, IMPORT, NOWHERE, REST, RUN_FILE, sent
+from evaluation.verdicts import Status, Trust
 
 if TYPE_CHECKING:
     from app.runs.models import RunTask
 
+FinishReason = Literal["stop", "length", "deadline", "cancelled", "error"]
+FINISH_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
+
+DECODED = REST | EXPORT | IMPORT | ARCHIVE
+JUDGED = REST | EXPORT | ARCHIVE
+
 
 class Sample(Identified, Base):
-    """One of the n completions of a task. Times are seconds since the engine started the task.
-
-    `raw` is the model's text, `program` the program that was run, `extraction` how it was taken from `raw`. `origins`
-    has one letter per token: `d` if the drafter proposed it, `t` if the target supplied it. `ends[i]` is the length of
-    `raw` after token i; None for samples from before it was stored. `top_logprobs[i]` lists the likeliest tokens in the
-    place of token i as [text, log-probability], if the run asked for them; `eos_logprob` is the log-probability of the
-    end-of-sequence token, if that ended the sample. `verdict` is a Status of
-    evaluation/verdicts.py, None until graded.
-    """
+    """One of the n completions of a task. Times are seconds since the engine started the task."""
 
     __tablename__ = "samples"
     __table_args__ = (
         UniqueConstraint("run_task_id", "index"),
         Index("ix_samples_run_id_verdict", "run_id", "verdict"),
-        CheckConstraint("finish_reason IN ('stop', 'length', 'deadline', 'cancelled', 'error')", name="finish_reason"),
+        CheckConstraint(f"finish_reason IN {FINISH_REASONS}", name="finish_reason"),
     )
 
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
     run_task_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("run_tasks.id", ondelete="CASCADE"))
-    index: Mapped[int]
-    seed: Mapped[int] = mapped_column(BigInteger)
-    raw: Mapped[str] = mapped_column(OutputText)
-    n_tokens: Mapped[int]
-    mean_logprob: Mapped[float | None]
-    finish_reason: Mapped[str] = mapped_column(String(20))
-    first_token_s: Mapped[float | None]
-    finished_s: Mapped[float | None]
-    n_rounds: Mapped[int]
-    n_drafted: Mapped[int]
-    n_accepted: Mapped[int]
-    token_ids: Mapped[list[int]] = mapped_column(deferred=True)
-    logprobs: Mapped[list[float]] = mapped_column(deferred=True)
-    origins: Mapped[str] = mapped_column(Text, deferred=True)
+    index: Mapped[int] = sent(DECODED | RUN_FILE, Count)
+    seed: Mapped[int] = sent(DECODED, Seed, BigInteger)
+    raw: Mapped[str] = sent(DECODED, str, OutputText, label="raw text", description="what the model wrote")
+    # An imported sample brings its program. Any other has none before it is graded.
+    program: Mapped[str | None] = sent(DECODED, str, OutputText, label="program", description="what was run")
+    extraction: Mapped[str | None] = sent(
+        DECODED, Annotated[StorableText, Field(max_length=20)], String(20), description="how the one became the other"
+    )
+    extraction_version: Mapped[str | None] = sent(DECODED, Annotated[StorableText, Field(max_length=40)], String(40))
+    finish_reason: Mapped[str] = sent(DECODED | RUN_FILE, FinishReason, String(20))
+    n_tokens: Mapped[int] = sent(DECODED | RUN_FILE, Count, default=0)
+    mean_logprob: Mapped[float | None] = sent(DECODED | RUN_FILE, LogProb)
+    first_token_s: Mapped[float | None] = sent(DECODED, Seconds)
+    # Every format has None instead for a sample that was cut off: runs.figures.in_budget_s.
+    finished_s: Mapped[float | None] = sent(
+        DECODED | RUN_FILE,
+        WallSeconds,
+        description="null for a sample that was cut off (finish_reason deadline, cancelled or error): it counts in no "
+        "figure with a budget",
+    )
+    n_rounds: Mapped[int] = sent(DECODED | RUN_FILE, Count, default=0)
+    n_drafted: Mapped[int] = sent(DECODED, Count, default=0)
+    n_accepted: Mapped[int] = sent(DECODED | RUN_FILE, Count, default=0)
+    token_ids: Mapped[list[int]] = mapped_column(deferred=True, default=list)
+    logprobs: Mapped[list[float]] = mapped_column(deferred=True, default=list)  # one per token
+    # One letter per token: `d` if the drafter proposed it, `t` if the target supplied it.
+    origins: Mapped[str] = mapped_column(Text, deferred=True, default="")
+    # Per token, the length of `raw` after it. None for samples from before it was stored.
     ends: Mapped[list[int] | None] = mapped_column(deferred=True)
+    # Per token, the most likely tokens at its position as [text, log-probability], if the run asked for them.
     top_logprobs: Mapped[list[Any] | None] = mapped_column(Json, deferred=True)
-    eos_logprob: Mapped[float | None]
+    eos_logprob: Mapped[float | None]  # of the end-of-sequence token, if that ended the sample
 
-    program: Mapped[str | None] = mapped_column(OutputText)
-    extraction: Mapped[str | None] = mapped_column(String(20))
-    extraction_version: Mapped[str | None] = mapped_column(String(40))
-    verdict: Mapped[str | None] = mapped_column(String(20))
-    verdict_detail: Mapped[str | None] = mapped_column(OutputText)
-    traceback: Mapped[str | None] = mapped_column(OutputText)
-    failing_assert: Mapped[str | None] = mapped_column(OutputText)
-    got: Mapped[str | None] = mapped_column(OutputText)
-    expected: Mapped[str | None] = mapped_column(OutputText)
-    calls: Mapped[int | None]
-    cpu_s: Mapped[float | None]
-    sandbox_wall_s: Mapped[float | None]
-    isolation: Mapped[str | None] = mapped_column(String(40))
-    trust: Mapped[str | None] = mapped_column(String(40))
+    verdict: Mapped[str | None] = sent(JUDGED | RUN_FILE, Status, String(20))  # None until graded
+    verdict_detail: Mapped[str | None] = sent(JUDGED, str, OutputText, alias="detail", label="error")
+    failing_assert: Mapped[str | None] = sent(NOWHERE, str, OutputText, label="failed assertion")
+    got: Mapped[str | None] = sent(NOWHERE, str, OutputText, label="value the program gave")
+    expected: Mapped[str | None] = sent(NOWHERE, str, OutputText, label="expected value")
+    traceback: Mapped[str | None] = sent(REST, str, OutputText, label="traceback")
+    calls: Mapped[int | None]  # of the program by the test
+    cpu_s: Mapped[float | None] = sent(REST, Seconds)
+    sandbox_wall_s: Mapped[float | None] = sent(EXPORT, Seconds, alias="sandbox_s")
+    # The sandbox's tier.
+    isolation: Mapped[str | None] = sent(REST | ARCHIVE, Annotated[StorableText, Field(max_length=40)], String(40))
+    trust: Mapped[str | None] = sent(JUDGED | RUN_FILE, Trust, String(40))
     graded_at: Mapped[dt.datetime | None]
 
     run_task: Mapped[RunTask] = relationship(back_populates="samples")

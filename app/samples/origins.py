@@ -11,7 +11,7 @@ Piece = tuple[str, str]
 def tokens(text: str, ends: Sequence[int], origins: str) -> Iterator[Piece]:
     """The text of each token; joined, they are `text`.
 
-    `ends` and `origins` are those of Sample. Text after the last end (held back as the possible beginning of a stop
+    `ends` and `origins` are columns of Sample. Text after the last end (held back as the possible start of a stop
     string) belongs to the last token. Without `ends` the whole text is one piece of unknown origin.
     """
     if not ends:
@@ -24,7 +24,7 @@ def tokens(text: str, ends: Sequence[int], origins: str) -> Iterator[Piece]:
 
 
 def pieces(text: str, ends: Sequence[int], origins: str) -> list[Piece]:
-    """`text` cut where its origin changes; joined, the pieces are the text. See `tokens`."""
+    """`text` cut where its origin changes; joined, the pieces are the text. The arguments are as in `tokens`."""
     cut: list[Piece] = []
     for letter, part in tokens(text, ends, origins):
         if part and cut and cut[-1][0] == letter:

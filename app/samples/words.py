@@ -14,7 +14,7 @@ _LABEL = "§"
 
 
 def fold(text: str) -> str:
-    """The text in lower case and with the same length, so that a place in one is the same place in the other."""
+    """The text in lower case and with the same length, so that a position in one is the same position in the other."""
     lower = text.lower()
     if len(lower) == len(text):
         return lower
@@ -22,7 +22,7 @@ def fold(text: str) -> str:
 
 
 def words_in(texts: Iterable[str]) -> list[str]:
-    """The different words of the texts in lower case, in the order of their first place.
+    """The different words of the texts in lower case, in the order of their first position.
 
     A word is a run of letters, digits and underscores: `list_runs` is one, `foo.bar(x[0])` holds `foo`, `bar`, `x` and
     `0`. A line that stands in several texts is read once, since the samples of a task have most lines in common.
@@ -32,7 +32,7 @@ def words_in(texts: Iterable[str]) -> list[str]:
 
 
 def label(kind: str, value: str) -> str:
-    """A word for a property such as a verdict or a task, which is indexed beside the words and is none of a text."""
+    """A word for a property such as a verdict or a task: it is indexed beside the words of texts and equals none."""
     return f"{_LABEL}{kind}_{hashlib.sha256(value.encode()).hexdigest()[:16]}"
 
 

@@ -7,14 +7,15 @@ import uuid
 from pydantic import Field
 
 from app.http.schemas import ResponseModel
+from app.runs.indexing import TEXTS
 
 
 class ExcerptDocument(ResponseModel):
     """A part of one text of a sample. Offsets count characters."""
 
-    where: str = Field(description="the text: program, raw, verdict_detail, failing_assert, got, expected or traceback")
+    where: str = Field(description=f"the text: {', '.join(TEXTS[:-1])} or {TEXTS[-1]}")
     text: str
-    marks: list[tuple[int, int]] = Field(description="beginning and end of each place in `text` where a term stands")
+    marks: list[tuple[int, int]] = Field(description="beginning and end of each match of a term in `text`")
 
 
 class HitDocument(ResponseModel):

@@ -1,4 +1,4 @@
-"""The part of a sample that a search shows: the lines with the first place of each term, and the places marked."""
+"""The part of a sample that a search shows: the lines with the first match of each term, and the matches marked."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from app.samples.words import fold
 from app.search.terms import Term
 
-AROUND = 90  # characters of a line shown on each side of a place
-LARGEST_PLACE = 300  # characters of one place: a phrase may stretch over many lines
+AROUND = 90  # characters of a line shown on each side of a match
+LONGEST_MATCH = 300  # characters of one match: a phrase may stretch over many lines
 MOST_PARTS = 3
 
 Span = tuple[int, int]
@@ -35,30 +35,30 @@ def fits(texts: Mapping[str, str], terms: Sequence[Term]) -> bool:
 
 def excerpt(texts: Mapping[str, str], terms: Sequence[Term]) -> Excerpt:
     """An excerpt of the text that holds the most terms, of the first one among equals. Empty without terms."""
-    found = {name: [list(term.places(fold(text))) for term in terms] for name, text in texts.items()}
+    found = {name: [list(term.matches(fold(text))) for term in terms] for name, text in texts.items()}
     where = max(found, key=lambda name: sum(map(bool, found[name])), default="")
-    places = [of_term for of_term in found.get(where, ()) if of_term]
-    if not places:
+    matches = [of_term for of_term in found.get(where, ()) if of_term]
+    if not matches:
         return Excerpt("", [])
     text = texts[where]
-    parts = _merged(_line_around(text, _cut(of_term[0])) for of_term in places)[:MOST_PARTS]
-    marks = _merged(_cut(place) for of_term in places for place in of_term)
+    parts = _merged(_line_around(text, _cut(of_term[0])) for of_term in matches)[:MOST_PARTS]
+    marks = _merged(_cut(match) for of_term in matches for match in of_term)
     return Excerpt(where, [_marked(text, part, marks) for part in parts])
 
 
 def marked(text: str, terms: Sequence[Term]) -> Part:
-    """The beginning of a text with the places of the terms in it."""
-    text = text[:LARGEST_PLACE]
+    """The beginning of a text with the matches of the terms in it."""
+    text = text[:LONGEST_MATCH]
     folded = fold(text)
-    return _marked(text, (0, len(text)), _merged(place for term in terms for place in term.places(folded)))
+    return _marked(text, (0, len(text)), _merged(match for term in terms for match in term.matches(folded)))
 
 
-def _cut(place: Span) -> Span:
-    return place[0], min(place[1], place[0] + LARGEST_PLACE)
+def _cut(match: Span) -> Span:
+    return match[0], min(match[1], match[0] + LONGEST_MATCH)
 
 
-def _line_around(text: str, place: Span) -> Span:
-    start, end = place
+def _line_around(text: str, match: Span) -> Span:
+    start, end = match
     line_start, line_end = text.rfind("\n", 0, start) + 1, text.find("\n", end)
     line_start += len(text[line_start:start]) - len(text[line_start:start].lstrip())
     line_end = len(text) if line_end < 0 else line_end

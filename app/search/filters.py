@@ -12,8 +12,8 @@ from app.runs import indexing
 from app.runs.models import Run
 from app.search.schemas import SearchQuery
 from app.states import LISTED_RUN_KINDS
-from evaluation.failures import Failure, failure_of
-from evaluation.verdicts import Status
+from evaluation.failures import failure_of
+from evaluation.verdicts import Failure, Status
 
 
 def runs(query: SearchQuery) -> Select[uuid.UUID] | None:

@@ -9,11 +9,13 @@ from app.datasets import repository as datasets
 from app.errors import BadInput
 from app.http.web import session
 from app.runs.indexing import n_unread
+from app.samples.models import Sample
+from app.samples.transport import searched
 from app.search import render, repository, service
 from app.search.schemas import LONGEST, SearchQuery
 from app.ui.display import VERDICTS
 from app.ui.form_errors import labelled, sentence
-from evaluation.failures import FAILURES
+from evaluation.verdicts import FAILURES
 
 bp = Blueprint("search", __name__)
 
@@ -28,15 +30,7 @@ LABELS = {
     "tag": "Tag",
     "cursor": "Cursor",
 }
-PLACES = {
-    "program": "program",
-    "raw": "raw text",
-    "verdict_detail": "error",
-    "failing_assert": "failed assertion",
-    "got": "value the program gave",
-    "expected": "expected value",
-    "traceback": "traceback",
-}
+TEXT_LABELS = searched(Sample)
 
 
 @bp.get("/search")
@@ -59,7 +53,7 @@ def index() -> str | tuple[str, int]:
         asked=asked | {"q": asked["q"][: LONGEST + 1]},  # a longer text would only come back as a larger page
         kept={name: value for name, value in given.items() if name != "cursor"},
         labels=LABELS,
-        places=PLACES,
+        text_labels=TEXT_LABELS,
         failures=[(name, name.replace("_", " ")) for name in FAILURES],
         verdicts=[(status, sign.name) for status, sign in VERDICTS.items()],
         targets=repository.targets(session()),

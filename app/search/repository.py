@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from app.datasets.models import Dataset, Task
 from app.db.migrate import SEARCH_INDEX
 from app.runs.index_models import TaskWords
-from app.runs.indexing import TEXTS, searched
+from app.runs.indexing import TEXTS, searched_part
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import LISTED_RUN_KINDS
@@ -78,7 +78,7 @@ def samples(session: Session, run_task_ids: Sequence[uuid.UUID], verdict: str | 
         select(
             Sample.run_task_id,
             *_SAMPLE,
-            *map(searched, TEXTS),
+            *map(searched_part, TEXTS),
             Task.task_id,
             Run.id.label("run_id"),
             Run.name.label("run_name"),

@@ -7,10 +7,9 @@ from typing import NamedTuple
 from pydantic import Field
 
 from app.annotations.tags import LONGEST_TAG
+from app.db.storable import Text
 from app.http.paging import PageQuery, bad_cursor
-from app.http.schemas import Text
-from evaluation.failures import Failure
-from evaluation.verdicts import Status
+from evaluation.verdicts import Failure, Status
 
 LONGEST = 1000  # characters of `q`
 LONGEST_POSITION = (18, 9)  # digits of a cursor's numbers, which the databases' integers hold
@@ -49,7 +48,7 @@ class SearchQuery(PageQuery):
         return {name: str(value) for name in names if (value := getattr(self, name))}
 
     def position(self) -> Position | None:
-        """Where this page begins; None for the newest task. Raises BadInput for a cursor that is no `next`."""
+        """Where this page begins; None for the newest task. Raises BadInput for a cursor that is not a `next`."""
         if not self.cursor:
             return None
         parts = self.cursor.split(".")

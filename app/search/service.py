@@ -17,7 +17,8 @@ from app.search import filters, repository
 from app.search.excerpts import Excerpt, Part, excerpt, fits, marked
 from app.search.schemas import Position, SearchQuery
 from app.search.terms import Term, index_words, parse
-from evaluation.failures import Failure, failure_of
+from evaluation.failures import failure_of
+from evaluation.verdicts import Failure
 
 LOOKED_AT = 200  # tasks of which one page reads the samples: a phrase of common words is in many, and fits few
 FIRST_CHUNK, LARGEST_CHUNK = 12, 96
@@ -27,7 +28,7 @@ FIRST_CHUNK, LARGEST_CHUNK = 12, 96
 class Hit:
     """A sample that fits. `finished` says whether it did so within its run's budget.
 
-    `message` is its error, `shown_message` the same with the places of the terms, `line` the assertion that failed.
+    `message` is its error, `shown_message` the same with the matches of the terms, `line` the assertion that failed.
     """
 
     run_id: uuid.UUID

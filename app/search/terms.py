@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from app.errors import BadInput
 from app.samples.words import fold, words_in
 
-# A quote begins a phrase only in front of a term, and ends it only behind one: x["a"] is plain text.
+# A quote begins a phrase only in front of a term, and ends it only after one: x["a"] is plain text.
 _TERM = re.compile(r'"(?P<phrase>.*?)"(?=\s|$)|(?P<plain>\S+)', re.DOTALL)
 _WORD_CHARACTER = re.compile(r"\w")
 
@@ -18,16 +18,16 @@ _WORD_CHARACTER = re.compile(r"\w")
 class Term:
     """A word, an expression such as `foo.bar(`, or a phrase that was quoted.
 
-    A sample fits if it holds the text of the term in upper or lower case, with any blanks and line ends in the places
-    of its blanks, and not as a part of longer words. `words` are those in the index that such a sample has.
+    A sample fits if it holds the text of the term in upper or lower case, with any spaces and line ends where the term
+    has spaces, and not as a part of longer words. `words` are the indexed words that such a sample has.
     """
 
     text: str
     words: tuple[str, ...]
     pattern: re.Pattern[str]
 
-    def places(self, folded: str) -> Iterator[tuple[int, int]]:
-        """Beginning and end of each place of the term in a text that `words.fold` made."""
+    def matches(self, folded: str) -> Iterator[tuple[int, int]]:
+        """Start and end of each match of the term in a text that `words.fold` made."""
         for match in self.pattern.finditer(folded):
             yield match.span()
 
@@ -38,7 +38,7 @@ def parse(typed: str) -> list[Term]:
     for match in _TERM.finditer(typed):
         plain = match["plain"]
         if plain is not None and plain.startswith('"'):
-            raise BadInput(f"q is {_shown(typed)}: a quotation does not end, close it with a quote and a blank", "q")
+            raise BadInput(f"q is {_shown(typed)}: missing closing quotation mark", "q")
         text = " ".join((match["phrase"] if plain is None else plain).split())
         if text:
             terms.setdefault(fold(text), _term(text))

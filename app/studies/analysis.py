@@ -12,11 +12,11 @@ from statistics import median
 from sqlalchemy.orm import Session
 
 from app.runs import figures
+from app.runs.configuration import arm_options
 from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunTask
 from app.runs.provenance import target_parameters
 from app.runs.repository import tasks_without_texts
-from app.runs.schemas import ArmOptions
 from app.states import RunState, TaskState
 from app.studies.models import Study
 from app.studies.repository import finished_tasks
@@ -60,7 +60,7 @@ class Analyses:
     def get(self, session: Session, study: Study, *, rested: bool = False) -> StudyAnalysis:
         """The analysis of the study as it is now.
 
-        With `rested`, one that is older while the last computation is not long ago: a page that follows a study at work
+        With `rested`, one that is older while the last computation is not long ago: a page that follows a running study
         must not take the processor from what the study measures.
         """
         version = (
@@ -115,7 +115,7 @@ def arm_of(session: Session, name: str, run: Run) -> Arm:
     decoded = [task for task in tasks if task.state == TaskState.FINISHED]
     busy = busy_s(((task.queued_at, task.queue_s, task.wall_s) for task in decoded), together=run.throughput)
     measured = run.measured if run.figures is not None else figures.figures(run, tasks)
-    options = {option: getattr(run, option) for option in ArmOptions.model_fields}
+    options = arm_options(run)
     return Arm(
         name=name,
         target=run.target,

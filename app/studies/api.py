@@ -115,7 +115,7 @@ def delete(study_id: uuid.UUID) -> None:
 
 
 def _overview(study_id: uuid.UUID) -> StudyOverview:
-    # A new session: that of the request may have begun before the change.
+    # A new session: the request's own may have started before the change.
     with context().database.read() as fresh:
         study = repository.get_study(fresh, study_id)
         return render.overview(study, progress.of_study(fresh, study))

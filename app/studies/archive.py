@@ -9,27 +9,30 @@ from __future__ import annotations
 import uuid
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, ValidationError
 
 from app.annotations.schemas import Note, Tags
 from app.db.database import Database
+from app.db.storable import Text
 from app.errors import BadInput, Conflict
-from app.http.schemas import RequestModel, Text, bad_input
-from app.runs.bounds import Count, LogProb, Rate, Seconds, Time, VerifySeconds, WallSeconds
+from app.http.schemas import RequestModel, bad_input
+from app.runs.configuration import arm_options
 from app.runs.figures import in_budget_s
-from app.runs.models import RunTask
+from app.runs.models import Calibration, RunTask
 from app.runs.provenance import Provenance
 from app.runs.task_repository import tasks_in_batches
+from app.samples.bounds import Count, Seed, Time
 from app.samples.models import Sample
+from app.samples.transport import ARCHIVE, schema
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.states import OPEN_RUN_STATES, TaskState
 from app.studies.models import Study, StudyArm
-from app.studies.render import configuration, device
+from app.studies.render import device
 from app.studies.schemas import MAX_ARMS, MIN_ARMS, ArmSpec
 from evaluation.jsonlines import text_of
-from evaluation.verdicts import Status, Trust
+from evaluation.verdicts import Status
 
 Name = Annotated[Text, Field(min_length=1, max_length=200)]
 GZIP = 16  # added to zlib's window bits, it selects gzip's header and trailer
@@ -43,59 +46,38 @@ class Machine(RequestModel):
     cpu_count: Count | None = None
 
 
-class ArchivedSample(RequestModel):
-    """One sample with its verdict; the fields are those of app/samples/models.py."""
-
-    index: Count
-    seed: int = Field(ge=0, le=2**63 - 1)
-    raw: str
-    program: str | None
-    extraction: Text | None = Field(max_length=20)
-    extraction_version: Text | None = Field(max_length=40)
-    finish_reason: Literal["stop", "length", "deadline", "cancelled", "error"]
-    n_tokens: Count
-    mean_logprob: LogProb | None
-    first_token_s: Seconds | None
-    finished_s: WallSeconds | None = Field(description="null for a sample that was cut off")
-    n_rounds: Count
-    n_drafted: Count
-    n_accepted: Count
-    verdict: Status
-    verdict_detail: str | None
-    trust: Trust | None
-    isolation: Text | None = Field(max_length=40)
-
-
-class ArchivedTask(RequestModel):
-    """A finished task with its samples; the fields are those of RunTask in app/runs/models.py."""
-
+class _Task(RequestModel):
     task_id: Text
-    n_prompt_tokens: Count | None
-    cached_tokens: Count | None = None
-    queue_s: Seconds | None
-    prefill_s: Seconds | None
-    draft_s: Seconds | None
-    verify_s: Seconds | None
-    other_s: Seconds | None
-    wall_s: WallSeconds | None
-    sandbox_s: Seconds | None
-    n_rounds: Count | None
-    n_verified: Count | None
-    capacity_s: Seconds | None
-    others_cpu_s: Seconds | None
-    steal_s: Seconds | None
-    load_average: Seconds | None
+
+
+# What a file has of the tables is declared with their columns; mypy reads these classes.
+if TYPE_CHECKING:
+
+    class _Sample(RequestModel):
+        index: Count
+
+    _SentTask = _Task
+    _Calibration = RequestModel
+else:
+    _Sample = schema(RequestModel, Sample, ARCHIVE, {"isolation": "trust"})
+    _SentTask = schema(_Task, RunTask, ARCHIVE)
+    _Calibration = schema(RequestModel, Calibration, ARCHIVE)
+
+
+class ArchivedSample(_Sample):
+    """One sample with its verdict."""
+
+    verdict: Status
+
+
+class ArchivedTask(_SentTask):
+    """A finished task with its samples."""
+
     samples: tuple[ArchivedSample, ...] = Field(min_length=1)
 
 
-class ArchivedCalibration(RequestModel):
-    """How fast the machine was at one moment; the fields are those of Calibration in app/runs/models.py."""
-
-    worker: Name
-    at: Time
-    verify_s: VerifySeconds
-    read_bytes_per_s: Rate
-    flops_per_s: Rate | None
+class ArchivedCalibration(_Calibration):
+    """How fast the machine was at one moment."""
 
 
 class Excluded(RequestModel):
@@ -145,7 +127,7 @@ class ArchiveHead(RequestModel):
     dataset: Name
     dataset_sha256: Sha256
     budget_s: float = Field(ge=MIN_BUDGET_S, le=MAX_BUDGET_S)
-    seed: int = Field(ge=0, le=2**63 - 1)
+    seed: Seed
     race: bool
     block_tasks: int = Field(ge=1, le=2**31 - 1)
     machine: Machine
@@ -190,10 +172,10 @@ def read(data: bytes, origin: str) -> Archive:
 
 
 def _head(study: Study) -> ArchiveHead:
-    own = {name: getattr(study, name) for name in ArchiveHead.model_fields if hasattr(study, name)}
-    return ArchiveHead(
-        **own | {"dataset": study.dataset.name},
+    return ArchiveHead.of(
+        study,
         bassline_study=1,
+        dataset=study.dataset.name,
         dataset_sha256=study.dataset.sha256,
         measured_on=study.measured_elsewhere or _measured_on(study),
     )
@@ -233,29 +215,18 @@ def _measured_on(study: Study) -> str:
 
 def _arm(arm: StudyArm) -> ArchivedArmHead:
     run = arm.run
-    own = ("state", "error", "n_tasks", "prompt_mode_used", "command", "provenance", "started_at", "finished_at",
-           "tags", "note")  # fmt: skip
-    return ArchivedArmHead(
+    return ArchivedArmHead.of(
+        run,
         name=arm.name,
-        configuration=ArmSpec(**configuration(arm)),
+        configuration=ArmSpec(**arm_options(run)),
         run_name=run.name,
-        **{name: getattr(run, name) for name in own},
-        excluded=tuple(Excluded(**one) for one in run.excluded),
         dropped_at=arm.dropped_at,
         dropped_by=arm.dropped_by,
         dropped_after=arm.dropped_after,
-        calibrations=tuple(
-            ArchivedCalibration(**{name: getattr(one, name) for name in ArchivedCalibration.model_fields})
-            for one in run.calibrations
-        ),
+        calibrations=tuple(map(ArchivedCalibration.of, run.calibrations)),
     )
 
 
 def _task(row: RunTask) -> ArchivedTask:
-    times = {name: getattr(row, name) for name in ArchivedTask.model_fields if name not in ("task_id", "samples")}
-    return ArchivedTask(task_id=row.task.task_id, **times, samples=tuple(map(_sample, row.samples)))
-
-
-def _sample(sample: Sample) -> ArchivedSample:
-    own = {name: getattr(sample, name) for name in ArchivedSample.model_fields}
-    return ArchivedSample(**own | {"finished_s": in_budget_s(sample)})
+    samples = tuple(ArchivedSample.of(sample, finished_s=in_budget_s(sample)) for sample in row.samples)
+    return ArchivedTask.of(row, task_id=row.task.task_id, samples=samples)

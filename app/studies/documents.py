@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from typing import TYPE_CHECKING, get_type_hints
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, create_model
 
 from app.annotations.schemas import ArchivedOf, NoteOf, StarredOf, TagsOf
 from app.http.schemas import ResponseModel
@@ -87,22 +88,30 @@ class FrontierPoint(ResponseModel):
     arm: str | None
     pass_first: float
     pass_all: float
-    too_close: bool = Field(description="the tasks cannot tell some other arm from it")
+    too_close: bool = Field(description="on these tasks some other arm is not significantly different")
 
 
-class NamedAnswer(ResponseModel):
-    """The arm to use at one budget (seconds), as in `at_budget`; null while no chosen sample has passed."""
-
+class _Span(ResponseModel):
     from_s: float = Field(description="the budget, as in budget_s: the figures hold at no other")
     to_s: float = Field(description="the budget, as in budget_s")
-    budget_s: float
-    arm: str | None
-    pass_first: float
-    interval: tuple[float, float]
-    pass_all: float
-    one_second_more: float | None
-    equally_good: list[str] = Field(description="arms that the tasks cannot tell from it, cheapest first")
-    tasks_to_settle: int | None
+
+
+# The other fields are made from the declarations of Answer; mypy reads these classes.
+if TYPE_CHECKING:
+
+    class _Answered(_Span, Answer): ...
+else:
+    _Answered = create_model(
+        "_Answered", __base__=_Span, **{name: (kind, ...) for name, kind in get_type_hints(Answer).items()}
+    )
+
+
+class NamedAnswer(_Answered):
+    """The arm to use at one budget (seconds), as in `at_budget`; null while no chosen sample has passed."""
+
+    equally_good: tuple[str, ...] = Field(
+        description="arms that are not significantly different on these tasks, cheapest first"
+    )
 
 
 class StudyDocument(ResponseModel):

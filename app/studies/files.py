@@ -23,7 +23,7 @@ def read(data: bytes, origin: str) -> dict[str, Any]:
     Raises BadInput that names `origin`, the table and the key.
     """
     if len(data) > LARGEST:
-        raise BadInput(f"{origin} has more than {LARGEST // 2**20} MiB: it is no description of a study", "file")
+        raise BadInput(f"{origin} has more than {LARGEST // 2**20} MiB: it does not describe a study", "file")
     try:
         tables = tomllib.loads(data.decode())
     except UnicodeDecodeError as error:
@@ -33,9 +33,9 @@ def read(data: bytes, origin: str) -> dict[str, Any]:
     _check(tables, ("study", "arms"), origin)
     study, arms = tables.get("study", {}), tables.get("arms", [])
     if not isinstance(study, dict):
-        raise BadInput(f"{origin}: study is no table, write it as [study]", "study")
+        raise BadInput(f"{origin}: study is not a table, write it as [study]", "study")
     if not isinstance(arms, list) or not all(isinstance(arm, dict) for arm in arms):
-        raise BadInput(f"{origin}: arms are no tables, write each as [[arms]]", "arms")
+        raise BadInput(f"{origin}: arms are not tables, write each as [[arms]]", "arms")
     _check(study, STUDY_FIELDS, f"{origin}, [study]", ARM_FIELDS, "an option of each arm: write it under [[arms]]")
     for number, arm in enumerate(arms, start=1):
         where = f"{origin}, arm {number}"
@@ -68,4 +68,4 @@ def _check(
         if key in misplaced and key not in keys:
             raise BadInput(f"{where}: {key} is {why}", key)
         if key not in keys:
-            raise BadInput(f"{where}: {key[:60]!r} is no key: {one_of(key, keys)}", key)
+            raise BadInput(f"{where}: {key[:60]!r} is not a key: {one_of(key, keys)}", key)

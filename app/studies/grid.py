@@ -63,7 +63,7 @@ def grid(values: Values, beginnings: Sequence[Mapping[str, Any]] = ({},)) -> Gri
     _refuse_too_many(len(arms), MAX_ARMS, "arms")
     if len(arms) < MIN_ARMS:
         why = f" ({left_out[0]})" if left_out else ""
-        raise BadInput(f"one arm is no study: give several values of an option, as n = 1, 4, 8{why}", "arms")
+        raise BadInput(f"one arm is not a study: give several values of an option, as n = 1, 4, 8{why}", "arms")
     return Grid(tuple(arm for _, arm in arms.values()), tuple(left_out))
 
 
@@ -73,7 +73,7 @@ def _refuse_too_many(number: int, most: int, what: str) -> None:
 
 
 def _effect(arm: ArmSpec) -> str:
-    """A text that is equal for arms that decode alike."""
+    """A text that is equal for arms that decode in the same way."""
     without = {name for option, value, names in WITHOUT_EFFECT if getattr(arm, option) == value for name in names}
     return arm.model_dump_json(exclude=without)
 

@@ -125,20 +125,17 @@ def _refuse_twice(names: Collection[str], what: str) -> None:
 
 
 def _study(found: Archive, dataset: Dataset) -> Study:
-    own = ("id", "name", "created_at", "budget_s", "seed", "race", "block_tasks", "command", "tags", "note")
+    own = {"id", "name", "created_at", "budget_s", "seed", "race", "block_tasks", "command", "tags", "note"}
     return Study(
-        **{name: getattr(found, name) for name in own},
+        **found.model_dump(include=own),
         machine=found.machine.model_dump(exclude_unset=True),
         dataset_id=dataset.id,
         measured_elsewhere=found.measured_on,
         arms=[
             StudyArm(
                 position=position,
-                name=arm.name,
                 run=_run(found, arm, dataset),
-                dropped_at=arm.dropped_at,
-                dropped_by=arm.dropped_by,
-                dropped_after=arm.dropped_after,
+                **arm.model_dump(include={"name", "dropped_at", "dropped_by", "dropped_after"}),
             )
             for position, arm in enumerate(found.arms)
         ],
@@ -146,13 +143,13 @@ def _study(found: Archive, dataset: Dataset) -> Study:
 
 
 def _run(found: Archive, arm: ArchivedArm, dataset: Dataset) -> Run:
-    own = ("error", "n_tasks", "prompt_mode_used", "command", "started_at", "tags", "note")
+    own = {"error", "n_tasks", "prompt_mode_used", "command", "started_at", "tags", "note"}
     options = arm.configuration.model_dump(exclude={"name"})
     run = Run(
         id=new_id(),
         kind=RunKind.EVAL,
         **option_columns(RunSpec(**options, budget_s=found.budget_s, seed=found.seed)),
-        **{name: getattr(arm, name) for name in own},
+        **arm.model_dump(include=own),
         name=arm.run_name,
         state=RunState(arm.state),
         dataset_id=dataset.id,
@@ -170,10 +167,7 @@ def _run(found: Archive, arm: ArchivedArm, dataset: Dataset) -> Run:
             state=TaskState.FINISHED,
             queued_at=found.created_at,
             **finished[task.task_id].model_dump(exclude={"task_id", "samples"}),
-            samples=[
-                Sample(run_id=run.id, token_ids=[], logprobs=[], origins="", **sample.model_dump())
-                for sample in finished[task.task_id].samples
-            ],
+            samples=[Sample(run_id=run.id, **sample.model_dump()) for sample in finished[task.task_id].samples],
         )
         for task in dataset.tasks
         if task.task_id in finished

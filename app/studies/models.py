@@ -18,25 +18,21 @@ from app.states import OPEN_RUN_STATES, RunState
 
 
 class Study(Named, Annotatable, Base):
-    """Arms over the same tasks of a dataset, in the same time, with the same seed.
-
-    `race` drops arms that are worse than another. The arms change places after every `block_tasks` tasks: 1, or more
-    where their engines do not fit into memory together. `machine` is where the first task was decoded, {} before: no
-    other machine goes on with the study. `checked_at` is when a worker had loaded the engine of every arm once.
-    `measured_elsewhere` says where the arms of an imported study were run, None for one of this service.
-    """
+    """Arms over the same tasks of a dataset, in the same time, with the same seed."""
 
     __tablename__ = "studies"
 
     dataset_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("datasets.id"), index=True)
     budget_s: Mapped[float]
     seed: Mapped[int] = mapped_column(BigInteger)
-    race: Mapped[bool] = mapped_column(default=False, server_default=false())
+    race: Mapped[bool] = mapped_column(default=False, server_default=false())  # drops arms that are worse than another
+    # Tasks after which the next arm has its turn: 1, or more where the engines do not fit into memory together.
     block_tasks: Mapped[int] = mapped_column(default=1)
+    # Where the first task was decoded, {} before. No other machine goes on with the study.
     machine: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    checked_at: Mapped[dt.datetime | None]
-    command: Mapped[str] = mapped_column(Text, default="")
-    measured_elsewhere: Mapped[str | None] = mapped_column(Text)
+    checked_at: Mapped[dt.datetime | None]  # when a worker had loaded the engine of every arm once
+    command: Mapped[str] = mapped_column(Text, default="")  # repeats the study from a shell
+    measured_elsewhere: Mapped[str | None] = mapped_column(Text)  # where an imported study was run, else None
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)
 
     dataset: Mapped[Dataset] = relationship()
@@ -64,11 +60,7 @@ class StudyTag(TagRow, Base):
 
 
 class StudyArm(Identified, Base):
-    """One configuration of a study. Its run is an ordinary run, on the board and in Compare.
-
-    In a race `dropped_at` says when the arm was given up, `dropped_by` is the position of the arm that is better at
-    every budget of interest, and `dropped_after` the number of tasks that showed it.
-    """
+    """One configuration of a study. Its run is an ordinary run, on the board and in Compare."""
 
     __tablename__ = "study_arms"
     __table_args__ = (
@@ -80,9 +72,9 @@ class StudyArm(Identified, Base):
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id"), unique=True)
     position: Mapped[int]
     name: Mapped[str] = mapped_column(String(200))
-    dropped_at: Mapped[dt.datetime | None]
-    dropped_by: Mapped[int | None]
-    dropped_after: Mapped[int | None]
+    dropped_at: Mapped[dt.datetime | None]  # when the race gave the arm up
+    dropped_by: Mapped[int | None]  # the position of the arm that is better at every budget of interest
+    dropped_after: Mapped[int | None]  # the tasks that showed it
 
     study: Mapped[Study] = relationship(back_populates="arms")
     run: Mapped[Run] = relationship()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
 
-from app.runs.schemas import ArmOptions
+from app.runs.configuration import arm_options
 from app.studies.analysis import StudyAnalysis
 from app.studies.documents import (
     ArmDocument,
@@ -18,7 +16,7 @@ from app.studies.documents import (
     StudyInfo,
     StudyOverview,
 )
-from app.studies.models import Study, StudyArm
+from app.studies.models import Study
 from app.studies.progress import ArmProgress, remaining_s
 from evaluation.studies.analysis import Analysis
 from evaluation.studies.answer import Answer
@@ -30,7 +28,7 @@ NOTHING_YET = "Nothing can be said yet: the arms have no graded task in common."
 
 def overview(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> StudyOverview:
     """The study with its arms."""
-    return StudyOverview(study=StudyHead(**_head(study, progress)), arms=_arms(study, progress))
+    return StudyOverview(study=_head(study, progress), arms=_arms(study, progress))
 
 
 def document(
@@ -44,7 +42,7 @@ def document(
     at = None if budget_s is None else min(budget_s, study.budget_s)
     made = StudyDocument(
         study=StudyInfo(
-            **_head(study, progress),
+            **dict(_head(study, progress)),
             tasks_common=len(found.tasks_common) if found else 0,
             arms_compared=list(analysis.compared),
         ),
@@ -61,7 +59,7 @@ def document(
 
 
 def _named(answer: Answer) -> NamedAnswer:
-    return NamedAnswer(from_s=answer.budget_s, to_s=answer.budget_s, **asdict(answer))
+    return NamedAnswer.of(answer, from_s=answer.budget_s, to_s=answer.budget_s)
 
 
 def _samples(found: Analysis, budget_s: float | None) -> list[FamilySamples]:
@@ -75,16 +73,15 @@ def device(study: Study) -> str:
     return ", ".join(dict.fromkeys(run.device_label for run in study.runs))
 
 
-def _head(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> dict[str, Any]:
-    own = {name: getattr(study, name) for name in StudyHead.model_fields if hasattr(study, name) and name != "dataset"}
-    return {
-        **own,
-        "dataset": study.dataset.name,
-        "dataset_sha256": study.dataset.sha256,
-        "dataset_tasks": study.dataset.n_tasks,
-        "device": device(study),
-        "remaining_s": remaining_s(study.arms, progress),
-    }
+def _head(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> StudyHead:
+    return StudyHead.of(
+        study,
+        dataset=study.dataset.name,
+        dataset_sha256=study.dataset.sha256,
+        dataset_tasks=study.dataset.n_tasks,
+        device=device(study),
+        remaining_s=remaining_s(study.arms, progress),
+    )
 
 
 def _arms(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> list[ArmDocument]:
@@ -94,7 +91,7 @@ def _arms(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> list[ArmDo
             run_id=arm.run_id,
             state=arm.run.state,
             error=arm.run.error,
-            configuration=configuration(arm),
+            configuration=arm_options(arm.run),
             tasks=progress[arm.run_id].finished,
             n_tasks=arm.run.n_tasks,
             marks=list(arm.run.measured.clock_marks or ()),
@@ -104,11 +101,6 @@ def _arms(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> list[ArmDo
         )
         for arm in study.arms
     ]
-
-
-def configuration(arm: StudyArm) -> dict[str, Any]:
-    """The options in which arms may differ, by name."""
-    return {option: getattr(arm.run, option) for option in ArmOptions.model_fields}
 
 
 def _frontier(found: Analysis, line: Frontier) -> list[FrontierPoint]:

@@ -43,7 +43,7 @@ def facts(found: StudyDocument) -> list[tuple[str, str]]:
         ("Measured on", study.measured_elsewhere or study.device),
     ]
     if study.measured_elsewhere:
-        rows.append(("Measured", "elsewhere: these seconds are those of another machine"))
+        rows.append(("Measured", "elsewhere: these are seconds of another machine"))
     if study.block_tasks > 1:
         rows.append(("Turns", f"every {study.block_tasks} tasks, because the engines did not fit into memory together"))
     if study.command:

@@ -34,9 +34,9 @@ class NextJob:
 
 
 def next_job(session: Session, study_id: uuid.UUID, *, here_only: bool = False) -> NextJob | None:
-    """The job whose turn it is; None while another is at work, an arm waits to be prepared, or nothing is left.
+    """The job whose turn it is; None while another is running, an arm waits to be prepared, or nothing is left.
 
-    With `here_only` also None for a study that was begun on another machine. The tasks, in an order of the seed, are
+    With `here_only` also None for a study that was started on another machine. The tasks, in an order of the seed, are
     cut into blocks of `block_tasks`; in each, the arms have their turns in a balanced order.
     """
     study = session.get_one(Study, study_id)

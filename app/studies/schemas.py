@@ -6,8 +6,9 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from app.db.storable import Text
 from app.errors import BadInput
-from app.http.schemas import Text, bad_input
+from app.http.schemas import bad_input
 from app.runs.schemas import ArmOptions, RunSpec, TaskChoice
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 
@@ -67,7 +68,7 @@ def of_arm(number: int, name: str, error: BadInput) -> BadInput:
 
 
 def _descriptions(arms: tuple[ArmSpec, ...]) -> list[str]:
-    """Target, drafter and n of each arm, and those of its other options in which the arms differ."""
+    """Target, drafter and n of each arm, and its other options in which the arms differ."""
     always = ("target", "drafter", "n")
     others = [
         field

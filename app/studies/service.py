@@ -23,7 +23,7 @@ from app.studies.repository import get_study
 from app.studies.schemas import StudySpec, of_arm
 
 ELSEWHERE = (
-    "the study was begun on another machine ({cpu}, {cpu_count} CPUs), and timings of two machines do not compare: "
+    "the study was started on another machine ({cpu}, {cpu_count} CPUs), and timings of two machines do not compare: "
     "resume it there, or start a new one"
 )
 
@@ -34,7 +34,7 @@ def submit(
     """Stores a study with a run for each arm, and enqueues them. Returns its id.
 
     Everything is checked before anything is stored: raises BadInput that names the arm and the field. The arguments
-    are those of app.runs.service.submit; `command` repeats the study, by default one with all its options.
+    are as in app.runs.service.submit; `command` repeats the study, by default one with all its options.
     """
     specs, dataset, tasks = check(ctx, spec)
     if not runs.is_local(pinned_worker, handover):
@@ -80,7 +80,7 @@ def check(ctx: Context, spec: StudySpec) -> tuple[list[RunSpec], Dataset, list[T
     for i, (name, one) in enumerate(zip(names, specs, strict=True)):
         for what, first in (("configuration", configurations.index(configurations[i])), ("name", names.index(name))):
             if first < i:
-                same = BadInput(f"its {what} is that of arm {first + 1}: change it, or leave it out")
+                same = BadInput(f"its {what} is the same as in arm {first + 1}: change it, or leave it out")
                 raise of_arm(i + 1, name, same)
         try:
             found = runs.check(ctx, one)

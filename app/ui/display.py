@@ -26,7 +26,7 @@ from app.ui.units import (
     seconds,
     when,
 )
-from evaluation.verdicts import Status
+from evaluation.verdicts import FAILURES, Failure, Status
 
 if TYPE_CHECKING:
     from flask.sansio.app import App
@@ -44,27 +44,32 @@ class VerdictSign:
     meaning: str
 
 
+# A letter and a colour family for each status.
+_LETTERS = {
+    Status.PASSED: ("P", "pass"),
+    Status.WRONG_ANSWER: ("W", "wrong"),
+    Status.EXCEPTION: ("X", "wrong"),
+    Status.SYNTAX_ERROR: ("S", "noprogram"),
+    Status.EMPTY: ("E", "noprogram"),
+    Status.TIMEOUT: ("T", "limit"),
+    Status.MEMORY: ("M", "limit"),
+    Status.OUTPUT_LIMIT: ("O", "limit"),
+    Status.CRASHED: ("C", "limit"),
+    Status.FORGED: ("F", "refused"),
+    Status.SANDBOX_ERROR: ("!", "refused"),
+}
 VERDICTS: dict[str, VerdictSign] = {
-    Status.PASSED: VerdictSign("P", "pass", "passed", "every assertion of the task's test held"),
-    Status.WRONG_ANSWER: VerdictSign("W", "wrong", "wrong answer", "an assertion of the test failed"),
-    Status.EXCEPTION: VerdictSign("X", "wrong", "exception", "the program raised an exception during the test"),
-    Status.SYNTAX_ERROR: VerdictSign("S", "noprogram", "syntax error", "the extracted text is not Python"),
-    Status.EMPTY: VerdictSign("E", "noprogram", "empty", "the text contains no program that defines the function"),
-    Status.TIMEOUT: VerdictSign("T", "limit", "timeout", "the program ran past the sandbox's time limit"),
-    Status.MEMORY: VerdictSign("M", "limit", "memory", "the program ran past the sandbox's memory limit"),
-    Status.OUTPUT_LIMIT: VerdictSign(
-        "O", "limit", "output limit", "the program wrote more output than the sandbox allows"
-    ),
-    Status.CRASHED: VerdictSign(
-        "C", "limit", "crashed", "the interpreter ended early: a signal, an exit or a stack overflow"
-    ),
-    Status.FORGED: VerdictSign("F", "refused", "forged", "the program tried to fake its verdict"),
-    Status.SANDBOX_ERROR: VerdictSign(
-        "!", "refused", "sandbox error", "the sandbox failed; this does not count against the program"
-    ),
+    status: VerdictSign(letter, family, status.replace("_", " "), status.meaning)
+    for status, (letter, family) in _LETTERS.items()
 }
 UNFINISHED = VerdictSign("–", "open", "not finished", "still decoding when the budget ended")
 UNGRADED = VerdictSign("·", "open", "not graded", "finished, but not judged yet")
+_OF_CLASS: dict[str | None, VerdictSign] = {
+    "not_finished": VerdictSign(UNFINISHED.letter, "open", "not finished", "no sample finished within the budget"),
+    "name_or_import": VerdictSign("N", "wrong", "unknown name or module", "the program uses a name that is not there"),
+} | {status.failure: VERDICTS[status] for status in Status}
+FAILURE_SIGNS: dict[Failure, VerdictSign] = {failure: _OF_CLASS[failure] for failure in FAILURES}
+"""The sign of a task whose chosen sample failed."""
 
 COLOURED = ("k", "s", "c", "m", "n")  # Pygments' keywords, strings, comments, numbers, special names, in code.css
 

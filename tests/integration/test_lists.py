@@ -72,7 +72,7 @@ def test_both_days_are_included(ctx):
 
 
 def test_a_page_behind_a_run_that_has_gone_is_refused_where_it_has_no_place(ctx):
-    with ctx.database.read() as session, pytest.raises(BadInput, match="begin again"):
+    with ctx.database.read() as session, pytest.raises(BadInput, match="start over"):
         list_runs(session, sort="name", before=new_id())
 
 

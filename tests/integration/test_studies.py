@@ -324,8 +324,8 @@ def test_the_embedded_form_works_a_pinned_study_to_its_end(ctx):
     ("arms", "changes", "sentence", "field"),
     [
         (({}, {"target": "no-such-model"}), {}, "arm 2 .*: model 'no-such-model' is not known", "arms.1.target"),
-        (({}, {}), {}, "arm 2 .*: its configuration is that of arm 1", "arms.1"),
-        (({"name": "x"}, {"name": "x", "n": 3}), {}, r"arm 2 \(x\): its name is that of arm 1", "arms.1"),
+        (({}, {}), {}, "arm 2 .*: its configuration is the same as in arm 1", "arms.1"),
+        (({"name": "x"}, {"name": "x", "n": 3}), {}, r"arm 2 \(x\): its name is the same as in arm 1", "arms.1"),
         (({}, {"n": 3}), {"dataset": "nothing"}, "there is no dataset", None),
         (({}, {"n": 3}), {"task_ids": ("add/99",)}, "add/99", "task_ids"),
     ],

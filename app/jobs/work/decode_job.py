@@ -161,7 +161,10 @@ class DecodeJob(Job):
             ],
         )
         texts = [
-            indexing.Indexed(s.finish_reason or "error", s.finished_s, None, None, s.text) for s in completion.samples
+            indexing.Indexed.of(
+                {"finish_reason": s.finish_reason or "error", "finished_s": s.finished_s, "raw": s.text}
+            )
+            for s in completion.samples
         ]
         indexing.store_task(session, self.run, self.claim.run_task_id, self._task.task_id, texts)
         for sample in completion.samples:

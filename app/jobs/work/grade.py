@@ -6,7 +6,7 @@ import datetime as dt
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session, joinedload
@@ -58,8 +58,13 @@ def _grade(ctx: Context, job: Job) -> None:
     now = utcnow()
 
     def write(session: Session) -> None:
-        _write(session, samples, extractions, verdicts, now)
-        texts = [_indexed(*judged) for judged in zip(samples, extractions, verdicts, strict=True)]
+        judged = [_judged(*one, now) for one in zip(samples, extractions, verdicts, strict=True)]
+        # One statement for all: an update for each would cost more than the rest of the step.
+        session.execute(update(Sample), judged)
+        texts = [
+            indexing.Indexed.of({"finish_reason": s.finish_reason, "finished_s": s.finished_s, "raw": s.raw, **columns})
+            for s, columns in zip(samples, judged, strict=True)
+        ]
         indexing.store_task(session, run, job.claim.run_task_id, task.task_id, texts)
         for sample, verdict in zip(samples, verdicts, strict=True):
             event = {"task_id": task.task_id, "index": sample.index, "verdict": verdict.status, "trust": verdict.trust}
@@ -91,50 +96,23 @@ def _while_wanted(job: Job, items: Iterable[T]) -> Iterator[T]:
         yield item
 
 
-def _indexed(sample: Sample, extraction: Extraction, verdict: Verdict) -> indexing.Indexed:
-    return indexing.Indexed(
-        finish_reason=sample.finish_reason,
-        finished_s=sample.finished_s,
-        verdict=verdict.status,
-        program=extraction.program,
-        raw=sample.raw,
-        verdict_detail=verdict.detail,
-        failing_assert=verdict.failing_assert,
-        got=verdict.got,
-        expected=verdict.expected,
-        traceback=verdict.traceback,
-    )
-
-
-def _write(
-    session: Session,
-    samples: Sequence[Sample],
-    extractions: Sequence[Extraction],
-    verdicts: Sequence[Verdict],
-    now: dt.datetime,
-) -> None:
-    # One statement for all: an update for each would cost more than the rest of the step.
-    session.execute(
-        update(Sample),
-        [
-            {
-                "id": sample.id,
-                "program": extraction.program,
-                "extraction": extraction.how,
-                "extraction_version": extraction.version,
-                "verdict": verdict.status,
-                "verdict_detail": verdict.detail,
-                "traceback": verdict.traceback,
-                "failing_assert": verdict.failing_assert,
-                "got": verdict.got,
-                "expected": verdict.expected,
-                "calls": verdict.calls,
-                "cpu_s": verdict.cpu_s,
-                "sandbox_wall_s": verdict.wall_s,
-                "isolation": verdict.isolation,
-                "trust": verdict.trust,
-                "graded_at": now,
-            }
-            for sample, extraction, verdict in zip(samples, extractions, verdicts, strict=True)
-        ],
-    )
+def _judged(sample: Sample, extraction: Extraction, verdict: Verdict, now: dt.datetime) -> dict[str, Any]:
+    """The columns of the sample that grading writes."""
+    return {
+        "id": sample.id,
+        "program": extraction.program,
+        "extraction": extraction.how,
+        "extraction_version": extraction.version,
+        "verdict": verdict.status,
+        "verdict_detail": verdict.detail,
+        "traceback": verdict.traceback,
+        "failing_assert": verdict.failing_assert,
+        "got": verdict.got,
+        "expected": verdict.expected,
+        "calls": verdict.calls,
+        "cpu_s": verdict.cpu_s,
+        "sandbox_wall_s": verdict.wall_s,
+        "isolation": verdict.isolation,
+        "trust": verdict.trust,
+        "graded_at": now,
+    }

@@ -12,7 +12,7 @@ from app.overlay import pages, side_by_side
 from app.overlay.line_diff import MOST_LINES, line_diff
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from evaluation.failures import FAILURES
+from evaluation.verdicts import FAILURES
 from tests.app.overlay.reading import PASSED, WRONG, address, judge, text_of
 
 NAME = ("exception", "NameError: name 'x' is not defined", 1.0, -0.2)
@@ -194,7 +194,7 @@ def test_samples_without_a_program_show_their_text(world):
 
 
 def test_every_class_of_failure_has_a_sign():
-    from app.overlay.matrix import FAILURE_SIGNS
+    from app.ui.display import FAILURE_SIGNS
 
     assert tuple(FAILURE_SIGNS) == FAILURES
     letters = [sign.letter for sign in FAILURE_SIGNS.values()]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from app.search.excerpts import AROUND, LARGEST_PLACE, excerpt, fits
+from app.search.excerpts import AROUND, LONGEST_MATCH, excerpt, fits
 from app.search.terms import parse
 
 
 def shown(texts: dict[str, str], typed: str) -> list[str]:
-    """The parts with the marked places in brackets."""
+    """The parts with the marked matches in brackets."""
     return ["".join(f"[{t}]" if marked else t for t, marked in part) for part in excerpt(texts, parse(typed)).parts]
 
 
@@ -38,7 +38,7 @@ def test_long_lines_and_long_places_are_cut():
     assert len(part) < 2 * AROUND + 20
     spread = "a" + " " * 100_000 + "b"
     (part,) = shown({"raw": spread}, '"a b"')
-    assert len(part) <= LARGEST_PLACE + 2 * AROUND
+    assert len(part) <= LONGEST_MATCH + 2 * AROUND
 
 
 def test_marks_stand_where_they_are_in_the_text_even_after_unusual_letters():

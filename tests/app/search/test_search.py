@@ -74,7 +74,7 @@ def test_markup_in_the_query_stays_text(world):
     ("query", "saying"),
     [
         ({"q": "->"}, "Text is '->': it holds no word, add one"),
-        ({"q": '"open end'}, "a quotation does not end"),
+        ({"q": '"open end'}, "missing closing quotation mark"),
         ({"q": "x" * 1_000_000}, f"shorten it to {LONGEST} characters"),
         ({"q": "needle", "verdict": "fine"}, "Verdict is “fine”: choose"),
         ({"q": "needle", "failure": "bad"}, "Failure is “bad”: choose"),

@@ -43,7 +43,7 @@ def test_a_query_without_a_word_is_refused_in_a_sentence(typed):
 
 @pytest.mark.parametrize("typed", ['"list index', 'a "b', '"a"b'])
 def test_a_quotation_without_an_end_is_refused_in_a_sentence(typed):
-    with pytest.raises(BadInput, match="a quotation does not end"):
+    with pytest.raises(BadInput, match="missing closing quotation mark"):
         parse(typed)
 
 

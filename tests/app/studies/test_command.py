@@ -137,7 +137,7 @@ def test_what_a_grid_leaves_out_is_said(bassline, additions):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--n", "1"], "one arm is no study"),
+        (["--n", "1"], "one arm is not a study"),
         (["--n", "0,4"], "--n is 0: "),
         (["--n", "1,,4"], "has an empty place"),
         (["--n", "1,x"], "'x' is not a valid integer"),
@@ -167,13 +167,13 @@ def test_bad_input_is_one_sentence_and_nothing_is_stored(bassline, stored, addit
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[study]\nbudget = 5\n", "arms.toml, [study]: 'budget' is no key: did you mean budget_s?"),
+        ("[study]\nbudget = 5\n", "arms.toml, [study]: 'budget' is not a key: did you mean budget_s?"),
         ("[study]\ntarget = 'x'\n", "arms.toml, [study]: target is an option of each arm: write it under [[arms]]"),
         ("[[arms]]\ntarget = 'x'\n[[arms]]\ndataset = 'y'\n", "arms.toml, arm 2: dataset is the same for all arms"),
-        ("[[arms]]\ntraget = 'x'\n", "arms.toml, arm 1: 'traget' is no key: did you mean target?"),
-        ("[studdy]\n", "'studdy' is no key: did you mean study?"),
-        ("study = 3\n", "study is no table"),
-        ("arms = [1]\n", "arms are no tables"),
+        ("[[arms]]\ntraget = 'x'\n", "arms.toml, arm 1: 'traget' is not a key: did you mean target?"),
+        ("[studdy]\n", "'studdy' is not a key: did you mean study?"),
+        ("study = 3\n", "study is not a table"),
+        ("arms = [1]\n", "arms are not tables"),
         ("[[arms]]\ntarget = 'x'\n", "arms.toml: arms has 1 entries: give at least 2"),
         ("[study]\n", "arms.toml: arms has 0 entries: give at least 2"),
         ("[[arms]]\ntarget = 'smollm2-135m'\nn = 0\n[[arms]]\ntarget = 'x'\n", "arms.toml: arms.0.n is 0: "),

@@ -54,7 +54,7 @@ def test_the_form_starts_a_study(world):
     ("values", "field", "said"),
     [
         ({"n": "1, many"}, "n", "Samples per task is “many”: give a whole number"),
-        ({"n": "4"}, "", "one arm is no study"),
+        ({"n": "4"}, "", "one arm is not a study"),
         ({"target": ""}, "target", "Target model is empty: choose a model"),
         ({"target": "nosuchmodel"}, "target", "nosuchmodel"),
         (

@@ -18,7 +18,7 @@ from app.ui.units import ordinal
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunStatus:
     """The current state of a run: CSS class and text of its badge, and a longer note or nothing."""
 
     state: str
@@ -28,18 +28,14 @@ class Standing:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Tasks of a run: `selected` were asked for, `decoded` have samples, `graded` are those that its figures cover.
+    """How many tasks of a run are how far."""
 
-    `left` are the tasks that resuming would work, `failed` of them ended with an error; on `faults` the sandbox failed,
-    so they are left out.
-    """
-
-    selected: int
-    decoded: int
-    graded: int
-    left: int
-    failed: int
-    faults: int
+    selected: int  # asked for, after exclusion
+    decoded: int  # have samples
+    graded: int  # covered by the figures
+    left: int  # resuming would run these
+    failed: int  # of these, ended with an error
+    faults: int  # left out, because the sandbox failed on them
 
     @property
     def whole(self) -> bool:
@@ -47,25 +43,25 @@ class Coverage:
         return self.graded >= self.selected
 
 
-def standing(session: Session, bus: EventBus, run: Run, progress: Progress) -> Standing:
+def run_status(session: Session, bus: EventBus, run: Run, progress: Progress) -> RunStatus:
     """The current state of the run.
 
     A worker takes a task before it loads the model, which may take a minute; tokens come once it is loaded.
     """
     if run.state not in OPEN_RUN_STATES or progress.decoded:
-        return Standing(run.state, run.state)
+        return RunStatus(run.state, run.state)
     events = bus.read(run.id, FIRST, 0.0)
     if events and events[-1].type == event_types.LOADING:
-        return Standing("running", "loading model", str(events[-1].data["message"]))
+        return RunStatus("running", "loading model", str(events[-1].data["message"]))
     if any(count for state, count in progress.by_state.items() if state not in UNTOUCHED_TASK_STATES):
         if any(event.type == event_types.TOKENS for event in events):
-            return Standing(run.state, run.state)
-        return Standing("running", "starting", "A worker has taken the first task and prepares the model.")
+            return RunStatus(run.state, run.state)
+        return RunStatus("running", "starting", "A worker has taken the first task and prepares the model.")
     ahead = open_runs_before(session, run)
     if ahead:
         earlier = "1 earlier run has" if ahead == 1 else f"{ahead} earlier runs have"
-        return Standing("queued", f"waiting in line ({ordinal(ahead + 1)})", f"{earlier} not ended.")
-    return Standing("queued", "queued" if run.state is RunState.QUEUED else "waiting")
+        return RunStatus("queued", f"waiting in line ({ordinal(ahead + 1)})", f"{earlier} not ended.")
+    return RunStatus("queued", "queued" if run.state is RunState.QUEUED else "waiting")
 
 
 def coverage(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Coverage:

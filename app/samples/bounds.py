@@ -23,6 +23,7 @@ def _not_tiny(seconds: float) -> float:
 
 
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 WallSeconds = Annotated[Seconds, AfterValidator(_not_tiny)]
 """Seconds that something is divided by."""

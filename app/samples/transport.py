@@ -1,0 +1,116 @@
+"""What of a table leaves the database: each column names the formats that have it, and the formats follow from that.
+
+To add a column to samples, declare it in app/samples/models.py, write a migration, and store it in the job that knows
+its value.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, Field, create_model
+from sqlalchemy import Column, Table
+from sqlalchemy.orm import DeclarativeBase, MappedColumn, mapped_column
+from sqlalchemy.types import TypeDecorator
+
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+
+
+class Format(enum.Flag):
+    """Where a column goes."""
+
+    REST = enum.auto()  # documents of the API and of --json
+    EXPORT = enum.auto()  # lines of `runs export`
+    IMPORT = enum.auto()  # what `runs import` takes from such a line; our own sandbox finds out the rest
+    ARCHIVE = enum.auto()  # `study export`
+    RUN_FILE = enum.auto()  # `runs export --format run`
+
+
+NOWHERE = Format(0)
+REST, EXPORT, IMPORT, ARCHIVE, RUN_FILE = Format
+FILES = ARCHIVE | RUN_FILE
+"""Formats that become rows again: they have the names of the columns, and their values are checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """How a column leaves the database."""
+
+    formats: Format
+    checked: Any  # the type of its value in a file, with bounds that keep out damage
+    since: Format  # files of these formats may lack it: it is younger than they are
+    alias: str | None  # its name outside of files, if that is another one
+    label: str | None  # what the search page calls it; None for what cannot be searched
+    description: str | None
+
+
+def sent(
+    formats: Format,
+    checked: Any,
+    *column: Any,
+    since: Format = NOWHERE,
+    alias: str | None = None,
+    label: str | None = None,
+    description: str | None = None,
+    **options: Any,
+) -> MappedColumn[Any]:
+    """`mapped_column(*column, **options)` for a column that leaves the database."""
+    return mapped_column(*column, **options, info={Sent: Sent(formats, checked, since, alias, label, description)})
+
+
+def names(table: type[DeclarativeBase], form: Format) -> tuple[str, ...]:
+    """The columns of the table that the format has, in the order of their declaration."""
+    return tuple(column.key for column, _ in _columns(table, form))
+
+
+def searched(table: type[DeclarativeBase]) -> dict[str, str]:
+    """The columns that people can search, with the label of each."""
+    labels = {column.key: column.info[Sent].label for column in table.__table__.columns if Sent in column.info}
+    return {name: label for name, label in labels.items() if label is not None}
+
+
+def kinds(table: type[DeclarativeBase], form: Format) -> dict[str, type]:
+    """The fields of a format that is not a file, each with the class of its values, which may be None too."""
+    return {column.info[Sent].alias or column.key: _kind(column) for column, _ in _columns(table, form)}
+
+
+def schema(
+    base: type[M], table: type[DeclarativeBase], form: Format, after: Mapping[str, str] | None = None, **others: Any
+) -> type[M]:
+    """A model with the columns that the format has, and `others` as create_model takes them.
+
+    `after` is the order, as in `arranged`.
+    """
+    fields = {}
+    for column, sent in _columns(table, form):
+        if form in FILES:
+            name, kind = column.key, sent.checked
+        else:
+            name, kind = sent.alias or column.key, _kind(column)
+        default = ... if form not in sent.since else getattr(column.default, "arg", None)
+        fields[name] = (kind | None if column.nullable else kind, Field(default, description=sent.description))
+    return create_model(f"_{table.__name__}", __base__=base, **arranged(fields | others, after or {}))
+
+
+def arranged(fields: Mapping[str, T], after: Mapping[str, str]) -> dict[str, T]:
+    """The fields with each key of `after` moved directly after its value: every format keeps its first order."""
+    order = [name for name in fields if name not in after]
+    for name, before in after.items():
+        order.insert(order.index(before) + 1, name)
+    return {name: fields[name] for name in order}
+
+
+def _columns(table: type[DeclarativeBase], form: Format) -> Iterator[tuple[Column[Any], Sent]]:
+    assert isinstance(table.__table__, Table)
+    for column in table.__table__.columns:
+        if Sent in column.info and form in column.info[Sent].formats:
+            yield column, column.info[Sent]
+
+
+def _kind(column: Column[Any]) -> type:
+    stored = column.type
+    return (stored.impl_instance if isinstance(stored, TypeDecorator) else stored).python_type
