@@ -32,7 +32,6 @@ DOMAINS = (
     "language_models",
     "workers",
     "accounts",
-    "comparison",
     "overlay",
     "site",
 )

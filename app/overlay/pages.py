@@ -13,16 +13,19 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from app.errors import BadInput, NotFound
 from app.http.web import session
-from app.overlay import loading, presentation, repository, side_by_side
+from app.overlay import loading, pair_presentation, presentation, repository, side_by_side
 from app.overlay import matrix as matrices
 from app.overlay.grouping import Group, field_of, fields_that_differ, groups
-from app.overlay.labels import LETTERS, named
-from app.overlay.lines import lines_at, usual_budget
-from app.overlay.loading import Overlaid
+from app.overlay.lines import lines_at
+from app.overlay.loading import LETTERS, Overlaid
+from app.overlay.pair import compare_runs
+from app.overlay.presentation import LineCurves, opening_budget
+from app.runs.colours import numbers_of
 from app.runs.forms import parse_budget
 from app.runs.models import Run
 from app.runs.options import options_of
 from app.runs.schemas import RunOptions
+from app.studies.repository import in_one_study
 from app.ui.units import brief_seconds, exact
 
 bp = Blueprint("overlay", __name__)
@@ -43,7 +46,7 @@ class Budget:
 
 @bp.get("/overlay")
 def index() -> Answer:
-    """The runs to choose from; `?runs=` of two or more (repeated, or with commas) leads to their overlay.
+    """The runs to choose from; `?runs=` of two or more (repeated, or comma-separated) leads to their overlay.
 
     `?baseline=` puts one of them first. `?choose=1` shows the list with these runs ticked.
     """
@@ -64,9 +67,10 @@ def index() -> Answer:
 
 @bp.get("/overlay/<runs>")
 def show(runs: str) -> Answer:
-    """The curves of the runs (ids with commas between them; the first is the baseline) and their shares at `?budget=`.
+    """The curves of the runs (comma-separated ids; the first is the baseline run) and their shares at `?budget=`.
 
     `?group=` an option makes means over the runs with each of its values; `?figure=` chooses what the chart shows.
+    Two runs are also compared: what was changed, what the paired test says, and on which tasks they differ.
     """
     try:
         found = loading.load(session(), loading.parse_ids([runs]))
@@ -79,16 +83,21 @@ def show(runs: str) -> Answer:
         errors.append(str(problem))
     budget = _budget(found)
     lines = groups(found.runs, found.letters, field)
-    curves = presentation.curves(found, lines)
+    ids = [run.id for run in found.runs]
+    curves = presentation.curves(found, lines, numbers_of(session(), ids))
     figure = next((key for key in presentation.FIGURES if key == request.args.get("figure")), None)
     drawn_figure = figure or ("both" if len(lines) <= presentation.FEW else "first")
-    chart = presentation.chart(curves, drawn_figure, budget.seconds)
+    pair = _pair(found, curves, budget.seconds) if len(ids) == 2 and not found.left_out and field is None else None
+    span, marks = (pair.span, pair.marks) if pair else (None, ())
+    chart = presentation.chart(curves, drawn_figure, budget.seconds, span=span, marks=marks)
     grid = presentation.slider_budgets(curves, chart, budget.seconds)
-    ids = [run.id for run in found.runs]
+    in_turn = in_one_study(session(), ids)
+    not_in_turn = pair.not_in_turn if pair else None if in_turn else presentation.NOT_IN_TURN
     return render_template(
         "overlay/curves.html",
         **_frame(found, runs, budget, errors),
-        notes=presentation.notes(found, lines, field, in_turn=repository.were_in_turn(session(), ids)),
+        notes=[*presentation.notes(found, lines, field, not_in_turn), *(pair.trust if pair else ())],
+        pair=pair,
         field=field,
         fields=_fields(found, field),
         figure=figure,
@@ -100,7 +109,7 @@ def show(runs: str) -> Answer:
         lines=lines_at(found, lines, budget.seconds),
         means={line.key: presentation.spread_words(found, line) for line in lines},
         letters_of={line.key: _letters(found, line) for line in lines},
-        settings=presentation.settings(found),
+        settings=[] if pair else presentation.settings(found),
         pins=[_joined([one, *(other for other in ids if other != one)]) for one in ids],
         without=[_joined([other for other in ids if other != one]) for one in ids] if len(ids) > 2 else None,
     )
@@ -167,7 +176,7 @@ def task(runs: str) -> Answer:
         view = side_by_side.parse_view(request.args.get("text"))
     except BadInput as problem:
         errors.append(str(problem))
-    columns = side_by_side.columns(named(found, letters), found, rows, budget_s, view)
+    columns = side_by_side.columns(groups(found, letters, None), found, rows, budget_s, view)
     pair = None
     try:
         pair = side_by_side.pair(columns, request.args.get("a"), request.args.get("b"), view)
@@ -192,15 +201,30 @@ def task(runs: str) -> Answer:
     )
 
 
+@bp.get("/compare")
+def compare() -> AnyResponse:
+    """The former address of an overlay of two runs: `?a=` the baseline run and `?b=`, at `?budget=` seconds."""
+    a, b, budget = (request.args.get(name) or None for name in ("a", "b", "budget"))
+    if a and b:
+        return redirect(url_for("overlay.show", runs=f"{a},{b}", budget=budget), 308)
+    return redirect(url_for("overlay.index", runs=a or b, choose=1), 308)
+
+
 def _frame(found: Overlaid, runs: str, budget: Budget, errors: Sequence[str]) -> dict[str, Any]:
     """What the pages of curves and matrix both show."""
     return {
         "found": found,
         "runs": runs,
-        "names": named(found.runs, found.letters),
+        "names": groups(found.runs, found.letters, None),
         "budget": budget.seconds,
         "errors": [*errors, *([budget.error] if budget.error else [])],
     }
+
+
+def _pair(found: Overlaid, curves: Sequence[LineCurves], budget_s: float) -> pair_presentation.PairPage:
+    baseline, other = found.runs
+    compared = compare_runs(session(), baseline, other, budget_s)
+    return pair_presentation.page(compared, presentation.span(curves, found.longest_s), curves[1].series)
 
 
 def _budget(found: Overlaid) -> Budget:
@@ -208,8 +232,8 @@ def _budget(found: Overlaid) -> Budget:
     try:
         asked = parse_budget(request.args.get("budget"))
     except BadInput as problem:
-        return Budget(usual_budget(found), str(problem))
-    return Budget(min(asked or usual_budget(found), found.longest_s), presentation.too_long(found, asked))
+        return Budget(opening_budget(found), str(problem))
+    return Budget(min(asked or opening_budget(found), found.longest_s), presentation.too_long(found, asked))
 
 
 def _rows_that_fit(rows: Sequence[matrices.TaskRow], budget_s: float) -> list[tuple[str, str, list[tuple[str, str]]]]:

@@ -64,7 +64,7 @@ class StudyTag(TagRow, Base):
 
 
 class StudyArm(Identified, Base):
-    """One configuration of a study. Its run is an ordinary run, on the board and in Compare.
+    """One configuration of a study. Its run is an ordinary run, on the leaderboard and in overlays.
 
     In a race `dropped_at` says when the arm was given up, `dropped_by` is the position of the arm that is better at
     every budget of interest, and `dropped_after` the number of tasks that showed it.
