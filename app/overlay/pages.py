@@ -19,7 +19,7 @@ from app.overlay.grouping import Group, field_of, fields_that_differ, groups
 from app.overlay.lines import lines_at
 from app.overlay.loading import LETTERS, Overlaid
 from app.overlay.pair import compare_runs
-from app.overlay.presentation import LineCurves, opening_budget
+from app.overlay.presentation import opening_budget
 from app.runs.colours import numbers_of
 from app.runs.forms import parse_budget
 from app.runs.models import Run
@@ -87,16 +87,17 @@ def show(runs: str) -> Answer:
     curves = presentation.curves(found, lines, numbers_of(session(), ids))
     figure = next((key for key in presentation.FIGURES if key == request.args.get("figure")), None)
     drawn_figure = figure or ("both" if len(lines) <= presentation.FEW else "first")
-    pair = _pair(found, curves, budget.seconds) if len(ids) == 2 and not found.left_out and field is None else None
-    span, marks = (pair.span, pair.marks) if pair else (None, ())
-    chart = presentation.chart(curves, drawn_figure, budget.seconds, span=span, marks=marks)
+    not_in_turn = None if in_one_study(session(), ids) else presentation.NOT_IN_TURN
+    pair: dict[str, Any] = {}
+    if found.letters == LETTERS[:2] and field is None:
+        compared = compare_runs(session(), found.runs[0], found.runs[1], budget.seconds)
+        pair, not_in_turn = pair_presentation.page(compared, curves), pair_presentation.not_in_turn(compared)
+    chart = presentation.chart(curves, drawn_figure, budget.seconds, span=pair.get("span"), marks=pair.get("marks", ()))
     grid = presentation.slider_budgets(curves, chart, budget.seconds)
-    in_turn = in_one_study(session(), ids)
-    not_in_turn = pair.not_in_turn if pair else None if in_turn else presentation.NOT_IN_TURN
     return render_template(
         "overlay/curves.html",
         **_frame(found, runs, budget, errors),
-        notes=[*presentation.notes(found, lines, field, not_in_turn), *(pair.trust if pair else ())],
+        notes=[*presentation.notes(found, lines, field, not_in_turn), *pair.get("trust", ())],
         pair=pair,
         field=field,
         fields=_fields(found, field),
@@ -219,12 +220,6 @@ def _frame(found: Overlaid, runs: str, budget: Budget, errors: Sequence[str]) ->
         "budget": budget.seconds,
         "errors": [*errors, *([budget.error] if budget.error else [])],
     }
-
-
-def _pair(found: Overlaid, curves: Sequence[LineCurves], budget_s: float) -> pair_presentation.PairPage:
-    baseline, other = found.runs
-    compared = compare_runs(session(), baseline, other, budget_s)
-    return pair_presentation.page(compared, presentation.span(curves, found.longest_s), curves[1].series)
 
 
 def _budget(found: Overlaid) -> Budget:

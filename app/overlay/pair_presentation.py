@@ -3,69 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from app.overlay.notes import measurement_notes, same_device, sample_count_note, trust_notes
 from app.overlay.pair import RunComparison
+from app.overlay.presentation import LABEL_ROOM, LineCurves, span
 from app.runs import configuration
 from app.runs import presentation as shown
 from app.runs.models import Run
 from app.runs.results import Figures
 from app.ui.charts.curves import difference
 from app.ui.charts.parts import Chart
-from app.ui.units import count, counted, decimal, milliseconds, points, seconds
+from app.ui.units import count, counted, decimal, milliseconds, p_value, points, seconds
 from evaluation.inference import Comparison, Crossover, crossover, difference_band
-from evaluation.metrics import BUDGET_GRID, curve
-
-Marks = list[tuple[float, str]]
-"""Budgets and their words, for charts."""
+from evaluation.metrics import BUDGET_GRID
 
 LETTERS = ("A", "B")
-LABEL_ROOM = 176  # pixels beside a chart whose curves have names
 LOST, WON, SAME = "lost", "won", "alike"
-
-
-@dataclass(frozen=True)
-class PairShare:
-    """The comparison of Pass@First or Pass@All; B is `result.a`, the baseline run A is `result.b`."""
-
-    label: str
-    result: Comparison
-    crossing: Crossover
-    withheld: str | None
-
-    @property
-    def p(self) -> str:
-        """The p-value as read in a sentence."""
-        return f"p = {self.result.p:.3f}" if self.result.p >= 0.001 else "p < 0.001"
-
-    @property
-    def sentence(self) -> str:
-        """The conclusion that the test supports."""
-        r = self.result
-        tasks = counted(r.n_tasks, "task")
-        if self.withheld:
-            return f"Undecided: McNemar {self.p} over {tasks}, but {self.withheld}"
-        if r.significant:
-            better = "B" if r.delta > 0 else "A"
-            return f"{better} is better, and chance does not explain it: McNemar {self.p} over {tasks}."
-        return (
-            f"No difference beyond chance: McNemar {self.p} over {tasks}. "
-            f"This many tasks reliably show only differences of about {100 * r.detectable:.1f} points or more "
-            f"(80 % power); this one is {points(abs(r.delta)).lstrip('+')}."
-        )
-
-    @property
-    def ahead_from(self) -> tuple[str, str]:
-        """The budget of the crossover, and a note on it."""
-        found = self.crossing
-        if found.budget_s is None and self.result.delta > 0:
-            return "–", f"B leads at {seconds(self.result.budget_s)}, but not at the longest budget of both runs"
-        if found.budget_s is None:
-            return "never", "B does not lead at the longest budget of both runs"
-        low, high = (seconds(at) if at < math.inf else "never" for at in (found.low, found.high))
-        return seconds(found.budget_s), f"B leads from this budget on; 95 % interval {low} to {high}"
 
 
 @dataclass(frozen=True)
@@ -79,56 +35,53 @@ class Differing:
     b: list[shown.SampleSign]
 
 
-@dataclass(frozen=True)
-class PairPage:
-    """What a page shows of two runs beside their overlay. `found` has the figures."""
-
-    found: RunComparison
-    shares: list[PairShare]
-    span: tuple[float, float]
-    """The seconds that both charts cover."""
-    marks: Marks
-    """The budget from which B leads in Pass@First."""
-    gap: Chart
-    changes: list[tuple[str, object, object]]
-    times: list[tuple[str, str, str]]
-    same_device: bool
-    tasks: list[Differing]
-    not_in_turn: str | None
-    trust: list[str]
-
-
-def page(found: RunComparison, span: tuple[float, float], series: int) -> PairPage:
-    """The page's values; `span` are the seconds that charts cover, `series` is B's."""
+def page(found: RunComparison, curves: Sequence[LineCurves]) -> dict[str, Any]:
+    """What the template of a pair shows, given the curves of A and B over the common tasks."""
     runs = (found.baseline, found.other)
-    of_figures = shares(found)
-    marks = _marks(of_figures[0].crossing)
-    return PairPage(
-        found=found,
-        shares=of_figures,
-        span=span,
-        marks=marks,
-        gap=gap(found, span, marks, series),
-        changes=changes(*runs),
-        times=times(*runs),
-        same_device=same_device(runs),
-        tasks=differing(found),
-        not_in_turn=not_in_turn(found),
-        trust=trust_notes(runs, LETTERS),
+    longest_s = min(run.budget_s for run in runs)
+    a, b = found.outcomes
+    changes_at = sorted({budget for line in curves for budget in line.curve.budgets if budget <= longest_s})
+    crossing = crossover(b, a, changes_at)
+    marks = [] if crossing.budget_s is None else [(crossing.budget_s, f"B leads from {seconds(crossing.budget_s)}")]
+    covered = span(curves, longest_s)
+    return {
+        "found": found,
+        "shares": (("Pass@First", found.first), ("Pass@All", found.every)),
+        "first": sentence(found.first, found.withheld_first),
+        "every": sentence(found.every, found.withheld_every),
+        "ahead_from": _ahead_from(found.first, crossing),
+        "span": covered,
+        "marks": marks,
+        "gap": gap(found, covered, marks, curves[1].series),
+        "changes": changes(*runs),
+        "times": times(*runs),
+        "same_device": same_device(runs),
+        "tasks": differing(found),
+        "trust": trust_notes(runs, LETTERS),
+    }
+
+
+def sentence(found: Comparison, withheld: str | None) -> str:
+    """What the test supports. `withheld` is why neither run may be called better although p is below the level."""
+    tested = f"McNemar {p_value(found.p)} over {counted(found.n_tasks, 'task')}"
+    if withheld:
+        return f"Undecided: {tested}, but {withheld}"
+    if found.significant:
+        return f"{'B' if found.delta > 0 else 'A'} is better, and chance does not explain it: {tested}."
+    return (
+        f"No difference beyond chance: {tested}. This many tasks reliably show only differences of about "
+        f"{100 * found.detectable:.1f} points or more (80 % power); this one is {points(abs(found.delta)).lstrip('+')}."
     )
 
 
-def shares(found: RunComparison) -> list[PairShare]:
-    """Pass@First and Pass@All, each with the budget from which B is ahead up to the shorter budget of the runs."""
-    a, b = found.outcomes
-    longest_s = min(found.baseline.budget_s, found.other.budget_s)
-    common = {o.task_id for o in a} & {o.task_id for o in b}
-    both = [curve([o for o in of_run if o.task_id in common], longest_s) for of_run in (a, b)]
-    changes = sorted({budget for of_run in both for budget in of_run.budgets})
-    return [
-        PairShare("Pass@First", found.first, crossover(b, a, changes), found.withheld_first),
-        PairShare("Pass@All", found.every, crossover(b, a, changes, None), found.withheld_every),
-    ]
+def _ahead_from(first: Comparison, crossing: Crossover) -> tuple[str, str]:
+    """The budget of the crossover, and a note on it."""
+    if crossing.budget_s is None and first.delta > 0:
+        return "–", f"B leads at {seconds(first.budget_s)}, but not at the longest budget of both runs"
+    if crossing.budget_s is None:
+        return "never", "B does not lead at the longest budget of both runs"
+    low, high = (seconds(at) if at < math.inf else "never" for at in (crossing.low, crossing.high))
+    return seconds(crossing.budget_s), f"B leads from this budget on; 95 % interval {low} to {high}"
 
 
 def differing(found: RunComparison) -> list[Differing]:
@@ -199,7 +152,7 @@ def times(a: Run, b: Run) -> list[tuple[str, str, str]]:
     return [(label, text(figure(a.measured)), text(figure(b.measured))) for label, figure, text in rows]
 
 
-def gap(found: RunComparison, covered: tuple[float, float], marks: Marks, series: int) -> Chart:
+def gap(found: RunComparison, covered: tuple[float, float], marks: Sequence[tuple[float, str]], series: int) -> Chart:
     """B minus A in Pass@First at round budgets, with the band of a paired bootstrap over tasks."""
     a, b = found.outcomes
     low, high = covered
@@ -215,11 +168,6 @@ def gap(found: RunComparison, covered: tuple[float, float], marks: Marks, series
         label_room=LABEL_ROOM,
         series=series,
     )
-
-
-def _marks(crossing: Crossover) -> Marks:
-    start = crossing.budget_s
-    return [] if start is None else [(start, f"B leads from {seconds(start)}")]
 
 
 def _outcome(task_id: str, result: Comparison) -> str:

@@ -12,7 +12,6 @@ import numpy as np
 from app.overlay.grouping import Group, unbalanced, varying
 from app.overlay.loading import Overlaid
 from app.overlay.notes import measurement_notes, sample_count_note
-from app.overlay.pair_presentation import LABEL_ROOM
 from app.runs.colours import series_of
 from app.runs.options import options_of
 from app.runs.schemas import RunOptions
@@ -29,6 +28,7 @@ NOT_IN_TURN = (
 )
 Figure = Literal["both", "first", "all"]
 FIGURES: dict[Figure, str] = dict(zip(get_args(Figure), ("Both figures", "Pass@First", "Pass@All"), strict=True))
+LABEL_ROOM = 176  # pixels beside a chart whose curves have names
 FEW = 4  # lines whose curves of both figures can be told apart in one chart
 
 
