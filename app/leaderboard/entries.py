@@ -163,7 +163,7 @@ def _read(session: Session, changed: Collection[uuid.UUID]) -> dict[uuid.UUID, E
 
 
 def _noted(entry: Entry, version: Version) -> Entry:
-    """The entry with what people noted on the run. Its result may be newer than that of the version."""
+    """The entry with what people noted on the run. Its result may be newer than the version."""
     _, state, finished_at = entry.version.result
     noted = version._replace(state=state, finished_at=finished_at)
     return entry if entry.version == noted else replace(entry, version=noted)
@@ -214,7 +214,7 @@ def _entry(run: Run) -> Entry:
 
 def _label(run: Run, n_tasks: int) -> str | None:
     if run.measured_elsewhere:
-        return ELSEWHERE  # its seconds are those of another machine
+        return ELSEWHERE  # another machine measured its seconds
     if run.state is not RunState.FINISHED:
         return str(run.state)
     if run.throughput:

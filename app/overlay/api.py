@@ -56,7 +56,7 @@ class MatrixQuery(OverlayQuery):
 @bp.get("/overlay")
 @operation({200: OverlayDocument})
 def overlay(query: LinesQuery) -> OverlayDocument:
-    """Runs laid over each other: shares at a budget, paired differences to a baseline, and curves."""
+    """Runs in one overlay: shares at a budget, paired differences to a baseline, and curves."""
     found = _load(query)
     budget_s = _budget(found, query.budget)
     field = field_of(query.group)

@@ -63,7 +63,7 @@ class LineDocument(ResponseModel):
 
 
 class OverlayDocument(ResponseModel):
-    """Runs laid over each other at one budget, over the tasks that all of them have graded."""
+    """Runs of an overlay at one budget, over the tasks that all of them have graded."""
 
     dataset: str
     budget_s: float

@@ -1,4 +1,4 @@
-"""Pass@First and Pass@All of every line of an overlay at one budget, and their paired differences to the baseline."""
+"""Pass@First and Pass@All of each line of an overlay at one budget, and the paired differences to the baseline run."""
 
 from __future__ import annotations
 

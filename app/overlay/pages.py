@@ -48,17 +48,17 @@ class Budget:
 def index() -> Answer:
     """The runs to choose from; `?runs=` of two or more (repeated, or comma-separated) leads to their overlay.
 
-    `?baseline=` puts one of them first. `?choose=1` shows the list with these runs ticked.
+    `?baseline=` puts one of them first. `?choose=1` shows the list with these runs selected.
     """
-    ticked = request.args.getlist("runs")
+    selected = request.args.getlist("runs")
     if "choose" in request.args or not request.args:
-        return _chooser(None, ticked)
+        return _chooser(None, selected)
     try:
         pinned = request.args.get("baseline")
         baseline = loading.parse_id(pinned, "baseline") if pinned else None
-        ids = loading.baseline_first(loading.parse_ids(ticked), baseline)
+        ids = loading.baseline_first(loading.parse_ids(selected), baseline)
     except BadInput as problem:
-        return _chooser(problem, ticked)
+        return _chooser(problem, selected)
     kept: dict[str, Any] = {
         name: request.args[name] for name in ("budget", "group", "figure") if request.args.get(name)
     }
@@ -264,9 +264,9 @@ def _letters(found: Overlaid, group: Group) -> str:
     return ", ".join(found.letters[place] for place in group.members)
 
 
-def _chooser(problem: BadInput | NotFound | None, ticked: Sequence[str]) -> str | tuple[str, int]:
-    """The list of runs to tick, with those of the address ticked and listed first."""
-    wanted = _known_ids(ticked)
+def _chooser(problem: BadInput | NotFound | None, selected: Sequence[str]) -> str | tuple[str, int]:
+    """The list of runs to select from; the runs of the address are selected and come first."""
+    wanted = _known_ids(selected)
     newest: Sequence[Run] = repository.newest_with_figures(session(), RUNS_LISTED)
     listed = {run.id: run for run in newest}
     missing = [run_id for run_id in wanted if run_id not in listed]
@@ -275,14 +275,14 @@ def _chooser(problem: BadInput | NotFound | None, ticked: Sequence[str]) -> str 
         "overlay/index.html",
         error=str(problem) if problem else "",
         listed=sorted([*older, *newest], key=lambda run: run.id not in wanted),
-        ticked=wanted,
+        selected=wanted,
         most=loading.MOST_RUNS,
     )
     return (page, problem.status) if problem else page
 
 
 def _known_ids(texts: Sequence[str]) -> list[uuid.UUID]:
-    """The ids among the texts, so that a list can tick them although another text is wrong."""
+    """The ids among the texts, so that a list can select them although another text is wrong."""
     found = []
     for word in (word for text in texts for word in text.split(",")):
         try:

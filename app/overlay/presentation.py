@@ -1,4 +1,4 @@
-"""Values that the page of an overlay shows: the curves, the values to read off them, and what to know of the runs."""
+"""Values that the page of an overlay shows: the curves, their values at each budget, and notes on the runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Readout:
 def curves(found: Overlaid, groups: Sequence[Group], numbers: Mapping[uuid.UUID, int]) -> list[LineCurves]:
     """The curves of all lines over the common tasks; several runs get their mean, up to the shortest budget.
 
-    A line has the colour of its first run; `numbers` are those of the runs (app/runs/colours.py).
+    A line has the colour of its first run; `numbers` are the numbers of the runs (app/runs/colours.py).
     """
     made = []
     colours = series_of([numbers[found.runs[group.members[0]].id] for group in groups])
@@ -87,7 +87,7 @@ def chart(
 ) -> Chart:
     """The curves in one chart, with a cursor at the budget; bands span the runs of a group.
 
-    `span` (seconds) and `marks` are those of `pass_curves`.
+    `span` (seconds) and `marks` go to `pass_curves`.
     """
     drawn = []
     for line in lines:

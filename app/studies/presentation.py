@@ -104,7 +104,7 @@ def _notes(study: Study, arm: StudyArm, labels: dict[str, str]) -> Iterator[str]
 def frontiers(study: Study, found: Analysis, budget: float, numbers: Mapping[uuid.UUID, int]) -> list[Chart]:
     """The best arm at every budget, for Pass@First and for Pass@All; an arm has the colour of its run in both.
 
-    `numbers` are those of the runs (app/runs/colours.py). An arm that never leads has no colour.
+    `numbers` are the numbers of the runs (app/runs/colours.py). An arm that never leads has no colour.
     """
     labels = short_names(study)
     both = (found.frontier_first, found.frontier_all)

@@ -198,7 +198,7 @@ def test_an_empty_board_offers_a_new_study_and_says_what_is_at_work(world):
     assert 'href="/runs/new">New run</a>' in page.split("<main")[1]
     assert "bassline eval" not in page, "a server that runs owns the database"
     world.add_run("waiting", state=RunState.QUEUED, done=0, limit=1, n=1)
-    assert "1 run is waiting or at work" in world.client.get("/").get_data(as_text=True)
+    assert "1 run is waiting or running" in world.client.get("/").get_data(as_text=True)
 
 
 @pytest.mark.parametrize("budget", [0.9, 3.217, 7.2, 9.999])
