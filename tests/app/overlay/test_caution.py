@@ -72,6 +72,7 @@ def test_a_run_on_a_busy_machine_is_not_called_worse(world, pair, slow, factor):
         page = text_of(world.client.get(f"/overlay/{a},{b}?budget={BUDGET_S:g}"))
         assert "Undecided: McNemar p < 0.001" in page
         assert "is better" not in page
+        assert "beyond chance" not in page
 
 
 def test_what_slowed_the_winner_does_not_explain_its_lead(world, pair):
