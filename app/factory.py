@@ -31,7 +31,6 @@ DOMAINS = (
     "language_models",
     "workers",
     "accounts",
-    "comparison",
     "overlay",
     "site",
 )

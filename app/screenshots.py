@@ -45,7 +45,7 @@ def pages(database: Database) -> dict[str, str]:
         task = max(lines, key=lambda t: len({s.verdict for s in t.samples}))
         paths["task"] = f"/runs/{run.id}/tasks/{quote(task.task.task_id)}"
         if other := _partner(run, ended):
-            paths["compare"] = f"/compare?a={other.id}&b={run.id}"
+            paths["compare"] = f"/overlay/{other.id},{run.id}"
         paths |= {name: f"/{name}" for name in ("complete", "datasets", "models", "workers", "about")}
         paths["new-run"] = "/runs/new"
         if studies := list_studies(session, limit=20):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +80,7 @@ class Crossover:
     share: float
 
 
+@lru_cache(maxsize=2**16)  # a millisecond each
 def mcnemar(wins: int, losses: int) -> float:
     """Exact two-sided p-value of `wins` against `losses` among the tasks on which two runs differ; 1 for none."""
     if wins < 0 or losses < 0:
@@ -145,17 +147,22 @@ def compare(
     if stretch != 1.0:
         a = [replace(o, finished_s=None if o.finished_s is None else o.finished_s * stretch) for o in a]
     task_ids, of_a, of_b = _paired(a, b, (budget_s,), selector, truncate)
-    first, second = of_a[:, 0], of_b[:, 0]
+    return compare_solved(task_ids, of_a[:, 0], of_b[:, 0], budget_s, selector, alpha)
+
+
+def compare_solved(
+    task_ids: Sequence[str], a: Bools, b: Bools, budget_s: float, selector: Selector | None, alpha: float = ALPHA
+) -> Comparison:
+    """A against B, given which of `task_ids` each of them solves at the budget, bool `[T]`."""
     n = len(task_ids)
-    wins = tuple(task for task, x, y in zip(task_ids, first, second, strict=True) if x and not y)
-    losses = tuple(task for task, x, y in zip(task_ids, first, second, strict=True) if y and not x)
+    wins, losses = (tuple(task_ids[i] for i in np.flatnonzero(only).tolist()) for only in (a & ~b, b & ~a))
     low, high = paired_interval(n, len(wins), len(losses))
     return Comparison(
         n_tasks=n,
         budget_s=budget_s,
         selector=selector,
-        a=float(first.mean()),
-        b=float(second.mean()),
+        a=float(a.mean()),
+        b=float(b.mean()),
         wins=wins,
         losses=losses,
         ties=n - len(wins) - len(losses),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from rich.console import Console
 
 from app.commands.common import number, pairs
-from app.comparison.comparing import RunComparison
-from app.comparison.decision import Decision
 from app.errors import BasslineError
+from app.overlay.decision import Decision
+from app.overlay.pair import RunComparison
 from app.ui.units import percent
 from evaluation.inference import Comparison
 
 
-class Worse(BasslineError):  # noqa: N818 (reads as what happened)
+class WorseError(BasslineError):
     """`--fail-if-worse`, and the paired test says so."""
 
     exit_code = 3
@@ -20,10 +20,10 @@ class Worse(BasslineError):  # noqa: N818 (reads as what happened)
 
 def comparison_tables(console: Console, found: RunComparison, decision: Decision) -> None:
     """Prints the differences with their intervals, the options that differ, and the conclusion."""
-    title = f"{found.other.name} against {found.reference.name} (reference), at {found.budget_s:g} s"
+    title = f"{found.other.name} against {found.baseline.name} (baseline), at {found.budget_s:g} s"
     rows = [("Pass@First", _difference(found.first)), ("Pass@All", _difference(found.every))]
     if found.speed is not None:
-        rows.append(("tokens per second", number(found.speed, " x the reference's", 2)))
+        rows.append(("tokens per second", number(found.speed, " x the baseline's", 2)))
     else:
         rows.append(("tokens per second", "not compared: the runs were made on different devices"))
     if not found.in_turn:

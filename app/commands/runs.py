@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,14 @@ from app.annotations.presentation import name_in_list
 from app.annotations.selection import Selection
 from app.commands import common, foreground
 from app.commands.annotations import add_commands, selection_options
-from app.commands.comparison import Worse, comparison_tables
+from app.commands.comparison import WorseError, comparison_tables
 from app.commands.report import run_tables
-from app.comparison import comparing, run_file
-from app.comparison.decision import decide
-from app.comparison.junit import junit as as_junit
-from app.comparison.markdown import markdown as as_markdown
 from app.errors import BadInput
+from app.overlay import pair, run_file
+from app.overlay.decision import decide
+from app.overlay.junit import junit as as_junit
+from app.overlay.markdown import markdown as as_markdown
+from app.overlay.render import comparison as comparison_document
 from app.runs import import_samples, repository, service
 from app.runs.export_samples import FORMATS, chunks
 from app.runs.render import run_document
@@ -259,20 +259,21 @@ def compare(
     ctx = common.opened_context()
     with ctx.database.read() as session:
         base, new = (run_file.measured(ctx, session, given) for given in (reference, other))
-        in_turn = in_one_study(session, base[0].id, new[0].id)
-        found = comparing.compare_tasks(*base, *new, budget, in_turn=in_turn, alpha=alpha)
+        in_turn = in_one_study(session, (base[0].id, new[0].id))
+        found = pair.compare_tasks(*base, *new, budget, in_turn=in_turn, alpha=alpha)
         decision = decide(found)
         reports = [(markdown, as_markdown(found, decision)), (junit, as_junit(found, decision))]
-    common.write_json(json_file, {**found.document(), "conclusion": asdict(decision)})
+        document = comparison_document(found, decision)
+    common.write_json(json_file, document.model_dump(mode="json"))
     for target, text in reports:
         if target is not None:
             common.write_text(target, text)
     comparison_tables(common.result_console("-" if "-" in (markdown, junit) else json_file), found, decision)
     if fail_if_worse and decision.worse:
-        raise Worse(f"{found.other.name} is worse than {found.reference.name}")
+        raise WorseError(f"{found.other.name} is worse than {found.baseline.name}")
     if fail_if_worse and decision.underpowered is not None:
         raise BadInput(
-            f"whether {found.other.name} (B) is worse than {found.reference.name} (A) cannot be decided: "
+            f"whether {found.other.name} (B) is worse than {found.baseline.name} (A) cannot be decided: "
             f"{decision.underpowered}"
         )
 

@@ -9,14 +9,13 @@ from itertools import groupby
 
 from sqlalchemy.orm import Session
 
-from app.leaderboard.entries import Entry
-from app.leaderboard.names import distinct
-from app.leaderboard.opening import opening_budget
+from app.leaderboard.entries import Entry, labels_of
 from app.runs.repository import get_run
 from app.states import OPEN_RUN_STATES
 from app.studies.analysis import arm_of, compared_arms
 from app.studies.models import Study
 from app.studies.repository import get_study
+from app.ui.opening import where_runs_differ_most
 from evaluation.metrics import BUDGET_GRID, MetricError
 from evaluation.studies.analysis import study_budgets
 from evaluation.studies.answer import Answer, answers
@@ -119,14 +118,14 @@ def of_study(session: Session, study_id: uuid.UUID) -> Card | None:
         of_runs=len(scored.arms),
         shortest_s=study.budget_s,
         budget_s=study.budget_s,
-        opening_s=opening_budget([scored.curve(place) for place in range(len(scored.arms))]),
+        opening_s=where_runs_differ_most([scored.curve(place) for place in range(len(scored.arms))]),
     )
 
 
 def of_runs(session: Session, runs: Sequence[Entry]) -> Card:
     """What runs over the same tasks on the same device say, paired by task. There is at least one."""
     chosen = most_telling(runs)
-    names = distinct(chosen)
+    names = labels_of(chosen)
     own_budget = {names[run.id]: run.budget_s for run in chosen}
     budget_s = max(own_budget.values())
     arms = [arm_of(session, names[run.id], get_run(session, run.id)) for run in chosen]
@@ -145,7 +144,7 @@ def of_runs(session: Session, runs: Sequence[Entry]) -> Card:
         of_runs=len(runs),
         shortest_s=min(own_budget.values()),
         budget_s=budget_s,
-        opening_s=opening_budget([run.curve for run in runs]),
+        opening_s=where_runs_differ_most([run.curve for run in runs]),
     )
 
 

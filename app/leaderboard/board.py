@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 from app.leaderboard.columns import COLUMNS
-from app.leaderboard.entries import Entry
-from app.leaderboard.names import distinct
+from app.leaderboard.entries import Entry, labels_of
 from app.leaderboard.service import Row
+from app.runs.colours import series_of
 from app.ui.charts.curves import Curve, pass_curves, with_cursor
 from app.ui.charts.parts import Chart
 from app.ui.charts.scatter import Point, scatter
@@ -82,7 +82,8 @@ def groups(rows: Sequence[Row], budget: float, sort: str, view: str, *, whole: b
         if group.compares:
             if whole or place < CHARTS_SHOWN:
                 best = sorted(group.rows, key=lambda row: _final_shares(row.run), reverse=True)[:CURVES_SHOWN]
-                group.series = {row.run.id: i for i, row in enumerate(best)}
+                series = series_of([row.run.number for row in best])
+                group.series = {row.run.id: one for row, one in zip(best, series, strict=True)}
                 group.chart = _chart(group, best, budget, view)
             group.rows = _sorted(group.rows, sort)[:room]
         else:
@@ -124,16 +125,29 @@ def _chart(group: Group, rows: list[Row], budget: float, view: str) -> Chart:
     run = group.run
     part = "" if group.ranked else f", {run.n_tasks} of {run.dataset_tasks} tasks,"
     where = f"{run.dataset}{part} on {run.device}"
-    names = distinct([r.run for r in rows])
+    names = labels_of([r.run for r in rows])
     if view != "scatter":
         curves = (
-            Curve(names[r.run.id], r.run.curve.budgets, r.run.curve.pass_first, i, key=str(r.run.id))
-            for i, r in enumerate(rows)
+            Curve(
+                names[r.run.id],
+                r.run.curve.budgets,
+                r.run.curve.pass_first,
+                group.series[r.run.id],
+                key=str(r.run.id),
+            )
+            for r in rows
         )
         return with_cursor(_curves(f"Pass@First against the budget, {where}", tuple(curves)), budget)
     items = [
-        Point(names[r.run.id], r.run.first_finished_p50_s, r.pass_first, max(r.run.curve.pass_first), i, str(r.run.id))
-        for i, r in enumerate(rows)
+        Point(
+            names[r.run.id],
+            r.run.first_finished_p50_s,
+            r.pass_first,
+            max(r.run.curve.pass_first),
+            group.series[r.run.id],
+            str(r.run.id),
+        )
+        for r in rows
         if r.run.first_finished_p50_s
     ]
     x_title = "Median time to the first finished sample"

@@ -36,7 +36,7 @@ class Field:
         return self.csv or (self.name,)
 
     def cells(self, row: Row) -> tuple[Any, ...]:
-        """The values in CSV, one per header; words of a list are separated by blanks."""
+        """The values in CSV, one per header; a list is space-separated."""
         value = self.read(row)
         if isinstance(value, list):
             value = " ".join(value)
@@ -214,7 +214,7 @@ COLUMNS = (
     ),
     Column(
         "cost",
-        "s per right answer",
+        "seconds per solved task",
         (
             Field(
                 "seconds_per_right",
@@ -227,9 +227,9 @@ COLUMNS = (
         sort=lambda r: r.run.seconds_per_right,
         descending=False,
         shown=False,
-        about="Cost of a right answer: the seconds in which the engine decoded, divided by the tasks that Pass@First "
-        "counts, at the run's own budget. Times the price of the machine per second it is the price of a right answer.",
-        formula="s per right answer = Σ wall_t / #{ t : chosen_t passes }",
+        about="Cost of a solved task: the seconds in which the engine decoded, divided by the tasks that Pass@First "
+        "counts, at the run's own budget. Times the price of the machine per second it is the price of a solved task.",
+        formula="seconds per solved task = Σ wall_t / #{ t : chosen_t passes }",
     ),
     Column(
         "memory",

@@ -16,6 +16,7 @@ from app.leaderboard import repository
 from app.leaderboard.repository import Version
 from app.runs.configuration import fingerprint
 from app.runs.figures import stored_curve
+from app.runs.labels import setting_words, short_labels
 from app.runs.models import Run
 from app.states import RunState
 from evaluation.metrics import Curve
@@ -32,7 +33,7 @@ class Entry:
     is the same for runs over the same ones. `budget_s` is the run's own budget, where its curve ends. Times are in
     seconds; `ms_per_token` is the mean over all samples. `in_guest_*` count verdicts that a program could have forged
     (app/runs/trust.py), None for runs from before they were counted. `clock_marks` say why its times are not to be
-    trusted, None where that is not known.
+    trusted, None where that is not known. `settings` are its options in words.
     """
 
     id: uuid.UUID
@@ -66,6 +67,7 @@ class Entry:
     seconds_per_right: float | None
     peak_memory_bytes: int | None
     fingerprint: str
+    settings: tuple[str, ...]
     in_guest_tasks: int | None
     in_guest_samples: int | None
     in_guest_passed: int | None
@@ -80,6 +82,11 @@ class Entry:
     def starred(self) -> bool:
         """Whether it is marked as worth finding again."""
         return self.version.starred
+
+    @property
+    def number(self) -> int:
+        """What gives the run its colour (app/runs/colours.py)."""
+        return self.version.number
 
     @property
     def archived(self) -> bool:
@@ -111,6 +118,12 @@ class Entry:
         changes = zip(self.curve.budgets, pairwise(counts), strict=True)
         times = [at_millisecond(at) for at, (before, after) in changes for _ in range(sign * (after - before))]
         return " ".join(str(time - before) for before, time in pairwise((0, *times)))
+
+
+def labels_of(runs: Sequence[Entry]) -> dict[uuid.UUID, str]:
+    """A distinct label for each run, by id."""
+    names, settings, created = ([getattr(run, name) for run in runs] for name in ("name", "settings", "created_at"))
+    return {run.id: label for run, label in zip(runs, short_labels(names, settings, created), strict=True)}
 
 
 def at_millisecond(seconds: float) -> int:
@@ -150,8 +163,9 @@ def _read(session: Session, changed: Collection[uuid.UUID]) -> dict[uuid.UUID, E
 
 
 def _noted(entry: Entry, version: Version) -> Entry:
-    """The entry with what people noted on the run. Its result may be newer than that of the version."""
-    noted = Version(*entry.version.result, *version[3:])
+    """The entry with what people noted on the run. Its result may be newer than the version."""
+    _, state, finished_at = entry.version.result
+    noted = version._replace(state=state, finished_at=finished_at)
     return entry if entry.version == noted else replace(entry, version=noted)
 
 
@@ -160,7 +174,7 @@ def _entry(run: Run) -> Entry:
     assert stored is not None
     return Entry(
         id=run.id,
-        version=Version(run.id, run.state, run.finished_at, starred=False, archived=False, tags=()),
+        version=Version(run.id, run.state, run.finished_at, starred=False, archived=False, tags=(), number=0),
         name=run.name,
         state=run.state,
         label=_label(run, stored.n_tasks),
@@ -190,6 +204,7 @@ def _entry(run: Run) -> Entry:
         seconds_per_right=figures.seconds_per_right,
         peak_memory_bytes=figures.peak_memory_bytes,
         fingerprint=fingerprint(run),
+        settings=setting_words(run),
         in_guest_tasks=figures.in_guest_tasks,
         in_guest_samples=figures.in_guest_samples,
         in_guest_passed=figures.in_guest_passed,
@@ -199,7 +214,7 @@ def _entry(run: Run) -> Entry:
 
 def _label(run: Run, n_tasks: int) -> str | None:
     if run.measured_elsewhere:
-        return ELSEWHERE  # its seconds are those of another machine
+        return ELSEWHERE  # another machine measured its seconds
     if run.state is not RunState.FINISHED:
         return str(run.state)
     if run.throughput:

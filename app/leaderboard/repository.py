@@ -13,6 +13,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, contains_eager, joinedload
 
 from app.datasets.models import Dataset
+from app.runs.colours import numbered_runs
 from app.runs.models import Run, RunCurve, RunTag, RunTask
 from app.states import LISTED_RUN_KINDS, OPEN_RUN_STATES, RunState, TaskState
 from app.studies.models import Study, StudyArm
@@ -32,6 +33,7 @@ class Version(NamedTuple):
     starred: bool
     archived: bool
     tags: tuple[str, ...]
+    number: int  # gives the run its colour; changes when an earlier run is deleted
 
     @property
     def result(self) -> Result:
@@ -46,16 +48,18 @@ def versions(session: Session) -> list[Version]:
     """The versions of the evaluation runs that have ended with at least one graded task, newest first."""
     joined = func.aggregate_strings(RunTag.tag, " ").label("tags")
     of_run = select(RunTag.run_id, joined).group_by(RunTag.run_id).subquery()
+    numbered = numbered_runs()
     query = (
-        select(Run.id, Run.state, Run.finished_at, Run.starred, Run.archived, of_run.c.tags)
+        select(Run.id, Run.state, Run.finished_at, Run.starred, Run.archived, of_run.c.tags, numbered.c.number)
         .join(Run.curve)
+        .join(numbered, numbered.c.id == Run.id)
         .outerjoin(of_run, of_run.c.run_id == Run.id)
         .where(*_LISTED)
         .order_by(Run.id.desc())
     )
     return [
-        Version(run_id, state, finished_at, starred, archived, tuple(sorted((tags or "").split())))
-        for run_id, state, finished_at, starred, archived, tags in session.execute(query)
+        Version(run_id, state, finished_at, starred, archived, tuple(sorted((tags or "").split())), number)
+        for run_id, state, finished_at, starred, archived, tags, number in session.execute(query)
     ]
 
 

@@ -1,1 +1,1 @@
-"""Any number of runs over the same tasks, laid over each other, and task by task in a matrix."""
+"""Two or more runs over the same tasks in one chart, paired by task; two runs are compared in detail."""

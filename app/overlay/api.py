@@ -1,4 +1,4 @@
-"""REST of overlays and matrices."""
+"""REST of overlays, of matrices, and of two runs compared."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from app.errors import BadInput
 from app.http.operations import operation
 from app.http.schemas import RequestModel
 from app.http.web import session
-from app.overlay import loading, presentation, render, repository
-from app.overlay.documents import MatrixDocument, OverlayDocument
+from app.overlay import loading, pair, presentation, render
+from app.overlay.decision import decide
+from app.overlay.documents import ComparisonDocument, MatrixDocument, OverlayDocument
 from app.overlay.grouping import field_of, groups
-from app.overlay.lines import lines_at, usual_budget
+from app.overlay.lines import lines_at
 from app.overlay.loading import Overlaid
 from app.overlay.matrix import Only, matrix
+from app.runs import repository
+from app.runs.colours import numbers_of
+from app.studies.repository import in_one_study
 from evaluation.verdicts import Failure
 
 bp = Blueprint("overlay_api", __name__, url_prefix="/api/v1")
@@ -27,7 +31,7 @@ bp = Blueprint("overlay_api", __name__, url_prefix="/api/v1")
 class OverlayQuery(RequestModel):
     """The runs, which of them is the baseline, and the budget in seconds."""
 
-    runs: Text = Field(description=f"ids with commas between them, {loading.LEAST_RUNS} to {loading.MOST_RUNS}")
+    runs: Text = Field(description=f"comma-separated ids, {loading.LEAST_RUNS} to {loading.MOST_RUNS}")
     baseline: uuid.UUID | None = Field(None, description="one of them; default: the first")
     budget: float | None = Field(
         None,
@@ -53,7 +57,7 @@ class MatrixQuery(OverlayQuery):
 @bp.get("/overlay")
 @operation({200: OverlayDocument})
 def overlay(query: LinesQuery) -> OverlayDocument:
-    """Runs laid over each other: shares at a budget, paired differences to a baseline, and curves."""
+    """Runs in one overlay: shares at a budget, paired differences to a baseline, and curves."""
     found = _load(query)
     budget_s = _budget(found, query.budget)
     field = field_of(query.group)
@@ -61,10 +65,10 @@ def overlay(query: LinesQuery) -> OverlayDocument:
     return render.overlay(
         found,
         lines_at(found, lines, budget_s),
-        presentation.curves(found, lines),
+        presentation.curves(found, lines, numbers_of(session(), _ids(found))),
         budget_s,
         field,
-        in_turn=repository.were_in_turn(session(), _ids(found)),
+        in_turn=in_one_study(session(), _ids(found)),
     )
 
 
@@ -75,6 +79,25 @@ def task_matrix(query: MatrixQuery) -> MatrixDocument:
     found = _load(query, details=True)
     budget_s = _budget(found, query.budget)
     return render.matrix(found, matrix(found, budget_s, query.only, query.failure), budget_s)
+
+
+class CompareQuery(RequestModel):
+    """The two runs, and the budget in seconds."""
+
+    reference: uuid.UUID
+    other: uuid.UUID
+    budget: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="seconds; none: the shorter budget of both"
+    )
+
+
+@bp.get("/compare")
+@operation({200: ComparisonDocument})
+def compare(query: CompareQuery) -> ComparisonDocument:
+    """Two runs over the same dataset at a budget, paired by task."""
+    baseline, other = (repository.get_run(session(), run_id) for run_id in (query.reference, query.other))
+    found = pair.compare_runs(session(), baseline, other, query.budget)
+    return render.comparison(found, decide(found))
 
 
 def _load(query: OverlayQuery, *, details: bool = False) -> Overlaid:
@@ -88,7 +111,7 @@ def _load(query: OverlayQuery, *, details: bool = False) -> Overlaid:
 def _budget(found: Overlaid, asked: float | None) -> float:
     if words := presentation.too_long(found, asked):
         raise BadInput(words, "budget")
-    return min(asked or usual_budget(found), found.longest_s)
+    return min(asked or presentation.opening_budget(found), found.longest_s)
 
 
 def _ids(found: Overlaid) -> Sequence[uuid.UUID]:

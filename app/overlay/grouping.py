@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.errors import BadInput
-from app.overlay.labels import named, word
+from app.runs.labels import REPEATED, labels_of_runs, word
 from app.runs.models import Run
 from app.runs.options import options_of
 from app.runs.schemas import RunOptions
 from decoding.suggest import one_of
 
-REPEATED = "seed"
-"""The option in which repetitions of one configuration differ."""
-
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One line of the overlay: the places of its runs, its key and its label. A run alone is a group of one.
+    """One line of the overlay: its key, its label and the places of its runs. A run alone is a group of one.
 
     `varies` are the labels of the options in which its runs differ.
     """
@@ -40,9 +37,10 @@ def field_of(text: str | None) -> str | None:
 
 
 def groups(runs: Sequence[Run], letters: Sequence[str], field: str | None) -> list[Group]:
-    """The lines, that of the first run in front: a run each, or the runs with each value of the option `field`."""
+    """The lines, beginning with the first run's: a run each, or the runs with each value of the option `field`."""
     if field is None:
-        return [Group(one.letter, one.label, (place,)) for place, one in enumerate(named(runs, letters))]
+        labels = labels_of_runs(runs)
+        return [Group(*parts, (place,)) for place, parts in enumerate(zip(letters, labels, strict=True))]
     option = options_of(RunOptions)[field]
     members: dict[object, list[int]] = {}
     for place, run in enumerate(runs):

@@ -1,25 +1,22 @@
-"""Pass@First and Pass@All of every line of an overlay at one budget, and their paired differences to the baseline."""
+"""Pass@First and Pass@All of each line of an overlay at one budget, and the paired differences to the baseline run."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.overlay.grouping import Group
 from app.overlay.loading import Overlaid
-from evaluation.inference import mcnemar, paired_interval
-from evaluation.metrics import BUDGET_GRID, bootstrap_band, wilson
+from app.runs.figures import SELECTOR
+from evaluation.inference import compare_solved, paired_interval
+from evaluation.metrics import Selector, bootstrap_band, wilson
 from evaluation.studies.leaders import holm
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
-
-_mcnemar = lru_cache(maxsize=4096)(mcnemar)  # a millisecond each
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,42 +62,27 @@ def lines_at(found: Overlaid, groups: Sequence[Group], budget_s: float) -> list[
     solved = found.measured.at(budget_s)
     if all(len(group.members) == 1 for group in groups):
         places = [group.members[0] for group in groups]
-        first, every = (_of_runs(of[places]) for of in solved)
+        first, every = (
+            _of_runs(found.task_ids, of[places], budget_s, selector)
+            for of, selector in zip(solved, (SELECTOR, None), strict=True)
+        )
     else:
         first, every = _of_means(solved, groups)
     return [Line(*parts) for parts in zip(groups, first, every, strict=True)]
 
 
-def usual_budget(found: Overlaid) -> float:
-    """The budget at which a page opens: by then the slowest run has a finished sample for half of its tasks.
-
-    It does not depend on which run is better, so that the tests at it stay valid; at the longest budget curves are
-    flat. A round number of seconds, at most the shortest budget of the runs.
-    """
-    medians = []
-    for times in found.measured.first_finished():
-        known = np.sort(times[~np.isnan(times)])
-        if len(known):
-            medians.append(float(known[math.ceil(len(known) / 2) - 1]))
-    slowest = max(medians, default=found.longest_s)
-    return min(next((x for x in BUDGET_GRID if x >= slowest), found.longest_s), found.longest_s)
-
-
-def _of_runs(solved: Bools) -> list[Share]:
-    n = solved.shape[1]
-    wins = (solved & ~solved[0]).sum(axis=1).tolist()
-    losses = (solved[0] & ~solved).sum(axis=1).tolist()
-    p_values = [_mcnemar(*pair) for pair in zip(wins, losses, strict=True)]
-    told = [False, *holm(p_values[1:])]
-    shares = []
-    for row, passed in enumerate(solved.sum(axis=1).tolist()):
-        difference = None
-        if row:
-            interval = paired_interval(n, wins[row], losses[row])
-            delta = (wins[row] - losses[row]) / n
-            difference = Difference(delta, *interval, wins[row], losses[row], p_values[row], told[row])
-        shares.append(Share(passed / n, *wilson(passed, n), None, difference))
-    return shares
+def _of_runs(task_ids: Sequence[str], solved: Bools, budget_s: float, selector: Selector | None) -> list[Share]:
+    compared = [compare_solved(task_ids, of_run, solved[0], budget_s, selector) for of_run in solved[1:]]
+    told = holm([one.p for one in compared])
+    differences = [
+        Difference(one.delta, one.low, one.high, len(one.wins), len(one.losses), one.p, beyond_chance)
+        for one, beyond_chance in zip(compared, told, strict=True)
+    ]
+    n = len(task_ids)
+    return [
+        Share(passed / n, *wilson(passed, n), None, difference)
+        for passed, difference in zip(solved.sum(axis=1).tolist(), [None, *differences], strict=True)
+    ]
 
 
 def _of_means(solved: Sequence[Bools], groups: Sequence[Group]) -> list[list[Share]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,23 +13,23 @@ from sqlalchemy.orm import Session
 
 from app.errors import BadInput, BasslineError, NotFound
 from app.overlay import repository
-from app.overlay.labels import LETTERS
 from app.runs.models import Run
 from app.runs.service import check_comparable
 from app.states import PASSED, SANDBOX_ERROR
 from evaluation.many_runs import ManyRuns, SampleColumns
 
+LETTERS = (*string.ascii_uppercase, *(f"A{letter}" for letter in string.ascii_uppercase))
 LEAST_RUNS = 2
 MOST_RUNS = 32  # as many as a study has arms
 MOST_SAMPLES = 400_000  # of all runs together: about a second of work
-WHERE = "tick runs on the leaderboard, on Runs or among the arms of a study"
+WHERE = "on the leaderboard, on Runs or among the arms of a study"
 
 
 @dataclass(frozen=True, slots=True)
 class Overlaid:
-    """Runs over their common tasks. The first run is the baseline.
+    """Runs over their common tasks. The first run is the baseline run.
 
-    A run's letter is that of its place in the address, so that it stays the same where another run is left out.
+    A run's letter comes from its position in the address, so that it stays the same where another run is left out.
     `task_ids` are the tasks that all runs have graded, in the order of the dataset; `graded` counts the tasks that each
     run has graded. `verdicts` and `details` belong to the samples of the columns that `measured` was made of.
     `left_out` says for each run that was asked for and is not in `runs` why it is not.
@@ -50,12 +51,11 @@ class Overlaid:
 
 
 def parse_ids(texts: Iterable[str]) -> list[uuid.UUID]:
-    """The ids of the runs, each once, from texts of one id or of several with commas between them. Raises BadInput."""
+    """The ids of the runs, each once, from texts of one or more comma-separated ids. Raises BadInput."""
     words = dict.fromkeys(word.strip() for text in texts for word in text.split(",") if word.strip())
     ids = list(dict.fromkeys(parse_id(word) for word in words))
     if len(ids) < LEAST_RUNS:
-        count = "no run" if not ids else "one run"
-        raise BadInput(f"runs names {count}: an overlay needs at least {LEAST_RUNS}, {WHERE}", "runs")
+        raise BadInput(f"select at least two runs {WHERE}", "runs")
     if len(ids) > MOST_RUNS:
         raise BadInput(f"runs names {len(ids)} runs: an overlay holds at most {MOST_RUNS}, leave some out", "runs")
     return ids
@@ -66,7 +66,7 @@ def parse_id(text: str, field: str = "runs") -> uuid.UUID:
     try:
         return uuid.UUID(text)
     except ValueError:
-        raise BadInput(f"{text[:60]!r} in {field} is not a run's id: {WHERE}", field) from None
+        raise BadInput(f"{text[:60]!r} in {field} is not a run's id: select runs {WHERE}", field) from None
 
 
 def baseline_first(ids: Sequence[uuid.UUID], baseline: uuid.UUID | None) -> list[uuid.UUID]:
@@ -74,7 +74,7 @@ def baseline_first(ids: Sequence[uuid.UUID], baseline: uuid.UUID | None) -> list
     if baseline is None:
         return list(ids)
     if baseline not in ids:
-        raise BadInput(f"baseline is {baseline}: give one of the runs that are laid over each other", "baseline")
+        raise BadInput(f"baseline is {baseline}: give one of the runs of the overlay", "baseline")
     return [baseline, *(run_id for run_id in ids if run_id != baseline)]
 
 

@@ -58,7 +58,7 @@ class TaskRow:
 
     @property
     def lost(self) -> bool:
-        """Whether the baseline's chosen sample passes, and that of another run does not."""
+        """Whether the baseline run's chosen sample passes and another run's does not."""
         return self.cells[0].outcome == "first" and self.first < len(self.cells)
 
 

@@ -13,16 +13,19 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from app.errors import BadInput, NotFound
 from app.http.web import session
-from app.overlay import loading, presentation, repository, side_by_side
+from app.overlay import loading, pair_presentation, presentation, repository, side_by_side
 from app.overlay import matrix as matrices
 from app.overlay.grouping import Group, field_of, fields_that_differ, groups
-from app.overlay.labels import LETTERS, named
-from app.overlay.lines import lines_at, usual_budget
-from app.overlay.loading import Overlaid
+from app.overlay.lines import lines_at
+from app.overlay.loading import LETTERS, Overlaid
+from app.overlay.pair import compare_runs
+from app.overlay.presentation import opening_budget
+from app.runs.colours import numbers_of
 from app.runs.forms import parse_budget
 from app.runs.models import Run
 from app.runs.options import options_of
 from app.runs.schemas import RunOptions
+from app.studies.repository import in_one_study
 from app.ui.display import FAILURE_SIGNS
 from app.ui.units import brief_seconds, exact
 
@@ -44,19 +47,19 @@ class Budget:
 
 @bp.get("/overlay")
 def index() -> Answer:
-    """The runs to choose from; `?runs=` of two or more (repeated, or with commas) leads to their overlay.
+    """The runs to choose from; `?runs=` of two or more (repeated, or comma-separated) leads to their overlay.
 
-    `?baseline=` puts one of them first. `?choose=1` shows the list with these runs ticked.
+    `?baseline=` puts one of them first. `?choose=1` shows the list with these runs selected.
     """
-    ticked = request.args.getlist("runs")
+    selected = request.args.getlist("runs")
     if "choose" in request.args or not request.args:
-        return _chooser(None, ticked)
+        return _chooser(None, selected)
     try:
         pinned = request.args.get("baseline")
         baseline = loading.parse_id(pinned, "baseline") if pinned else None
-        ids = loading.baseline_first(loading.parse_ids(ticked), baseline)
+        ids = loading.baseline_first(loading.parse_ids(selected), baseline)
     except BadInput as problem:
-        return _chooser(problem, ticked)
+        return _chooser(problem, selected)
     kept: dict[str, Any] = {
         name: request.args[name] for name in ("budget", "group", "figure") if request.args.get(name)
     }
@@ -65,9 +68,10 @@ def index() -> Answer:
 
 @bp.get("/overlay/<runs>")
 def show(runs: str) -> Answer:
-    """The curves of the runs (ids with commas between them; the first is the baseline) and their shares at `?budget=`.
+    """The curves of the runs (comma-separated ids; the first is the baseline run) and their shares at `?budget=`.
 
     `?group=` an option makes means over the runs with each of its values; `?figure=` chooses what the chart shows.
+    Two runs are also compared: what was changed, what the paired test says, and on which tasks they differ.
     """
     try:
         found = loading.load(session(), loading.parse_ids([runs]))
@@ -80,16 +84,22 @@ def show(runs: str) -> Answer:
         errors.append(str(problem))
     budget = _budget(found)
     lines = groups(found.runs, found.letters, field)
-    curves = presentation.curves(found, lines)
+    ids = [run.id for run in found.runs]
+    curves = presentation.curves(found, lines, numbers_of(session(), ids))
     figure = next((key for key in presentation.FIGURES if key == request.args.get("figure")), None)
     drawn_figure = figure or ("both" if len(lines) <= presentation.FEW else "first")
-    chart = presentation.chart(curves, drawn_figure, budget.seconds)
+    not_in_turn = None if in_one_study(session(), ids) else presentation.NOT_IN_TURN
+    pair: dict[str, Any] = {}
+    if found.letters == LETTERS[:2] and field is None:
+        compared = compare_runs(session(), found.runs[0], found.runs[1], budget.seconds)
+        pair, not_in_turn = pair_presentation.page(compared, curves), pair_presentation.not_in_turn(compared)
+    chart = presentation.chart(curves, drawn_figure, budget.seconds, span=pair.get("span"), marks=pair.get("marks", ()))
     grid = presentation.slider_budgets(curves, chart, budget.seconds)
-    ids = [run.id for run in found.runs]
     return render_template(
         "overlay/curves.html",
         **_frame(found, runs, budget, errors),
-        notes=presentation.notes(found, lines, field, in_turn=repository.were_in_turn(session(), ids)),
+        notes=[*presentation.notes(found, lines, field, not_in_turn), *pair.get("trust", ())],
+        pair=pair,
         field=field,
         fields=_fields(found, field),
         figure=figure,
@@ -101,7 +111,7 @@ def show(runs: str) -> Answer:
         lines=lines_at(found, lines, budget.seconds),
         means={line.key: presentation.spread_words(found, line) for line in lines},
         letters_of={line.key: _letters(found, line) for line in lines},
-        settings=presentation.settings(found),
+        settings=[] if pair else presentation.settings(found),
         pins=[_joined([one, *(other for other in ids if other != one)]) for one in ids],
         without=[_joined([other for other in ids if other != one]) for one in ids] if len(ids) > 2 else None,
     )
@@ -168,7 +178,7 @@ def task(runs: str) -> Answer:
         view = side_by_side.parse_view(request.args.get("text"))
     except BadInput as problem:
         errors.append(str(problem))
-    columns = side_by_side.columns(named(found, letters), found, rows, budget_s, view)
+    columns = side_by_side.columns(groups(found, letters, None), found, rows, budget_s, view)
     pair = None
     try:
         pair = side_by_side.pair(columns, request.args.get("a"), request.args.get("b"), view)
@@ -193,12 +203,21 @@ def task(runs: str) -> Answer:
     )
 
 
+@bp.get("/compare")
+def compare() -> AnyResponse:
+    """The former address of an overlay of two runs: `?a=` the baseline run and `?b=`, at `?budget=` seconds."""
+    a, b, budget = (request.args.get(name) or None for name in ("a", "b", "budget"))
+    if a and b:
+        return redirect(url_for("overlay.show", runs=f"{a},{b}", budget=budget), 308)
+    return redirect(url_for("overlay.index", runs=a or b, choose=1), 308)
+
+
 def _frame(found: Overlaid, runs: str, budget: Budget, errors: Sequence[str]) -> dict[str, Any]:
     """What the pages of curves and matrix both show."""
     return {
         "found": found,
         "runs": runs,
-        "names": named(found.runs, found.letters),
+        "names": groups(found.runs, found.letters, None),
         "budget": budget.seconds,
         "errors": [*errors, *([budget.error] if budget.error else [])],
     }
@@ -209,8 +228,8 @@ def _budget(found: Overlaid) -> Budget:
     try:
         asked = parse_budget(request.args.get("budget"))
     except BadInput as problem:
-        return Budget(usual_budget(found), str(problem))
-    return Budget(min(asked or usual_budget(found), found.longest_s), presentation.too_long(found, asked))
+        return Budget(opening_budget(found), str(problem))
+    return Budget(min(asked or opening_budget(found), found.longest_s), presentation.too_long(found, asked))
 
 
 def _rows_that_fit(rows: Sequence[matrices.TaskRow], budget_s: float) -> list[tuple[str, str, list[tuple[str, str]]]]:
@@ -246,9 +265,9 @@ def _letters(found: Overlaid, group: Group) -> str:
     return ", ".join(found.letters[place] for place in group.members)
 
 
-def _chooser(problem: BadInput | NotFound | None, ticked: Sequence[str]) -> str | tuple[str, int]:
-    """The list of runs to tick, with those of the address ticked and listed first."""
-    wanted = _known_ids(ticked)
+def _chooser(problem: BadInput | NotFound | None, selected: Sequence[str]) -> str | tuple[str, int]:
+    """The list of runs to select from; the runs of the address are selected and come first."""
+    wanted = _known_ids(selected)
     newest: Sequence[Run] = repository.newest_with_figures(session(), RUNS_LISTED)
     listed = {run.id: run for run in newest}
     missing = [run_id for run_id in wanted if run_id not in listed]
@@ -257,14 +276,14 @@ def _chooser(problem: BadInput | NotFound | None, ticked: Sequence[str]) -> str 
         "overlay/index.html",
         error=str(problem) if problem else "",
         listed=sorted([*older, *newest], key=lambda run: run.id not in wanted),
-        ticked=wanted,
+        selected=wanted,
         most=loading.MOST_RUNS,
     )
     return (page, problem.status) if problem else page
 
 
 def _known_ids(texts: Sequence[str]) -> list[uuid.UUID]:
-    """The ids among the texts, so that a list can tick them although another text is wrong."""
+    """The ids among the texts, so that a list can select them although another text is wrong."""
     found = []
     for word in (word for text in texts for word in text.split(",")):
         try:

@@ -1,8 +1,9 @@
-"""Values that the page of an overlay shows: the curves, the values to read off them, and what to know of the runs."""
+"""Values that the page of an overlay shows: the curves, their values at each budget, and notes on the runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -10,24 +11,36 @@ import numpy as np
 
 from app.overlay.grouping import Group, unbalanced, varying
 from app.overlay.loading import Overlaid
+from app.overlay.notes import measurement_notes, sample_count_note
+from app.runs.colours import series_of
 from app.runs.options import options_of
 from app.runs.schemas import RunOptions
-from app.ui.charts.curves import Curve, pass_curves
+from app.ui.charts.curves import BEFORE_RISE, Curve, pass_curves
 from app.ui.charts.parts import Chart, series_css
+from app.ui.opening import where_half_is_answered
 from app.ui.units import seconds
 from evaluation import metrics
 from evaluation.metrics import BUDGET_GRID
 
+NOT_IN_TURN = (
+    "The runs were not measured in turn, so the machine alone may have made some of them faster. An overlay of two of "
+    "them tests whether that could explain their difference."
+)
 Figure = Literal["both", "first", "all"]
 FIGURES: dict[Figure, str] = dict(zip(get_args(Figure), ("Both figures", "Pass@First", "Pass@All"), strict=True))
+LABEL_ROOM = 176  # pixels beside a chart whose curves have names
 FEW = 4  # lines whose curves of both figures can be told apart in one chart
 
 
 @dataclass(frozen=True, slots=True)
 class LineCurves:
-    """The curve of one line up to its own end, and its runs' lowest and highest Pass@First at the same budgets."""
+    """The curve of one line up to its own end, and its runs' lowest and highest Pass@First at the same budgets.
+
+    `series` gives the line its colour and dash.
+    """
 
     group: Group
+    series: int
     curve: metrics.Curve
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -43,26 +56,41 @@ class Readout:
     every: str
 
 
-def curves(found: Overlaid, groups: Sequence[Group]) -> list[LineCurves]:
-    """The curves of all lines over the common tasks; several runs get their mean, up to the shortest budget."""
+def curves(found: Overlaid, groups: Sequence[Group], numbers: Mapping[uuid.UUID, int]) -> list[LineCurves]:
+    """The curves of all lines over the common tasks; several runs get their mean, up to the shortest budget.
+
+    A line has the colour of its first run; `numbers` are the numbers of the runs (app/runs/colours.py).
+    """
     made = []
-    for group in groups:
+    colours = series_of([numbers[found.runs[group.members[0]].id] for group in groups])
+    for group, series in zip(groups, colours, strict=True):
         end = min(found.runs[place].budget_s for place in group.members)
         of_runs = [found.measured.curve(place, end) for place in group.members]
         if len(of_runs) == 1:
-            made.append(LineCurves(group, of_runs[0], of_runs[0].pass_first, of_runs[0].pass_first))
+            made.append(LineCurves(group, series, of_runs[0], of_runs[0].pass_first, of_runs[0].pass_first))
             continue
         budgets = sorted({budget for curve in of_runs for budget in curve.budgets})
         first, every = np.moveaxis(np.array([[curve.at(budget) for budget in budgets] for curve in of_runs]), 2, 0)
         mean = metrics.Curve(tuple(budgets), *(tuple(of.mean(axis=0).tolist()) for of in (first, every)))
-        made.append(LineCurves(group, mean, *(tuple(of.tolist()) for of in (first.min(axis=0), first.max(axis=0)))))
+        low, high = (tuple(of.tolist()) for of in (first.min(axis=0), first.max(axis=0)))
+        made.append(LineCurves(group, series, mean, low, high))
     return made
 
 
-def chart(lines: Sequence[LineCurves], figure: Figure, budget_s: float) -> Chart:
-    """The curves laid over each other, with a cursor at the budget; bands span the runs of a group."""
+def chart(
+    lines: Sequence[LineCurves],
+    figure: Figure,
+    budget_s: float,
+    *,
+    span: tuple[float, float] | None = None,
+    marks: Sequence[tuple[float, str]] = (),
+) -> Chart:
+    """The curves in one chart, with a cursor at the budget; bands span the runs of a group.
+
+    `span` (seconds) and `marks` go to `pass_curves`.
+    """
     drawn = []
-    for series, line in enumerate(lines):
+    for line in lines:
         # Names would not all find room beside many curves; the values below the chart say whose letter it is.
         name = f"{line.group.key} {line.group.label}" if len(lines) <= FEW else line.group.key
         key = f"line-{line.group.key}"
@@ -73,27 +101,44 @@ def chart(lines: Sequence[LineCurves], figure: Figure, budget_s: float) -> Chart
                     label,
                     line.curve.budgets,
                     line.curve.pass_all,
-                    series,
+                    line.series,
                     "all" if figure == "both" else "first",
                     key=key,
                 )
             )
         if figure != "all":
             low, high = (line.low, line.high) if len(line.group.members) > 1 else (None, None)
-            drawn.append(Curve(name, line.curve.budgets, line.curve.pass_first, series, "first", low, high, key))
+            drawn.append(Curve(name, line.curve.budgets, line.curve.pass_first, line.series, "first", low, high, key))
     words = {"both": "Pass@First and Pass@All", "first": "Pass@First", "all": "Pass@All"}[figure]
     return pass_curves(
-        drawn, f"{words} against the budget", budget=budget_s, label_room=176 if len(lines) <= FEW else 64
+        drawn,
+        f"{words} against the budget",
+        budget=budget_s,
+        label_room=LABEL_ROOM if len(lines) <= FEW else 64,
+        span=span,
+        marks=marks,
     )
+
+
+def span(lines: Sequence[LineCurves], longest_s: float) -> tuple[float, float]:
+    """The seconds from just below where the first curve rises to `longest_s`, for charts below each other."""
+    rises = [
+        budget
+        for line in lines
+        for budget, share in zip(line.curve.budgets, line.curve.pass_all, strict=True)
+        if share > 0
+    ]
+    first = min([*rises, longest_s])
+    return max((x for x in BUDGET_GRID if x < first), default=BEFORE_RISE * first), longest_s
 
 
 def readouts(lines: Sequence[LineCurves], budgets: Sequence[float]) -> list[Readout]:
     """What the script reads: the values of each line at the budgets of the slider, as many as the line is long."""
     made = []
-    for series, line in enumerate(lines):
+    for line in lines:
         shares = [line.curve.at(budget) for budget in budgets if budget <= line.curve.budgets[-1]]
         first, every = (" ".join(f"{100 * of[figure]:.1f}" for of in shares) for figure in (0, 1))
-        made.append(Readout(line.group, series_css(series), first, every))
+        made.append(Readout(line.group, series_css(line.series), first, every))
     return made
 
 
@@ -112,8 +157,17 @@ def settings(found: Overlaid) -> list[tuple[str, list[str]]]:
     ]
 
 
-def notes(found: Overlaid, groups: Sequence[Group], field: str | None, *, in_turn: bool) -> list[str]:
-    """Caveats on the figures of the overlay, each a sentence or two."""
+def opening_budget(found: Overlaid) -> float:
+    """The budget at which a page opens: by then the slowest run has a finished sample for half of its tasks."""
+    times = [of_run[~np.isnan(of_run)].tolist() for of_run in found.measured.first_finished()]
+    return where_half_is_answered(times, found.longest_s)
+
+
+def notes(found: Overlaid, groups: Sequence[Group], field: str | None, not_in_turn: str | None) -> list[str]:
+    """Caveats on the figures of the overlay, each a sentence or two.
+
+    `not_in_turn` says what that means for the times of runs that were not measured in turn, None for arms of one study.
+    """
     said = [f"Left out: {error}." for error in found.left_out]
     common = len(found.task_ids)
     if max(found.graded) > common:
@@ -124,21 +178,9 @@ def notes(found: Overlaid, groups: Sequence[Group], field: str | None, *, in_tur
             f"The runs graded different tasks. All figures are over the {common} that all of them have graded; "
             f"more were graded by: {named}."
         )
-    devices = {(run.device_label, run.provenance.get("dtype"), run.provenance.get("cpu")) for run in found.runs}
-    if len(devices) > 1:
-        said.append("The runs used different devices or number formats, so their times do not compare.")
-    elif not in_turn:
-        said.append(
-            "The runs were not measured in turn, so the machine alone may have made some of them faster. "
-            "Compare tests whether that could explain the difference between two runs."
-        )
-    if together := [letter for letter, run in zip(found.letters, found.runs, strict=True) if run.throughput]:
-        said.append(
-            f"Decoded for throughput: {', '.join(together)}. Tasks shared a batch, so each of their samples finished "
-            "later."
-        )
-    if field is None and len({run.n for run in found.runs}) > 1:
-        said.append("The runs differ in the samples per task: more samples raise Pass@All by chance alone.")
+    said += measurement_notes(found.runs, found.letters, not_in_turn)
+    if field is None:
+        said += sample_count_note(found.runs, found.letters)
     if field is not None and (labels := unbalanced(found.runs, field, groups)):
         said.append(
             f"The groups do not hold the same values of {', '.join(labels)} equally often, so their means differ by "

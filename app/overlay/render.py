@@ -1,11 +1,15 @@
-"""Overlays and matrices as the documents of app/overlay/documents.py."""
+"""Overlays, matrices and comparisons as the documents of app/overlay/documents.py."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from app.overlay.decision import Decision
 from app.overlay.documents import (
+    ComparedRun,
+    ComparisonDocument,
+    Conclusion,
     LineDifference,
     LineDocument,
     LineShare,
@@ -14,10 +18,12 @@ from app.overlay.documents import (
     MatrixRow,
     OverlaidRun,
     OverlayDocument,
+    PairedDifference,
 )
 from app.overlay.lines import Line, Share
 from app.overlay.loading import Overlaid
 from app.overlay.matrix import Matrix
+from app.overlay.pair import RunComparison
 from app.overlay.presentation import LineCurves
 from evaluation.metrics import Curve
 
@@ -71,6 +77,24 @@ def matrix(found: Overlaid, made: Matrix, budget_s: float) -> MatrixDocument:
             MatrixRow(task_id=row.task_id, cells=[MatrixCell(**asdict(cell)) for cell in row.cells])
             for row in made.rows
         ],
+    )
+
+
+def comparison(found: RunComparison, decision: Decision) -> ComparisonDocument:
+    """Two runs, as `GET /compare` and `bassline runs compare --json` show them."""
+    return ComparisonDocument(
+        reference=ComparedRun(id=found.baseline.id, name=found.baseline.name),
+        other=ComparedRun(id=found.other.id, name=found.other.name),
+        budget_s=found.budget_s,
+        pass_first=PairedDifference(**asdict(found.first), withheld=found.withheld_first),
+        pass_all=PairedDifference(**asdict(found.every), withheld=found.withheld_every),
+        speed=found.speed,
+        measured_in_turn=found.in_turn,
+        time_bound=found.time_bound,
+        withheld=found.withheld_first or found.withheld_every,
+        machine_factor=found.machine_factor,
+        changed=found.changed,
+        conclusion=Conclusion(**asdict(decision)),
     )
 
 

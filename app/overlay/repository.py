@@ -14,7 +14,6 @@ from app.runs.figures import FINISHED_REASONS
 from app.runs.models import Run, RunCurve, RunTask
 from app.samples.models import Sample
 from app.states import LISTED_RUN_KINDS, TaskState
-from app.studies.models import StudyArm
 from evaluation.verdicts import Status
 
 _SHOWN = (
@@ -38,11 +37,11 @@ def runs(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Ru
 
 
 def newest_with_figures(session: Session, limit: int) -> Sequence[Run]:
-    """The newest runs that have ended with graded tasks, with dataset and curve."""
+    """The newest runs that have ended with graded tasks and are not archived, with dataset and curve."""
     query = (
         select(Run)
         .join(Run.curve)
-        .where(Run.kind.in_(LISTED_RUN_KINDS), RunCurve.n_tasks > 0)
+        .where(Run.kind.in_(LISTED_RUN_KINDS), RunCurve.n_tasks > 0, Run.archived.is_(False))
         .options(contains_eager(Run.curve), joinedload(Run.dataset, innerjoin=True))
         .order_by(Run.id.desc())
         .limit(limit)
@@ -98,9 +97,3 @@ def rows_of_task(session: Session, run_ids: Collection[uuid.UUID], task_id: str)
         )
     )
     return {row.run_id: row for row in session.scalars(query)}
-
-
-def were_in_turn(session: Session, run_ids: Collection[uuid.UUID]) -> bool:
-    """Whether all runs are arms of one study, so that they were measured in turn."""
-    found = session.scalars(select(StudyArm.study_id).where(StudyArm.run_id.in_(run_ids))).all()
-    return len(found) == len(run_ids) and len(set(found)) == 1

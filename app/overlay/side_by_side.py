@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from app.errors import BadInput
-from app.overlay.labels import Named
+from app.overlay.grouping import Group
 from app.overlay.line_diff import LineDiff, line_diff
 from app.runs import presentation as shown
 from app.runs.models import Run, RunTask
@@ -93,13 +93,13 @@ def check_size(runs: Iterable[Run]) -> None:
 
 
 def columns(
-    names: Sequence[Named], runs: Sequence[Run], rows: Mapping[uuid.UUID, RunTask], budget_s: float, view: View
+    lines: Sequence[Group], runs: Sequence[Run], rows: Mapping[uuid.UUID, RunTask], budget_s: float, view: View
 ) -> list[Column]:
     """A column for each run, in their order; a sample that did not finish within `budget_s` is not finished."""
     made = []
-    for name, run in zip(names, runs, strict=True):
+    for line, run in zip(lines, runs, strict=True):
         row = rows.get(run.id)
-        made.append(Column(name.letter, name.label, run, row, _alike(row, budget_s, view) if row is not None else ()))
+        made.append(Column(line.key, line.label, run, row, _alike(row, budget_s, view) if row is not None else ()))
     have: dict[str, list[str]] = {}
     for column in made:
         for text in {group.text for group in column.groups}:

@@ -54,7 +54,7 @@ def unknown_options() -> dict[str, Any]:
 
 
 def table(run: Run) -> list[tuple[str, str]]:
-    """Everything that was chosen, as label and value for people: the Config tab, Compare and `bassline runs show`."""
+    """Everything that was chosen, as label and value for people: the Config tab, overlays and `bassline runs show`."""
     return [
         *((option.label, option.text(getattr(run, name))) for name, option in options_of(RunOptions).items()),
         ("Prompt mode used", run.prompt_mode_used or UNKNOWN),

@@ -60,7 +60,7 @@ class StudyTag(TagRow, Base):
 
 
 class StudyArm(Identified, Base):
-    """One configuration of a study. Its run is an ordinary run, on the board and in Compare."""
+    """One configuration of a study. Its run is an ordinary run, on the leaderboard and in overlays."""
 
     __tablename__ = "study_arms"
     __table_args__ = (

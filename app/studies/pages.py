@@ -21,6 +21,7 @@ from app.errors import BadInput
 from app.http.security import caller
 from app.http.web import context, session
 from app.language_models.service import drafter_choices
+from app.runs.colours import numbers_of
 from app.runs.forms import parse_budget
 from app.states import OPEN_RUN_STATES, Scope
 from app.studies import findings, forms, repository, service
@@ -70,7 +71,7 @@ def index() -> str:
 
 @bp.get("/studies/<uuid:study_id>")
 def show(study_id: uuid.UUID) -> str:
-    """One tab (`?tab=`) of a study at `?budget=` seconds (default: shown.usual_budget)."""
+    """One tab (`?tab=`) of a study at `?budget=` seconds (default: shown.opening_budget)."""
     return _show(study_id)
 
 
@@ -109,7 +110,7 @@ def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
         budget = _budget(study, said)
     except BadInput as problem:
         error = str(problem)
-        budget = shown.usual_budget(said.found) if said.found else budget
+        budget = shown.opening_budget(said.found) if said.found else budget
     return render_template(
         f"studies/{tab}.html",
         study=study,
@@ -206,8 +207,8 @@ def _budget(study: Study, said: StudyAnalysis) -> float:
     asked = parse_budget(request.args.get("budget"))
     if asked is not None and asked > study.budget_s:
         raise BadInput(f"budget is {asked:g}: the arms had {seconds(study.budget_s)}, give at most that", "budget")
-    usual = shown.usual_budget(said.found) if said.found else study.budget_s
-    return asked or usual
+    opening = shown.opening_budget(said.found) if said.found else study.budget_s
+    return asked or opening
 
 
 def _tab(tab: str, study: Study, said: StudyAnalysis, budget: float) -> dict[str, Any]:
@@ -215,7 +216,8 @@ def _tab(tab: str, study: Study, said: StudyAnalysis, budget: float) -> dict[str
     if found is None or tab == "arms":
         return {"downloads": _downloads(study)}
     if tab == "answer":
-        return {"answer": found.answer_at(budget), "charts": shown.frontiers(study, found, budget)}
+        numbers = numbers_of(session(), [arm.run_id for arm in study.arms])
+        return {"answer": found.answer_at(budget), "charts": shown.frontiers(study, found, budget, numbers)}
     if tab == "samples":
         families = shown.families(study, found, budget)
         n_tasks = len(found.tasks_common)

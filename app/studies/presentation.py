@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from app.runs.colours import series_of
+from app.runs.labels import setting_words, short_labels
 from app.states import RunState
 from app.studies.analysis import StudyAnalysis
 from app.studies.models import Study, StudyArm
@@ -15,7 +16,7 @@ from app.ui.charts.curves import Curve
 from app.ui.charts.frontier import Envelope, frontier_chart
 from app.ui.charts.heatmap import Heatmap, heatmap
 from app.ui.charts.parts import Chart
-from app.ui.display import short_model
+from app.ui.opening import where_half_is_solved
 from app.ui.units import counted
 from evaluation.studies.analysis import Analysis, ArmCurve
 from evaluation.studies.frontier import Frontier
@@ -55,32 +56,15 @@ class Family:
 
 
 def short_names(study: Study) -> dict[str, str]:
-    """What tells the arms apart, by name: the parts of a name (`model, drafter, n = 8`) that are not in all of them."""
+    """The label of each arm, by its name."""
     names = [arm.name for arm in study.arms]
-    parts = [name.split(", ") for name in names]
-    if len({len(words) for words in parts}) > 1:
-        return dict(zip(names, names, strict=True))
-    kept = [i for i, words in enumerate(zip(*parts, strict=True)) if len(set(words)) > 1]
-    short = [", ".join(_word(words[i]) for i in kept) for words in parts]
-    return dict(zip(names, short if len(set(short)) == len(names) else names, strict=True))
+    labels = short_labels(names, [setting_words(run) for run in study.runs], [run.created_at for run in study.runs])
+    return dict(zip(names, labels, strict=True))
 
 
-def _word(part: str) -> str:
-    return "no drafter" if part == "none" else short_model(part) if "/" in part else part
-
-
-def usual_budget(found: Analysis) -> float:
-    """The budget in seconds at which a page opens: by then every arm solves half of what it solves in the end.
-
-    A round number. Curves are flat at the longest budget. The rule does not look at which arm is better, so that the
-    tests stay valid.
-    """
-    halves = [
-        next(budget for budget in found.budgets if one.curve.at(budget)[1] >= one.curve.pass_all[-1] / 2)
-        for one in found.curves
-        if one.curve.pass_all[-1]
-    ]
-    return max(halves, default=found.budgets[-1])
+def opening_budget(found: Analysis) -> float:
+    """The budget in seconds at which a page opens: by then every arm solves half of what it solves in the end."""
+    return where_half_is_solved((one.curve for one in found.curves), found.budgets)
 
 
 def slider_budgets(found: Analysis) -> tuple[float, ...]:
@@ -117,15 +101,17 @@ def _notes(study: Study, arm: StudyArm, labels: dict[str, str]) -> Iterator[str]
     yield from arm.run.measured.clock_marks or ()
 
 
-def frontiers(study: Study, found: Analysis, budget: float) -> list[Chart]:
-    """The best arm at every budget, for Pass@First and for Pass@All; an arm has the same colour in both.
+def frontiers(study: Study, found: Analysis, budget: float, numbers: Mapping[uuid.UUID, int]) -> list[Chart]:
+    """The best arm at every budget, for Pass@First and for Pass@All; an arm has the colour of its run in both.
 
-    Those that lead at the most budgets come first, so that theirs are the distinct colours.
+    `numbers` are the numbers of the runs (app/runs/colours.py). An arm that never leads has no colour.
     """
     labels = short_names(study)
     both = (found.frontier_first, found.frontier_all)
-    leads = Counter(arm for best in both for arm in best.arms if arm is not None)
-    winners = [arm for arm, _ in leads.most_common()]
+    leaders = {arm for best in both for arm in best.arms}
+    winners = [arm for arm in study.arms if arm.name in leaders]
+    series = series_of([numbers[arm.run_id] for arm in winners])
+    colours = {arm.name: one for arm, one in zip(winners, series, strict=True)}
     keys = {arm.name: f"arm-{arm.position}" for arm in study.arms}
     charts = []
     for title, best, values in (
@@ -137,7 +123,7 @@ def frontiers(study: Study, found: Analysis, budget: float) -> list[Chart]:
                 labels[one.arm],
                 one.curve.budgets,
                 shares,
-                series=winners.index(one.arm) if one.arm in winners else 0,
+                series=colours.get(one.arm, 0),
                 key=keys[one.arm],
             )
             for one, shares in zip(found.curves, values, strict=True)

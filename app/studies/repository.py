@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, joinedload, selectinload
@@ -61,10 +61,10 @@ def study_of(session: Session, run_id: uuid.UUID) -> uuid.UUID | None:
     return session.scalar(select(StudyArm.study_id).where(StudyArm.run_id == run_id))
 
 
-def in_one_study(session: Session, a: uuid.UUID, b: uuid.UUID) -> bool:
-    """Whether both runs are arms of the same study, so that they were measured in turn."""
-    study = study_of(session, a)
-    return study is not None and study == study_of(session, b)
+def in_one_study(session: Session, run_ids: Collection[uuid.UUID]) -> bool:
+    """Whether all runs are arms of one study, so that they were measured in turn."""
+    found = session.scalars(select(StudyArm.study_id).where(StudyArm.run_id.in_(run_ids))).all()
+    return len(found) == len(run_ids) and len(set(found)) == 1
 
 
 def finished_tasks(session: Session, study: Study) -> dict[uuid.UUID, int]:

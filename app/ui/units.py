@@ -43,6 +43,11 @@ def percent(share: float | None, digits: int = 1) -> str:
     return UNKNOWN if share is None else f"{100 * share:.{digits}f} %"
 
 
+def p_value(p: float) -> str:
+    """A p-value as read in a sentence: `p = 0.016`, or `p < 0.001`."""
+    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
+
+
 def points(share: float) -> str:
     """A difference of shares in percentage points, with its sign: `+2.4`, `−0.6`."""
     return f"{100 * share:+.1f}".replace("-", "−")

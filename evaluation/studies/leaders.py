@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -17,8 +16,6 @@ Figure = Literal["first", "all"]
 
 ALPHA = 0.05
 """Level of the paired tests between one arm and all others at one budget."""
-
-_mcnemar = lru_cache(maxsize=None)(mcnemar)
 
 
 def values(scored: Scored, figure: Figure) -> Bools:
@@ -58,7 +55,7 @@ def equally_good(scored: Scored, figure: Figure, column: int, arm: int) -> tuple
 
 def p_value(scored: Scored, figure: Figure, column: int, a: int, b: int) -> float:
     """McNemar's exact two-sided p-value of two arms at the budget in this column."""
-    return _mcnemar(*wins_and_losses(scored, figure, column, a, b))
+    return mcnemar(*wins_and_losses(scored, figure, column, a, b))
 
 
 def wins_and_losses(scored: Scored, figure: Figure, column: int, a: int, b: int) -> tuple[int, int]:

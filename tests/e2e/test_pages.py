@@ -33,14 +33,14 @@ PAGES = {
     "unjudged": "/runs/{unjudged}",
     "completion": "/complete/{completion}",
     "hostile completion": "/complete/{hostile completion}",
-    "hostile comparison": "/compare?a={hostile}&b={siblings}",
+    "hostile comparison": "/overlay/{hostile},{siblings}",
     "search": "/search?q=result.append(+%22list+index%22&failure=exception",
     "search of hostile samples": "/search?q=%22document.title%22&run=hostile",
     "search form": "/search",
     "search refused": "/search?q=-%3E",
     "new": "/runs/new",
     "complete": "/complete",
-    "compare": "/compare?a={plain}&b={siblings}",
+    "compare": "/overlay/{plain},{siblings}",
     "datasets": "/datasets",
     "models": "/models",
     "workers": "/workers",
@@ -98,7 +98,7 @@ def test_the_slider_moves_the_answer_without_a_request_or_a_jump(site, page):
         page.keyboard.press(key)
         said.add(heading.inner_text())
         places.add(round(slider.bounding_box()["y"]))
-    assert "Nothing is finished correctly by 0.1 s" in said
+    assert "No correct answer within 0.1 s" in said
     assert {line.split(" use ")[1] for line in said if " use " in line} >= {
         "siblings",
         "a larger model with a name that is long",
@@ -344,7 +344,7 @@ def test_pages_say_the_same_without_javascript(site, bare_page, name):
     if name == "leaderboard":
         bare_page.get_by_label("Budget per task", exact=True).fill("0.1")
         bare_page.get_by_role("button", name="Show").click()
-        assert bare_page.locator("h1").inner_text() == "Nothing is finished correctly by 0.1 s"
+        assert bare_page.locator("h1").inner_text() == "No correct answer within 0.1 s"
         bare_page.get_by_label("Budget per task", exact=True).fill("2")
         bare_page.get_by_role("button", name="Show").click()
         assert "budget=2" in bare_page.url

@@ -120,9 +120,9 @@ def test_run_failure_comparison_slider_and_completion(url, page):
     page.get_by_role("link", name="Run again with changes").click()
     assert page.get_by_label("Target model").input_value() == MODEL
     start_run(page, "none")
-    page.get_by_role("link", name="Compare", exact=True).last.click()
-    page.get_by_label("B", exact=True).select_option(index=2)
-    page.get_by_role("button", name="Compare").click()
+    page.get_by_role("link", name="Overlay", exact=True).last.click()
+    page.locator('input[name="runs"]:not(:checked)').first.check()
+    page.get_by_role("button", name="Overlay selected").click()
     expect(page.locator(".changes").get_by_text("Drafter")).to_be_visible()
     expect(page.get_by_text("No difference beyond chance").first).to_be_visible()
 

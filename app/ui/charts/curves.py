@@ -130,21 +130,23 @@ def difference(
     *,
     budget: float,
     marks: Sequence[tuple[float, str]] = (),
+    label_room: float = 96,
+    series: int = 1,
 ) -> Chart:
     """The difference of two runs over the budget with its band, around a line at 0."""
     start, end = time_range(budgets)
     reach = nice_top(max(max(map(abs, low), default=0.0), max(map(abs, high), default=0.0)))
     drawings = []
-    for drawing in (frame("wide", 1200, 280, 96), frame("narrow", 380, 240, 76)):
+    for drawing in (frame("wide", 1200, 280, label_room), frame("narrow", 380, 240, 76)):
         axes = Axes(drawing, start, end, reach, -reach)
         axes.draw_times()
         axes.draw_points()
         drawing.base = axes.y(0)
         xs = [axes.x(b) for b in budgets]
-        drawing.bands = [Path(axes.area(xs, low, high), f"band {series_css(1)}")]
-        drawing.lines = [Path(axes.steps(xs, delta), f"curve {series_css(1)}")]
+        drawing.bands = [Path(axes.area(xs, low, high), f"band {series_css(series)}")]
+        drawing.lines = [Path(axes.steps(xs, delta), f"curve {series_css(series)}")]
         if drawing.name == "wide":
-            drawing.labels = [Label(xs[-1] + 8, axes.y(delta[-1]), points(delta[-1]), series_css(1))]
+            drawing.labels = [Label(xs[-1] + 8, axes.y(delta[-1]), points(delta[-1]), series_css(series))]
         drawing.cursor = axes.inside(budget)
         drawing.marks = [Label(axes.x(at), drawing.top - 6, text, "") for at, text in marks if start <= at <= end]
         drawings.append(drawing)

@@ -84,13 +84,13 @@ def test_a_study_answers_with_the_arm_to_use_at_the_budget(world, at):
 def test_before_any_pass_it_says_that_nothing_is_right_and_when_something_is(world, at):
     world.add_run(**GOOD, limit=None)
     heading, details, _ = at("/?budget=0.1")
-    assert heading == "Nothing is finished correctly by 0.1 s"
+    assert heading == "No correct answer within 0.1 s"
     assert re.fullmatch(r"The first right answers come within .* s, from good\.", details)
 
 
 def test_a_run_that_never_passes_gets_no_recommendation(world, at):
     world.add_run("hopeless", limit=cards.ENOUGH, n=1, pace=900)
-    assert at("/")[0] == "Nothing is finished correctly by 10 s"
+    assert at("/")[0] == "No correct answer within 10 s"
     assert at("/")[1] == "No chosen sample passed within 10 s."
 
 
@@ -177,7 +177,7 @@ def test_without_enough_tasks_anywhere_the_page_gives_no_answer_and_links_to_the
     page = world.client.get("/").get_data(as_text=True)
     assert "No answer yet: too few tasks" in page
     assert f'Your <a href="/runs/{run}">newest run</a> has only 4 tasks: too few for an answer.' in page
-    assert "Nothing is finished correctly" not in page
+    assert "No correct answer" not in page
     assert ">a try<" in page
 
 

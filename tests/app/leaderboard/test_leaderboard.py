@@ -15,11 +15,11 @@ from sqlalchemy import event
 from app.cli import cli
 from app.factory import create_app
 from app.leaderboard import board
-from app.leaderboard.entries import Entries
-from app.leaderboard.names import ROOM, distinct
+from app.leaderboard.entries import Entries, labels_of
 from app.leaderboard.service import ranked
 from app.runs import transitions
 from app.runs.figures import graded_outcomes
+from app.runs.labels import ROOM
 from app.runs.repository import tasks_without_texts
 from app.runs.service import delete
 from app.states import RunState
@@ -184,9 +184,9 @@ def test_runs_that_begin_alike_are_told_apart_beside_their_curves(world, entries
     for drafter, n, seed in (("none", 1, 1), ("none", 1, 2), ("ngram", 1, 1), ("ngram", 2, 1)):
         world.add_run("hf:organisation/model-with-a-long-name", drafter=drafter, n=n, seed=seed, limit=2)
     world.add_run("nightly", n=1, limit=2)
-    labels = list(distinct(entries()).values())
+    labels = list(labels_of(entries()).values())
     assert "nightly" in labels
-    assert {"ngram, n=1", "ngram, n=2"} <= set(labels)
+    assert {"ngram, n = 1", "ngram, n = 2"} <= set(labels)
     assert len({label[:ROOM] for label in labels}) == 5
     keys = re.findall(r'<li data-curve="[^"]+">.*?</svg>([^<]+)</li>', world.client.get("/").get_data(as_text=True))
     assert sorted(keys) == sorted(labels)
@@ -198,7 +198,7 @@ def test_an_empty_board_offers_a_new_study_and_says_what_is_at_work(world):
     assert 'href="/runs/new">New run</a>' in page.split("<main")[1]
     assert "bassline eval" not in page, "a server that runs owns the database"
     world.add_run("waiting", state=RunState.QUEUED, done=0, limit=1, n=1)
-    assert "1 run is waiting or at work" in world.client.get("/").get_data(as_text=True)
+    assert "1 run is waiting or running" in world.client.get("/").get_data(as_text=True)
 
 
 @pytest.mark.parametrize("budget", [0.9, 3.217, 7.2, 9.999])

@@ -37,8 +37,14 @@ def test_ticked_runs_lead_to_one_address_with_the_baseline_first(world, three):
 def test_the_page_names_runs_tasks_baseline_and_every_difference(world, three):
     page = text_of(world.client.get(address(*three, budget=6)))
     assert "3 runs over 12 tasks of humaneval" in page
-    assert "The baseline is A, plain" in page
-    for words in ("At 6 s, against A", "Minus A", "Pin as baseline : better", "Leave out : equal", "Compare with A"):
+    assert "The baseline run is A, plain" in page
+    for words in (
+        "At 6 s, against A",
+        "Minus A",
+        "Pin as baseline run : better",
+        "Leave out : equal",
+        "Compare with A",
+    ):
         assert words in page
     assert "Overlay selected" in text_of(world.client.get("/overlay"))
 
@@ -184,9 +190,9 @@ def test_a_run_deleted_meanwhile_is_left_out_with_a_sentence_and_letters_stay(wo
 @pytest.mark.parametrize(
     ("runs", "status", "words"),
     [
-        ("", 422, "runs names no run"),
-        ("{a}", 422, "runs names one run: an overlay needs at least 2"),
-        ("{a},{a}", 422, "runs names one run"),
+        ("", 422, "select at least two runs"),
+        ("{a}", 422, "select at least two runs"),
+        ("{a},{a}", 422, "select at least two runs"),
         ("{a},nonsense", 422, "'nonsense' in runs is not a run's id"),
         ("{a},00000000-0000-7000-8000-000000000000", 404, "there is no run 00000000-0000-7000-8000-000000000000"),
         ("{a},{waiting}", 422, "'waiting' has no graded task: leave it out, or wait until it has one"),
@@ -258,3 +264,45 @@ def test_runs_can_be_ticked_on_the_leaderboard_on_runs_and_among_the_arms_of_a_s
         assert 'id="overlay-form" method="get" action="/overlay"' in body
         for run_id in arms:
             assert re.search(rf'<input[^>]* name="runs" value="{run_id}" form="overlay-form"', body)
+
+
+def test_the_former_address_of_a_comparison_leads_to_the_overlay_of_its_two_runs(world, three):
+    a, b, _ = three
+    for path, place in (
+        (f"/compare?a={a}&b={b}&budget=5", f"/overlay/{a},{b}?budget=5"),
+        (f"/compare?a={a}&b={b}", f"/overlay/{a},{b}"),
+        (f"/compare?a={a}", f"/overlay?runs={a}&choose=1"),
+        ("/compare", "/overlay?choose=1"),
+    ):
+        answer = world.client.get(path)
+        assert (answer.status_code, answer.headers["Location"]) == (308, place)
+        assert world.client.get(path, follow_redirects=True).status_code == 200
+
+
+def test_only_two_runs_have_the_parts_of_a_comparison(world, three):
+    parts = ("What changed", "Answer at", "Tasks that differ", "Speed of B")
+    pair, many = (text_of(world.client.get(address(*runs, budget=6))) for runs in (three[:2], three))
+    assert all(part in pair for part in parts)
+    assert not any(part in many for part in parts)
+    assert "What changed" not in text_of(world.client.get(address(*three[:2], group="drafter")))
+    assert f"/overlay/{three[0]},{three[2]}?budget=6" in world.client.get(address(*three, budget=6)).get_data(
+        as_text=True
+    )
+
+
+def colour(body: str, key: str) -> str:
+    """The colour of the curve with this key, as its class."""
+    (classes,) = set(re.findall(rf'<path class="curve first ([^"]+)"[^>]* data-curve="{key}"', body))
+    return classes.split()[0]
+
+
+def test_a_run_has_one_colour_on_the_leaderboard_on_overlays_and_at_every_budget(world):
+    runs = [world.add_run(f"run {i}", skill=skill, limit=8) for i, skill in enumerate((0.9, 0.1, 0.5, 0.7))]
+    for budget in (2, 9):
+        board = world.client.get(f"/?budget={budget}").get_data(as_text=True)
+        on_board = [colour(board, str(run_id)) for run_id in runs]
+        assert len(set(on_board)) == len(runs)
+        every = world.client.get(address(*reversed(runs), budget=budget)).get_data(as_text=True)
+        assert [colour(every, f"line-{letter}") for letter in "DCBA"] == on_board
+        two = world.client.get(address(runs[3], runs[1], budget=budget)).get_data(as_text=True)
+        assert [colour(two, f"line-{letter}") for letter in "AB"] == [on_board[3], on_board[1]]

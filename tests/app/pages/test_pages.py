@@ -27,7 +27,7 @@ HEADINGS = {
     "/runs": "Runs",
     "/runs/new": "New run",
     "/complete": "Completion",
-    "/compare": "Compare",
+    "/overlay": "Overlay",
     "/datasets": "Datasets",
     "/models": "Models",
     "/workers": "Workers",
@@ -75,7 +75,7 @@ def test_a_fresh_installation_shows_every_page(world, path):
     [
         ("/", "New study"),
         ("/runs", "New run"),
-        ("/compare", "New run"),
+        ("/overlay", "New run"),
         ("/workers", "bassline serve"),
         ("/datasets", "bassline datasets import"),
     ],
@@ -185,11 +185,10 @@ def test_the_budget_in_the_address_recomputes_the_rows_without_javascript(world)
 
 
 @pytest.mark.parametrize("budget", ["nonsense", "-3", "0", "nan", "1e999"])
-@pytest.mark.parametrize("path", ["/", "/compare"])
+@pytest.mark.parametrize("path", ["/", "/overlay/{a},{b}"])
 def test_a_budget_that_is_none_gets_a_sentence_and_a_page(world, path, budget):
-    world.add_run("one", limit=2, n=1)
-    world.add_run("another", limit=2, n=1)
-    assert "Budget is" in text_of(world.client.get(f"{path}?budget={budget}"))
+    a, b = (world.add_run(name, limit=2, n=1) for name in ("one", "another"))
+    assert "Budget is" in text_of(world.client.get(f"{path.format(a=a, b=b)}?budget={budget}"))
 
 
 def test_the_sort_in_the_address_orders_the_rows_and_is_announced(world):
@@ -221,8 +220,8 @@ def test_runs_are_filtered_by_state(world):
 def test_two_runs_are_compared_with_the_changed_settings_first(world):
     a = world.add_run("plain", drafter="none", skill=0.2)
     b = world.add_run("drafted", skill=0.9)
-    page = text_of(world.client.get(f"/compare?a={a}&b={b}"))
-    order = ("What changed", "Answer at", "Speed of B", "Quality", "Time", "Tasks that differ")
+    page = text_of(world.client.get(f"/overlay/{a},{b}"))
+    order = ("What changed", "Answer at", "Speed of B", "B minus A in Pass@First", "Time", "Tasks that differ")
     assert [page.index(part) for part in order] == sorted(page.index(part) for part in order)
     assert "McNemar" in page
     assert "Drafter" in page
@@ -231,7 +230,7 @@ def test_two_runs_are_compared_with_the_changed_settings_first(world):
 def test_a_comparison_begins_at_a_budget_where_the_slower_run_has_answered_half_of_its_tasks(world):
     a = world.add_run("slow", n=2, pace=3.0)
     b = world.add_run("quick", n=2, pace=0.5)
-    page = text_of(world.client.get(f"/compare?a={a}&b={b}"))
+    page = text_of(world.client.get(f"/overlay/{a},{b}"))
     with world.context.database.read() as session:
         slower = max(session.get(Run, run).figures.first_finished_p50_s for run in (a, b))
     shown = float(re.search(r"Answer at ([\d.]+) s", page)[1])
@@ -242,7 +241,7 @@ def test_a_comparison_begins_at_a_budget_where_the_slower_run_has_answered_half_
 def test_both_charts_of_a_comparison_cover_the_same_seconds(world):
     a = world.add_run("slow", n=2, pace=4.0, budget_s=20)
     b = world.add_run("quick", n=2, pace=0.5)
-    page = world.client.get(f"/compare?a={a}&b={b}").get_data(as_text=True)
+    page = world.client.get(f"/overlay/{a},{b}").get_data(as_text=True)
     ranges = re.findall(r'data-chart data-low="([^"]+)" data-high="([^"]+)"', page)
     assert len(ranges) == 2
     assert ranges[0] == ranges[1]
@@ -255,7 +254,7 @@ def test_both_charts_of_a_comparison_cover_the_same_seconds(world):
 def test_a_comparison_shows_regressions_first_and_what_the_tasks_cannot_show(world):
     a = world.add_run("one", skill=0.5, n=2, limit=30)
     b = world.add_run("two", skill=0.5, n=2, limit=30)
-    page = world.client.get(f"/compare?a={a}&b={b}&budget=10").get_data(as_text=True)
+    page = world.client.get(f"/overlay/{a},{b}?budget=10").get_data(as_text=True)
     outcomes = re.findall(r'data-label="Pass@First"><span class="outcome (\w+)"', page)
     assert outcomes == sorted(outcomes, key=["lost", "alike", "won"].index)
     assert {"lost", "won"} <= set(outcomes)
@@ -267,7 +266,7 @@ def test_a_comparison_shows_regressions_first_and_what_the_tasks_cannot_show(wor
 def test_runs_of_different_devices_or_sizes_are_not_compared_silently(world):
     a = world.add_run("here", n=2)
     b = world.add_run("there", n=4, device="another")
-    page = text_of(world.client.get(f"/compare?a={a}&b={b}"))
+    page = text_of(world.client.get(f"/overlay/{a},{b}"))
     assert "only shares can be compared" in page
     assert "Speed of B – unknown: the runs used different devices" in re.sub(r"\s+", " ", page)
     assert "A has 2 samples per task, B has 4" in page

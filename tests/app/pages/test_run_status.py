@@ -101,7 +101,7 @@ def test_verdicts_that_a_program_could_have_forged_are_counted_on_the_page(world
     assert "judged in-guest" in text_of(world.client.get(f"/runs/{run}/tasks/HumanEval/0"))
     assert "3 verdicts in 2 tasks given in-guest, 1 passed" in text_of(world.client.get("/"))
     other = world.add_run("another", limit=4, n=2)
-    compared = text_of(world.client.get(f"/compare?a={other}&b={run}"))
+    compared = text_of(world.client.get(f"/overlay/{other},{run}"))
     assert "3 verdicts of B were given in-guest, where a program can forge its verdict; 1 of them passed." in compared
 
 

@@ -100,7 +100,7 @@ def test_a_mark_is_on_the_board_the_run_compare_and_in_every_export(world):
     timing = text_of(client.get(f"/runs/{busy}?tab=timing"))
     assert "Slower than at its fastest" in timing
     assert "40.0 %" in timing
-    compared = text_of(client.get(f"/compare?a={quiet}&b={busy}"))
+    compared = text_of(client.get(f"/overlay/{quiet},{busy}"))
     assert all(f"B: {reason}" in compared for reason in reasons)
     figures = client.get(f"/api/v1/runs/{busy}").json["figures"]
     assert figures["clock_marks"] == list(reasons)

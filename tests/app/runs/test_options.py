@@ -71,7 +71,7 @@ def test_an_option_of_a_run_reaches_every_place(ctx, engine, additions, monkeypa
     config_tab = page(f"/runs/{changed['id']}?tab=config")
     shown = CliRunner().invoke(cli, ["runs", "show", changed["id"]]).output
     compared = client.get(f"/api/v1/compare?reference={default['id']}&other={changed['id']}").json["changed"]
-    comparison = page(f"/compare?a={default['id']}&b={changed['id']}").split("What changed")[-1]
+    comparison = page(f"/overlay/{default['id']},{changed['id']}").split("What changed")[-1]
     schemas = client.get("/api/v1/openapi.json").json["components"]["schemas"]
     command = evaluate.make_context("eval", shlex.split(sent["command"])[2:])
     with command:
@@ -102,7 +102,7 @@ def test_an_option_of_a_run_reaches_every_place(ctx, engine, additions, monkeypa
             n for n, o in OPTIONS.items() if f"<dt>{o.label}</dt><dd>{o.text(CHANGED[n])}</dd>" in config_tab
         },
         "Compare, REST": {name for name in OPTIONS if compared.get(name, [None, None])[1] == CHANGED[name]},
-        "Compare, page": {o.name for o in OPTIONS.values() if f'<th scope="row">{o.label}</th>' in comparison},
+        "overlay of two, page": {o.name for o in OPTIONS.values() if f'<th scope="row">{o.label}</th>' in comparison},
         "fingerprint": {name for name in OPTIONS if changes_fingerprint(row, name)} | NOT_IN_THE_FINGERPRINT,
         "repeat command": of(OPTIONS, repeated.model_dump()),
         "EngineConfig": of(options_of(EngineOptions), asdict(config)),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 import pytest
+from app.comparison import run_file
 from pydantic import BaseModel, Field, ValidationError
 from sqlalchemy import String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from app.comparison import run_file
 from app.http.schemas import ResponseModel
 from app.runs.documents import SampleDocument
 from app.runs.export_samples import FIELDS

@@ -1,7 +1,8 @@
-// The state of the leaderboard in the address, so that a link or a reload shows the same.
+// The state of a page in the address, so that a link or a reload shows the same.
 
 /**
- * Puts a parameter, given as a list of values, into the address and into every link that keeps the page's state.
+ * Puts a parameter, given as a list of values, into the address and into every link and hidden field that keeps the
+ * page's state.
  *
  * @param {string} name
  * @param {string[]} values
@@ -15,8 +16,9 @@ export function remember(name, values) {
     return url.href;
   };
   history.replaceState(null, "", changed(location.href));
-  for (const link of document.querySelectorAll("a[data-keep]")) {
-    if (link instanceof HTMLAnchorElement) link.href = changed(link.href);
+  for (const keeper of document.querySelectorAll("[data-keep]")) {
+    if (keeper instanceof HTMLAnchorElement) keeper.href = changed(keeper.href);
+    if (keeper instanceof HTMLInputElement && keeper.name === name) keeper.value = values.join(" ");
   }
 }
 

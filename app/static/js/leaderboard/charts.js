@@ -1,5 +1,5 @@
 // The charts of the leaderboard follow the budget: the cursor on the curves; points, labels, front and table of the
-// scatter plot. The geometry is that of app/ui/charts.
+// scatter plot. The geometry is the same as in app/ui/charts.
 
 import { find } from "../dom.js";
 import { paretoFront } from "./statistics.js";

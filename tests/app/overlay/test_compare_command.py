@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.cli import cli
-from app.comparison.comparing import compare_runs
-from app.comparison.decision import decide
-from app.comparison.junit import junit
-from app.comparison.markdown import _code, markdown
+from app.overlay.decision import decide
+from app.overlay.junit import junit
+from app.overlay.markdown import _code, markdown
+from app.overlay.pair import compare_runs
 from app.runs.models import Run
 from app.samples.models import Sample
 from evaluation.inference import mcnemar

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from sqlalchemy import update
 
 from app.cli import cli
-from app.comparison.comparing import compare_runs
+from app.overlay.pair import compare_runs
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.samples.models import Sample
@@ -49,7 +49,7 @@ def test_a_difference_beyond_what_the_machine_explains_stands(world, pair):
     assert (found.first.delta, found.time_bound, found.in_turn) == (1.0, True, False)
     assert found.withheld_first is found.withheld_every is None
     assert "B is better, and chance does not explain it" in text_of(
-        world.client.get(f"/compare?a={slow}&b={fast}&budget={BUDGET_S:g}")
+        world.client.get(f"/overlay/{slow},{fast}?budget={BUDGET_S:g}")
     )
 
 
@@ -69,9 +69,10 @@ def test_a_run_on_a_busy_machine_is_not_called_worse(world, pair, slow, factor):
         assert "the speed of the machine could explain it" in found.withheld_first
         assert "bassline study run" in found.withheld_first
         assert found.machine_factor > factor
-        page = text_of(world.client.get(f"/compare?a={a}&b={b}&budget={BUDGET_S:g}"))
+        page = text_of(world.client.get(f"/overlay/{a},{b}?budget={BUDGET_S:g}"))
         assert "Undecided: McNemar p < 0.001" in page
         assert "is better" not in page
+        assert "beyond chance" not in page
 
 
 def test_what_slowed_the_winner_does_not_explain_its_lead(world, pair):

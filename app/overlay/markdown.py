@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from app.comparison.comparing import RunComparison
-from app.comparison.decision import Decision
-from app.comparison.presentation import notes
-from app.runs.models import Run
+from app.overlay.decision import Decision
+from app.overlay.pair import RunComparison
+from app.overlay.pair_presentation import measured_with, notes
 from app.ui.display import plain
 from app.ui.units import decimal, percent, points, seconds
 from evaluation.inference import Comparison
@@ -20,7 +19,7 @@ def markdown(found: RunComparison, decision: Decision) -> str:
     """The conclusion, the figures, the tasks that only one run solves, the changed settings, and the caveats."""
     parts = [
         f"### {decision.title}",
-        f"**B**, {_code(found.other.name)}, against **A**, {_code(found.reference.name)}. {decision.sentence}",
+        f"**B**, {_code(found.other.name)}, against **A**, {_code(found.baseline.name)}. {decision.sentence}",
         _table(
             ("", "A", "B", "difference in points", "95 % interval", "McNemar's p", "tasks won", "tasks lost"),
             [_row("Pass@First", found.first), _row("Pass@All", found.every)],
@@ -29,7 +28,7 @@ def markdown(found: RunComparison, decision: Decision) -> str:
         _tasks("Lost: A solves them, B does not", found.first.losses),
         _tasks("Won: B solves them, A does not", found.first.wins),
         _changes(found),
-        "\n".join(f"- {text}" for text in notes(found.reference, found.other, found)),
+        "\n".join(f"- {text}" for text in notes(found)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -56,14 +55,8 @@ def _tasks(title: str, task_ids: Sequence[str]) -> str:
 
 def _changes(found: RunComparison) -> str:
     rows = [(_code(name), _code(str(a)), _code(str(b))) for name, (a, b) in found.changed.items()]
-    rows += [(_code(key), _code(str(a)), _code(str(b))) for key, a, b in _measured_with(found.reference, found.other)]
+    rows += [(_code(key), _code(str(a)), _code(str(b))) for key, a, b in measured_with(found.baseline, found.other)]
     return _table(("Set or measured differently", "A", "B"), rows) if rows else "A and B have the same settings."
-
-
-def _measured_with(a: Run, b: Run) -> list[tuple[str, object, object]]:
-    """What the engines report of themselves, where it differs: models, versions, device, commit."""
-    keys = sorted({*a.provenance, *b.provenance})
-    return [(k, a.provenance.get(k), b.provenance.get(k)) for k in keys if a.provenance.get(k) != b.provenance.get(k)]
 
 
 def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.leaderboard.opening import opening_budget
+from app.ui.opening import where_runs_differ_most
 from evaluation.metrics import Curve
 
 GRID = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -31,13 +31,13 @@ def curve(*passed: int) -> Curve:
     ],
 )
 def test_it_opens_where_the_runs_differ_most(curves, budget):
-    assert opening_budget(curves) == budget
+    assert where_runs_differ_most(curves) == budget
 
 
 @given(st.lists(st.lists(st.integers(0, TASKS), min_size=1, max_size=len(GRID)), min_size=1, max_size=6))
 def test_no_other_budget_that_every_run_was_given_has_a_larger_spread(passed):
     curves = [curve(*counts) for counts in passed]
-    opening = opening_budget(curves)
+    opening = where_runs_differ_most(curves)
     common = GRID[: min(map(len, passed))]
     assert opening in common
     spread = {b: max(c.at(b)[0] for c in curves) - min(c.at(b)[0] for c in curves) for b in common}
@@ -49,4 +49,4 @@ def test_no_other_budget_that_every_run_was_given_has_a_larger_spread(passed):
 
 @given(st.permutations([curve(0, 2, 9, 9, 9), curve(0, 0, 1, 8, 10), curve(1, 1, 5, 7)]))
 def test_the_order_of_the_runs_does_not_matter(curves):
-    assert opening_budget(curves) == 2.0
+    assert where_runs_differ_most(curves) == 2.0

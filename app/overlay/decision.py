@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.comparison.comparing import RunComparison
-from app.ui.units import percent, points, seconds
+from app.overlay.pair import RunComparison
+from app.ui.units import counted, p_value, percent, points, seconds
 from evaluation.inference import Comparison, least_discordant, mcnemar
 
 
@@ -28,17 +28,16 @@ def decide(found: RunComparison) -> Decision:
     Where A solves so few tasks that losing all of them would not be significant, nothing is decided unless B is better.
 
     Pass@All is reported and decides nothing: two tests would find a difference by chance more often than 5 %.
-    A difference that the speed of the machine could explain (app/comparison/caution.py) is no finding either way.
+    A difference that the speed of the machine could explain (app/overlay/caution.py) is no finding either way.
     """
     first = found.first
     differing = len(first.wins) + len(first.losses)
-    p = f"= {first.p:.3f}" if first.p >= 0.001 else "< 0.001"
     interval = f"95 % interval {points(first.low)} to {points(first.high)}"
     tested = (
-        f"Pass@First at {seconds(found.budget_s)} over {_tasks(first.n_tasks)}: {percent(first.b)} -> "
+        f"Pass@First at {seconds(found.budget_s)} over {counted(first.n_tasks, 'task')}: {percent(first.b)} -> "
         f"{percent(first.a)}, {points(first.delta)} points ({interval}). "
-        f"McNemar's exact two-sided test on {_tasks(differing)} that only one run solves, {len(first.wins)} won and "
-        f"{len(first.losses)} lost: p {p}"
+        f"McNemar's exact two-sided test on {counted(differing, 'task')} that only one run solves, "
+        f"{len(first.wins)} won and {len(first.losses)} lost: {p_value(first.p)}"
     )
     if found.withheld_first is not None:
         return Decision(False, "Not decided: the clock does not allow it", f"{tested}, but {found.withheld_first}")
@@ -50,7 +49,7 @@ def decide(found: RunComparison) -> Decision:
         return Decision(False, "Not decided: A solves too few tasks", f"{tested}. {fault}", fault)
     return Decision(
         False,
-        f"No worse as far as {_tasks(first.n_tasks)} can tell",
+        f"No worse as far as {counted(first.n_tasks, 'task')} can tell",
         f"{tested}. So many tasks reliably show only a difference of about {100 * first.detectable:.1f} points or more "
         "(80 % power).",
     )
@@ -62,11 +61,7 @@ def _underpowered(first: Comparison) -> str | None:
     if solved >= needed:
         return None
     return (
-        f"A solves {solved} of {_tasks(first.n_tasks)}: even if B lost all of them, p would be "
+        f"A solves {solved} of {counted(first.n_tasks, 'task')}: even if B lost all of them, p would be "
         f"{mcnemar(0, solved):.3f}. For a loss to be significant at {first.alpha:g}, A must solve at least {needed}: "
         "evaluate more tasks or more samples per task, give a larger budget, or test at a larger alpha."
     )
-
-
-def _tasks(number: int) -> str:
-    return f"{number} {'task' if number == 1 else 'tasks'}"

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from xml.etree import ElementTree as ET
 
-from app.comparison.comparing import RunComparison
-from app.comparison.decision import Decision
+from app.overlay.decision import Decision
+from app.overlay.pair import RunComparison
 from app.ui.units import seconds
 from evaluation.metrics import SampleOutcome, solved
 
@@ -23,21 +23,21 @@ def junit(found: RunComparison, decision: Decision) -> str:
     One that neither solves is skipped. A failure is one lost task; whether B is worse is the property `worse`.
     """
     losses, wins = set(found.first.losses), set(found.first.wins)
-    of_b, of_a = found.outcomes
+    of_a, of_b = found.outcomes
     in_b, solved_by_a = {o.task_id for o in of_b}, _solved(of_a, found.budget_s)
     tasks = [task_id for task_id in solved_by_a if task_id in in_b]
     neither = {task_id for task_id in tasks if not solved_by_a[task_id] and task_id not in wins}
     counts = {"tests": len(tasks), "failures": len(losses), "errors": 0, "skipped": len(neither)}
     root = ET.Element("testsuites")
-    name = f"{found.other.name} against {found.reference.name}, Pass@First at {seconds(found.budget_s)}"
+    name = f"{found.other.name} against {found.baseline.name}, Pass@First at {seconds(found.budget_s)}"
     suite = ET.SubElement(root, "testsuite", {"name": _text(name), **{key: str(n) for key, n in counts.items()}})
     properties = ET.SubElement(suite, "properties")
     for key, value in _properties(found, decision):
         ET.SubElement(properties, "property", name=key, value=_text(value))
     for task_id in tasks:
-        case = ET.SubElement(suite, "testcase", classname=_text(found.reference.dataset.name), name=_text(task_id))
+        case = ET.SubElement(suite, "testcase", classname=_text(found.baseline.dataset.name), name=_text(task_id))
         if task_id in losses:
-            message = f"lost: {found.reference.name} solves it, {found.other.name} does not"
+            message = f"lost: {found.baseline.name} solves it, {found.other.name} does not"
             ET.SubElement(case, "failure", message=_text(message), type="lost")
         elif task_id in neither:
             ET.SubElement(case, "skipped", message="neither run solves it")

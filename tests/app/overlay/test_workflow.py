@@ -13,11 +13,11 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from app.comparison import run_file
+from app.overlay import run_file
 from app.runs.repository import get_run
 from decoding.models import fetch
 from evaluation.sandbox import Sandbox, SandboxUnavailable
-from tests.app.comparison.test_compare_command import BASE, CLEARLY_WORSE, add
+from tests.app.overlay.test_compare_command import BASE, CLEARLY_WORSE, add
 
 CHECKOUT = Path(__file__).parents[3]
 FILE = CHECKOUT / "docs" / "ci" / "bassline.yml"

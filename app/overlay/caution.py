@@ -62,14 +62,14 @@ def is_time_bound(sides: Sequence[Side], budget_s: float) -> bool:
     )
 
 
-def withheld(found: inference.Comparison, other: Side, reference: Side, circumstances: Circumstances) -> str | None:
+def withheld(found: inference.Comparison, other: Side, baseline: Side, circumstances: Circumstances) -> str | None:
     """Why nobody may be called better although the test says so; None if the difference stands or is none.
 
-    `found` compares `other` with `reference`.
+    `found` compares `other` with `baseline`.
     """
     if not found.significant or circumstances.in_turn or not circumstances.time_bound:
         return None
-    winner, loser = (other, reference) if found.delta > 0 else (reference, other)
+    winner, loser = (other, baseline) if found.delta > 0 else (baseline, other)
     factor = _stretch(winner, loser, circumstances)
     if factor is None:
         return _unknown(winner, loser)

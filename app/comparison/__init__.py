@@ -1,1 +1,0 @@
-"""Two runs over the same dataset, side by side."""

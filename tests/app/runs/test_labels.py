@@ -1,0 +1,49 @@
+"""The short labels of runs: what tells them apart, in the characters that a chart has room for."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from app.runs.labels import ROOM, short_labels
+from app.runs.options import options_of
+from app.runs.schemas import RunOptions
+
+OPTIONS = list(options_of(RunOptions))
+LONG = "hf:organisation/model-with-a-long-name"
+
+
+def labels(names: list[str], *, created: int = 0, **differing: list[str]) -> list[str]:
+    """The labels of runs with these names, whose other settings are equal; `created` seconds lie between them."""
+    words = [
+        tuple(differing[option][run] if option in differing else f"{option} x" for option in OPTIONS)
+        for run in range(len(names))
+    ]
+    start = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
+    return short_labels(names, words, [start + run * dt.timedelta(seconds=created) for run in range(len(names))])
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["nightly"], ["nightly"]),
+        (["plain", "drafted"], ["plain", "drafted"]),
+        (["org/model, none, n = 1", "org/model, ngram, n = 1"], ["no drafter", "ngram"]),
+        (["a/small, n = 1", "b/large, n = 4"], ["small, n = 1", "large, n = 4"]),
+        (["one, two", "three"], ["one, two", "three"]),
+    ],
+)
+def test_what_all_names_share_is_left_out(names, expected):
+    assert labels(names) == expected
+
+
+def test_names_that_begin_alike_give_way_to_the_settings_that_differ():
+    found = labels([LONG] * 2 + ["other"], drafter=["ngram"] * 3, n=["n = 1", "n = 4", "n = 4"])
+    assert found == ["ngram, n = 1", "ngram, n = 4", "other"]
+
+
+def test_repetitions_are_told_apart_by_their_seed_and_copies_by_their_time():
+    assert labels([LONG] * 2, drafter=["ngram"] * 2, seed=["seed 1", "seed 2"]) == ["seed 1, ngram", "seed 2, ngram"]
+    copies = labels([LONG] * 2, created=1)
+    assert len({label[:ROOM] for label in copies}) == 2
