@@ -43,14 +43,14 @@ class Sentence(click.ClickException):
     def __init__(self, error: BasslineError) -> None:
         super().__init__(visible(str(error)))
         self.exit_code = error.exit_code  # type: ignore[misc]
-        # What is away may come back, and the container is started again until then: readiness reports the outage.
+        # An outage may end, and the container is restarted until then: readiness reports it.
         self._level = "warning" if isinstance(error, Unavailable) else "error"
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Writes the sentence for people, or as a line of the log."""
         from app import observability  # noqa: PLC0415
 
-        if observability.goes_to_log_store():
+        if observability.is_for_log_store():
             observability.write_line(self.format_message(), self._level)
         else:
             super().show(file)

@@ -1,4 +1,4 @@
-"""The engines that the worker threads of a process hold: as many as fit, those used longest ago go first."""
+"""The engines that the worker threads of a process hold: as many as fit; least recently used first out."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class EngineMemory(Protocol):
-    """What engines may take, and what they will take."""
+    """The memory that engines may take, and the memory that they will take."""
 
     def limit(self, config: EngineConfig) -> int:
         """Bytes that all engines together may take on the device of `config`."""
 
     def expected(self, config: EngineConfig) -> EngineParts | None:
-        """What `Engine.memory` will say of an engine that is not loaded yet, about; None where that is not known."""
+        """About what `Engine.memory` will return for an engine not loaded yet; None if unknown."""
 
     def release(self) -> None:
         """Gives the memory of dropped engines back."""
@@ -47,17 +47,17 @@ class Held:
 class HeldEngines:
     """Engines by thread and configuration. What any thread holds or loads can be read by all (the workers table).
 
-    Before an engine is loaded, others go until it will fit, and again once its true size is known: those used longest
-    ago first, but never one that another thread works with. A needed engine is always loaded. Each thread has engines
-    of its own, because an engine decodes for one caller at a time; weights are shared by the whole process.
+    Before an engine is loaded, others go until it will fit, and again once its true size is known: least recently used
+    first, but never one that another thread works with. A needed engine is always loaded. Each thread has engines of
+    its own, because an engine decodes for one caller at a time; weights are shared by the whole process.
     """
 
     def __init__(self, memory: EngineMemory) -> None:
         self._memory = memory
         self._lock = threading.Lock()
-        self._held: list[Held] = []  # used longest ago first
+        self._held: list[Held] = []  # least recently used first
         self._in_use: dict[int, EngineConfig] = {}  # by thread
-        self._sizes: dict[EngineConfig, Mapping[Any, int]] = {}  # of all that were ever loaded
+        self._sizes: dict[EngineConfig, Mapping[Any, int]] = {}  # of all engines ever loaded
         self._proven_limit: int | None = None  # what was in memory when there was no room for more
 
     def get(self, config: EngineConfig, load: Callable[[], Engine]) -> Engine:
@@ -69,7 +69,7 @@ class HeldEngines:
         return self._use(config) or self._load(Held(threading.get_ident(), config), load)
 
     def held(self) -> Collection[EngineConfig]:
-        """What this thread has engines for: to get one of these costs no time."""
+        """The configurations whose engines this thread holds: getting one of them takes no time."""
         with self._lock:
             return {held.config for held in self._held if held.thread == threading.get_ident()}
 
@@ -125,7 +125,7 @@ class HeldEngines:
             if self._others(new):
                 expected = self._memory.expected(new.config)
                 new.expected = expected or {}
-                # Of a size that is not known, all others may be too much.
+                # Beside an engine of unknown size all others may be too much.
                 self._make_room(new, 0 if expected is None else self._limit(new.config))
             engine = self._load_or_retry(new, load)
         except BaseException:
@@ -161,14 +161,14 @@ class HeldEngines:
         return limit if self._proven_limit is None else min(limit, self._proven_limit)
 
     def _make_room(self, new: Held, limit: int) -> bool:
-        """Lets engines go until `limit` bytes are held, with `new`, or no other may go. Returns whether any went."""
+        """Drops engines until `limit` bytes are held, with `new`, or no other may go. Returns whether any went."""
         with self._lock:
-            went = self._let_go(new, limit)
+            went = self._drop_unused(new, limit)
         if went:
             self._memory.release()
         return went
 
-    def _let_go(self, new: Held, limit: int) -> bool:
+    def _drop_unused(self, new: Held, limit: int) -> bool:
         staying = [held for held in self._held if held is new or self._is_in_use(held)]
         kept = {part for held in staying for part in held.parts}
         rest = list(self._held)

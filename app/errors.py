@@ -1,4 +1,4 @@
-"""What can go wrong, by cause. Pages, REST and the command line turn each into their own form in one place."""
+"""Errors by cause. Pages, REST and the command line turn each into their own form in one place."""
 
 from __future__ import annotations
 

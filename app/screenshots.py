@@ -38,7 +38,7 @@ def pages(database: Database) -> dict[str, str]:
         ended = [run for run in list_runs(session, limit=200) if run.curve and run.curve.n_tasks]
         if not ended:
             raise BadInput("no run in the database has ended: make one with `make demo`")
-        run = max(ended, key=_telling)
+        run = max(ended, key=_informativeness)
         paths = {"leaderboard": "/", "latency": "/?view=scatter", "runs": "/runs", "run": f"/runs/{run.id}"}
         paths |= {tab: f"/runs/{run.id}?tab={tab}" for tab in ("tasks", "failures", "timing", "config")}
         lines = tasks_with_samples(session, run.id)
@@ -104,10 +104,10 @@ def served() -> Iterator[str]:
 
 def _partner(run: Run, ended: list[Run]) -> Run | None:
     same = [r for r in ended if r.id != run.id and r.dataset_id == run.dataset_id]
-    return max(same, key=_telling, default=None)
+    return max(same, key=_informativeness, default=None)
 
 
-def _telling(run: Run) -> tuple[int, int, float]:
+def _informativeness(run: Run) -> tuple[int, int, float]:
     """Runs with many tasks, several samples and some passes show the most."""
     assert run.curve is not None
     return run.curve.n_tasks, run.n, run.curve.pass_all[-1]

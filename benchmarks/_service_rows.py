@@ -146,7 +146,7 @@ class _Decoded:
     queue_s: float | None
     wall_s: float | None
     samples: list[_Sample]
-    capacity_s: float | None = None  # what others took of the machine was not recorded
+    capacity_s: float | None = None  # the use of the machine by others was not recorded
     others_cpu_s: float | None = None
     steal_s: float | None = None
     peak_memory_bytes: int | None = None

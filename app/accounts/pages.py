@@ -15,7 +15,7 @@ bp = Blueprint("accounts", __name__)
 
 
 @bp.app_context_processor
-def _who() -> dict[str, object]:
+def _signed_in_name() -> dict[str, object]:
     """`signed_in` is the name to show beside Sign out; None if the service has no login."""
     return {"signed_in": session.get("name") if web.context().settings.require_tokens else None}
 

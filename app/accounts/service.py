@@ -34,7 +34,7 @@ def create_token(ctx: Context, name: str, scope: Scope, owner: Caller = LOCAL) -
     with ctx.database.session() as session:
         session.add(
             Token(
-                name=checked_name(name, "say what the token is for"),
+                name=checked_name(name, "name the purpose of the token"),
                 prefix=prefix,
                 sha256=_digest(secret),
                 scope=scope,
@@ -57,7 +57,7 @@ def revoke_token(ctx: Context, prefix: str, owner: Caller = LOCAL) -> None:
     with ctx.database.session() as session:
         token = _find(session, prefix)
         if token is None or not (owner.scope is Scope.ADMIN or token.user_id == owner.user_id):
-            raise NotFound(f"there is no token {prefix!r}: `bassline tokens list` shows those there are")
+            raise NotFound(f"there is no token {prefix!r}: `bassline tokens list` lists the existing ones")
         token.revoked_at = token.revoked_at or utcnow()
 
 
@@ -81,7 +81,7 @@ def lower(one: Scope, other: Scope) -> Scope:
 
 
 def checked_name(name: str, remedy: str) -> str:
-    """The name without surrounding blanks. Raises BadInput for a name that is empty, too long or not storable."""
+    """The name without surrounding whitespace. Raises BadInput for a name that is empty, too long or not storable."""
     name = name.strip()
     if not name:
         raise BadInput(f"name is empty: {remedy}", "name")

@@ -107,7 +107,7 @@ def _id(browser: MutableMapping[str, Any]) -> uuid.UUID | None:
 def _get(session: Session, name: str) -> User:
     user = session.scalar(select(User).where(User.name == name))
     if user is None:
-        raise NotFound(f"there is no user {name!r}: `bassline users list` shows those there are")
+        raise NotFound(f"there is no user {name!r}: `bassline users list` lists the existing ones")
     return user
 
 

@@ -1,4 +1,5 @@
-"""Annotations as forms of a page: what a form changes, and what the page shows of one that was refused."""
+"""Annotations as forms of a page: the change that a form asks for, and the form as the page shows it again after an
+error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of what people note on a row, and those of its tags."""
+"""The columns of annotations on a row, and the tables of its tags."""
 
 from __future__ import annotations
 

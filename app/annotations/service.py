@@ -1,4 +1,4 @@
-"""Changing what people noted on a row, in the transaction of the caller."""
+"""Changes the annotations of a row, in the transaction of the caller."""
 
 from __future__ import annotations
 

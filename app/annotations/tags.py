@@ -1,4 +1,4 @@
-"""What a tag is: a short word by which people find rows again."""
+"""Tags: short words by which people find rows again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TAG = re.compile(PATTERN.removesuffix("$") + r"\Z")
 
 
 def lowered(text: str) -> str:
-    """The tag as it is stored. Raises ValueError with the remedy for a text that is none."""
+    """The tag as it is stored. Raises ValueError with the remedy for an invalid tag."""
     if not _TAG.match(text):
         raise ValueError(RULE)
     return text.lower()
@@ -31,7 +31,7 @@ def parse_tag(text: str) -> str:
 
 
 def parse_tags(text: str) -> tuple[str, ...]:
-    """The tags in a text, separated by blanks or commas. Raises BadInput for what is no tag, and for none at all."""
+    """The tags in a space-separated or comma-separated text. Raises BadInput for an invalid tag, and for no tags."""
     words = [word for word in re.split(r"[\s,]+", text) if word]
     if not words:
         raise BadInput("tag is empty: give at least one", "tag")

@@ -22,5 +22,5 @@ def get_load_test(session: Session, load_test_id: uuid.UUID) -> LoadTest:
     """The load test. Raises NotFound."""
     found = session.get(LoadTest, load_test_id)
     if found is None:
-        raise NotFound(f"there is no load test {load_test_id}: the page Capacity shows those there are")
+        raise NotFound(f"there is no load test {load_test_id}: the page Capacity lists the existing ones")
     return found

@@ -37,7 +37,7 @@ DEFAULT_TARGET = "qwen2.5-coder-0.5b"
 @click.option("--entry-point", default="", help="function under test; default: the last one the prompt defines")
 @common.json_option
 def complete(file: str, json_file: str | None, test_file: str | None, **options: Any) -> None:
-    """Complete one prompt; samples are printed as they finish, the likeliest last.
+    """Complete one prompt; samples are printed as they finish, the most likely one last.
 
     \b
     Example:
@@ -52,14 +52,14 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
     console = common.result_console(json_file)
     printed: set[int] = set()
     with foreground.workers(ctx, "complete") as place:
-        spec = handover.for_server(ctx, spec) if place.server else spec
+        spec = handover.prepare_for_server(ctx, spec) if place.server else spec
         run_id = service.submit(ctx, spec, **place.options)
         try:
             events = handover.events(ctx, run_id) if place.server else follow(ctx, run_id, beat_s=0.2)
             printed = _stream(events, console)
         except KeyboardInterrupt:
             transitions.interrupt(ctx, run_id)
-            raise foreground.Interrupted("interrupted: nothing is kept of a completion under way") from None
+            raise foreground.Interrupted("interrupted: an unfinished completion is not kept") from None
     with ctx.database.read() as session:
         run, (task,) = get_run(session, run_id), tasks_with_samples(session, run_id)
     samples = [sample_document(task.task.task_id, s) for s in task.samples]

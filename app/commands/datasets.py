@@ -22,7 +22,7 @@ NAMED = 20  # failing tasks
 
 @click.group()
 def datasets() -> None:
-    """List, import and show datasets, and make one of your own code.
+    """List, import and show datasets, and make one from your own code.
 
     \b
     Example:

@@ -25,7 +25,7 @@ Check = Callable[[], Iterable[Finding]]
 @click.command()
 @common.json_option
 def doctor(json_file: str | None) -> None:
-    """Say what works on this machine and what to do about the rest; exit 1 if a run could not work here.
+    """Check what works on this machine and how to fix the rest; exit 1 if a run could not work here.
 
     \b
     Example:
@@ -49,7 +49,7 @@ def _failed(found: list[Finding]) -> list[str]:
 
 
 def _findings() -> list[Finding]:
-    """All findings; what waits for a process or a server waits at the same time as the others.
+    """All findings; checks that wait for a process or a server run at the same time.
 
     The clock comes first, alone: it measures what other processes take.
     """

@@ -31,7 +31,7 @@ from app.states import RunKind, RunState, TaskState
 )
 @common.json_option
 def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
-    """Create a run and work it to its end in this process, or in `bassline serve` while that has the database.
+    """Create a run and finish it in this process, or in `bassline serve` while that has the database.
 
     \b
     Example:
@@ -50,7 +50,7 @@ def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
     ctx.make_grader()  # without a sandbox, fail before decoding
     cut: foreground.Interrupted | None = None
     with foreground.workers(ctx, "eval") as place:
-        spec = handover.for_server(ctx, spec) if place.server else spec
+        spec = handover.prepare_for_server(ctx, spec) if place.server else spec
         command = shlex.join(["bassline", *sys.argv[1:]])
         run = place.work(service.submit(ctx, spec, command=command, **place.options))
         if compare_plain and run.state is RunState.FINISHED:

@@ -1,4 +1,4 @@
-"""Works runs and studies to their end with live progress, in this process or in the server that owns the database."""
+"""Finishes runs and studies with live progress, in this process or in the server that owns the database."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _STUDY = _Work("study", "study", studies.interrupt, studies.cancel)
 
 
 class Place:
-    """Where the runs of this command are worked: in this process, or (`server`) in the one that owns the database.
+    """Where the runs of this command are decoded: in this process, or (`server`) in the one that owns the database.
 
     `options` are the arguments with which a run or study must be submitted to be worked there.
     """
@@ -88,7 +88,7 @@ class Place:
             if self.server:
                 raise Interrupted(_leave_or_cancel(self._ctx, work, row_id)) from None
             if work.interrupt(self._ctx, row_id, "interrupted from the keyboard"):
-                raise Interrupted(f"interrupted: {_kept(work, row_id)}") from None
+                raise Interrupted(f"interrupted: {_resume_hint(work, row_id)}") from None
 
 
 @contextlib.contextmanager
@@ -121,25 +121,25 @@ def report(ctx: Context, run: Run, json_file: str | None) -> None:
         raise failed(f"the run ended as {run.state}: {run.error or 'see `bassline runs show`'}")
 
 
-def asks() -> bool:
+def can_ask() -> bool:
     """Whether a user can answer a question."""
     return sys.stdin.isatty()
 
 
 def _leave_or_cancel(ctx: Context, work: _Work, row_id: uuid.UUID) -> str:
     """Asks, if a user can answer, whether to cancel what the server works. Returns a sentence with the result."""
-    if asks():
+    if can_ask():
         with contextlib.suppress(KeyboardInterrupt, click.Abort):
-            if click.confirm(f"The server works this {work.noun}. Cancel it?", default=False, err=True):
+            if click.confirm(f"The server is running this {work.noun}. Cancel it?", default=False, err=True):
                 with contextlib.suppress(Conflict):  # it has just ended
                     work.cancel(ctx, row_id)
-                return f"cancelled: {_kept(work, row_id)}"
+                return f"cancelled: {_resume_hint(work, row_id)}"
     of = f"bassline {work.group}"
-    return f"the server goes on with the {work.noun}: `{of} show {row_id}` shows it, `{of} cancel` ends it"
+    return f"the server continues the {work.noun}: `{of} show {row_id}` shows it, `{of} cancel` ends it"
 
 
-def _kept(work: _Work, row_id: uuid.UUID) -> str:
-    return f"finished samples are kept; `bassline {work.group} resume {row_id}` does the rest"
+def _resume_hint(work: _Work, row_id: uuid.UUID) -> str:
+    return f"finished samples are kept; `bassline {work.group} resume {row_id}` finishes it"
 
 
 @contextlib.contextmanager

@@ -65,12 +65,12 @@ def from_code(
     lines_after: int,
     json_file: str | None,
 ) -> None:
-    """Make a dataset of a Python project: its functions are the tasks, what they did in its tests is the test.
+    """Make a dataset of a Python project: its functions are the tasks, their behaviour in its tests is the test.
 
     PROJECT is a folder, or the name of a package or module that the interpreter has installed. Its tests run as they
     do when you run them, outside the sandbox; everything else runs inside. Two datasets are stored: NAME, whose
-    prompts end where the body begins, and NAME-infill, with the real file before and after the body. A run that was
-    stopped goes on where it was.
+    prompts end where the body begins, and NAME-infill, with the real file before and after the body. A stopped
+    run resumes.
 
     \b
     Example:
@@ -141,9 +141,9 @@ def _worked(ctx: Context, project: Project, commands: list[list[str]], options: 
         with FromCodeProgress(str(project.root), options.limit_s) as progress:
             return service.make(ctx, sandbox, project, commands, options, progress)
     except KeyboardInterrupt:
-        raise common.failed("stopped; the same command goes on where it was") from None
+        raise common.failed("stopped; the same command resumes") from None
     except SandboxFaultError as error:
-        raise common.failed(f"{error}; the same command goes on where it was") from None
+        raise common.failed(f"{error}; the same command resumes") from None
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -155,9 +155,7 @@ def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
 def _say_how_tests_ended(finished: Finished) -> None:
     recording = finished.recording
     if recording.failure:
-        echo(
-            f"the project's tests {recording.failure}; what they called until then counts. Their last lines:", err=True
-        )
+        echo(f"the project's tests {recording.failure}; their calls until then count. Their last lines:", err=True)
         for line in recording.last_lines:
             echo(f"    {line}", err=True)
     for name, reason in recording.unread.items():

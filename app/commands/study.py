@@ -67,7 +67,7 @@ def _shared_options(command: C) -> C:
 @click.option("--race", is_flag=True, default=None, help=StudySpec.model_fields["race"].description)
 @common.json_option
 def run(file: Path | None, preset: str | None, json_file: str | None, **options: Any) -> None:
-    """Create a study and work it to its end in this process, or in `bassline serve` while that has the database.
+    """Create a study and finish it in this process, or in `bassline serve` while that has the database.
 
     The arms come from FILE (TOML), from a preset, or from every combination of the options that take several values.
 
@@ -94,7 +94,7 @@ def run(file: Path | None, preset: str | None, json_file: str | None, **options:
     service.check(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
     with foreground.workers(ctx, "study run") as place:
-        spec = handover.study_for_server(ctx, spec) if place.server else spec
+        spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec
         # A file may be another one tomorrow: then the command holds its content.
         command = "" if file else shlex.join(["bassline", *sys.argv[1:]])
         study_id = service.submit(ctx, spec, command=command, **place.options)
@@ -167,7 +167,8 @@ def show(reference: str, budget: float | None, json_file: str | None) -> None:
 @click.argument("reference", metavar="ID")
 @common.json_option
 def resume(reference: str, json_file: str | None) -> None:
-    """Finish what an ended study has left: in this process, or in `bassline serve` while that has the database.
+    """Finish the remaining tasks of an ended study: in this process, or in `bassline serve` while that has the
+    database.
 
     \b
     Example:
@@ -229,7 +230,7 @@ def export_(reference: str, form: str, output: str) -> None:
     """
     ctx = common.opened_context()
     if form == "archive" and output == "-":
-        raise BadInput("an archive is no text: say where it shall go with --output FILE", "output")
+        raise BadInput("an archive is binary: give --output FILE", "output")
     with ctx.database.read() as session:
         found = repository.find_study(session, reference)
         chunks = export.chunks(ctx.database, session, found, form, lambda: analysis(session, found))

@@ -1,4 +1,4 @@
-"""What a drafter's training takes from the service: prompts in the evaluation's own forms, and tasks to keep out."""
+"""The input of a drafter's training from the service: prompts in the evaluation's own forms, and tasks to keep out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets made from a project's code: made with their state on disk, stored in both forms, reported."""
+"""Datasets made from a project's code: their work, its state on disk, both stored forms, and the report."""
 
 from __future__ import annotations
 

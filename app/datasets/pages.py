@@ -89,7 +89,7 @@ def _dataset_page(dataset_id: uuid.UUID, fault: str = "") -> str:
 
 
 def _is_from_code(source: dict[str, Any] | None) -> bool:
-    """Whether a task says where it comes from in the form of `bassline datasets from-code`; any file may claim so."""
+    """Whether a task names its origin in the form of `bassline datasets from-code`; any file may claim so."""
     wanted = {"file": str, "line": int, "cases": int, "mutation_score": int | float, "weak": bool}
     return source is not None and all(isinstance(source.get(name), kind) for name, kind in wanted.items())
 

@@ -21,7 +21,7 @@ def list_datasets(session: Session) -> Sequence[Dataset]:
 
 
 def datasets_page(session: Session, *, limit: int, before: uuid.UUID | None = None) -> Sequence[Dataset]:
-    """The same, newest first; `before` is the last id of the previous page."""
+    """Stored datasets, newest first; `before` is the last id of the previous page."""
     query = select(Dataset).where(Dataset.kind != DatasetKind.PROMPT)
     if before:
         query = query.where(Dataset.id < before)
@@ -37,7 +37,7 @@ def get_dataset(session: Session, dataset_id: uuid.UUID) -> Dataset:
 
 
 def tasks_page(session: Session, dataset_id: uuid.UUID, *, limit: int, after: int | None = None) -> Sequence[Task]:
-    """Tasks in their order, from behind the position `after`."""
+    """Tasks in their order, after the position `after`."""
     query = select(Task).where(Task.dataset_id == dataset_id)
     if after is not None:
         query = query.where(Task.position > after)

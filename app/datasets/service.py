@@ -114,7 +114,7 @@ def store(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
 
 
 def _keep(ctx: Context, dataset: files.Dataset, kind: DatasetKind, left_out: Sequence[dict[str, Any]] = ()) -> Dataset:
-    """The same without its tasks."""
+    """The stored dataset with this content, without its tasks."""
     if (known := _known(ctx, dataset.name, dataset.sha256)) is not None:
         return known
     row = Dataset(name=dataset.name, sha256=dataset.sha256, kind=kind, n_tasks=len(dataset.tasks))

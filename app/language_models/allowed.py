@@ -17,7 +17,7 @@ def registered(patterns: tuple[str, ...]) -> list[KnownModel]:
 
 
 def is_allowed(reference: str, patterns: tuple[str, ...]) -> bool:
-    """Whether `reference` fits one of `patterns` (see BASSLINE_ALLOWED_MODELS)."""
+    """Whether `reference` fits one of `patterns` (BASSLINE_ALLOWED_MODELS)."""
     return any(_fits(reference, pattern) for pattern in patterns)
 
 
@@ -45,9 +45,9 @@ def _fits(reference: str, pattern: str) -> bool:
     # A reference with .. would leave the folder of a pattern such as /models/*.
     if ".." in Path(reference).parts:
         return False
-    return fnmatch.fnmatchcase(_at_home(reference), _at_home(pattern))
+    return fnmatch.fnmatchcase(_expand_home(reference), _expand_home(pattern))
 
 
-def _at_home(reference: str) -> str:
-    """The reference with the operator's home in place of a leading ~/."""
+def _expand_home(reference: str) -> str:
+    """The reference with a leading ~/ replaced by the operator's home."""
     return str(Path.home() / reference[2:]) if reference.startswith("~/") else reference

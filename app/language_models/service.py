@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from app.errors import BadInput
 from decoding.drafters import registry as drafters
-from decoding.models import heads, registry
+from decoding.models import registry, trained_heads
 from decoding.models.cache import cache_folder
 from decoding.models.errors import ModelError, UnknownModelError
-from decoding.models.heads import HeadRecord
 from decoding.models.registry import KnownModel, ModelEntry
+from decoding.models.trained_heads import HeadRecord
 from decoding.suggest import advice
 
 
@@ -29,7 +29,7 @@ def cached_references() -> frozenset[str]:
 def drafter_choices() -> list[tuple[str, str]]:
     """(drafter, note) of the drafters that need no draft model; the trained ones where this machine has some."""
     lookups = [(name, "") for name in drafters.names() if name != drafters.TRAINED]
-    targets = ", ".join(record.target for record in heads.every())
+    targets = ", ".join(record.target for record in trained_heads.every())
     trained = (drafters.TRAINED, f"sibling+{drafters.TRAINED}")
     return lookups + [(name, f"for {targets}") for name in trained if targets]
 
@@ -37,7 +37,7 @@ def drafter_choices() -> list[tuple[str, str]]:
 def require_head(target: str) -> HeadRecord:
     """The trained drafter of a target on this machine. Raises BadInput with the remedy."""
     try:
-        record = heads.find(target)
+        record = trained_heads.find(target)
     except ModelError as error:
         raise BadInput(str(error), "drafter") from None
     if record is None:

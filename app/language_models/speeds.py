@@ -14,7 +14,7 @@ _ORDER = (PLAIN, "sibling", "trained", "sibling+trained")
 
 @dataclass(frozen=True)
 class Cell:
-    """Tokens per second, and how many times those of plain decoding; None where either was not measured."""
+    """Tokens per second, and the ratio to plain decoding; None where either was not measured."""
 
     tokens_per_s: float | None
     ratio: float | None

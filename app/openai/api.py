@@ -1,4 +1,5 @@
-"""/v1/chat/completions, /v1/completions and /v1/models for clients of OpenAI's API, /infill for those of llama.cpp."""
+"""/v1/chat/completions, /v1/completions and /v1/models for clients of OpenAI's API, and /infill for clients of
+llama.cpp."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ def list_models() -> dict[str, Any]:
 
 @bp.get("/v1/models/<path:name>")
 def show_model(name: str) -> dict[str, Any]:
-    """One of them. Raises BadInput for any other; no file is looked for, because every reader may ask."""
+    """One of them. Raises BadInput for any other; files are not searched, because every reader may ask."""
     if name not in _keys():
         raise BadInput(f"model {name[:60]!r} is not one of {', '.join(_keys())}: GET /v1/models lists them", "target")
     return _model(name)

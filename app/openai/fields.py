@@ -1,4 +1,4 @@
-"""What the requests for samples have in common: OpenAI's fields, ours, and those that are refused or ignored."""
+"""The common part of requests for samples: OpenAI's fields, ours, and those that are refused or ignored."""
 
 from __future__ import annotations
 
@@ -171,5 +171,5 @@ class SamplesRequest(BaseModel, ABC):
         """The prompts as tasks without tests; their order is the order of the answer's choices."""
 
     def wanted(self) -> Wanted:
-        """The log-probabilities that the answer shows beside those of the chosen tokens."""
+        """The log-probabilities that the answer shows beside the chosen tokens."""
         return Wanted(None, 0)

@@ -46,7 +46,7 @@ def submit(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
 
 
 def answer(ctx: Context, run_id: uuid.UUID, form: Answers, disconnected: ClientDisconnected) -> dict[str, Any]:
-    """The completion object, once every sample has ended. See `ended`."""
+    """The completion object, once every sample has ended. Raises as `ended` does."""
     run, tasks = ended(ctx, run_id, disconnected)
     choices = [form.whole(_index(task, sample, run), task, sample) for task in tasks for sample in task.samples]
     return {**form.head(run, streamed=False), "choices": choices, "usage": usage(tasks), "bassline": timing(run, tasks)}
@@ -126,11 +126,11 @@ def _follow(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -
     give_up = time.monotonic() + TAKE_UP_S
     for event in waiting.wait(ctx, run_id, disconnected):
         yield event
-        if event is None and time.monotonic() > give_up and not _is_taken(ctx, run_id):
-            raise Busy(f"no worker took the prompt up within {TAKE_UP_S:g} seconds: try again later")
+        if event is None and time.monotonic() > give_up and not _is_claimed(ctx, run_id):
+            raise Busy(f"no worker accepted the prompt within {TAKE_UP_S:g} seconds: try again later")
 
 
-def _is_taken(ctx: Context, run_id: uuid.UUID) -> bool:
+def _is_claimed(ctx: Context, run_id: uuid.UUID) -> bool:
     with ctx.database.read() as session:
         return any_taken(session, run_id)
 

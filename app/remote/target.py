@@ -38,7 +38,7 @@ def parse(target: str) -> RemoteTarget:
 
 
 def require_allowed(target: str, allowed: str) -> None:
-    """Raises BadInput unless the endpoint is one of `allowed` (addresses separated by blanks).
+    """Raises BadInput unless the endpoint is one of `allowed` (space-separated addresses).
 
     A run that somebody submits makes this service send requests, and the operator's key with them.
     """

@@ -55,7 +55,7 @@ class StepGraphs(Graphs[Runner], ABC):
         seeds: Sequence[int],
         sampling: Sequence[SamplingParams],
     ) -> Proposal | None:
-        """Return `lengths[r]` tokens per row behind `unseen[r]`, left on the device; None when graphs do not work here.
+        """Return `lengths[r]` tokens per row after `unseen[r]`, left on the device; None when graphs do not work here.
 
         Commits what it feeds.
         """

@@ -11,7 +11,7 @@ from decoding.acceptance.rule import AcceptanceRule
 from decoding.acceptance.sampling import to_distributions
 from decoding.attention.cache import RaggedCache
 from decoding.attention.draft_graphs import FIRST_FEED, DraftGraphs
-from decoding.attention.runner import Ahead, ModelRunner
+from decoding.attention.runner import ModelRunner, PrefillEstimate
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
@@ -30,13 +30,13 @@ class DraftRunner:
         return self._runner.cache
 
     def reserve(self, capacity: int) -> None:
-        """See `ModelRunner.reserve`."""
+        """Make room in the cache for rows of `capacity` tokens."""
         self._runner.reserve(capacity)
 
     def start(
         self, slot: int, tokens: Sequence[int], capacity: int, source: int | None, *, prefix_cache: bool
-    ) -> Iterator[Ahead]:
-        """See `ModelRunner.start`."""
+    ) -> Iterator[PrefillEstimate]:
+        """Begin a row; iterating over the result prefills it."""
         return self._runner.start(slot, tokens, capacity, source, prefix_cache=prefix_cache)
 
     def draft(
@@ -46,7 +46,7 @@ class DraftRunner:
         seeds: Sequence[int],
         sampling: Sequence[SamplingParams],
     ) -> Proposal:
-        """Return `lengths[r]` draft tokens per row behind `unseen[r]`, tokens that the model has not been fed yet.
+        """Return `lengths[r]` draft tokens per row after `unseen[r]`, tokens that the model has not been fed yet.
 
         Commits what it feeds; the caller rewinds the cache once it knows what was accepted.
         """

@@ -90,7 +90,7 @@ class Graphs(Generic[Runner]):
 
     @property
     def capture_ahead_s(self) -> float:
-        """Seconds that the next round needs to capture anew: the slowest capture so far if the cache has moved."""
+        """Seconds that the next round needs to recapture graphs: the slowest capture so far if the cache has moved."""
         return self._slowest_s if self.ready and self._works and self._has_moved else 0.0
 
     @property

@@ -16,10 +16,10 @@ from decoding.acceptance.distribution import Distribution
 from decoding.attention.cache import RaggedCache
 from decoding.attention.layout import Layout
 from decoding.attention.ragged import MaskStore, ragged_cache_attention
-from decoding.attention.runner import Ahead, ModelRunner, in_chunks
+from decoding.attention.runner import ModelRunner, PrefillEstimate, in_chunks
 from decoding.attention.taps import TAPS
-from decoding.models.heads import LoadedHead
 from decoding.models.threads import all_threads
+from decoding.models.trained_heads import LoadedHead
 from decoding.state.clock import CostTimer
 
 
@@ -42,7 +42,7 @@ class HeadRunner:
         device: torch.device = self._target.device
         return device
 
-    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[Ahead]:
+    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[PrefillEstimate]:
         """Begin a row that holds the prompt `tokens`, once the target has begun it.
 
         What the target has not read then, and the last pair, are left for the first draft, which needs the head's
@@ -56,7 +56,7 @@ class HeadRunner:
         self.cache.start(slot)
         return self._prefill(slot, tokens, n_pairs)
 
-    def _prefill(self, slot: int, tokens: Sequence[int], n_pairs: int) -> Iterator[Ahead]:
+    def _prefill(self, slot: int, tokens: Sequence[int], n_pairs: int) -> Iterator[PrefillEstimate]:
         # A generator: the target has read the prompt when the first chunk is asked for.
         n_pairs = min(n_pairs, self._target.cache.lens[slot])
 

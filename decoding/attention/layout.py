@@ -44,18 +44,14 @@ def rectangle(counts: Sequence[int]) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class Layout:
-    """A forward over N packed tokens of R rows: `rows` says which token is whose, the rest where it is in the cache.
+    """A forward over N packed tokens of R rows: which token belongs to which row, and where it is in the cache."""
 
-    The rows lie in the cache's slots from `first_slot` on; `slot` [N] is that of each token. `gather` [R, T] lists the
-    packed index of each row's t-th token (T the longest count, short rows repeat their last token); `scatter` [N] is
-    the index of each packed token in the flattened [R * T] rectangle.
-    """
-
-    rows: RaggedRows
-    first_slot: int
-    slot: torch.Tensor
+    rows: RaggedRows  # which token belongs to which row
+    first_slot: int  # the rows use the cache's slots from this one on
+    slot: torch.Tensor  # [N], of each token
+    # [R, T]: packed index of each row's t-th token (T the longest count, short rows repeat their last token)
     gather: torch.Tensor
-    scatter: torch.Tensor
+    scatter: torch.Tensor  # [N]: index of each packed token in the flattened [R * T] rectangle
 
     @classmethod
     def build(cls, lens: Sequence[int], counts: Sequence[int], device: torch.device, first_slot: int = 0) -> Layout:

@@ -24,15 +24,15 @@ from decoding.attention.runner import PREFILL_CHUNK, ModelRunner
 from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.models.device_memory import free_bytes
-from decoding.models.heads import LoadedHead
 from decoding.models.loaded import LoadedModel
+from decoding.models.trained_heads import LoadedHead
 from decoding.state.clock import CostTimer
 
-# Slots by which a cache grows. When it moves, its graphs have to be captured anew.
+# Slots by which a cache grows. When it moves, its graphs have to be recaptured.
 _CAPACITY_STEP = 2048
 # The same without graphs: growing copies the cache, which must not happen for every prompt that is a little longer.
 _BATCH_STEP = 256
-# The share of free memory that caches may take: a forward needs some, too.
+# The share of free memory that caches may take: a forward needs some as well.
 _USABLE = 0.9
 # What the prefix cache of a model may hold: about 20,000 tokens of qwen2.5-coder-0.5b in bf16, 9,000 of the 1.5b.
 _PREFIX_CACHE_BYTES = 256 * 2**20
@@ -59,7 +59,7 @@ class Runners:
         return [runner.cache for runner in (self.target, self.draft) if runner is not None]
 
     def reserve(self, n_rows: int, capacity: int) -> None:
-        """Make room for so many rows of `capacity` tokens before any of them changes."""
+        """Make room for `n_rows` rows of `capacity` tokens before any of them changes."""
         self.target.reserve(capacity)
         if self.draft is not None:
             self.draft.reserve(capacity)

@@ -12,7 +12,7 @@ from decoding.acceptance.sampling import raw_logprobs, to_distribution, to_distr
 from decoding.acceptance.top_logprobs import TopIds, top_logprobs
 from decoding.attention.cache import RaggedCache
 from decoding.attention.layout import rectangle
-from decoding.attention.runner import Ahead, ModelRunner, TakeLogits
+from decoding.attention.runner import ModelRunner, PrefillEstimate, TakeLogits
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.request import SamplingParams
@@ -40,7 +40,7 @@ class TargetRunner:
         return self._runner.cache
 
     def reserve(self, capacity: int) -> None:
-        """See `ModelRunner.reserve`."""
+        """Make room in the cache for rows of `capacity` tokens."""
         self._runner.reserve(capacity)
 
     def start(
@@ -53,14 +53,14 @@ class TargetRunner:
         prefix_cache: bool,
         leave_rest: bool,
         score: TakeLogits | None = None,
-    ) -> Iterator[Ahead]:
-        """See `ModelRunner.start`."""
+    ) -> Iterator[PrefillEstimate]:
+        """Begin a row; iterating over the result prefills it."""
         return self._runner.start(
             slot, tokens, capacity, source, prefix_cache=prefix_cache, leave_rest=leave_rest, score=score
         )
 
     def chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
-        """See `ModelRunner.chunks`."""
+        """Return the sizes of the forwards that `start` would need, and how many tokens it would leave."""
         return self._runner.chunks(tokens, prefix_cache=prefix_cache, leave_rest=leave_rest)
 
     @property

@@ -25,7 +25,7 @@ class DraftLength(Protocol):
         """Return the draft length limit of the next round, for `n_rows` rows with `n_samples` samples in all."""
 
     def draw(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
-        """Return how many tokens a model is to draw for each row in the place of what was looked up; 0 keeps that.
+        """Return how many tokens a model is to draw for each row instead of the looked-up ones; 0 keeps the lookup.
 
         At most `lengths[r]`; `n_samples[r]` samples share row r.
         """
@@ -36,7 +36,7 @@ class DraftLength(Protocol):
     def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]], draft_s: float, rest_s: float) -> None:
         """Learn from a round: what was verified, what each sample of each row drew, and the seconds it took.
 
-        `rest_s` are the seconds of the round without those of the draft.
+        `rest_s` are the seconds of the round without its draft.
         """
 
 

@@ -1,4 +1,4 @@
-"""The layers of Llama and Qwen2 in 8-bit integers: all that lies between two attentions is one graph.
+"""The layers of Llama and Qwen2 in 8-bit integers: everything between two attentions is one graph.
 
 Numbers between the products are float32. What an attention reads has the model's own type, as its cache has.
 """
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from decoding.models import int8
-from decoding.models.blocks import Heads, Steps
+from decoding.models.blocks import QKV, Steps
 from decoding.models.fusion import Part
 from decoding.models.onnx_graph import FLOAT, INT64, ORT, UINT8, Compiled, Graph
 from decoding.models.packing import Packed, replace_linears
@@ -42,14 +42,14 @@ class Int8Blocks:
         """Return the steps of a forward with this rotary embedding of its tokens, [N, D] each."""
         return _Int8Steps(self, cos, sin)
 
-    def heads(self, turned: torch.Tensor, values: torch.Tensor) -> Heads:
+    def heads(self, turned: torch.Tensor, values: torch.Tensor) -> QKV:
         """Return the heads of turned queries and keys [1, N, (Hq + Hkv) D] and of values [N, Hkv D]."""
         turned = turned[0].to(self._attention_dtype).view(len(values), -1, self._size)
         queries, keys = torch.split(turned, [self._n_queries, self._n_keys], dim=1)
-        return Heads(queries, keys, values.to(self._attention_dtype).view(len(values), self._n_keys, self._size))
+        return QKV(queries, keys, values.to(self._attention_dtype).view(len(values), self._n_keys, self._size))
 
     def _build(self, layer: Any, after: Any) -> Compiled:
-        """The graph from the attention of `layer` up to that of the layer `after` it.
+        """The graph from the attention of `layer` up to the attention of the layer `after` it.
 
         Without a `layer` it begins at the embedding, and without one `after` it ends before the last norm.
         """
@@ -97,10 +97,10 @@ class _Int8Steps:
             "sin": sin[:, :half].contiguous().numpy(),
         }
 
-    def first(self, x: torch.Tensor) -> Heads:
+    def first(self, x: torch.Tensor) -> QKV:
         return self._blocks.heads(*self._blocks.first({"x": x.numpy(), **self._feeds}))
 
-    def following(self, layer: int, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, Heads]:
+    def following(self, layer: int, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, QKV]:
         x, turned, values = self._blocks.following[layer](
             {"x": x.numpy(), "attended": attended.float().numpy(), **self._feeds}
         )
@@ -113,7 +113,7 @@ class _Int8Steps:
 
 
 class Released(Packed):
-    """Stands where a linear layer was whose weight is now in a graph."""
+    """Replaces a linear layer whose weight is now in a graph."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()

@@ -46,7 +46,7 @@ class Row:
 
     @property
     def n_top(self) -> int:
-        """How many of the likeliest tokens its request wants to know in the place of each drawn one."""
+        """How many top tokens its request asks for at each sampled position."""
         return self.state.request.top_logprobs
 
     @property

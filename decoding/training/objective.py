@@ -18,7 +18,7 @@ from decoding.training.documents import DocumentBatch
 
 N_STEPS = 3
 _STEP_WEIGHT = 0.8
-"""The weight of a step relative to that of the step before, as in SpecForge."""
+"""The weight of a step relative to the step before, as in SpecForge."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from app.cli import cli
 from app.commands import foreground, handover
-from app.commands.handover import for_server
+from app.commands.handover import prepare_for_server
 from app.context import Context
 from app.db.database import Database
 from app.errors import BadInput, Unavailable
@@ -178,11 +178,11 @@ def test_a_folder_is_named_so_that_the_server_finds_it_and_a_remote_endpoint_nee
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "config.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
-    spec = for_server(other, RunSpec(target="./mine", drafter="sibling+./mine"))
+    spec = prepare_for_server(other, RunSpec(target="./mine", drafter="sibling+./mine"))
     assert (spec.target, spec.drafter) == (str(tmp_path / "mine"), f"sibling+{tmp_path / 'mine'}")
-    assert for_server(other, RunSpec(target="smollm2-135m")).target == "smollm2-135m"
+    assert prepare_for_server(other, RunSpec(target="smollm2-135m")).target == "smollm2-135m"
     remote = RunSpec(target="openai:m@http://localhost:1/v1")
     with pytest.raises(BadInput, match="BASSLINE_REMOTE_ENDPOINTS"):
-        for_server(other, remote)
+        prepare_for_server(other, remote)
     allowed = other.settings.model_copy(update={"remote_endpoints": "http://localhost:1/v1"})
-    assert for_server(replace(other, settings=allowed), remote) == remote
+    assert prepare_for_server(replace(other, settings=allowed), remote) == remote

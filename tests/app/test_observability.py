@@ -71,7 +71,7 @@ from app import observability
 from app.settings import Settings
 settings = Settings(_env_file=None, log_format="json")
 observability.configure(settings)
-observability.own_output(settings)
+observability.redirect_stdio_to_log(settings)
 print("two\\\\nlines of bass_0a1b2c3d_s3cr3tpart")
 observability.configure(settings)  # as Celery does once more
 thread = threading.Thread(target=lambda: 1 / 0)
@@ -93,7 +93,7 @@ raise LookupError("the end")
 )
 def test_a_process_that_ends_because_something_is_away_logs_a_warning(monkeypatch, error, level):
     written = []
-    monkeypatch.setattr(observability, "goes_to_log_store", lambda: True)
+    monkeypatch.setattr(observability, "is_for_log_store", lambda: True)
     monkeypatch.setattr(observability, "write_line", lambda *line: written.append(line))
     Sentence(error).show()
     assert written == [(str(error), level)]

@@ -27,8 +27,8 @@ from decoding.attention.head_runner import HeadRunner
 from decoding.config import EngineConfig
 from decoding.drafters import registry
 from decoding.engine import Engine
-from decoding.models.heads import HeadRecord, ready
 from decoding.models.loaded import LoadedModel
+from decoding.models.trained_heads import HeadRecord, ready
 from decoding.request import Request, SamplingParams
 from decoding.training.initial import new_head
 from kernels import accept

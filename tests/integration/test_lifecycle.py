@@ -331,7 +331,7 @@ def test_a_lost_message_is_sent_again_once(ctx, run_id, broker):
 
 def test_while_messages_wait_only_those_of_the_longest_waiting_jobs_are_sent_again(ctx, run_id, broker):
     assert broker.queue_length(queues.GPU_BATCH) == N_TASKS
-    silence = declared.silence(ctx)
+    silence = declared.silence_limit(ctx)
     long_ago, lately = (utcnow() - reaper.PATIENCE * silence * times for times in (1.5, 0.5))
     first = job_ids(ctx, run_id)[0]
     with ctx.database.session() as session:

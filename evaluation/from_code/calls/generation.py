@@ -64,7 +64,7 @@ def draw_calls(request: dict[str, Any], values: Any) -> list[str]:
                 kwargs[name] = data.draw(from_hint(hint))
         try:
             text = values.write((tuple(args), kwargs))
-        except values.NotPlain:
+        except values.NotPlainError:
             return
         found.setdefault(text)
 

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from app.commands import foreground, study_progress
-from app.commands.handover import study_for_server
+from app.commands.handover import prepare_study_for_server
 from app.errors import BadInput
 from app.jobs.embedded import Embedded
 from app.studies.schemas import StudySpec
@@ -299,5 +299,5 @@ def test_ctrl_c_leaves_the_study_to_the_server_or_cancels_it(elsewhere, server, 
 def test_an_endpoint_that_the_server_may_not_use_names_its_arm(ctx):
     arms = [{"target": "smollm2-135m"}, {"target": "openai:m@http://localhost:1/v1"}]
     with pytest.raises(BadInput, match=r"arm 2 \(.*\): target names an endpoint") as refused:
-        study_for_server(ctx, StudySpec.model_validate({"arms": arms}))
+        prepare_study_for_server(ctx, StudySpec.model_validate({"arms": arms}))
     assert refused.value.field == "arms.1.target"
