@@ -230,7 +230,7 @@ def test_against_no_right_answer_at_all_the_ratio_is_a_lower_limit():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--rates 0.5,x", "--rates: '0.5,x': give different requests per second"),
+        ("--rates 0.5,x", "--rates: '0.5,x': give different rates"),
         ("--rates 1,1", "--rates: '1,1': give different"),
         ("--arms both", "--arms: 'both': use one or both of together, alone"),
         ("--budget 0", "--budget: '0': give seconds above 0, at most 600"),
