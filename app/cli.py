@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import click
 
-from app.errors import BadInput, BasslineError, Unavailable
+from app.errors import BadInputError, BasslineError, UnavailableError
 from app.ui.terminal import visible
 from decoding.suggest import advice
 
@@ -44,7 +44,7 @@ class Sentence(click.ClickException):
         super().__init__(visible(str(error)))
         self.exit_code = error.exit_code  # type: ignore[misc]
         # An outage may end, and the container is restarted until then: readiness reports it.
-        self._level = "warning" if isinstance(error, Unavailable) else "error"
+        self._level = "warning" if isinstance(error, UnavailableError) else "error"
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Writes the sentence for people, or as a line of the log."""
@@ -102,7 +102,7 @@ def cli(ctx: click.Context) -> None:
     """
     try:
         _log_to_stderr()
-    except BadInput:
+    except BadInputError:
         if ctx.invoked_subcommand != "doctor":  # which says it among all else
             raise
 

@@ -14,7 +14,7 @@ from app import tables
 from app.accounts import access
 from app.context import Context, make_context
 from app.db import storable
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http import etags, idempotency, limits, openapi, problems, request_log, security, web
 from app.http.static_files import MAX_AGE_S, versioned_path
 from app.monitoring import health, metrics
@@ -53,7 +53,7 @@ def create_app(context: Context | None = None) -> Flask:
     """The application over `context` (None: from the settings). Registers `bp` of each domain's api and pages."""
     ctx = context or make_context()
     if not ctx.settings.embedded and not ctx.settings.secret_key:
-        raise BadInput("BASSLINE_SECRET_KEY is empty: set a long random text, the same for every web process")
+        raise BadInputError("BASSLINE_SECRET_KEY is empty: set a long random text, the same for every web process")
     assert tables.metadata.tables  # loads every mapper before the first query
     app = Flask("app", static_url_path=versioned_path(STATIC))
     app.config.update(

@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 from structlog.typing import Processor
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.settings import Settings, load_settings
 from app.ui.terminal import visible
 
@@ -72,7 +72,7 @@ def is_for_log_store() -> bool:
     """Whether a sentence for people must be a line of the log: nobody sits at a terminal, and logs are JSON."""
     try:
         form: str | None = load_settings().log_format
-    except BadInput:
+    except BadInputError:
         form = os.environ.get("BASSLINE_LOG_FORMAT")
     return form == "json" and not os.isatty(2)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from app.errors import BadInput, Unavailable
+from app.errors import BadInputError, UnavailableError
 from app.remote import target
 from decoding.models.errors import ModelError
 
@@ -147,16 +147,17 @@ class EngineMemory:
 def detect_sandbox(packages: tuple[str, ...], consequence: str) -> Sandbox:
     """The best sandbox of this machine, with these packages for programs to import.
 
-    Raises BadInput for a package that cannot be allowed, and Unavailable, with the consequence, without a sandbox.
+    Raises BadInputError for a package that cannot be allowed, and UnavailableError, with the consequence, without a
+    sandbox.
     """
     from evaluation.sandbox import PackagesError, Sandbox, SandboxUnavailableError, stage  # noqa: PLC0415
 
     try:
         return Sandbox.detect(packages=stage(packages))
     except PackagesError as error:
-        raise BadInput(f"BASSLINE_SANDBOX_PACKAGES: {error}", "sandbox_packages") from None
+        raise BadInputError(f"BASSLINE_SANDBOX_PACKAGES: {error}", "sandbox_packages") from None
     except SandboxUnavailableError as error:
-        raise Unavailable(f"no sandbox on this machine, {consequence}: {error}") from None
+        raise UnavailableError(f"no sandbox on this machine, {consequence}: {error}") from None
 
 
 class SandboxGrader:

@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from app.errors import BadInput
+from app.errors import BadInputError
 
 MIN_BUDGET_S, MAX_BUDGET_S = 1e-6, 600.0  # per task; curves are drawn over the logarithm
 WEB_THREADS = 96  # of a web process: more than max_streams and max_views together, so that pages stay reachable
@@ -161,10 +161,10 @@ class Settings(BaseSettings):
 
 
 def load_settings() -> Settings:
-    """Settings of this process. Raises BadInput with a sentence that names the wrong variable."""
+    """Settings of this process. Raises BadInputError with a sentence that names the wrong variable."""
     try:
         return Settings()
     except ValidationError as error:
         first = error.errors()[0]
         name = "BASSLINE_" + "_".join(str(part) for part in first["loc"] or ("heartbeat_s",)).upper()
-        raise BadInput(f"{name} is not usable: {first['msg'].removeprefix('Value error, ')}", name) from None
+        raise BadInputError(f"{name} is not usable: {first['msg'].removeprefix('Value error, ')}", name) from None

@@ -25,7 +25,7 @@ from typing import Any
 from app import observability
 from app.context import Context, make_context
 from app.db import migrate
-from app.errors import BadInput, BasslineError
+from app.errors import BadInputError, BasslineError
 from app.settings import Settings, load_settings
 from benchmarks import _postgres, _service_jobs, _service_pages, _service_rows
 from benchmarks._report import Report, print_table
@@ -39,7 +39,7 @@ def measure(database_url: str, *, runs: int, requests: int, tasks: int, rounds: 
         folder = Path(name)
         ctx = make_context(Settings(_env_file=None, data_dir=folder, database_url=database_url, rate_limit=""))
         if ctx.database.is_sqlite:
-            raise BadInput("--database is SQLite: give a PostgreSQL database, postgresql+psycopg://USER@HOST/NAME")
+            raise BadInputError("--database is SQLite: give a PostgreSQL database, postgresql+psycopg://USER@HOST/NAME")
         try:
             with ctx.database.connect() as connection:
                 _service_rows.refuse_foreign_tables(connection)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from app.annotations.schemas import Changes
 from app.annotations.tags import parse_tag, parse_tags
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.schemas import bad_input
 
 
@@ -19,7 +19,7 @@ from app.http.schemas import bad_input
 class Refused:
     """A form that was refused: why, and what was typed. Only the field at fault has an error."""
 
-    error: BadInput
+    error: BadInputError
     typed: Mapping[str, str]
 
     @property
@@ -31,7 +31,7 @@ class Refused:
 def changes_of(form: Mapping[str, str]) -> Changes:
     """What a form changes: tags in `add`, one tag in `remove`, `note`, and `starred` and `archived` as 1 or 0.
 
-    Raises BadInput that names the field.
+    Raises BadInputError that names the field.
     """
     given: dict[str, Any] = {}
     if "add" in form:

@@ -8,7 +8,7 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
 from app.capacity import presentation, render, repository
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.web import session
 from evaluation.load_metrics import UNCLOCKED_S
 
@@ -64,4 +64,4 @@ def _uuid(text: str) -> uuid.UUID:
     try:
         return uuid.UUID(text)
     except ValueError:
-        raise BadInput(f"{text[:60]!r} is not a load test's id: choose one on the page Capacity") from None
+        raise BadInputError(f"{text[:60]!r} is not a load test's id: choose one on the page Capacity") from None

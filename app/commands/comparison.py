@@ -12,7 +12,7 @@ from app.ui.units import percent
 from evaluation.inference import Comparison
 
 
-class Worse(BasslineError):  # noqa: N818 (reads as what happened)
+class WorseError(BasslineError):
     """`--fail-if-worse`, and the paired test says so."""
 
     exit_code = 3

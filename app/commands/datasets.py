@@ -14,7 +14,7 @@ from app.commands.from_code import from_code
 from app.context import Context
 from app.datasets import repository, service
 from app.datasets.models import Dataset
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.ui.terminal import echo, stderr
 
 NAMED = 20  # failing tasks
@@ -90,7 +90,7 @@ def _check_solutions(ctx: Context, dataset: Dataset) -> None:
             failing = service.failing_canonical(
                 ctx, dataset.id, ctx.make_grader(), lambda done, n: bar.update(shown, completed=done, total=n)
             )
-        except Unavailable as error:
+        except UnavailableError as error:
             echo(f"the canonical solutions were not run, the first run will: {error}", err=True)
             return
     if not failing:

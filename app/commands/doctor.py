@@ -14,7 +14,7 @@ from rich.text import Text
 from app.commands import common
 from app.doctor import machine, service, storage
 from app.doctor.finding import Finding, guarded
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.settings import Settings, load_settings
 from app.ui.terminal import echo
 
@@ -62,7 +62,7 @@ def _findings() -> list[Finding]:
     settings: Settings | None = None
     try:
         settings = load_settings()
-    except BadInput as error:
+    except BadInputError as error:
         sentence = str(error)
         checks.insert(
             0, ("settings", lambda: [Finding("settings", "fail", sentence, "Set it right in the environment.")])

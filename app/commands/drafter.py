@@ -12,7 +12,7 @@ from rich.table import Table
 from app.commands import common
 from app.commands.training_progress import TrainingProgress
 from app.context import make_context
-from app.errors import BadInput, BasslineError
+from app.errors import BadInputError, BasslineError
 from app.language_models import drafters, service
 from app.ui.terminal import echo
 
@@ -64,9 +64,9 @@ def train(
         bassline drafter train --target ./mine --tokens 300000 --epochs 8 --seed 1
     """
     if (tokens is None) != (epochs is None):
-        raise BadInput("--tokens and --epochs belong together: give both, or --hours", "tokens")
+        raise BadInputError("--tokens and --epochs belong together: give both, or --hours", "tokens")
     if hours is not None and tokens is not None:
-        raise BadInput("--hours and --tokens were both given: choose one", "hours")
+        raise BadInputError("--hours and --tokens were both given: choose one", "hours")
     from app.commands import training_prompts  # noqa: PLC0415
     from decoding.models import fetch  # noqa: PLC0415
     from decoding.models.errors import ModelError  # noqa: PLC0415
@@ -98,7 +98,7 @@ def train(
     except StoppedError:
         raise common.failed("stopped: the same command resumes") from None
     except RequestError as error:
-        raise BadInput(str(error), "drafter") from None
+        raise BadInputError(str(error), "drafter") from None
     except ModelError as error:
         raise BasslineError(str(error)) from None
     _show(record, json_file)

@@ -19,8 +19,8 @@ from app.commands.common import failed, result_console, write_json
 from app.commands.progress import show
 from app.commands.report import run_tables
 from app.context import Context
-from app.errors import BasslineError, Conflict
-from app.jobs.database_lock import InUse
+from app.errors import BasslineError, ConflictError
+from app.jobs.database_lock import InUseError
 from app.jobs.embedded import Embedded
 from app.runs import transitions
 from app.runs.event_stream import follow
@@ -34,7 +34,7 @@ from app.ui.terminal import stderr
 BEAT_S = 0.5
 
 
-class Interrupted(BasslineError):  # noqa: N818 (reads as what happened)
+class UserInterruptError(BasslineError):
     """Ctrl-C; what was finished is kept."""
 
 
@@ -66,7 +66,7 @@ class Place:
     def work(self, run_id: uuid.UUID) -> Run:
         """Waits until a run that was submitted with `options` has ended, in whatever state. Returns it.
 
-        Raises Interrupted after Ctrl-C, and Unavailable once the server is gone.
+        Raises UserInterruptError after Ctrl-C, and UnavailableError once the server is gone.
         """
         ctx = self._ctx
         with self._interruptible(_RUN, run_id):
@@ -86,24 +86,24 @@ class Place:
             yield
         except KeyboardInterrupt:
             if self.server:
-                raise Interrupted(_leave_or_cancel(self._ctx, work, row_id)) from None
+                raise UserInterruptError(_leave_or_cancel(self._ctx, work, row_id)) from None
             if work.interrupt(self._ctx, row_id, "interrupted from the keyboard"):
-                raise Interrupted(f"interrupted: {_resume_hint(work, row_id)}") from None
+                raise UserInterruptError(f"interrupted: {_resume_hint(work, row_id)}") from None
 
 
 @contextlib.contextmanager
 def workers(ctx: Context, purpose: str) -> Iterator[Place]:
     """Workers for this command's runs: in this process, for runs pinned to it.
 
-    While `bassline serve` owns the database, its workers are used. SIGTERM counts as Ctrl-C. Raises InUse if another
-    command owns the database.
+    While `bassline serve` owns the database, its workers are used. SIGTERM counts as Ctrl-C. Raises InUseError if
+    another command owns the database.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(_terminate_as_interrupt())
         try:
             stack.enter_context(Embedded(ctx, purpose, foreground=True))
             server = False
-        except InUse as error:
+        except InUseError as error:
             if not error.by_server:
                 raise
             server = True
@@ -131,7 +131,7 @@ def _leave_or_cancel(ctx: Context, work: _Work, row_id: uuid.UUID) -> str:
     if can_ask():
         with contextlib.suppress(KeyboardInterrupt, click.Abort):
             if click.confirm(f"The server is running this {work.noun}. Cancel it?", default=False, err=True):
-                with contextlib.suppress(Conflict):  # it has just ended
+                with contextlib.suppress(ConflictError):  # it has just ended
                     work.cancel(ctx, row_id)
                 return f"cancelled: {_resume_hint(work, row_id)}"
     of = f"bassline {work.group}"

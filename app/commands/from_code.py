@@ -19,7 +19,7 @@ from app.commands.from_code_progress import FromCodeProgress
 from app.context import Context
 from app.datasets import from_code as service
 from app.datasets.models import Dataset
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.ports import detect_sandbox
 from app.ui.terminal import echo
 from evaluation.from_code.build import Options
@@ -88,7 +88,7 @@ def from_code(
         service.check_name(name)
         finished = _worked(ctx, found, commands, options)
     except ProjectError as error:
-        raise BadInput(str(error)) from None
+        raise BadInputError(str(error)) from None
     _say_how_tests_ended(finished)
     if not finished.result.completion:
         common.write_json(json_file, service.report(finished, []))
@@ -105,7 +105,7 @@ def _interpreter(python: str | None) -> str:
         return shutil.which("python") or sys.executable
     found = shutil.which(python)
     if found is None:
-        raise BadInput(
+        raise BadInputError(
             f"--python {python} is not a program that can be started: name the project's interpreter, as in "
             "--python .venv/bin/python",
             "python",
@@ -119,15 +119,15 @@ def _commands(
     try:
         commands = [shlex.split(command) for command in tests]
     except ValueError as error:
-        raise BadInput(f"--tests cannot be read as a command: {error}", "tests") from None
+        raise BadInputError(f"--tests cannot be read as a command: {error}", "tests") from None
     if not all(commands):
-        raise BadInput('--tests is empty: give a command, as in --tests "python -m pytest -q"', "tests")
+        raise BadInputError('--tests is empty: give a command, as in --tests "python -m pytest -q"', "tests")
     if tests_python:
         commands = [resolve_command(command, tests_python) for command in commands]
     if doctests:
         commands.append(record.doctest_command(python, project))
     if not commands:
-        raise BadInput(
+        raise BadInputError(
             'tasks are made of what functions do while tests run: give --tests "python -m pytest -q", or --doctests',
             "tests",
         )

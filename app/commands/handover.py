@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.types import utcnow
-from app.errors import BadInput, Unavailable
+from app.errors import BadInputError, UnavailableError
 from app.events import event_types
 from app.events.bus import Event
 from app.jobs.database_lock import DatabaseLock
@@ -34,13 +34,13 @@ S = TypeVar("S", bound=EngineOptions)
 def prepare_for_server(ctx: Context, spec: S) -> S:
     """The specification with absolute paths, for a server in another folder.
 
-    Raises BadInput for an endpoint that the server may not use.
+    Raises BadInputError for an endpoint that the server may not use.
     """
     if remote.is_remote(spec.target):
         try:
             remote.require_allowed(spec.target, ctx.settings.remote_endpoints)
-        except BadInput:
-            raise BadInput(
+        except BadInputError:
+            raise BadInputError(
                 "target names an endpoint that the running `bassline serve` may not use: add its address to the "
                 "server's BASSLINE_REMOTE_ENDPOINTS, or stop the server and try again",
                 "target",
@@ -54,12 +54,12 @@ def prepare_for_server(ctx: Context, spec: S) -> S:
 
 
 def prepare_study_for_server(ctx: Context, spec: StudySpec) -> StudySpec:
-    """The same for every arm of a study. Raises BadInput that names the arm."""
+    """The same for every arm of a study. Raises BadInputError that names the arm."""
     arms = []
     for number, (arm, name) in enumerate(zip(spec.arms, spec.names(), strict=True), start=1):
         try:
             arms.append(prepare_for_server(ctx, arm))
-        except BadInput as error:
+        except BadInputError as error:
             raise of_arm(number, name, error) from None
     return spec.model_copy(update={"arms": tuple(arms)})
 
@@ -73,11 +73,11 @@ class Watch:
         self._last_alive = time.monotonic()
 
     def check(self, alive: Sequence[Worker]) -> None:
-        """Call it repeatedly with the workers that are alive. Raises Unavailable once the server is gone."""
+        """Call it repeatedly with the workers that are alive. Raises UnavailableError once the server is gone."""
         if alive:
             self._last_alive = time.monotonic()
         if time.monotonic() - self._last_alive > workers.ALIVE_S or not self._lock.owner():
-            raise Unavailable(
+            raise UnavailableError(
                 f"`bassline serve` has stopped: the {self._noun} continues when it starts again, or `{self._ends}` "
                 "cancels it"
             )
@@ -86,7 +86,7 @@ class Watch:
 def events(ctx: Context, run_id: uuid.UUID) -> Iterator[Event | None]:
     """The run's events to its end, made from what its rows say: tasks, loading and the run's state.
 
-    None whenever nothing happened for BEAT_S seconds. Raises Unavailable once the server is gone.
+    None whenever nothing happened for BEAT_S seconds. Raises UnavailableError once the server is gone.
     """
     state: RunState | None = None
     loading: str | None = None

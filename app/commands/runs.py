@@ -14,13 +14,13 @@ from app.annotations.presentation import name_in_list
 from app.annotations.selection import Selection
 from app.commands import common, foreground
 from app.commands.annotations import add_commands, selection_options
-from app.commands.comparison import Worse, comparison_tables
+from app.commands.comparison import WorseError, comparison_tables
 from app.commands.report import run_tables
 from app.comparison import comparing, run_file
 from app.comparison.decision import decide
 from app.comparison.junit import junit as as_junit
 from app.comparison.markdown import markdown as as_markdown
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.runs import import_samples, repository, service
 from app.runs.export_samples import FORMATS, chunks
 from app.runs.render import run_document
@@ -156,7 +156,7 @@ def import_(file: Path, target: str, dataset: str, name: str) -> None:
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise BadInput(f"{file} cannot be read: {error.strerror}", "file") from None
+        raise BadInputError(f"{file} cannot be read: {error.strerror}", "file") from None
     ctx = common.opened_context()
     ctx.make_grader()
     with foreground.workers(ctx, "runs import") as place:
@@ -251,11 +251,11 @@ def compare(
         bassline runs compare base.json candidate --budget 3 --fail-if-worse --markdown report.md --junit report.xml
     """
     if budget is not None and not budget > 0:
-        raise BadInput(f"budget is {budget:g}: it must be above 0 seconds", "budget")
+        raise BadInputError(f"budget is {budget:g}: it must be above 0 seconds", "budget")
     if not 0 < alpha < 1:
-        raise BadInput(f"alpha is {alpha:g}: give a level above 0 and below 1, as 0.05", "alpha")
+        raise BadInputError(f"alpha is {alpha:g}: give a level above 0 and below 1, as 0.05", "alpha")
     if (markdown, junit, json_file).count("-") > 1:
-        raise BadInput("only one of markdown, junit and json can be -: give a file for the others", "json")
+        raise BadInputError("only one of markdown, junit and json can be -: give a file for the others", "json")
     ctx = common.opened_context()
     with ctx.database.read() as session:
         base, new = (run_file.measured(ctx, session, given) for given in (reference, other))
@@ -269,9 +269,9 @@ def compare(
             common.write_text(target, text)
     comparison_tables(common.result_console("-" if "-" in (markdown, junit) else json_file), found, decision)
     if fail_if_worse and decision.worse:
-        raise Worse(f"{found.other.name} is worse than {found.reference.name}")
+        raise WorseError(f"{found.other.name} is worse than {found.reference.name}")
     if fail_if_worse and decision.underpowered is not None:
-        raise BadInput(
+        raise BadInputError(
             f"whether {found.other.name} (B) is worse than {found.reference.name} (A) cannot be decided: "
             f"{decision.underpowered}"
         )

@@ -19,7 +19,7 @@ from app.broker.celery_app import add_queue, celery_app, require_broker
 from app.broker.model_queues import ModelQueue
 from app.commands import common
 from app.context import Context, install, make_context
-from app.errors import BadInput, Unavailable
+from app.errors import BadInputError, UnavailableError
 from app.factory import create_app, create_server_app
 from app.jobs.database_lock import SERVE
 from app.jobs.embedded import Embedded
@@ -132,7 +132,7 @@ def worker(names: str, models: str | None, name: str) -> None:
     consumed = names.split(",")
     unknown = [part for part in consumed if part not in queues.ALL]
     if unknown:
-        raise BadInput(f"queue {unknown[0]!r} is not known: use some of {', '.join(queues.ALL)}", "queues")
+        raise BadInputError(f"queue {unknown[0]!r} is not known: use some of {', '.join(queues.ALL)}", "queues")
     declared = list(dict.fromkeys(models.split(","))) if models is not None else []
     _require_declarable(declared, consumed)
     ctx = common.opened_context()
@@ -182,9 +182,9 @@ def beat() -> None:
 
 
 def _require_declarable(models: list[str], consumed: list[str]) -> None:
-    """Raises BadInput for a model that is not known, and for one beside queues without completions."""
+    """Raises BadInputError for a model that is not known, and for one beside queues without completions."""
     if models and queues.GPU_INTERACTIVE not in consumed:
-        raise BadInput(
+        raise BadInputError(
             f"a worker that declares models serves completions: add {queues.GPU_INTERACTIVE} to --queues", "models"
         )
     for model in models:
@@ -213,7 +213,7 @@ def _refuse_public(ctx: Context, host: str) -> None:
     """Without tokens the service belongs to the user of this machine alone."""
     loopback = {HOST, "localhost", "::1"}
     if host not in loopback and not ctx.settings.require_tokens:
-        raise BadInput(
+        raise BadInputError(
             f"host {host} can be reached by others: set BASSLINE_REQUIRE_TOKENS=true and make a user with "
             f"`bassline users create`, or stay on {HOST}",
             "host",
@@ -231,5 +231,5 @@ def _refuse_taken(host: str, port: int) -> None:
             raise _port_error(host, port, error) from None
 
 
-def _port_error(host: str, port: int, error: OSError) -> Unavailable:
-    return Unavailable(f"cannot listen on {host}:{port} ({error.strerror}): choose another with --port")
+def _port_error(host: str, port: int, error: OSError) -> UnavailableError:
+    return UnavailableError(f"cannot listen on {host}:{port} ({error.strerror}): choose another with --port")

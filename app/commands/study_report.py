@@ -19,7 +19,7 @@ from app.ui.units import exact_seconds, percent, points
 
 
 def read(ctx: Context, study_id: uuid.UUID, budget_s: float | None = None) -> StudyDocument:
-    """The study and what it says, with the answer at one budget if asked for. Raises NotFound."""
+    """The study and what it says, with the answer at one budget if asked for. Raises NotFoundError."""
     with ctx.database.read() as session:
         study = get_study(session, study_id)
         return render.document(study, analysis(session, study), progress.of_study(session, study), budget_s)

@@ -10,7 +10,7 @@ from flask import Blueprint, render_template, request
 
 from app.comparison import presentation as compared
 from app.comparison.comparing import compare_runs, same_device
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.web import session
 from app.runs import configuration, repository
 from app.runs.forms import parse_budget
@@ -33,7 +33,7 @@ def index() -> str:
         page["budget"] = parse_budget(request.args.get("budget"))
         if page["a"] and page["b"]:
             page |= _comparison(page["a"], page["b"], page["budget"])
-    except (BadInput, MetricError) as problem:
+    except (BadInputError, MetricError) as problem:
         page["error"] = str(problem)
     return render_template("comparison/index.html", **page)
 
@@ -76,5 +76,5 @@ def _run(name: str, runs: Sequence[Run]) -> Run | None:
     try:
         wanted = uuid.UUID(reference)
     except ValueError:
-        raise BadInput(f"{reference[:60]!r} is not a run's id: choose the run from the list", name) from None
+        raise BadInputError(f"{reference[:60]!r} is not a run's id: choose the run from the list", name) from None
     return next((run for run in runs if run.id == wanted), None) or repository.get_run(session(), wanted)

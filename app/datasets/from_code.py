@@ -20,7 +20,7 @@ INFILL = "-infill"
 
 
 def check_name(name: str) -> None:
-    """Raises BadInput for a name that the dataset or its infilling form could not have."""
+    """Raises BadInputError for a name that the dataset or its infilling form could not have."""
     service.check_name(name)
     service.check_name(name + INFILL)
 

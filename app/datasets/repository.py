@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 
 from app.datasets.models import Dataset, DatasetCheck, Task
-from app.errors import NotFound
+from app.errors import NotFoundError
 from app.states import DatasetKind
 
 
@@ -29,10 +29,10 @@ def datasets_page(session: Session, *, limit: int, before: uuid.UUID | None = No
 
 
 def get_dataset(session: Session, dataset_id: uuid.UUID) -> Dataset:
-    """The dataset; its tasks load on first use. Raises NotFound."""
+    """The dataset; its tasks load on first use. Raises NotFoundError."""
     found = session.get(Dataset, dataset_id)
     if found is None:
-        raise NotFound(f"there is no dataset {dataset_id}: /datasets and /api/v1/datasets list all")
+        raise NotFoundError(f"there is no dataset {dataset_id}: /datasets and /api/v1/datasets list all")
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from flask import Flask, request
 
-from app.errors import BadInput
+from app.errors import BadInputError
 
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 
@@ -49,10 +49,10 @@ def init(app: Flask) -> None:
 
 def _check() -> None:
     if fault := unfit(request.path):
-        raise BadInput(f"the address holds {fault}: remove it")
+        raise BadInputError(f"the address holds {fault}: remove it")
     for values in (request.args, request.form):
         for name, value in values.items(multi=True):
             if name is None:  # a part of a multipart form whose header holds no name
-                raise BadInput("a part of the form has no name: give each part one")
+                raise BadInputError("a part of the form has no name: give each part one")
             if fault := unfit(name + value):
-                raise BadInput(f"{name!r} holds {fault}: remove it", name if name.isprintable() else None)
+                raise BadInputError(f"{name!r} holds {fault}: remove it", name if name.isprintable() else None)

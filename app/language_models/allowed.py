@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from pathlib import Path
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.language_models import service
 from app.settings import CACHED, REGISTERED
 from decoding.models.registry import KnownModel
@@ -22,13 +22,13 @@ def is_allowed(reference: str, patterns: tuple[str, ...]) -> bool:
 
 
 def require_allowed(reference: str, field: str, patterns: tuple[str, ...]) -> None:
-    """Raises BadInput unless `is_allowed`.
+    """Raises BadInputError unless `is_allowed`.
 
     The refusal is the same for models that exist and models that do not, so that it reveals no files.
     """
     if not is_allowed(reference, patterns):
         known = ", ".join(model.ref for model in registered(patterns))
-        raise BadInput(
+        raise BadInputError(
             f"{field} is {reference[:60]!r}, which submitted runs may not name here: choose {known or 'another'}, or "
             "ask the operator to add it to BASSLINE_ALLOWED_MODELS",
             field,

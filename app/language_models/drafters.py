@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
-from app.errors import NotFound
+from app.errors import NotFoundError
 from app.http.schemas import ResponseModel
 from decoding.models import registry, trained_heads
 from decoding.models.errors import UnknownModelError
@@ -100,11 +100,11 @@ def every() -> list[Drafter]:
 
 
 def get(slug: str) -> Drafter:
-    """The trained drafter of this name. Raises NotFound."""
+    """The trained drafter of this name. Raises NotFoundError."""
     for drafter in every():
         if drafter.slug == slug:
             return drafter
-    raise NotFound(f"there is no trained drafter {slug[:200]!r} on this machine")
+    raise NotFoundError(f"there is no trained drafter {slug[:200]!r} on this machine")
 
 
 def _slug(target: str) -> str:

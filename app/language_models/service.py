@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from decoding.drafters import registry as drafters
 from decoding.models import registry, trained_heads
 from decoding.models.cache import cache_folder
@@ -35,13 +35,13 @@ def drafter_choices() -> list[tuple[str, str]]:
 
 
 def require_head(target: str) -> HeadRecord:
-    """The trained drafter of a target on this machine. Raises BadInput with the remedy."""
+    """The trained drafter of a target on this machine. Raises BadInputError with the remedy."""
     try:
         record = trained_heads.find(target)
     except ModelError as error:
-        raise BadInput(str(error), "drafter") from None
+        raise BadInputError(str(error), "drafter") from None
     if record is None:
-        raise BadInput(
+        raise BadInputError(
             f"{target} has no trained drafter here: make one with `bassline drafter train --target {target}`, or choose"
             " the drafter sibling",
             "drafter",
@@ -50,19 +50,19 @@ def require_head(target: str) -> HeadRecord:
 
 
 def require_model(reference: str, field: str = "target") -> ModelEntry:
-    """The entry a reference resolves to. Raises BadInput with the known keys in its sentence."""
+    """The entry a reference resolves to. Raises BadInputError with the known keys in its sentence."""
     try:
         return registry.resolve(reference)
     except UnknownModelError as error:
         complaint, _, remedy = str(error).partition(": ")
         known = [model.ref for model in registry.entries()]
-        raise BadInput(f"{complaint}: {advice(reference, known, remedy)}", field) from None
+        raise BadInputError(f"{complaint}: {advice(reference, known, remedy)}", field) from None
     except (OSError, RuntimeError) as error:  # an impossible path, or the home of an unknown user
-        raise BadInput(f"{field} is {reference[:60]!r}, which names no model: {error}", field) from None
+        raise BadInputError(f"{field} is {reference[:60]!r}, which names no model: {error}", field) from None
 
 
 def require_infilling(target: str) -> None:
-    """Raises BadInput for a target that has no markers of infilling, as far as this machine's cache tells.
+    """Raises BadInputError for a target that has no markers of infilling, as far as this machine's cache tells.
 
     A model that is not cached here is refused by the worker that loads it.
     """
@@ -70,6 +70,6 @@ def require_infilling(target: str) -> None:
 
     info = fetch.cached(target)
     if info is not None and not infilling.may_have_markers(info.folder):
-        raise BadInput(
+        raise BadInputError(
             f"{target} has no fill-in-the-middle tokens: use another model, or send no suffix", "prompt_mode"
         )

@@ -14,7 +14,7 @@ from app.broker import queues
 from app.db import migrate
 from app.db.database import Database
 from app.db.types import utcnow
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.http.operations import JSON, operation
 from app.http.schemas import ResponseModel
 from app.http.web import context
@@ -90,7 +90,7 @@ def database_fault(database: Database) -> str | None:
     """Why the database cannot be read, None if it can and has the newest schema."""
     try:
         at = migrate.current(database)
-    except (SQLAlchemyError, Unavailable) as error:
+    except (SQLAlchemyError, UnavailableError) as error:
         return f"cannot be reached: {type(error).__name__}"
     return None if at == migrate.head() else f"at schema {at}, the code needs {migrate.head()}: run bassline db upgrade"
 

@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.database import Database, error_summary
 from app.db.types import utcnow
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.http.idempotency_models import IdempotencyKey
 
 LEAST_BYTES = 50_000_000  # free on the disk of a SQLite file: a batch of samples and the write-ahead log
@@ -38,6 +38,6 @@ def write_fault(database: Database) -> str | None:
         with database.connect() as connection:
             connection.execute(insert(IdempotencyKey).values(row))
             connection.rollback()
-    except (SQLAlchemyError, Unavailable) as error:
+    except (SQLAlchemyError, UnavailableError) as error:
         return f"cannot be written: {error_summary(error)}"
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from app.db.types import utcnow
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.openai import logprobs
 from app.openai.chat_schemas import ChatRequest
 from app.openai.logprobs import Place
@@ -31,7 +31,7 @@ class Answers(Protocol):
         """The end of a choice, with the `text` that is still missing."""
 
     def whole(self, index: int, task: RunTask, sample: Sample) -> dict[str, Any]:
-        """A choice that is not streamed. Raises BadInput."""
+        """A choice that is not streamed. Raises BadInputError."""
 
 
 class TextAnswers:
@@ -60,7 +60,7 @@ class TextAnswers:
         if not self._asked.echo:
             return self.last(index, sample.raw, sample)
         if self._asked.wanted().prompt_logprobs is not None and task.prompt_logprobs is None:
-            raise BadInput("budget was over before the whole prompt was scored: give more seconds", "budget")
+            raise BadInputError("budget was over before the whole prompt was scored: give more seconds", "budget")
         text, places = task.prompt_sent or "", logprobs.of_prompt(task)
         if self._asked.max_tokens:
             text, places = text + sample.raw, places + logprobs.of_sample(sample) + _end_of_sequence(sample)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, model_validator
 
 from app.completions.schemas import MAX_CHARACTERS
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.schemas import Text
 from app.openai.fields import SamplesRequest, Wanted
 from app.runs.schemas import MAX_TOKENS
@@ -41,7 +41,7 @@ class Message(BaseModel):
     def _can_be_honoured(self) -> Self:
         for name, given in (self.model_extra or {}).items():
             if given not in (None, [], ""):
-                raise BadInput(f"{name[:60]} of a message is not offered here: leave it out", "messages")
+                raise BadInputError(f"{name[:60]} of a message is not offered here: leave it out", "messages")
         return self
 
     def rendered(self) -> dict[str, str]:

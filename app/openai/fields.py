@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.schemas import Text
 from app.runs.schemas import MAX_N, MAX_TOKENS, DecodingSpec, PromptMode
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
@@ -131,9 +131,9 @@ class SamplesRequest(BaseModel, ABC):
             if name in self.ignored() or (name, given) == ("best_of", self.n):
                 continue
             if given not in NEUTRAL.get(name, ()):
-                raise BadInput(f"{name[:60]} is not offered here: leave it out", name)
+                raise BadInputError(f"{name[:60]} is not offered here: leave it out", name)
         if self.n_min is not None and self.n_min > self.n:
-            raise BadInput(f"n_min is {self.n_min} and n is {self.n}: give at most n", "n_min")
+            raise BadInputError(f"n_min is {self.n_min} and n is {self.n}: give at most n", "n_min")
         if len(self.stop) > MAX_STOPS or "" in self.stop:
             raise ValueError(f"stop holds {len(self.stop)} strings: give at most {MAX_STOPS}, none of them empty")
         return self

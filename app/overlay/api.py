@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from flask import Blueprint
 from pydantic import Field
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.operations import operation
 from app.http.schemas import RequestModel, Text
 from app.http.web import session
@@ -86,7 +86,7 @@ def _load(query: OverlayQuery, *, details: bool = False) -> Overlaid:
 
 def _budget(found: Overlaid, asked: float | None) -> float:
     if words := presentation.too_long(found, asked):
-        raise BadInput(words, "budget")
+        raise BadInputError(words, "budget")
     return min(asked or usual_budget(found), found.longest_s)
 
 

@@ -15,7 +15,7 @@ from app.broker import queues
 from app.datasets import service as datasets
 from app.db.database import after_commit
 from app.db.types import utcnow
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.jobs import claims, reaper
 from app.jobs.claims import LostClaim, Step
 from app.jobs.job import CannotLoad, Job, Stopped
@@ -168,7 +168,7 @@ class Broken(FakeGrader):
 
 
 FAULT = OSError("no room in /tmp")
-SANDBOX_GONE = Unavailable("no sandbox on this machine")
+SANDBOX_GONE = UnavailableError("no sandbox on this machine")
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,7 @@ ELSEWHERE = ("app/static/vendor", "tests/evaluation/hostile", "tests/evaluation/
 """Files of others, programs that attack the sandbox, and this table."""
 
 WRITE = {
-    r"(?<!there )(?<!There )\bis no (?!longer|more|less|better|worse|later|earlier|larger|smaller|slower|faster)": (
-        "is not a ..."
-    ),
+    r"(?<!here )\bis no (?!longer|more|less|better|worse|later|earlier|larger|smaller|slower|faster)": ("is not a ..."),
     r"\b(that|those) of\b": "repeat the noun",
     r"\bwhoever\b": "the noun: the caller, the user",
     r"\bshall\b": "must, will",
