@@ -29,7 +29,7 @@ class EngineMemory(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """An engine of one thread. While it is being loaded, `engine` is None and `expected` what it will take."""
+    """An engine of one thread. While it is being loaded, `engine` is None and `expected` its expected bytes."""
 
     thread: int
     config: EngineConfig
@@ -38,7 +38,7 @@ class Held:
 
     @property
     def parts(self) -> Mapping[Any, int]:
-        """The bytes that it takes, by what they are for; equal keys of two engines are one thing in memory."""
+        """The bytes that it takes, by purpose; equal keys of two engines are the same memory."""
         parts = self.expected if self.engine is None else self.engine.memory()
         # Engines of two threads may have one configuration; each has caches of its own.
         return {(self.thread, part) if part == self.config else part: n_bytes for part, n_bytes in parts.items()}
@@ -58,7 +58,7 @@ class HeldEngines:
         self._held: list[Held] = []  # least recently used first
         self._in_use: dict[int, EngineConfig] = {}  # by thread
         self._sizes: dict[EngineConfig, Mapping[Any, int]] = {}  # of all engines ever loaded
-        self._proven_limit: int | None = None  # what was in memory when there was no room for more
+        self._proven_limit: int | None = None  # the bytes in memory when there was no room for more
 
     def get(self, config: EngineConfig, load: Callable[[], Engine]) -> Engine:
         """This thread's engine for `config`, from `load` if it holds none. What `load` raises passes.
@@ -146,7 +146,7 @@ class HeldEngines:
         except NoMemoryError:
             if not self._make_room(new, 0):
                 raise
-        # Outside of the handler: its exception keeps what was loaded so far.
+        # Outside of the handler: its exception keeps everything loaded so far.
         self._proven_limit = others
         self._memory.release()
         return load()
@@ -187,7 +187,7 @@ class HeldEngines:
 
 
 def _total(engines: Iterable[Mapping[Any, int]]) -> int:
-    """The bytes of several engines; what they share counts once."""
+    """The bytes of several engines; shared memory counts once."""
     parts: dict[Any, int] = {}
     for each in engines:
         for part, n_bytes in each.items():

@@ -98,7 +98,7 @@ def _log_exception(kind: type[BaseException], error: BaseException | None, trace
 
 
 def hide_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A processor: what is named like a secret, and passwords and tokens inside texts, become ***."""
+    """A processor: values named like a secret, and passwords and tokens inside texts, become ***."""
     for name, value in event.items():
         if _SECRET_NAME.search(name) and name not in _COUNTS:
             event[name] = HIDDEN

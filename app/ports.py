@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 OnProgress = Callable[[str], None]
 EngineParts = Mapping["ModelSpec | EngineConfig", int]
-"""Bytes in memory: of a model, by its `ModelSpec`, and of what an engine keeps beside models, by its configuration."""
-MEMORY_SHARE = 0.6  # of what a device has, for engines; the rest is for the batches being decoded, and for grading
+"""Bytes in memory: of models, by their `ModelSpec`, and of an engine's other memory, by its configuration."""
+MEMORY_SHARE = 0.6  # of a device's memory, for engines; the rest is for the batches being decoded, and for grading
 
 
 class Engine(Protocol):

@@ -230,7 +230,7 @@ class Engine:
     ) -> Iterator[Outcome]:
         """Decode several prompts in one batch, for throughput; yield (position, outcome) as each request is done.
 
-        The next request is taken from `requests` when there is a place for one of its samples. Its clock starts when
+        The next request is taken from `requests` when there is room for one of its samples. Its clock starts when
         the others leave room for it: memory, and time for its prefill. A request that cannot be honoured, or for which
         there is no memory, yields its RequestError. A request ends before the next round once
         `should_cancel` returns True for its position. Raises BrokenModelError.
@@ -247,8 +247,8 @@ class Engine:
 
         Before each round `requests` is asked for those that have arrived; it yields None if there are none now, and may
         wait once all earlier requests have been answered. `loop/admission.py` decides who joins, and when; a request
-        whose budget ends first is answered with what there is. Returns once `requests` has ended and all are answered.
-        Raises BrokenModelError.
+        whose budget ends first is answered with the samples there are. Returns once `requests` has ended and all are
+        answered. Raises BrokenModelError.
         """
         # The kept caches and graphs have their size.
         max_samples = self.config.max_batch if self._pool.has_graphs else max(self.config.max_batch, MAX_SERVED)
@@ -361,7 +361,7 @@ class Engine:
         """Capture graphs, measure verifies and decode a few tokens, so that no request's clock pays for these.
 
         Then the costs of a prefill, a round and a draft step are known, whatever chooses the draft length. Also learns
-        what `provenance` tells, which must cost nothing later: a heartbeat asks for it.
+        the facts of `provenance`, which must cost nothing later: a heartbeat asks for it.
         """
         fixed = parse_draft_length(self.config.draft_length)
         self._pool.capture(0 if self.config.drafter == "none" else MAX_DRAFT_LENGTH if fixed is None else fixed)

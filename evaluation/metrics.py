@@ -39,7 +39,7 @@ ANYTIME_FROM_S = 0.1
 
 
 class MetricError(ValueError):
-    """A metric that these samples do not define; the message says what is missing."""
+    """A metric that these samples do not define; the message names the missing part."""
 
 
 @dataclass(frozen=True, slots=True)

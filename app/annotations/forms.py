@@ -17,7 +17,7 @@ from app.http.schemas import bad_input
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A form that was refused: why, and what was typed. Only the field at fault has an error."""
+    """A refused form: the error and the typed values. Only the field at fault has an error."""
 
     error: BadInputError
     typed: Mapping[str, str]

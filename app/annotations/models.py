@@ -20,7 +20,7 @@ class TagRow:
 class Annotatable:
     """Mixin of rows that people annotate: everybody on the service sees and changes the same annotations.
 
-    `starred` marks what is worth finding again. `archived` keeps the row out of lists, the leaderboard and the answer
+    `starred` marks a row worth finding again. `archived` keeps the row out of lists, the leaderboard and the answer
     of the first page; its address stays.
     """
 

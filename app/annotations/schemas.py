@@ -32,7 +32,7 @@ Note = Annotated[Text, Field(max_length=LONGEST_NOTE), AfterValidator(_tidy)]
 
 
 class Changes(RequestModel):
-    """What to change; what is null or left out stays as it is. Tags become lower-case, and none is there twice."""
+    """A change; fields that are null or left out stay as they are. Tags become lower-case and unique."""
 
     tags: Tags | None = Field(None, description="all its tags; they replace the present ones")
     add_tags: Tags = Field((), description="tags to add")
@@ -55,7 +55,7 @@ class AnnotatedQuery(PageQuery):
 
     tag: Tag | None = Field(None, description="only with this tag")
     starred: bool = Field(False, description="only starred ones")
-    archived: bool = Field(False, description="archived ones, too")
+    archived: bool = Field(False, description="archived ones as well")
 
     def selection(self) -> Selection:
         """These filters."""

@@ -16,7 +16,7 @@ Message = tuple[str, uuid.UUID]
 
 
 class Broker(Protocol):
-    """Carries messages to workers. A message may be lost or delivered twice: the row decides what is done.
+    """Carries messages to workers. A message may be lost or delivered twice: the row decides.
 
     `shared` says whether messages reach the workers of other processes.
     """

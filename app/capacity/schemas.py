@@ -1,4 +1,4 @@
-"""A load test as `bassline bench load` sends it: the body of POST /api/v1/capacity, and what a row holds."""
+"""A load test as `bassline bench load` sends it: the body of POST /api/v1/capacity, and the content of a row."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def selection_options(command: C) -> C:
 
     decorated: Any = selecting
     for option in (
-        click.option("--archived", is_flag=True, help="archived ones, too"),
+        click.option("--archived", is_flag=True, help="archived ones as well"),
         click.option("--starred", is_flag=True, help="only starred ones"),
         click.option("--tag", metavar="WORD", help="only with this tag"),
     ):

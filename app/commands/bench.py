@@ -16,7 +16,7 @@ from decoding.suggest import advice
 @click.argument("name")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def bench(name: str, arguments: tuple[str, ...]) -> None:
-    """Run a benchmark of benchmarks/; what follows its NAME is passed on (try `bassline bench NAME -h`).
+    """Run a benchmark of benchmarks/; arguments after NAME are passed on (try `bassline bench NAME -h`).
 
     \b
     Example:

@@ -82,7 +82,7 @@ def import_(file: Path, name: str | None, no_check: bool) -> None:
 
 
 def _check_solutions(ctx: Context, dataset: Dataset) -> None:
-    """Runs the canonical solutions in the sandbox, and says which tasks fail."""
+    """Runs the canonical solutions in the sandbox, and prints which tasks fail."""
     console = stderr()
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         shown = bar.add_task("running the canonical solutions", total=dataset.n_tasks)

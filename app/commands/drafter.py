@@ -53,7 +53,7 @@ def train(
     restart: bool,
     json_file: str | None,
 ) -> None:
-    """Collect text of a model with its hidden states, train a drafter on it, and measure what it gains.
+    """Collect text of a model with its hidden states, train a drafter on it, and measure its gain.
 
     The prompts come from the Python files of this machine. Prompts and answers that share ten words in a
     row with a task of any dataset here are dropped. Stopped or killed, the same command resumes.

@@ -81,7 +81,9 @@ def _with_speedup(ctx: Context, place: foreground.Place, run: Run, spec: RunSpec
     try:
         plain = place.work(plain_id)
     except foreground.UserInterruptError:
-        with contextlib.suppress(ConflictError):  # otherwise a server would go on, and the ratio would never be stored
+        with contextlib.suppress(
+            ConflictError
+        ):  # otherwise a server would continue, and the ratio would never be stored
             service.cancel(ctx, plain_id)
         raise
     with ctx.database.session() as session:

@@ -35,7 +35,7 @@ BEAT_S = 0.5
 
 
 class UserInterruptError(BasslineError):
-    """Ctrl-C; what was finished is kept."""
+    """Ctrl-C; finished samples are kept."""
 
 
 @dataclass(frozen=True, slots=True)

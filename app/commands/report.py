@@ -41,7 +41,7 @@ def _progress_text(run: Run, counts: Progress) -> str:
 
 
 def figures(run: Run) -> list[tuple[str, str]]:
-    """The figures, each with its unit and what it is over."""
+    """The figures, each with its unit and its population."""
     f = run.measured
     rows = [("tasks", _coverage(run))]
     if run.graded:

@@ -265,7 +265,7 @@ def _spec(file: Path | None, preset: str | None, given: dict[str, Any]) -> Study
     if file is not None:
         if preset or values:
             other = "preset" if preset else next(iter(values))
-            raise BadInputError(f"{file} says what the arms are: leave --{other.replace('_', '-')} out", other)
+            raise BadInputError(f"{file} defines the arms: leave --{other.replace('_', '-')} out", other)
         asked = files.read(_bytes(file, files.LARGEST), file.name)
         try:
             return parse_spec(StudySpec, {**asked, **given})

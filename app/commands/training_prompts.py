@@ -35,10 +35,10 @@ def asking_of(tokenizer: Any, *, has_chat_template: bool) -> Asking:
     from decoding.training.collection import Asking, Rendered  # noqa: PLC0415 (imports torch)
 
     def message(text: str) -> str:
-        told: str = tokenizer.apply_chat_template(
+        rendered: str = tokenizer.apply_chat_template(
             [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
         )
-        return told
+        return rendered
 
     def render(statement: Statement) -> Rendered:
         if statement.kind == "instruction":

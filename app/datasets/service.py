@@ -198,7 +198,7 @@ def failing_canonical(
 
 
 def _check_storable(task: files.Task) -> None:
-    """Raises BadInputError for what a database column cannot hold."""
+    """Raises BadInputError for a value that a database column cannot hold."""
     if max(len(task.task_id), len(task.entry_point)) > LONGEST_NAME:
         raise BadInputError(
             f"task {task.task_id[:60]!r}: give task_id and entry_point at most {LONGEST_NAME} characters"

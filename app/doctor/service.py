@@ -56,7 +56,7 @@ def broker(settings: Settings) -> Iterator[Finding]:
 
 
 def workers(settings: Settings) -> Iterator[Finding]:
-    """Whether workers process what is submitted."""
+    """Whether workers process submitted runs."""
     if settings.embedded:
         yield Finding("workers", "ok", "embedded: in the process of `bassline serve` or `bassline eval`")
         return

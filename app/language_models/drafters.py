@@ -80,7 +80,7 @@ class DrafterDocument(ResponseModel):
 
 
 class Drafter(DrafterDocument):
-    """A trained drafter with what was measured in and after its training."""
+    """A trained drafter with the measurements of its training and its speeds."""
 
     curve: list[TrainingPoint]
     speeds: list[Speed]

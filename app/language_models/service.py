@@ -62,7 +62,7 @@ def require_model(reference: str, field: str = "target") -> ModelEntry:
 
 
 def require_infilling(target: str) -> None:
-    """Raises BadInputError for a target that has no markers of infilling, as far as this machine's cache tells.
+    """Raises BadInputError for a target that has no markers of infilling, as far as this machine's cache shows.
 
     A model that is not cached here is refused by the worker that loads it.
     """

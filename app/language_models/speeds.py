@@ -29,7 +29,7 @@ class SpeedTable:
 
 
 def speed_table(speeds: Sequence[Speed]) -> SpeedTable | None:
-    """The table of what was measured; None where nothing was."""
+    """The table of the measured speeds; None if there are none."""
     known = {
         (s.drafter, s.temperature, s.batch): s.tokens_per_s
         for s in speeds

@@ -19,7 +19,7 @@ _PROBE_BYTES = 64 * 1024  # more than the free part of a page, so that the datab
 
 
 def write_fault(database: Database) -> str | None:
-    """Why nothing can be stored, None if it can. Leaves nothing behind: what it writes is rolled back.
+    """Why nothing can be stored, None if it can. Leaves nothing behind: its writes are rolled back.
 
     A rolled back row does not reach the disk of a SQLite file, so the disk's free space is checked as well.
     """

@@ -178,7 +178,8 @@ class RemoteEngine:
         on_update: OnUpdate | None,
         should_cancel: ShouldCancel | None,
     ) -> CompletionUsage | None:
-        """Fills the samples until all have ended or nobody waits any longer. Returns the server's count if told."""
+        """Fills the samples until all have ended or nobody waits any longer. Returns the server's count if it sends
+        one."""
         usage: CompletionUsage | None = None
         for heard, chunk in self._chunks(request, started, should_cancel):
             if chunk.usage is not None:
@@ -239,14 +240,14 @@ class RemoteEngine:
                 threading.Thread(target=_close_when, args=(left, stream), daemon=True).start()
                 for chunk in stream:
                     heard.put((time.monotonic() - started, chunk))
-        except Exception as error:  # the other thread decides what it means
+        except Exception as error:  # the other thread interprets it
             last = error
         finally:
             left.set()
             heard.put((time.monotonic() - started, last))
 
     def _refusal(self, error: openai.APIStatusError) -> Exception:
-        """The server's answer as ours: what is wrong with the request is not worth a second attempt."""
+        """The server's answer as ours: a faulty request is not worth a second attempt."""
         if error.status_code >= 500 or error.status_code in BUSY:
             return error
         said = str(error.body.get("message") if isinstance(error.body, dict) else error.message)

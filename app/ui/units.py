@@ -1,4 +1,4 @@
-"""Numbers as read: durations, shares, counts, dates. A dash stands for what is not known."""
+"""Numbers as text: durations, shares, counts, dates. A dash stands for an unknown value."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def register(ctx: Context, node: str | None, queues: list[str] | None) -> None:
         crashes = 0
         if before and before.stopped_at is None and before.last_seen_at - before.started_at < STEADY:
             crashes = before.crashes + 1
-        # A restarted container may have the host name and process id of the one before.
+        # A restarted container may have the host name and process id of its predecessor.
         row = session.get(Worker, ctx.worker_name) or Worker(name=ctx.worker_name)
         row.host, row.pid, row.node, row.queues = socket.gethostname(), os.getpid(), node, queues
         row.started_at = row.last_seen_at = now

@@ -113,7 +113,7 @@ def draft_distribution(logits: torch.Tensor, kind: Kind, limits: torch.Tensor) -
     """Return the distributions of drafts with `limits` float32 [N, 4] on the device, so that a CUDA graph serves any.
 
     Each is what `to_distribution` makes of the same parameters, but never wider than its first search: a draft may be
-    drawn from any distribution, as long as acceptance is told which.
+    drawn from any distribution, as long as the acceptance rule knows which.
     """
     if kind == "greedy":
         return _likeliest(logits)

@@ -48,7 +48,7 @@ class DraftRunner:
     ) -> Proposal:
         """Return `lengths[r]` draft tokens per row after `unseen[r]`, tokens that the model has not been fed yet.
 
-        Commits what it feeds; the caller rewinds the cache once it knows what was accepted.
+        Commits the tokens it feeds; the caller rewinds the cache after the acceptance.
         """
         if self._graphs is not None:
             unseen = self._feed_all_but_last(unseen, lengths)
@@ -84,7 +84,7 @@ class DraftRunner:
         return Proposal(drafts, [MODEL_EVIDENCE] * n_rows, join(parts, n_rows * k) if self._rule.needs_q else None)
 
     def _feed_all_but_last(self, unseen: list[list[int]], lengths: Sequence[int]) -> list[list[int]]:
-        """Feed what a graph does not take in, after rounds in which others drafted; return what is left to feed."""
+        """Feed the tokens that exceed a graph, after rounds in which others drafted; return the rest."""
         behind = [
             tokens[:-1] if length and len(tokens) > FIRST_FEED else []
             for tokens, length in zip(unseen, lengths, strict=True)

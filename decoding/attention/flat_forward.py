@@ -39,7 +39,7 @@ class FlatForward:
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> FlatForward | None:
-        """Return the flat forward of a model on a CPU with our attention, None for what it does not suit."""
+        """Return the flat forward of a model on a CPU with our attention, None for a model that it does not suit."""
         return cls(model) if cls.suits(model) else None
 
     @staticmethod

@@ -50,7 +50,7 @@ class HeadDrafts:
     ) -> Proposal:
         """Return `lengths[r]` draft tokens per row after `unseen[r]`, the tokens of the pairs it has not read yet.
 
-        A row with a length has at least one such token. Commits what it reads; the caller rewinds the cache to the
+        A row with a length has at least one such token. Commits the pairs it reads; the caller rewinds the cache to the
         committed pairs after the round.
         """
         if self._graphs is not None:
@@ -83,7 +83,7 @@ class HeadDrafts:
     def _read_all_but_last(
         self, unseen: Sequence[Sequence[int]], lengths: Sequence[int], n: int
     ) -> list[Sequence[int]]:
-        """Read what a graph does not take in, after rounds in which others drafted; return the `n` tokens left."""
+        """Read the tokens that exceed a graph, after rounds in which others drafted; return the last `n`."""
         behind = [tokens[:-n] if length else [] for tokens, length in zip(unseen, lengths, strict=True)]
         if any(behind):
             self._runner.read(behind)

@@ -18,7 +18,7 @@ import torch
 
 from kernels.rows import RaggedRows
 
-# Attention reads key slots in multiples of this. Masked slots behind a row's last token add exact zeros, and PyTorch's
+# Attention reads key slots in multiples of this. Masked slots after a row's last token add exact zeros, and PyTorch's
 # attention on a CPU sums in an order that is the same for all such numbers of slots, so that the sum does not depend on
 # how long the other rows of a batch are (docs/decoding.md, "Texts and timing").
 SLOT_MULTIPLE = 128
@@ -55,7 +55,7 @@ class Layout:
 
     @classmethod
     def build(cls, lens: Sequence[int], counts: Sequence[int], device: torch.device, first_slot: int = 0) -> Layout:
-        """Pack `counts[r]` new tokens per row behind `lens[r]` committed ones; a row may sit out with none."""
+        """Pack `counts[r]` new tokens per row after `lens[r]` committed ones; a row may sit out with none."""
         T = max(counts)
         slot: list[int] = []
         scatter: list[int] = []
@@ -83,7 +83,7 @@ class Layout:
 
     @property
     def position(self) -> torch.Tensor:
-        """Each token's place in the text of its row, [N]."""
+        """Each token's position in the text of its row, [N]."""
         return self.rows.position
 
     @property
@@ -107,7 +107,7 @@ class Layout:
         return len(set(self.counts)) == 1
 
     def last_positions(self, n_last: Sequence[int]) -> torch.Tensor:
-        """Return the places in their texts of the last `n_last[r]` tokens of each row, [sum(n_last)]."""
+        """Return the positions in their texts of the last `n_last[r]` tokens of each row, [sum(n_last)]."""
         ends = [length + count for length, count in self._host]
         places = [at for end, n in zip(ends, n_last, strict=True) for at in range(end - n, end)]
         return torch.tensor(places, device=self.slot.device)

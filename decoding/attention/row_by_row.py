@@ -2,7 +2,7 @@
 
 Architectures such as CodeGen, GPT-J, Falcon or BLOOM compute attention inside their layers, where a ragged batch is not
 possible. Each of their rows runs alone, so a round reads the weights once per row instead of once: slower, and the same
-tokens. Rolling back is still not committing: what a row has beyond its committed length is cut off before its next
+tokens. Rolling back is still not committing: tokens beyond the committed length of a row are cut off before its next
 forward.
 """
 
@@ -30,7 +30,7 @@ class RowCaches(RaggedCache):
         self._rows: dict[int, DynamicCache] = {}
 
     def of(self, row: int) -> DynamicCache:
-        """Return the row's cache, holding what is committed and nothing else."""
+        """Return the row's cache with its committed tokens only."""
         cache = self._rows[row]
         for layer in cache.layers:
             if type(layer) is not DynamicLayer:

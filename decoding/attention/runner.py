@@ -117,10 +117,10 @@ class ModelRunner:
     ) -> Iterator[PrefillEstimate]:
         """Begin a row of up to `capacity` tokens with `tokens`, copied from row `source` if that has them.
 
-        Otherwise the row has at once what the prefix cache has, if it is to be used, and the rest is prefilled while
-        the caller iterates over the result, which is the estimate before each chunk. A caller that stops early leaves
-        a row with part of the tokens and has to drop it. `leave_rest` leaves what is after the last whole chunk to the
-        row's first round.
+        Otherwise the row gets the blocks of the prefix cache at once, if it is to be used, and the rest is prefilled
+        while the caller iterates over the result, which is the estimate before each chunk. A caller that stops early
+        leaves a row with part of the tokens and has to drop it. `leave_rest` leaves the tokens after the last whole
+        chunk to the row's first round.
 
         `score` gets the logits of every token, chunk by chunk, so it uses no prefix cache and leaves no rest.
         """
@@ -164,7 +164,7 @@ class ModelRunner:
     ) -> torch.Tensor:
         """Return logits [N, V] of `tokens[r]` appended to each row, or [sum(n_last), V] of the last `n_last[r]` of it.
 
-        `tokens` belong to the rows from slot `first_slot` on; the other rows take no part. The logits of a row
+        `tokens` belong to the rows from slot `first_slot` on; the other rows are left out. The logits of a row
         without tokens mean nothing. Nothing is committed: the caller commits the tokens that stay. Raises RuntimeError
         when a row would outgrow the cache.
         """

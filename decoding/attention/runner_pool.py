@@ -44,8 +44,8 @@ class Runners:
 
     `prefill_costs` are the costs of a prompt's token, the target's first, then the draft model's or the head's.
     `shares_rows` says whether samples that agree may share a row: in a graph each has its own, because a GPU verifies
-    many rows as fast as one and shapes stay the same. `slot_bytes` are what a token of a row takes in all caches, 0 if
-    that is not known yet.
+    many rows as fast as one and shapes stay the same. `slot_bytes` are the bytes that a token of a row takes in all
+    caches, 0 if that is not known yet.
     """
 
     target: TargetRunner
@@ -77,7 +77,8 @@ class Runners:
         return sum(cache.slot_bytes for cache in self._caches)
 
     def lacks_bytes(self, n_rows: int, capacity: int) -> int:
-        """Return the bytes that caches of so many rows of `capacity` tokens need beyond what is free; 0 if they fit."""
+        """Return the bytes that caches of `n_rows` rows of `capacity` tokens need beyond the free memory; 0 if they
+        fit."""
         target = self.target.cache
         if target.lens or target.keeps_place:  # an empty cache is made as large as is needed
             capacity = max(capacity, target.capacity)

@@ -65,7 +65,7 @@ class TargetRunner:
 
     @property
     def reads_in_rounds(self) -> bool:
-        """Whether the rest of a prompt may be left to `verify`: graphs have no place for it."""
+        """Whether the rest of a prompt may be left to `verify`: graphs do not support it."""
         return self._graphs is None and self._runner.reads_in_rounds
 
     def n_unread(self, rows: Sequence[Row]) -> list[int]:
@@ -73,12 +73,12 @@ class TargetRunner:
         return [len(row.tokens) - 1 - length for row, length in zip(rows, self.cache.lens, strict=True)]
 
     def commit(self, rows: Sequence[Row], n_accepted: Sequence[int]) -> None:
-        """Keep what the last `verify` read of the rows, and as much of their drafts as was accepted."""
+        """Keep the tokens that the last `verify` read of the rows, and the accepted part of their drafts."""
         ends = zip(rows, n_accepted, self.cache.lens, strict=True)
         self.cache.commit([len(row.tokens) + n - length for row, n, length in ends])
 
     def fork(self, slot: int) -> None:
-        """Copy a slot to a new last slot between `verify` and the commit, with what the verify wrote."""
+        """Copy a slot to a new last slot between `verify` and the commit, with the slots that the verify wrote."""
         self.cache.fork(slot, self.cache.layout.counts[slot])
 
     def verify(self, rows: Sequence[Row], proposal: Proposal) -> list[list[Draw]]:

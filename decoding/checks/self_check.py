@@ -1,7 +1,7 @@
 """Kernels and CUDA graphs, compared with their references on this device before the first request.
 
 No test can cover every card, driver and compiler. A kernel or graph that fails or differs from its reference is
-switched off and named in one warning and in every figure's provenance; decoding goes on without it, more slowly.
+switched off and named in one warning and in every figure's provenance; decoding continues without it, more slowly.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ class Drafter(Protocol):
         """Learn how many draft tokens were accepted; the rows' tokens are already extended."""
 
     def fork(self, slot: int, row: Row) -> None:
-        """Copy the slot's state to a new last slot: `row` goes on there with some of the samples and the same text."""
+        """Copy the slot's state to a new last slot: `row` continues there with some of the samples and the same
+        text."""
 
     def drop(self, slot: int) -> None:
         """Forget the slot's row; the last row takes its place."""

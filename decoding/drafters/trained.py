@@ -35,7 +35,7 @@ class TrainedDrafter:
         return self._drafts.draft(unseen, lengths, [row.seeds[0] for row in rows], [row.sampling for row in rows])
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
-        """Forget what was drafted: accepted tokens are read again, with the target's states."""
+        """Forget the draft: accepted tokens are read again, with the target's states."""
         for slot, n_pairs in enumerate(self._n_pairs):
             self._drafts.cache.rewind(slot, n_pairs)
 

@@ -41,7 +41,7 @@ class InOrder:
         has_place: Callable[[], bool],
         has_room: Callable[[RequestState], bool],
     ) -> None:
-        """A request is taken if there is a place for one of its samples, and joins if there is room for its prompt."""
+        """A request is taken if there is room for one of its samples, and joins if there is memory for its prompt."""
         self._incoming = enumerate(requests)
         self._model = model
         self._has_place = has_place

@@ -63,7 +63,7 @@ class Scheduler:
                 yield self._outcome(state)
 
     def has_place(self) -> bool:
-        """Return whether there is a place for another sample."""
+        """Return whether there is room for another sample."""
         return self._batch.n_free > 0
 
     def has_room(self, state: RequestState) -> bool:

@@ -38,7 +38,7 @@ class Steps(Protocol):
         """Return the output of `layer`, given what its heads attended to [N, Hq * D], and the next layer's heads."""
 
     def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
-        """Return logits [N, V] after the last layer, of the tokens at the places `keep` only if it is given."""
+        """Return logits [N, V] after the last layer, of the tokens at the positions `keep` only if it is given."""
 
 
 class Blocks(Protocol):
@@ -109,10 +109,10 @@ class Layer:
         heads = self._joint(normed)  # [N, (Hq + 2 Hkv) D]
         heads = heads.view(len(normed), -1, self._size)
         n_values = heads.shape[1] // (self._group + 2)
-        turning, values = torch.split(heads, [heads.shape[1] - n_values, n_values], dim=1)
-        left, right = turning.chunk(2, dim=-1)
-        turned = torch.addcmul(turning * cos, torch.cat((-right, left), dim=-1), sin)
-        queries, keys = torch.split(turned, [turned.shape[1] - n_values, n_values], dim=1)
+        unrotated, values = torch.split(heads, [heads.shape[1] - n_values, n_values], dim=1)
+        left, right = unrotated.chunk(2, dim=-1)
+        rotated = torch.addcmul(unrotated * cos, torch.cat((-right, left), dim=-1), sin)
+        queries, keys = torch.split(rotated, [rotated.shape[1] - n_values, n_values], dim=1)
         return QKV(queries, keys, values)
 
     def finish(self, x: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
@@ -123,7 +123,7 @@ class Layer:
 
 
 def rms_norm(x: torch.Tensor, norm: Any) -> torch.Tensor:
-    """Return what a module with the weights of an RMSNorm computes, in one operation."""
+    """Apply an RMSNorm, given the module with its weights, in one operation."""
     return F.rms_norm(x, norm.weight.shape, norm.weight.to(x.dtype), norm.variance_epsilon)
 
 

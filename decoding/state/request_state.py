@@ -105,7 +105,7 @@ class RequestState:
         self.waiting.clear()
 
     def completion(self, model: LoadedModel) -> Completion:
-        """Return the samples, the rounds, the times and what the prompt's tokens scored."""
+        """Return the samples, the rounds, the times and the log-probabilities of the prompt."""
         return Completion(
             samples=self.samples,
             n_prompt_tokens=len(self.prompt),

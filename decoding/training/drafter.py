@@ -58,7 +58,7 @@ class StoppedError(RuntimeError):
 class DrafterTraining:
     """Trains the head of a target. `statements` yields the same prompts, in the same order, each time it is called.
 
-    `asking_of` tells how the loaded target is asked; `tasks` are the texts of evaluated tasks to keep out.
+    `asking_of` returns how to ask the loaded target; `tasks` are the texts of evaluated tasks to keep out.
     """
 
     plan: Plan
@@ -137,7 +137,7 @@ class DrafterTraining:
     # Training -----------------------------------------------------------------------------------------------------
 
     def _train(self) -> tuple[Eagle3, HeadRecord]:
-        """The trained head and its record, which lacks what is known once it is written and measured."""
+        """The trained head and its record, still without hash and speeds."""
         plan = self._plan
         assert plan.n_shards is not None
         target = load_unpacked(ModelSpec(plan.target))
@@ -240,7 +240,7 @@ class DrafterTraining:
 
 @dataclass
 class _Collected:
-    """Counts what is collected and tells the watcher: seconds of `limit_s` if there is one, else tokens."""
+    """Counts the collected text and reports it to the watcher: seconds of `limit_s` if there is one, else tokens."""
 
     watcher: Watcher
     infos: list[ShardInfo]

@@ -48,7 +48,7 @@ class WorkFolder:
 
     @property
     def checkpoint(self) -> Path:
-        """The file that the training of the head goes on from."""
+        """The file from which the training of the head resumes."""
         return self.path / "checkpoint.pt"
 
     def open(self, wanted: Plan) -> Plan:

@@ -54,7 +54,7 @@ class Evaluation:
 
 @dataclass
 class Trainer:
-    """Trains `head` for `n_steps` steps; `checkpoint` is the file that it can go on from."""
+    """Trains `head` for `n_steps` steps; `checkpoint` is the file from which it can resume."""
 
     head: Eagle3
     objective: Objective
@@ -81,7 +81,7 @@ class Trainer:
     def run(self) -> bool:
         """Train to the end and put the best weights into the head; return False if it was stopped before.
 
-        Stopped or not, what was done is in the checkpoint.
+        Stopped or not, the steps so far are in the checkpoint.
         """
         if not self.curve:
             self._evaluate()

@@ -31,7 +31,8 @@ from evaluation.from_code.tasks import (
 from evaluation.sandbox import Sandbox
 
 BUILDER = "from-code-2"
-"""A change of what is recorded, chosen or written gets a new version, so that stored datasets keep their meaning."""
+"""A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
+meaning."""
 
 
 @dataclass

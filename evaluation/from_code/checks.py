@@ -1,4 +1,4 @@
-"""Checks of a function before it becomes a task: it repeats what was recorded, and its test notices faults."""
+"""Checks of a function before it becomes a task: it repeats the recorded calls, and its test notices faults."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class MutationScore:
 
 
 def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> list[Case]:
-    """The recorded calls as cases, after the original did twice in the sandbox what was recorded.
+    """The recorded calls as cases, after the original repeated them twice in the sandbox.
 
-    Calls that do not repeat what was recorded are dropped where they are few: tests change what a function depends on,
+    Calls that do not repeat are dropped where they are few: tests change what a function depends on,
     for example a table of its module. Raises ExcludedError where they are many, and where two runs differ.
     """
     texts = [call.call for call in calls]

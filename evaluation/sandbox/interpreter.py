@@ -70,7 +70,7 @@ def find() -> Interpreter:
     """Return the first interpreter that is new enough and that the unprivileged uid can start: this process's own, else
     one of its version, else the newest that is not newer, else any `python3`.
 
-    Raises RuntimeError with what was found.
+    Raises RuntimeError that lists the tried ones.
     """
     names = [*(f"python3.{minor}" for minor in range(sys.version_info.minor, OLDEST[1] - 1, -1)), "python3"]
     own = [sys.executable, *(str(Path(sys.base_prefix) / "bin" / name) for name in names[:1])]

@@ -111,7 +111,7 @@ def _sha256(files: dict[str, bytes]) -> str:
 
 
 def _is_intact(folder: Path, sha256: str) -> bool:
-    """Whether the folder is ours, nobody else may write to it, and it holds what it should."""
+    """Whether the folder is ours, nobody else may write to it, and its content is intact."""
     try:
         every = [folder, *folder.rglob("*")]
         facts = [path.lstat() for path in every]

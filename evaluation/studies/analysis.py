@@ -112,9 +112,9 @@ def distinguishing_budgets(scored: Scored, count: int) -> tuple[float, ...]:
     """Up to `count` of the budgets, evenly apart on their grid, from the first at which the paired tests separate two
     arms to the last; if they never do, from the first at which a task is solved."""
     columns = range(len(scored.budgets))
-    told = (column for column in columns if _separates_arms(scored, column))
+    separated = (column for column in columns if _separates_arms(scored, column))
     solved = (column for column in columns if scored.all[:, :, column].any())
-    start = next(told, next(solved, columns[-1]))
+    start = next(separated, next(solved, columns[-1]))
     return tuple(scored.budgets[k] for k in sorted(set(np.linspace(start, columns[-1], count).round().astype(int))))
 
 

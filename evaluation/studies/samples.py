@@ -98,6 +98,6 @@ def _enough(scored: Scored, metric: Metric, column: int, places: Sequence[int]) 
         larger = [other for other in places[rank + 1 :] if scored.arms[other].n > scored.arms[place].n]
         differs = holm([p_value(scored, metric, column, place, other) for other in larger])
         counts = [wins_and_losses(scored, metric, column, place, other) for other in larger]
-        if not any(told and lost > won for told, (won, lost) in zip(differs, counts, strict=True)):
+        if not any(rejected and lost > won for rejected, (won, lost) in zip(differs, counts, strict=True)):
             return scored.arms[place].n
     return None

@@ -116,7 +116,7 @@ def test_a_run_is_tagged_noted_starred_archived_and_found_again_without_a_script
     expect(page.get_by_text("This run is archived.")).to_be_visible()
     page.goto(f"{many.url}/runs?tag=quotable&starred=1")
     expect(page.get_by_role("heading", name="No run matches")).to_be_visible()
-    page.get_by_label("Archived, too").check()
+    page.get_by_label("Include archived").check()
     page.get_by_role("button", name="Show").click()
     page.get_by_role("link", name="to be kept").click()
     page.get_by_role("button", name="Bring it back").click()

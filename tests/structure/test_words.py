@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("app", "benchmarks", "decoding", "deploy", "docs", "evaluation", "kernels", "migrations", "tests")
+FOLDERS = ("app", "benchmarks", "decoding", "deploy", "docs", "evaluation", "kernels", "tests")
 ENDINGS = (".py", ".md", ".html", ".js")
 ELSEWHERE = ("app/static/vendor", "tests/evaluation/hostile", "tests/evaluation/red", "tests/structure/test_words.py")
 """Files of others, programs that attack the sandbox, and this table."""

@@ -1,4 +1,4 @@
-"""Runs a function on given arguments in the sandbox and returns what it did: results, changed arguments, branches.
+"""Runs a function on given arguments in the sandbox and returns its behaviour: results, changed arguments, branches.
 
 The project's code runs here on inputs that nobody meant for it, so nothing outside the sandbox may be in its reach.
 """

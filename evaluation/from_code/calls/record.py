@@ -82,7 +82,7 @@ def record(
     on_second: Callable[[float], None] = lambda _seconds: None,
     python: str = "",
 ) -> Recording:
-    """Run the commands one after the other, each for at most `limit_s` seconds, and return what was recorded.
+    """Run the commands one after the other, each for at most `limit_s` seconds, and return the recording.
 
     `folder` is for the recorder's files; `on_second` is called with the seconds that passed. The programs beside the
     interpreter `python` come first on PATH. Raises ProjectError where a command cannot be started. On KeyboardInterrupt

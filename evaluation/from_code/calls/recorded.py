@@ -39,8 +39,8 @@ class Call:
 
 @dataclass
 class Recorded:
-    """Calls by function key, types of results that are not plain data by function key, and what was not read: the
-    reason by file name."""
+    """Calls by function key, types of results that are not plain data by function key, and files that were not read:
+    the reason by file name."""
 
     calls: dict[str, list[Call]] = field(default_factory=dict)
     refused: dict[str, list[str]] = field(default_factory=dict)
@@ -78,7 +78,7 @@ def read_recorded(folder: Path, keys: Collection[str], local_paths: Sequence[str
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO | None]:
-    """The file, or None for what is not a regular one; a FIFO is opened without waiting for a writer."""
+    """The file, or None if it is not a regular one; a FIFO is opened without waiting for a writer."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

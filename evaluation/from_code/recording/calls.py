@@ -1,4 +1,4 @@
-"""Writes the calls of the chosen functions to a file: arguments copied before the call, and what came of it.
+"""Writes the calls of the chosen functions to a file: arguments copied before the call, and its outcome.
 
 Nothing here runs the project's code, and nothing is raised into it: a call that cannot be written is not recorded.
 Which calls are kept depends on their arguments alone: for each function, those whose digests are the smallest. So the
