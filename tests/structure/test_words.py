@@ -1,4 +1,4 @@
-"""Phrases that are correct English but no engineer writes, and names that say too little: they do not come back."""
+"""Phrases that no native engineer writes, and names without an object, do not come back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("app", "benchmarks", "decoding", "deploy", "docs", "evaluation", "kernels", "tests")
 ENDINGS = (".py", ".md", ".html", ".js")
 ELSEWHERE = ("app/static/vendor", "tests/evaluation/hostile", "tests/evaluation/red", "tests/structure/test_words.py")
-"""Files of others, programs that attack the sandbox, and this table."""
+"""Vendored files, programs that attack the sandbox, and this table."""
 
 WRITE = {
     r"(?<!here )\bis no (?!longer|more|less|better|worse|later|earlier|larger|smaller|slower|faster)": ("is not a ..."),
@@ -76,7 +76,7 @@ def files() -> Iterator[Path]:
 
 
 def lines_of(path: Path) -> list[str]:
-    """The lines of a file; of the change log only what is not released yet."""
+    """The lines of a file; of the change log only the unreleased part."""
     text = path.read_text("utf-8")
     return (text.partition("\n## [0")[0] if path.name == "CHANGELOG.md" else text).splitlines()
 
@@ -87,7 +87,7 @@ def text() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("phrase", WRITE)
-def test_the_phrase_stands_nowhere(phrase: str, text: dict[str, list[str]]) -> None:
+def test_the_phrase_does_not_come_back(phrase: str, text: dict[str, list[str]]) -> None:
     pattern = re.compile(phrase, re.IGNORECASE)
     found = [
         f"{name}:{number}: {line.strip()}"
