@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import click
 
-from app.errors import BadInput, BasslineError, Unavailable
+from app.errors import BadInputError, BasslineError, UnavailableError
 from app.ui.terminal import visible
 from decoding.suggest import advice
 
@@ -43,14 +43,14 @@ class Sentence(click.ClickException):
     def __init__(self, error: BasslineError) -> None:
         super().__init__(visible(str(error)))
         self.exit_code = error.exit_code  # type: ignore[misc]
-        # What is away may come back, and the container is started again until then: readiness reports the outage.
-        self._level = "warning" if isinstance(error, Unavailable) else "error"
+        # An outage may end, and the container is restarted until then: readiness reports it.
+        self._level = "warning" if isinstance(error, UnavailableError) else "error"
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Writes the sentence for people, or as a line of the log."""
         from app import observability  # noqa: PLC0415
 
-        if observability.goes_to_log_store():
+        if observability.is_for_log_store():
             observability.write_line(self.format_message(), self._level)
         else:
             super().show(file)
@@ -102,7 +102,7 @@ def cli(ctx: click.Context) -> None:
     """
     try:
         _log_to_stderr()
-    except BadInput:
+    except BadInputError:
         if ctx.invoked_subcommand != "doctor":  # which says it among all else
             raise
 

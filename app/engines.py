@@ -1,4 +1,4 @@
-"""The engines that the worker threads of a process hold: as many as fit, those used longest ago go first."""
+"""The engines that the worker threads of a process hold: as many as fit; least recently used first out."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class EngineMemory(Protocol):
-    """What engines may take, and what they will take."""
+    """The memory that engines may take, and the memory that they will take."""
 
     def limit(self, config: EngineConfig) -> int:
         """Bytes that all engines together may take on the device of `config`."""
 
     def expected(self, config: EngineConfig) -> EngineParts | None:
-        """What `Engine.memory` will say of an engine that is not loaded yet, about; None where that is not known."""
+        """About what `Engine.memory` will return for an engine not loaded yet; None if unknown."""
 
     def release(self) -> None:
         """Gives the memory of dropped engines back."""
@@ -29,7 +29,7 @@ class EngineMemory(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """An engine of one thread. While it is being loaded, `engine` is None and `expected` what it will take."""
+    """An engine of one thread. While it is being loaded, `engine` is None and `expected` its expected bytes."""
 
     thread: int
     config: EngineConfig
@@ -38,7 +38,7 @@ class Held:
 
     @property
     def parts(self) -> Mapping[Any, int]:
-        """The bytes that it takes, by what they are for; equal keys of two engines are one thing in memory."""
+        """The bytes that it takes, by purpose; equal keys of two engines are the same memory."""
         parts = self.expected if self.engine is None else self.engine.memory()
         # Engines of two threads may have one configuration; each has caches of its own.
         return {(self.thread, part) if part == self.config else part: n_bytes for part, n_bytes in parts.items()}
@@ -47,18 +47,18 @@ class Held:
 class HeldEngines:
     """Engines by thread and configuration. What any thread holds or loads can be read by all (the workers table).
 
-    Before an engine is loaded, others go until it will fit, and again once its true size is known: those used longest
-    ago first, but never one that another thread works with. A needed engine is always loaded. Each thread has engines
-    of its own, because an engine decodes for one caller at a time; weights are shared by the whole process.
+    Before an engine is loaded, others go until it will fit, and again once its true size is known: least recently used
+    first, but never one that another thread works with. A needed engine is always loaded. Each thread has engines of
+    its own, because an engine decodes for one caller at a time; weights are shared by the whole process.
     """
 
     def __init__(self, memory: EngineMemory) -> None:
         self._memory = memory
         self._lock = threading.Lock()
-        self._held: list[Held] = []  # used longest ago first
+        self._held: list[Held] = []  # least recently used first
         self._in_use: dict[int, EngineConfig] = {}  # by thread
-        self._sizes: dict[EngineConfig, Mapping[Any, int]] = {}  # of all that were ever loaded
-        self._proven_limit: int | None = None  # what was in memory when there was no room for more
+        self._sizes: dict[EngineConfig, Mapping[Any, int]] = {}  # of all engines ever loaded
+        self._proven_limit: int | None = None  # the bytes in memory when there was no room for more
 
     def get(self, config: EngineConfig, load: Callable[[], Engine]) -> Engine:
         """This thread's engine for `config`, from `load` if it holds none. What `load` raises passes.
@@ -69,7 +69,7 @@ class HeldEngines:
         return self._use(config) or self._load(Held(threading.get_ident(), config), load)
 
     def held(self) -> Collection[EngineConfig]:
-        """What this thread has engines for: to get one of these costs no time."""
+        """The configurations whose engines this thread holds: getting one of them takes no time."""
         with self._lock:
             return {held.config for held in self._held if held.thread == threading.get_ident()}
 
@@ -125,7 +125,7 @@ class HeldEngines:
             if self._others(new):
                 expected = self._memory.expected(new.config)
                 new.expected = expected or {}
-                # Of a size that is not known, all others may be too much.
+                # Beside an engine of unknown size all others may be too much.
                 self._make_room(new, 0 if expected is None else self._limit(new.config))
             engine = self._load_or_retry(new, load)
         except BaseException:
@@ -146,7 +146,7 @@ class HeldEngines:
         except NoMemoryError:
             if not self._make_room(new, 0):
                 raise
-        # Outside of the handler: its exception keeps what was loaded so far.
+        # Outside of the handler: its exception keeps everything loaded so far.
         self._proven_limit = others
         self._memory.release()
         return load()
@@ -161,14 +161,14 @@ class HeldEngines:
         return limit if self._proven_limit is None else min(limit, self._proven_limit)
 
     def _make_room(self, new: Held, limit: int) -> bool:
-        """Lets engines go until `limit` bytes are held, with `new`, or no other may go. Returns whether any went."""
+        """Drops engines until `limit` bytes are held, with `new`, or no other may go. Returns whether any went."""
         with self._lock:
-            went = self._let_go(new, limit)
+            went = self._drop_unused(new, limit)
         if went:
             self._memory.release()
         return went
 
-    def _let_go(self, new: Held, limit: int) -> bool:
+    def _drop_unused(self, new: Held, limit: int) -> bool:
         staying = [held for held in self._held if held is new or self._is_in_use(held)]
         kept = {part for held in staying for part in held.parts}
         rest = list(self._held)
@@ -187,7 +187,7 @@ class HeldEngines:
 
 
 def _total(engines: Iterable[Mapping[Any, int]]) -> int:
-    """The bytes of several engines; what they share counts once."""
+    """The bytes of several engines; shared memory counts once."""
     parts: dict[Any, int] = {}
     for each in engines:
         for part, n_bytes in each.items():

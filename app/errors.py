@@ -1,4 +1,4 @@
-"""What can go wrong, by cause. Pages, REST and the command line turn each into their own form in one place."""
+"""Errors by cause. Pages, REST and the command line turn each into their own form in one place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class BasslineError(Exception):
     exit_code = 1
 
 
-class BadInput(BasslineError):  # noqa: N818 (reads as what happened)
+class BadInputError(BasslineError):
     """The request itself is wrong. `field` names the offending field where there is one."""
 
     status = 422
@@ -23,7 +23,7 @@ class BadInput(BasslineError):  # noqa: N818 (reads as what happened)
         self.field = field
 
 
-class NotFound(BasslineError):  # noqa: N818 (reads as what happened)
+class NotFoundError(BasslineError):
     """No such run, task, dataset, model or token."""
 
     status = 404
@@ -31,7 +31,7 @@ class NotFound(BasslineError):  # noqa: N818 (reads as what happened)
     exit_code = 2
 
 
-class Conflict(BasslineError):  # noqa: N818 (reads as what happened)
+class ConflictError(BasslineError):
     """The thing exists but is in a state that does not allow this."""
 
     status = 409
@@ -45,20 +45,20 @@ class CancelledError(BasslineError):
     code = "cancelled"
 
 
-class Unavailable(BasslineError):  # noqa: N818 (reads as what happened)
+class UnavailableError(BasslineError):
     """Something this needs (sandbox, database, broker, port) is not there now."""
 
     status = 503
     code = "unavailable"
 
 
-class Busy(Unavailable):
+class BusyError(UnavailableError):
     """Too many of these are open at once; the same request succeeds a little later."""
 
     code = "busy"
 
 
-class Overloaded(BasslineError):  # noqa: N818 (reads as what happened)
+class OverloadedError(BasslineError):
     """More work waits than can be done in time; in `retry_after_s` seconds there should be room."""
 
     status = 429
@@ -69,14 +69,14 @@ class Overloaded(BasslineError):  # noqa: N818 (reads as what happened)
         self.retry_after_s = retry_after_s
 
 
-class Unauthorized(BasslineError):  # noqa: N818 (reads as what happened)
+class UnauthorizedError(BasslineError):
     """No token, or one that is not valid."""
 
     status = 401
     code = "unauthorized"
 
 
-class Forbidden(BasslineError):  # noqa: N818 (reads as what happened)
+class ForbiddenError(BasslineError):
     """The caller may not do this."""
 
     status = 403

@@ -13,7 +13,7 @@ from flask import Flask
 from app import request_layers, tables
 from app.accounts import users
 from app.context import Context, make_context
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http import limits, openapi, problems, security, web
 from app.http.static_files import MAX_AGE_S, versioned_path
 from app.monitoring import health, metrics
@@ -51,7 +51,7 @@ def create_app(context: Context | None = None) -> Flask:
     """The application over `context` (None: from the settings). Registers `bp` of each domain's api and pages."""
     ctx = context or make_context()
     if not ctx.settings.embedded and not ctx.settings.secret_key:
-        raise BadInput("BASSLINE_SECRET_KEY is empty: set a long random text, the same for every web process")
+        raise BadInputError("BASSLINE_SECRET_KEY is empty: set a long random text, the same for every web process")
     assert tables.metadata.tables  # loads every mapper before the first query
     app = Flask("app", static_url_path=versioned_path(STATIC))
     app.config.update(

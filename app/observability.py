@@ -1,4 +1,4 @@
-"""Logs: one form for our lines and those of every library, in every process; secrets never reach them."""
+"""Logs: one form for our lines and the lines of every library, in every process; secrets never reach them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 from structlog.typing import Processor
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.settings import Settings, load_settings
 from app.ui.terminal import visible
 
@@ -42,7 +42,7 @@ def configure(settings: Settings) -> None:
     else:
         plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
         last += [structlog.processors.format_exc_info, hide_secrets, show_controls, plain]
-    # Celery configures again what has its own output already: a line must not become one inside another.
+    # Celery configures loggers again that already have their own output: a line must not be nested in another.
     handler = logging.StreamHandler(sys.__stderr__ if isinstance(sys.stderr, _Lines) else sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=last, foreign_pre_chain=shared))
     root = logging.getLogger()
@@ -59,7 +59,7 @@ def configure(settings: Settings) -> None:
 def redirect_stdio_to_log(settings: Settings) -> None:
     """For a process whose output is its log: what libraries print, and what ends it, become lines of the log.
 
-    Only where lines are JSON; people read the console form. Call after `configure`.
+    Does nothing unless lines are JSON: people read the console form. Call after `configure`.
     """
     if settings.log_format != "json":
         return
@@ -68,11 +68,11 @@ def redirect_stdio_to_log(settings: Settings) -> None:
     threading.excepthook = lambda found: _log_exception(found.exc_type, found.exc_value, found.exc_traceback)
 
 
-def goes_to_log_store() -> bool:
+def is_for_log_store() -> bool:
     """Whether a sentence for people must be a line of the log: nobody sits at a terminal, and logs are JSON."""
     try:
         form: str | None = load_settings().log_format
-    except BadInput:
+    except BadInputError:
         form = os.environ.get("BASSLINE_LOG_FORMAT")
     return form == "json" and not os.isatty(2)
 
@@ -84,7 +84,7 @@ def write_line(text: str, level: str = "info") -> None:
 
 
 class _Lines(io.TextIOBase):
-    """Stands in for stdout and stderr: each line that is printed becomes one of the log."""
+    """Replaces stdout and stderr: each printed line becomes a line of the log."""
 
     def write(self, text: str) -> int:
         for line in filter(str.strip, text.splitlines()):
@@ -98,7 +98,7 @@ def _log_exception(kind: type[BaseException], error: BaseException | None, trace
 
 
 def hide_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A processor: what is named like a secret, and passwords and tokens inside texts, become ***."""
+    """A processor: values named like a secret, and passwords and tokens inside texts, become ***."""
     for name, value in event.items():
         if _SECRET_NAME.search(name) and name not in _COUNTS:
             event[name] = HIDDEN

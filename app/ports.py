@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from app.errors import BadInput, Unavailable
+from app.errors import BadInputError, UnavailableError
 from app.remote import target
 from decoding.models.errors import ModelError
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 OnProgress = Callable[[str], None]
 EngineParts = Mapping["ModelSpec | EngineConfig", int]
-"""Bytes in memory: of a model, by its `ModelSpec`, and of what an engine keeps beside models, by its configuration."""
-MEMORY_SHARE = 0.6  # of what a device has, for engines; the rest is for the batches being decoded, and for grading
+"""Bytes in memory: of models, by their `ModelSpec`, and of an engine's other memory, by its configuration."""
+MEMORY_SHARE = 0.6  # of a device's memory, for engines; the rest is for the batches being decoded, and for grading
 
 
 class Engine(Protocol):
-    """What app/ needs of a loaded engine (decoding/engine.py)."""
+    """The interface of a loaded engine (decoding/engine.py)."""
 
     @property
     def has_chat_template(self) -> bool:
@@ -74,18 +74,18 @@ class Engine(Protocol):
         """The text of token ids; RequestError for one that the target does not have."""
 
     def provenance(self) -> Mapping[str, str | int | float | None]:
-        """What the figures were measured with: hashes, versions, device."""
+        """The provenance of its figures: hashes, versions, device."""
 
     def serving_costs(self) -> Mapping[str, float]:
         """Seconds as measured since it was loaded: `round_s` of a round, `prompt_token_s` of a prompt's token; empty
         where it is not this machine that decodes."""
 
     def memory(self) -> EngineParts:
-        """What it keeps in memory. Models that engines share have equal keys."""
+        """The bytes that it keeps in memory. Models that engines share have equal keys."""
 
 
 class Grader(Protocol):
-    """What app/ needs of the sandbox: programs in, verdicts out."""
+    """The interface of the sandbox: programs in, verdicts out."""
 
     @property
     def sandbox(self) -> str:
@@ -117,7 +117,7 @@ class EngineMemory:
         self._limit_bytes = limit_bytes
 
     def limit(self, config: EngineConfig) -> int:
-        """See app/engines.py. Raises ModelError for a device that is not here."""
+        """The bytes that all engines together may take. Raises ModelError for a device that is not here."""
         if self._limit_bytes is not None:
             return self._limit_bytes
         from decoding.models.device_memory import available_bytes  # noqa: PLC0415
@@ -147,16 +147,17 @@ class EngineMemory:
 def detect_sandbox(packages: tuple[str, ...], consequence: str) -> Sandbox:
     """The best sandbox of this machine, with these packages for programs to import.
 
-    Raises BadInput for a package that cannot be allowed, and Unavailable, with the consequence, without a sandbox.
+    Raises BadInputError for a package that cannot be allowed, and UnavailableError, with the consequence, without a
+    sandbox.
     """
-    from evaluation.sandbox import PackagesError, Sandbox, SandboxUnavailable, stage  # noqa: PLC0415
+    from evaluation.sandbox import PackagesError, Sandbox, SandboxUnavailableError, stage  # noqa: PLC0415
 
     try:
         return Sandbox.detect(packages=stage(packages))
     except PackagesError as error:
-        raise BadInput(f"BASSLINE_SANDBOX_PACKAGES: {error}", "sandbox_packages") from None
-    except SandboxUnavailable as error:
-        raise Unavailable(f"no sandbox on this machine, {consequence}: {error}") from None
+        raise BadInputError(f"BASSLINE_SANDBOX_PACKAGES: {error}", "sandbox_packages") from None
+    except SandboxUnavailableError as error:
+        raise UnavailableError(f"no sandbox on this machine, {consequence}: {error}") from None
 
 
 class SandboxGrader:
@@ -176,5 +177,5 @@ class SandboxGrader:
         return f"{self._sandbox.tier}, Python {facts['python']}{packages}"[-200:]
 
     def judge_many(self, items: Sequence[tuple[str, Task]], workers: int) -> Iterator[tuple[int, Verdict]]:
-        """See Grader."""
+        """Yields (position, verdict) of each (program, task), in order of completion."""
         return self._grader.judge_many(list(items), workers)

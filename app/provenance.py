@@ -1,4 +1,4 @@
-"""What a figure was measured with, as far as this process knows: versions, machine, commit."""
+"""The provenance of figures, as far as this process knows: versions, machine, commit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def of_this_process() -> dict[str, str | int | None]:
 
 
 def this_machine() -> dict[str, str | int | None]:
-    """What tells this machine from others, as far as timings go. Containers change their host names."""
+    """Identifies this machine for timings. Containers change their host names."""
     return {key: of_this_process()[key] for key in ("cpu", "cpu_count")}
 
 

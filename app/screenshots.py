@@ -19,7 +19,7 @@ import click
 from app import observability
 from app.context import make_context
 from app.db.database import Database
-from app.errors import BadInput, Unavailable
+from app.errors import BadInputError, UnavailableError
 from app.runs.models import Run
 from app.runs.repository import list_runs, tasks_with_samples
 from app.settings import load_settings
@@ -33,12 +33,13 @@ FLAGS = ["--disable-gpu", "--disable-background-networking", "--disable-componen
 
 
 def pages(database: Database) -> dict[str, str]:
-    """Name and path of every picture, over the newest ended runs. Raises BadInput where there is no run to show."""
+    """Name and path of every picture, over the newest ended runs. Raises BadInputError where there is no run to
+    show."""
     with database.read() as session:
         ended = [run for run in list_runs(session, limit=200) if run.curve and run.curve.n_tasks]
         if not ended:
-            raise BadInput("no run in the database has ended: make one with `make demo`")
-        run = max(ended, key=_telling)
+            raise BadInputError("no run in the database has ended: make one with `make demo`")
+        run = max(ended, key=_informativeness)
         paths = {"leaderboard": "/", "latency": "/?view=scatter", "runs": "/runs", "run": f"/runs/{run.id}"}
         paths |= {tab: f"/runs/{run.id}?tab={tab}" for tab in ("tasks", "failures", "timing", "config")}
         lines = tasks_with_samples(session, run.id)
@@ -58,12 +59,13 @@ def pages(database: Database) -> dict[str, str]:
 
 
 def take(url: str, paths: dict[str, str], out: Path) -> list[Path]:
-    """A picture of every page, wide and light; of some also dark, and narrow. Raises Unavailable without a browser."""
+    """A picture of every page, wide and light; of some also dark, and narrow. Raises UnavailableError without a
+    browser."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 (a development dependency)
 
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
-        raise Unavailable("no Chromium on this machine: install it, for example with apt-get install chromium")
+        raise UnavailableError("no Chromium on this machine: install it, for example with apt-get install chromium")
     flags = [*FLAGS, "--no-sandbox"] if os.geteuid() == 0 else FLAGS
     out.mkdir(parents=True, exist_ok=True)
     taken = []
@@ -104,10 +106,10 @@ def served() -> Iterator[str]:
 
 def _partner(run: Run, ended: list[Run]) -> Run | None:
     same = [r for r in ended if r.id != run.id and r.dataset_id == run.dataset_id]
-    return max(same, key=_telling, default=None)
+    return max(same, key=_informativeness, default=None)
 
 
-def _telling(run: Run) -> tuple[int, int, float]:
+def _informativeness(run: Run) -> tuple[int, int, float]:
     """Runs with many tasks, several samples and some passes show the most."""
     assert run.curve is not None
     return run.curve.n_tasks, run.n, run.curve.pass_all[-1]
@@ -126,7 +128,7 @@ def main(url: str | None, out: Path) -> None:
         else:
             with served() as here:
                 taken = take(here, paths, out)
-    except (BadInput, Unavailable) as error:
+    except (BadInputError, UnavailableError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"{len(taken)} pictures in {out}")
 

@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from app.errors import BadInput
+from app.errors import BadInputError
 
 MIN_BUDGET_S, MAX_BUDGET_S = 1e-6, 600.0  # per task; curves are drawn over the logarithm
 WEB_THREADS = 96  # of a web process: more than max_streams and max_views together, so that pages stay reachable
@@ -38,16 +38,16 @@ class Settings(BaseSettings):
     events_url: str = Field("", description="Redis for live events; empty: the broker's Redis, else memory")
     cache_dir: Path | None = Field(None, description="folder of the model cache; empty: the fetcher's default")
     trusted_code: str = Field(
-        "", description="models of the hub that may run code of their own: owner/name@commit, separated by blanks"
+        "", description="models of the hub that may run code of their own: space-separated owner/name@commit"
     )
     secret_key: str = Field("", description="signs cookies; empty: made at start (embedded only)")
     require_tokens: bool = Field(False, description="the API asks for a token; needed to bind a public address")
     remote_endpoints: str = Field(
-        "", description="addresses of OpenAI-compatible servers that submitted runs may name, separated by blanks"
+        "", description="space-separated addresses of OpenAI-compatible servers that submitted runs may name"
     )
     allowed_models: str = Field(
         "",
-        description="models that submitted runs may name, separated by blanks: `registered` (the registry's), `cached` "
+        description="models that submitted runs may name, space-separated: `registered` (the registry's), `cached` "
         "(in the cache this process sees), or patterns of references such as hf:Qwen/* or /models/*; empty: "
         "`registered cached` where tokens are required, else all (*)",
     )
@@ -64,7 +64,7 @@ class Settings(BaseSettings):
         16, ge=1, le=256, description="completions that a worker decodes in one batch; 1: one after the other"
     )
     completion_days: float = Field(
-        30.0, ge=0, description="days that completions are kept, with their prompts and outputs; 0: for good"
+        30.0, ge=0, description="days for which completions are kept, with their prompts and outputs; 0: for good"
     )
     rate_limit: str = Field("1200/minute", description="API requests of one caller; empty: no limit")
     proxies: int = Field(0, ge=0, le=5, description="reverse proxies in front whose X-Forwarded headers are believed")
@@ -79,7 +79,7 @@ class Settings(BaseSettings):
         "by blanks; empty: the standard library alone",
     )
     exec_workers: int = Field(2, ge=1, le=64, description="sandboxed programs graded at the same time")
-    reap_interval_s: float = Field(15.0, gt=0, description="seconds between looks for lost jobs")
+    reap_interval_s: float = Field(15.0, gt=0, description="seconds between checks for lost jobs")
     lease_s: float = Field(30.0, gt=0, description="seconds a worker owns a job without a heartbeat")
     heartbeat_s: float = Field(5.0, gt=0, description="seconds between heartbeats of a job")
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
@@ -146,7 +146,7 @@ class Settings(BaseSettings):
 
     @property
     def model_patterns(self) -> tuple[str, ...]:
-        """What `allowed_models` comes to: `registered`, `cached` and patterns of references."""
+        """The value of `allowed_models` in force: `registered`, `cached` and patterns of references."""
         return tuple(self.allowed_models.split()) or ((REGISTERED, CACHED) if self.require_tokens else ("*",))
 
     @property
@@ -161,10 +161,10 @@ class Settings(BaseSettings):
 
 
 def load_settings() -> Settings:
-    """Settings of this process. Raises BadInput with a sentence that names the wrong variable."""
+    """Settings of this process. Raises BadInputError with a sentence that names the wrong variable."""
     try:
         return Settings()
     except ValidationError as error:
         first = error.errors()[0]
         name = "BASSLINE_" + "_".join(str(part) for part in first["loc"] or ("heartbeat_s",)).upper()
-        raise BadInput(f"{name} is not usable: {first['msg'].removeprefix('Value error, ')}", name) from None
+        raise BadInputError(f"{name} is not usable: {first['msg'].removeprefix('Value error, ')}", name) from None

@@ -11,7 +11,7 @@ from evaluation.verdicts import Status
 
 
 class RunState(enum.StrEnum):
-    """A run: waiting, at work, or ended in one of four ways."""
+    """A run: waiting, running, or ended in one of four ways."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -24,7 +24,7 @@ class RunState(enum.StrEnum):
 class RunKind(enum.StrEnum):
     """Why a run exists.
 
-    `baseline` is the plain-decoding yardstick of another run, `imported` holds samples that another tool made.
+    `baseline` decodes prompts of another run without drafting, `imported` holds samples that another tool made.
     """
 
     EVAL = "eval"

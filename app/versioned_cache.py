@@ -1,4 +1,4 @@
-"""Values that are expensive to compute, kept in memory until what they are computed from has changed."""
+"""Values that are expensive to compute, kept in memory until their inputs change."""
 
 from __future__ import annotations
 

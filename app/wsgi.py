@@ -1,4 +1,4 @@
-"""What gunicorn serves."""
+"""The application that gunicorn serves."""
 
 from app import observability
 from app.context import make_context

@@ -22,9 +22,9 @@ PLAIN, GENERATE, ASSISTED = "none", "generate", "assisted"
 TRAINED, SIBLING, SIBLING_TRAINED = "trained/goodput", "sibling/goodput", "sibling+trained/goodput"
 STOCK = (GENERATE, ASSISTED)
 INT8 = "int8:"
-"""Before the name of an arm whose target has 8-bit weights."""
+"""The prefix of an arm whose target has 8-bit weights."""
 PEER = "@"
-"""Before the name of another engine."""
+"""The prefix of another engine."""
 _LOOKUP_TOKENS = 10
 
 

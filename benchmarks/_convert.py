@@ -15,11 +15,11 @@ from decoding.models.registry import KnownModel
 def convert_seconds(ref: str) -> float:
     """Fetch the model's GGUF file into a temporary folder, and return the seconds of its conversion alone.
 
-    Raises ValueError for a model that is not of the registry, and NoSourceError.
+    Raises ValueError for a model that is not in the registry, and NoSourceError.
     """
     model = registry.resolve(ref)
     if not isinstance(model, KnownModel):
-        raise ValueError(f"{ref} is no model of the registry: only these are converted from GGUF")
+        raise ValueError(f"{ref} is not a model of the registry: only registered models are converted from GGUF")
     with tempfile.TemporaryDirectory() as folder:
         gguf = _fetched(model, Path(folder))
         started = time.perf_counter()

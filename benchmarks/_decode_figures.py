@@ -1,4 +1,4 @@
-"""What the measured speeds of `bassline bench decode` say: the rows of its table and its figures."""
+"""The rows of the table and the figures of `bassline bench decode`, from the measured speeds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Speeds = Mapping[str, Sequence[Speed]]
 """Of each arm, for the same prompts in the same order."""
 
 LLAMA_CPP = f"{PEER}llamacpp"
-"""The peer by this name is held against plain decoding."""
+"""The peer of this name is compared with plain decoding."""
 
 
 def rows(model: str, n: int, temperature: float, speeds: Speeds) -> Iterator[dict[str, Any]]:
@@ -57,7 +57,7 @@ def rows(model: str, n: int, temperature: float, speeds: Speeds) -> Iterator[dic
 
 
 def figures(model: str, n: int, temperature: float, speeds: Speeds, known: Mapping[str, float]) -> dict[str, float]:
-    """Ratios between arms, per temperature and for the best temperature; `known` are those of other temperatures.
+    """Ratios between arms, per temperature and for the best temperature; `known` are the ratios of other temperatures.
 
     Where several arms are named, the best one of ours counts, against the best of the others.
     """
@@ -101,7 +101,7 @@ def figures(model: str, n: int, temperature: float, speeds: Speeds, known: Mappi
 def head_figures(model: str, cells: Sequence[Speeds], step_s: float | None) -> dict[str, float]:
     """How often the first token of a trained drafter's draft is accepted, and its step's share of a plain round.
 
-    `step_s` are the seconds that the engine has learnt for a step; the share is that of the shortest plain rounds.
+    `step_s` are the seconds that the engine has learnt for a step; the share is of the shortest plain rounds.
     """
     samples = [
         (drafted, accepted)

@@ -15,7 +15,7 @@ CONNECT_S, LONGEST_S = 5.0, 600.0
 
 @dataclass(slots=True)
 class _Heard:
-    """What one stream said: its tokens, when its first choice finished, and which choices there were."""
+    """The content of one stream: its tokens, when its first choice finished, and which choices there were."""
 
     tokens: int
     first_s: float

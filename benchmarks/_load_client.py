@@ -1,4 +1,4 @@
-"""The client of a load test: sends requests when they are due, whatever became of those before (an open loop)."""
+"""The client of a load test: sends requests when they are due, regardless of the requests before (an open loop)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 
 from benchmarks._load_plan import Planned
-from evaluation.load import Fate
+from evaluation.load_metrics import Fate
 
 PATIENCE_S = 60.0  # after the budget
 PAUSE_S = 0.25  # between two requests to the idle service
@@ -20,25 +20,21 @@ REPORT_EVERY_S = 10.0
 REFUSALS = (httpx2.codes.TOO_MANY_REQUESTS, httpx2.codes.SERVICE_UNAVAILABLE)
 
 OnProgress = Callable[[int, int, float], None]
-"""Told how many requests were sent, how many are settled, and the seconds since the window began."""
+"""Receives the requests sent, the requests settled, and the seconds since the window began."""
 
 
 @dataclass(slots=True)
 class Reply:
-    """What became of a request.
-
-    `late_s` is how long after it was due it was sent, `answered_s` how long after that moment its whole answer was
-    there. `status` is of HTTP, 0 for none. `content` is the answer, `fault` says why there is none.
-    """
+    """The outcome of a request."""
 
     planned: Planned
-    late_s: float
+    late_s: float  # how long after it was due it was sent
     fate: Fate = "failed"
-    answered_s: float = 0.0
-    status: int = 0
-    content: bytes = b""
+    answered_s: float = 0.0  # how long after it was due its whole answer was there
+    status: int = 0  # of HTTP, 0 for none
+    content: bytes = b""  # the answer
     retry_after_s: float | None = None
-    fault: str = ""
+    fault: str = ""  # why there is no answer
 
     @property
     def document(self) -> dict[str, Any]:

@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks._load_service import ALONE, TOGETHER
-from evaluation.load import UNCLOCKED_S, Asked, Point, Tried, capacity, collapse, difference, low_rate, sentence
+from evaluation.load_metrics import (
+    UNCLOCKED_S,
+    LoadedRequest,
+    Point,
+    RateResult,
+    capacity,
+    collapse,
+    difference,
+    low_rate,
+    sentence,
+)
 
 Rate = float | None  # None: idle
 
@@ -17,7 +27,7 @@ class Measured:
     """One service. `asked` and `points` are by rate (None: idle), in the order in which they were measured."""
 
     arm: str
-    asked: dict[Rate, list[Asked]] = field(default_factory=dict)
+    asked: dict[Rate, list[LoadedRequest]] = field(default_factory=dict)
     points: dict[Rate, Point] = field(default_factory=dict)
 
     @property
@@ -31,13 +41,13 @@ class Measured:
         return [point for rate, point in self.points.items() if rate is not None]
 
     @property
-    def tried(self) -> list[Tried]:
+    def tried(self) -> list[RateResult]:
         """The rates with their Pass@First."""
-        return [Tried(point.rate, point.pass_first) for point in self.loaded if point.rate is not None]
+        return [RateResult(point.rate, point.pass_first) for point in self.loaded if point.rate is not None]
 
     @property
     def capacity(self) -> float | None:
-        """See evaluation.load.capacity."""
+        """The highest tried rate at which the service keeps its quality; None where none is."""
         return capacity(self.idle.pass_first, self.tried)
 
 
@@ -80,7 +90,7 @@ def figures(services: Mapping[str, Measured], budget_s: float) -> dict[str, floa
 
 
 def sentences(services: Mapping[str, Measured], found: Mapping[str, float]) -> list[str]:
-    """What the figures say, a line each."""
+    """The figures in sentences, a line each."""
     lines = [f"{arm}: {sentence(one.idle.pass_first, one.tried)}" for arm, one in services.items() if one.loaded]
     if (ratio := found.get("right_in_time.together_vs_alone")) is not None:
         rate = found["right_in_time.rate"]

@@ -10,7 +10,7 @@ from benchmarks._load_client import Reply
 from evaluation.datasets import Task
 from evaluation.extractor import Extractor
 from evaluation.grading import Grader
-from evaluation.load import Asked, Fate
+from evaluation.load_metrics import Fate, LoadedRequest
 from evaluation.metrics import SampleOutcome
 from evaluation.prompting import Mode
 from evaluation.sandbox import Sandbox
@@ -24,13 +24,13 @@ class Judge:
     """Judges programs; equal programs of a task are judged once in its life."""
 
     def __init__(self) -> None:
-        """Raises SandboxUnavailable."""
+        """Raises SandboxUnavailableError."""
         self._grader = Grader(Sandbox.detect())
         self._extractor = Extractor()
         self._passed: dict[tuple[str, str], bool] = {}
 
     def sound(self, tasks: Sequence[Task], wanted: int) -> list[Task]:
-        """The first `wanted` tasks whose own solution passes here: `bassline eval` leaves the others out, too."""
+        """The first `wanted` tasks whose own solution passes here: `bassline eval` leaves the others out as well."""
         found: list[Task] = []
         for start in range(0, len(tasks), wanted):
             group = tasks[start : start + wanted]
@@ -45,7 +45,7 @@ class Judge:
                 break
         return found[:wanted]
 
-    def asked(self, replies: Sequence[Reply]) -> list[Asked]:
+    def asked(self, replies: Sequence[Reply]) -> list[LoadedRequest]:
         """The requests with their samples judged."""
         answers = [(reply, _answer(reply)) for reply in replies]
         programs = [[self._program(reply, answer, s) for s in answer.get("samples", ())] for reply, answer in answers]
@@ -71,15 +71,15 @@ class Judge:
         for position, verdict in self._grader.judge_many(list(new.values()), os.cpu_count() or 1):
             self._passed[keys[position]] = verdict.status == Status.PASSED
 
-    def _one(self, reply: Reply, answer: dict[str, Any], programs: Sequence[str]) -> Asked:
+    def _one(self, reply: Reply, answer: dict[str, Any], programs: Sequence[str]) -> LoadedRequest:
         planned = reply.planned
         if not answer:
             fate: Fate = "refused" if reply.fate == "refused" else "failed"
-            return Asked(planned.key, fate, retry_after_s=reply.retry_after_s)
+            return LoadedRequest(planned.key, fate, retry_after_s=reply.retry_after_s)
         samples = answer["samples"]
         budget_s = answer["run"]["budget_s"]
         ends = [budget_s if s["finish_reason"] == "deadline" else s["finished_s"] or 0.0 for s in samples]
-        return Asked(
+        return LoadedRequest(
             planned.key,
             "answered",
             samples=tuple(

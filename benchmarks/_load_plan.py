@@ -1,4 +1,4 @@
-"""What is asked and when: the same for every service that is compared, from one seed."""
+"""The requests and their times: the same for every compared service, from one seed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def shuffled(tasks: Sequence[Task], seed: int) -> list[Task]:
 
 
 def how_many_prompts(rates: Sequence[float], duration_s: float, budget_s: float) -> int:
-    """How many prompts a test takes: as many as the idle service answers for sure in one window, and as are needed.
+    """How many prompts a test takes: as many as the idle service surely answers in one window, at most as needed.
 
     Every rate asks for the same prompts in turn, and so does the idle service. So a difference between two rates is
     not one between their prompts.

@@ -14,7 +14,7 @@ from benchmarks._load_figures import Measured
 from benchmarks._load_grading import Judge
 from benchmarks._load_service import ServiceError
 from evaluation.datasets import Dataset, Task
-from evaluation.load import point
+from evaluation.load_metrics import point
 
 SERVICE = "service"  # the arm of a service that was running
 LOADING_S = 600.0  # for the model
@@ -23,12 +23,12 @@ REQUEST_FAULTS = range(400, 500)
 MACHINE = ("device", "device_name", "cpu", "cpu_count", "platform")
 
 
-class Refused(ValueError):  # noqa: N818 (reads as what happened)
+class RefusedError(ValueError):
     """The service does not take these requests; the message is its own."""
 
 
 class Load:
-    """A load test. `services` are those measured so far, `faults` why requests failed, a line each."""
+    """A load test. `services` are measured so far; `faults` say why requests failed, a line each."""
 
     def __init__(self, options: argparse.Namespace, prompts: Sequence[Task], judge: Judge) -> None:
         self.prompts = prompts
@@ -51,10 +51,10 @@ class Load:
         return [f"{count} not answered: {fault}" for fault, count in ranked]
 
     def run(self, addresses: Mapping[str, str]) -> None:
-        """Measure the services, by the names of their arms. Raises Refused and ServiceError."""
+        """Measure the services, by the names of their arms. Raises RefusedError and ServiceError."""
         clients = {arm: self._client(url) for arm, url in addresses.items()}
         for arm, client in clients.items():
-            _say(f"{arm}: loading {self._options.target}, then prompts to answer: {len(self.prompts)}")
+            _print(f"{arm}: loading {self._options.target}, then prompts to answer: {len(self.prompts)}")
             self._warm(client)
             self.services[arm] = Measured(arm)
         self._windows_left = len(clients) * len(self._options.rates)
@@ -114,7 +114,7 @@ class Load:
     def _warm(self, client: Client) -> None:
         """Loads the model, and lets the service meet every prompt once: its prefix cache then serves all rates alike.
 
-        Raises Refused for a request that it does not understand, ServiceError if it does not answer.
+        Raises RefusedError for a request that it does not understand, ServiceError if it does not answer.
         """
         requests = plan.one_by_one(self.prompts, self._options.seed)
         least = Client(
@@ -128,7 +128,7 @@ class Load:
             if reply.fate == "answered":
                 raise ServiceError(f"the service cannot decode: {reply.document['run']['error']}")
             if reply.status in REQUEST_FAULTS and reply.fate == "failed":
-                raise Refused(f"the service refuses the request: {reply.fault}")
+                raise RefusedError(f"the service refuses the request: {reply.fault}")
             if reply.fate == "failed" or time.monotonic() > deadline:
                 raise ServiceError(f"{client.url} does not answer: {reply.fault}")
             time.sleep(reply.retry_after_s or BUSY_S)
@@ -170,7 +170,7 @@ class Load:
         measured = self.services[arm]
         measured.asked[rate], measured.points[rate] = asked, found
         where = "idle" if rate is None else f"at {rate:g}/s"
-        _say(
+        _print(
             f"{arm} {where}: Pass@First {100 * found.pass_first:.0f} %, {found.right_in_time_per_s:.3f} right answers "
             f"in time per second, {found.refused} refused, {found.failed} failed"
         )
@@ -178,10 +178,10 @@ class Load:
     def _progress(self, what: str, seconds: float) -> None:
         window = self._options.duration + self._options.budget
         left = max(0.0, self._windows_left * window - seconds)
-        _say(f"{what}; about {left:.0f} s of windows left")
+        _print(f"{what}; about {left:.0f} s of windows left")
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 

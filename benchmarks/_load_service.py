@@ -14,7 +14,7 @@ from pathlib import Path
 
 TOGETHER, ALONE = "together", "alone"
 ARMS: dict[str, dict[str, str]] = {TOGETHER: {}, ALONE: {"BASSLINE_COMPLETIONS_TOGETHER": "1"}}
-"""The settings of each arm, beside those of this process."""
+"""The settings of each arm, added to the settings of this process."""
 _OWN = {
     "BASSLINE_DATABASE_URL": "",
     "BASSLINE_BROKER_URL": "memory://",

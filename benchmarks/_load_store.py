@@ -15,12 +15,12 @@ BUILTIN = "humaneval"
 TIMEOUT_S = 60.0
 
 
-class Missing(ValueError):  # noqa: N818 (reads as what happened)
+class MissingDataError(ValueError):
     """There is no such dataset here."""
 
 
 def dataset(name: str) -> Dataset:
-    """The built-in dataset, or one that was imported into the database. Raises Missing and DatasetError."""
+    """The built-in dataset, or one that was imported into the database. Raises MissingDataError and DatasetError."""
     if name == BUILTIN:
         return dataset_files.load(name)
     try:
@@ -28,11 +28,11 @@ def dataset(name: str) -> Dataset:
         from app.datasets.service import as_plain, require  # noqa: PLC0415
         from app.errors import BasslineError  # noqa: PLC0415
     except ImportError:
-        raise Missing(f"--dataset is {name!r}: without the service's code only {BUILTIN} is known") from None
+        raise MissingDataError(f"--dataset is {name!r}: without the service's code only {BUILTIN} is known") from None
     try:
         stored = require(common.opened_context(), name)
     except BasslineError as error:
-        raise Missing(f"--dataset: {error}") from None
+        raise MissingDataError(f"--dataset: {error}") from None
     return Dataset(stored.name, tuple(as_plain(task) for task in stored.tasks), stored.sha256)
 
 

@@ -18,7 +18,7 @@ _START_S = 60.0
 _STOP_S = 60.0
 
 
-class NotInstalled(RuntimeError):  # noqa: N818 (the name says the condition)
+class NotInstalledError(RuntimeError):
     """There is no PostgreSQL on this machine."""
 
 
@@ -54,10 +54,11 @@ def server_identity() -> dict[str, Any]:
 
 
 def create_cluster(*options: str) -> Cluster:
-    """A new cluster with an empty database; `options` are settings of the server (NAME=VALUE). Raises NotInstalled."""
+    """A new cluster with an empty database; `options` are settings of the server (NAME=VALUE). Raises
+    NotInstalledError."""
     where = programs()
     if where is None:
-        raise NotInstalled(
+        raise NotInstalledError(
             "PostgreSQL is not installed (initdb not found): install it, or name an empty database with --database"
         )
     folder = Path(tempfile.mkdtemp(prefix="bassline-pg-"))
@@ -79,7 +80,7 @@ def create_cluster(*options: str) -> Cluster:
 def running_cluster() -> Iterator[str]:
     """The URL of an empty database in a running cluster with the server's default settings, removed afterwards.
 
-    Raises NotInstalled, and RuntimeError where the server does not start.
+    Raises NotInstalledError, and RuntimeError where the server does not start.
     """
     cluster = create_cluster("max_wal_size=8GB")
     log = cluster.folder / "log"

@@ -22,7 +22,7 @@ from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Dataset
 from app.db.types import utcnow
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.runs import figures, indexing
 from app.runs.models import Run, RunCurve, RunTask
 from app.states import DatasetKind, RunKind, RunState, TaskState
@@ -146,7 +146,7 @@ class _Decoded:
     queue_s: float | None
     wall_s: float | None
     samples: list[_Sample]
-    capacity_s: float | None = None  # what others took of the machine was not recorded
+    capacity_s: float | None = None  # the use of the machine by others was not recorded
     others_cpu_s: float | None = None
     steal_s: float | None = None
     peak_memory_bytes: int | None = None
@@ -163,14 +163,14 @@ class _Words:
 def fill(ctx: Context, runs: int, tell: Callable[[str], None]) -> None:
     """Fill the database with `runs` generated runs in one transaction; do nothing if it holds them already.
 
-    Raises BadInput for a database with other content.
+    Raises BadInputError for a database with other content.
     """
     with ctx.database.session() as session:
         found = _generated(session)
     if found == runs:
         return
     if found:
-        raise BadInput(f"the database holds {found} generated runs: give --runs {found}, or an empty database")
+        raise BadInputError(f"the database holds {found} generated runs: give --runs {found}, or an empty database")
     stored = [datasets.require(ctx, "humaneval"), *(_imported(ctx, name) for name in ("interviews", "regressions"))]
     rng = random.Random(0)
     with ctx.database.session() as session:
@@ -198,19 +198,19 @@ def vacuum(ctx: Context) -> None:
 
 
 def refuse_foreign_tables(connection: Connection) -> None:
-    """Raise BadInput for a database with tables that are not the service's."""
+    """Raise BadInputError for a database with tables that are not the service's."""
     foreign = set(inspect(connection).get_table_names()) - set(metadata.tables) - {"alembic_version"}
     if foreign:
-        raise BadInput(f"the database holds the table {min(foreign)}: give --database an empty one")
+        raise BadInputError(f"the database holds the table {min(foreign)}: give --database an empty one")
 
 
 def _generated(session: Session) -> int:
-    """The number of generated runs. Raises BadInput if there is any other row."""
+    """The number of generated runs. Raises BadInputError if there is any other row."""
     others = [t.name for t in metadata.sorted_tables if t.name not in FILLED and session.execute(select(t)).first()]
     if session.scalar(select(Run.id).where(Run.pinned_worker.is_distinct_from(MADE_BY)).limit(1)):
         others.append("runs")
     if others:
-        raise BadInput(f"the database holds {others[0]} that are not generated: give --database an empty one")
+        raise BadInputError(f"the database holds {others[0]} that are not generated: give --database an empty one")
     return session.scalar(select(func.count()).select_from(Run)) or 0
 
 

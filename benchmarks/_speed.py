@@ -12,15 +12,12 @@ TOP_P = 0.95
 
 @dataclass(frozen=True)
 class Speed:
-    """One prompt decoded by one arm: `tokens` over all samples in `seconds`, prefill included.
+    """One prompt decoded by one arm."""
 
-    The first sample had finished after `first_s` seconds, if that is known. `completion` is there for arms of ours.
-    """
-
-    tokens: int
-    seconds: float
-    completion: Completion | None = None
-    first_s: float | None = None
+    tokens: int  # over all samples
+    seconds: float  # prefill included
+    completion: Completion | None = None  # for arms of our engine
+    first_s: float | None = None  # when the first sample had finished, if known
 
     @property
     def rate(self) -> float:

@@ -47,7 +47,7 @@ from benchmarks._prefix import first_token_ratio
 from benchmarks._report import Report, print_table
 from benchmarks._speed import Speed
 from benchmarks._timing import copy_bandwidth, matmul_rate
-from decoding.models import heads
+from decoding.models import trained_heads
 from decoding.models.device import device_name
 from decoding.models.errors import first_line
 
@@ -83,7 +83,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run(bench: str, options: argparse.Namespace) -> int:
-    """Measure what the options say, and report it under the name of the benchmark."""
+    """Measure as the options say, and report under the name of the benchmark."""
     device = torch.device(options.device)
     report = Report(bench, device_name(device), vars(options))
     bandwidth, flops = copy_bandwidth(device), matmul_rate(device, getattr(torch, options.dtype))
@@ -150,13 +150,13 @@ def _endpoint(text: str) -> tuple[str, str, str]:
     name, _, address = text.partition("=")
     model, _, url = address.rpartition("@")
     if not (name and model and url.startswith("http")):
-        raise argparse.ArgumentTypeError(f"{text!r} is no endpoint: write NAME=MODEL@http://HOST:PORT/v1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an endpoint: write NAME=MODEL@http://HOST:PORT/v1")
     return name, model, url
 
 
 def _usual_arms(model: str, device: str) -> list[str]:
     """The arms that suit a model: 8-bit weights run on a CPU only, a trained drafter where there is one."""
-    head = (TRAINED, SIBLING_TRAINED) if heads.find(model) else ()
+    head = (TRAINED, SIBLING_TRAINED) if trained_heads.find(model) else ()
     return [arm for arm in (*ARMS.get(model, LOOKUP_ARMS), *head) if device == "cpu" or weights_of(arm) == "dense"]
 
 
@@ -183,10 +183,10 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the measurement."""
-    parser.add_argument("--models", default=",".join(MODELS), help="targets, by comma")
-    parser.add_argument("--arms", help="by comma; by default those that suit the model")
-    parser.add_argument("--batches", default="1,8", help="samples per prompt, by comma")
-    parser.add_argument("--temperatures", default="0.2,0.8", help="by comma")
+    parser.add_argument("--models", default=",".join(MODELS), help="targets, comma-separated")
+    parser.add_argument("--arms", help="comma-separated; default: the arms that suit the model")
+    parser.add_argument("--batches", default="1,8", help="samples per prompt, comma-separated")
+    parser.add_argument("--temperatures", default="0.2,0.8", help="comma-separated")
     parser.add_argument("--tasks", type=int, default=3, help="HumanEval prompts")
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float32"])

@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
     started = time.perf_counter()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cpu" and not options.tiny:
-        print("there is no GPU here: measure on one, or say --tiny to see that the script runs", file=sys.stderr)
+        print("there is no GPU here: measure on one, or give --tiny to see that the script runs", file=sys.stderr)
         return 1
     try:
         require(device)
@@ -80,7 +80,7 @@ def main(argv: list[str] | None = None) -> int:
     if not all(row["ok"] for row in checked):
         print("a kernel is wrong: nothing was measured", file=sys.stderr)
         return 1
-    _say(started, "kernels are right")
+    _print(started, "kernels are right")
 
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     bandwidth, rate = copy_bandwidth(device), matmul_rate(device, dtype)
@@ -90,12 +90,12 @@ def main(argv: list[str] | None = None) -> int:
     print_table(report.rows)
     report.figures |= kernels.figures(report.rows)
     report.write(options.json)  # in case the rest fails
-    _say(started, "kernels measured")
+    _print(started, "kernels measured")
 
     arms = []
     for row in _measure_engine(options, dtype, device, bandwidth, rate, started + 60 * options.minutes):
         arms.append(row)
-        _say(started, f"batch {row['batch']}, {row['arm']}: {row['tokens/s']:.0f} tokens/s")
+        _print(started, f"batch {row['batch']}, {row['arm']}: {row['tokens/s']:.0f} tokens/s")
         report.rows = [*report.rows, row]
         report.figures |= {
             f"engine.b{row['batch']}.{row['arm']}.{figure.replace(' ', '_')}": value
@@ -132,7 +132,7 @@ def _measure_engine(
     rate: float,
     until: float,
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row per batch and arm; an arm starts only if the time left exceeds that of the longest arm so far."""
+    """Yield a row per batch and arm; an arm starts only if the time left exceeds the longest arm so far."""
     target, draft = (_model(shape, options, dtype, device) for shape in _shapes(options))
     n_weights = sum(p.numel() for name, p in target.model.named_parameters() if "embed_tokens" not in name)
     targets = {"": target}
@@ -146,7 +146,7 @@ def _measure_engine(
     for batch, (weights, acceptance, k) in product(options.batches, [("", 0.0, 0), *quantized, *speculative]):
         before = time.perf_counter()
         if before + longest_s > until:
-            print("out of time: what follows was not measured", file=sys.stderr)
+            print("out of time: the rest was not measured", file=sys.stderr)
             return
         if k:
             _write_permutation(draft.model, acceptance)
@@ -324,7 +324,7 @@ def _tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=inner)
 
 
-def _say(started: float, what: str) -> None:
+def _print(started: float, what: str) -> None:
     print(f"[{time.perf_counter() - started:4.0f} s] {what}", file=sys.stderr, flush=True)
 
 
@@ -341,8 +341,10 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=9.0, help="end within this time")
     parser.add_argument("--kernel-seconds", type=float, default=120.0, help="part of it for the sweep of the kernels")
     parser.add_argument("--batches", type=numbers, default=[8, 1, 2, 4, 16], help="samples decoded at once, in order")
-    parser.add_argument("--acceptance", type=shares, default=[0.85, 0.7, 0.8, 0.9], help="probabilities, by comma")
-    parser.add_argument("--draft-lengths", type=numbers, default=[4, 7], help="k, by comma")
+    parser.add_argument(
+        "--acceptance", type=shares, default=[0.85, 0.7, 0.8, 0.9], help="probabilities, comma-separated"
+    )
+    parser.add_argument("--draft-lengths", type=numbers, default=[4, 7], help="k, comma-separated")
     parser.add_argument("--generate", type=numbers, default=[8, 1], help="batches of transformers' generate, last")
     parser.add_argument("--context", type=int, default=512, help="tokens of the prompt")
     parser.add_argument("--new-tokens", type=int, default=128, help="tokens of each sample")

@@ -39,7 +39,7 @@ _ERROR_FACTOR, _ERROR_FLOOR = 2.0, 1e-5
 
 @dataclass(frozen=True)
 class Shape:
-    """Heads and their dimension: 32 query heads over 8 KV heads of 128 is that of an 8B model."""
+    """Heads and their dimension: an 8B model has 32 query heads over 8 KV heads of 128."""
 
     n_heads: int
     n_kv_heads: int
@@ -187,7 +187,7 @@ def _seconds(name: str, works: Sequence[Callable[[], torch.Tensor]], device: tor
 
 
 def figures(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Return the flat figures of a sweep: share of the copy bandwidth, and time over that of `ragged`, by arm."""
+    """Return the flat figures of a sweep: share of the copy bandwidth, and time over the time of `ragged`, by arm."""
     flat: dict[str, float] = {}
     for row in rows:
         at = f"b{row['batch']}.c{row['context']}.t{row['k+1']}"
@@ -242,9 +242,11 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bassline bench kernels", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--batches", default="1,2,4,8,16,32", help="rows, by comma")
-    parser.add_argument("--contexts", default="128,512,1024,2048,4096,8192", help="tokens of the longest row, by comma")
-    parser.add_argument("--tokens", default="1,4,8,16", help="k + 1, by comma")
+    parser.add_argument("--batches", default="1,2,4,8,16,32", help="rows, comma-separated")
+    parser.add_argument(
+        "--contexts", default="128,512,1024,2048,4096,8192", help="tokens of the longest row, comma-separated"
+    )
+    parser.add_argument("--tokens", default="1,4,8,16", help="k + 1, comma-separated")
     parser.add_argument("--shape", default="32x8x128", help="query heads x KV heads x head dimension")
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float32"])
     parser.add_argument("--seconds", type=float, default=400.0, help="start no further row after this time")

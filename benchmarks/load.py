@@ -28,12 +28,12 @@ from benchmarks import _load_store
 from benchmarks._load_figures import Measured, figures, row, sentences
 from benchmarks._load_grading import Judge
 from benchmarks._load_plan import how_many_prompts, shuffled
-from benchmarks._load_run import SERVICE, Load, Refused
+from benchmarks._load_run import SERVICE, Load, RefusedError
 from benchmarks._load_service import ARMS, ServiceError, own_service
 from benchmarks._report import Report, print_table
 from evaluation.datasets import DatasetError
 from evaluation.prompting import MODES
-from evaluation.sandbox import SandboxUnavailable
+from evaluation.sandbox import SandboxUnavailableError
 
 LARGEST_BUDGET_S = 600.0
 
@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         dataset = _load_store.dataset(options.dataset)
         judge = Judge()
-    except (DatasetError, SandboxUnavailable, _load_store.Missing) as error:
+    except (DatasetError, SandboxUnavailableError, _load_store.MissingDataError) as error:
         parser.exit(2, f"{error}\n")
     wanted = how_many_prompts(options.rates, options.duration, options.budget)
     prompts = judge.sound(shuffled(dataset.tasks, options.seed), wanted)
@@ -60,8 +60,8 @@ def main(argv: list[str] | None = None) -> int:
             load.run(addresses)
     except KeyboardInterrupt:
         interrupted = True
-        print("interrupted: what is done is reported, the rate under way is not", file=sys.stderr)
-    except Refused as error:
+        print("interrupted: finished rates are reported, the current one is not", file=sys.stderr)
+    except RefusedError as error:
         parser.exit(2, f"{error}\n")
     except ServiceError as error:
         parser.exit(1, f"{error}\n")
@@ -76,7 +76,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _report(options: argparse.Namespace, load: Load, measured: dict[str, Measured]) -> Report:
-    """Prints the table and what follows from it. Returns the report."""
+    """Prints the table and the conclusions. Returns the report."""
     settings = {key: value for key, value in vars(options).items() if key != "token"}
     report = Report("load", load.device, settings | {"prompts": len(load.prompts), "provenance": load.provenance})
     report.rows = [row(arm, point) for arm, one in measured.items() for point in one.points.values()]
@@ -98,7 +98,7 @@ def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.
         prog="bassline bench load", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--target", required=True, help="the model that the service decodes with")
-    parser.add_argument("--rates", type=_rates, default="0.1,0.2,0.5,1,2", help="requests per second, by comma")
+    parser.add_argument("--rates", type=_rates, default="0.1,0.2,0.5,1,2", help="requests per second, comma-separated")
     parser.add_argument("--budget", type=_number(0, LARGEST_BUDGET_S), default=5.0, help="seconds for each request")
     parser.add_argument("--n", type=_count, default=4, help="samples of each request")
     parser.add_argument("--duration", type=_number(0, 86400), default=60.0, help="seconds for which requests arrive")
@@ -110,13 +110,13 @@ def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.
         "--prompt-mode", choices=("auto", *MODES), default="auto", help="how a task becomes a prompt; auto: as in eval"
     )
     parser.add_argument("--seed", type=_seed, default=0, help="of arrivals, prompts and samples")
-    parser.add_argument("--arms", type=_arms, help=f"services to start, by comma (default: {','.join(ARMS)})")
+    parser.add_argument("--arms", type=_arms, help=f"services to start, comma-separated (default: {','.join(ARMS)})")
     parser.add_argument("--url", type=_url, help="a running service to ask instead, such as http://HOST:8000")
     parser.add_argument("--token", default="", help="for --url: an API token of the scope submit")
     parser.add_argument(
         "--json", metavar="FILE", type=_file, help="also write the report as JSON; - for standard output"
     )
-    parser.add_argument("--name", default="", help="what lists call the load test")
+    parser.add_argument("--name", default="", help="the name of the load test in lists")
     options = parser.parse_args(argv)
     if options.url is not None and options.arms:
         parser.exit(2, "--arms and --url exclude each other: leave one out, a running service is its own arm\n")
@@ -127,7 +127,7 @@ def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.
 
 
 def _rates(text: str) -> list[float]:
-    remedy = f"{text!r}: give different requests per second by comma, each above 0 and at most 1000, such as 0.1,0.5,1"
+    remedy = f"{text!r}: give different rates, comma-separated, each above 0 and at most 1000, such as 0.1,0.5,1"
     try:
         rates = sorted(float(part) for part in text.split(","))
     except ValueError:
@@ -140,7 +140,7 @@ def _rates(text: str) -> list[float]:
 def _arms(text: str) -> list[str]:
     arms = text.split(",")
     if len(set(arms)) < len(arms) or not set(arms) <= set(ARMS):
-        raise argparse.ArgumentTypeError(f"{text!r}: use one or both of {', '.join(ARMS)}, by comma")
+        raise argparse.ArgumentTypeError(f"{text!r}: use one or both of {', '.join(ARMS)}, comma-separated")
     return arms
 
 

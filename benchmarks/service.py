@@ -3,7 +3,7 @@
 Fills an empty database with generated runs, indexes their samples as after an upgrade, requests the pages through
 Flask's test client one after the other, explains every query, and processes runs whose engine and sandbox take no time.
 Without --database it starts a private PostgreSQL with default settings and removes it afterwards. The samples' token
-arrays are empty, like those of imported samples; no page reads them.
+arrays are empty, as in imported samples; no page reads them.
 
     python -m benchmarks.service --json service.json
     python -m benchmarks.service --database postgresql+psycopg://me@/empty
@@ -25,7 +25,7 @@ from typing import Any
 from app import observability
 from app.context import Context, make_context
 from app.db import migrate
-from app.errors import BadInput, BasslineError
+from app.errors import BadInputError, BasslineError
 from app.settings import Settings, load_settings
 from benchmarks import _postgres, _service_jobs, _service_pages, _service_rows
 from benchmarks._report import Report, print_table
@@ -39,16 +39,16 @@ def measure(database_url: str, *, runs: int, requests: int, tasks: int, rounds: 
         folder = Path(name)
         ctx = make_context(Settings(_env_file=None, data_dir=folder, database_url=database_url, rate_limit=""))
         if ctx.database.is_sqlite:
-            raise BadInput("--database is SQLite: give a PostgreSQL database, postgresql+psycopg://USER@HOST/NAME")
+            raise BadInputError("--database is SQLite: give a PostgreSQL database, postgresql+psycopg://USER@HOST/NAME")
         try:
             with ctx.database.connect() as connection:
                 _service_rows.refuse_foreign_tables(connection)
             migrate.upgrade(ctx.database)
             began = time.perf_counter()
-            _service_rows.fill(ctx, runs, _tell)
+            _service_rows.fill(ctx, runs, _print_progress)
             filled_s = time.perf_counter() - began
             began = time.perf_counter()
-            _service_rows.index(ctx, _tell)
+            _service_rows.index(ctx, _print_progress)
             indexed_s = time.perf_counter() - began
             report = Report("service", _device(), _settings(ctx, requests, tasks, rounds))
             report.figures["fill_s"], report.figures["index_s"] = filled_s, indexed_s
@@ -80,7 +80,7 @@ def _pages(report: Report, ctx: Context, requests: int) -> None:
                 "indexes": " ".join(sorted(plans.indexes)),
             }
         )
-        _tell(f"{page.name}: p95 {high:.1f} ms")
+        _print_progress(f"{page.name}: p95 {high:.1f} ms")
 
 
 def _settings(ctx: Context, requests: int, tasks: int, rounds: int) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def _device() -> str:
     return f"{os.cpu_count()} CPUs, {platform.machine()}, {platform.system()} {platform.release()}"
 
 
-def _tell(line: str) -> None:
+def _print_progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
@@ -120,7 +120,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         with own as url:
             report = measure(url, runs=options.runs, requests=options.requests, tasks=164, rounds=3)
-    except (BasslineError, _postgres.NotInstalled) as error:
+    except (BasslineError, _postgres.NotInstalledError) as error:
         parser.exit(2, f"{error}\n")
     settings = report.settings
     print(

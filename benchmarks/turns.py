@@ -1,6 +1,6 @@
 """What does taking turns cost a study, against running its arms one after the other?
 
-The same arms work the same tasks as a study, and as ordinary runs one after the other, both in this process, over a
+The same arms decode the same tasks as a study, and as ordinary runs one after the other, both in this process, over a
 fresh database. A figure is the time from the first task's start to the last verdict, so that the first loading of the
 engines is left out; for the ordinary runs it is the sum over them. The order of the two ways changes with each
 repetition. Ratios are computed per repetition.
@@ -38,7 +38,7 @@ POLL_S = 0.2
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Work both ways, print the table, write JSON if asked; return 0."""
+    """Run both ways, print the table, write JSON if asked; return 0."""
     options = _options(argv)
     arms = [(drafter, int(n)) for drafter in options.drafters.split(",") for n in options.n.split(",")]
     spec = StudySpec(

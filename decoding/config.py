@@ -25,26 +25,23 @@ NAMED_LENGTHS = ("goodput", "bass", "table")
 class EngineConfig:
     """Everything that decides what an engine computes; two equal configurations may share one loaded engine.
 
-    `drafter` is a name of `drafters/registry.py` or a model reference; `sibling+MODEL` and `ngram+MODEL` combine both,
-    `trained` in the place of MODEL is the head trained for the target.
-    `weights` int8 (on a CPU) and fp8 (on a GPU) quantize those of target and draft model to 8 bits: other models, so
-    they have hashes of their own.
-    `head` is the hash of the trained drafter, where the caller knows it: with another one it is another configuration.
-    `acceptance` is a name of `acceptance/registry.py`. `draft_length` is `goodput`, `bass`, `table` (needs a profile,
-    see `bassline bench profile`) or `fixed:K`. `attention` names a backend of `kernels/registry.py`; auto is the
-    fastest for the device. Raises RequestError on a value that no engine can honour.
+    Raises RequestError on a value that no engine can honour.
     """
 
     target: str
+    # a name of `drafters/registry.py` or a model reference; `sibling+MODEL` and `ngram+MODEL` combine both, and
+    # `trained` instead of MODEL is the head trained for the target
     drafter: str = "sibling"
+    # `goodput`, `bass`, `table` (needs a profile, see `bassline bench profile`) or `fixed:K`
     draft_length: str = "goodput"
-    acceptance: str = "coupled"
+    acceptance: str = "coupled"  # a name of `acceptance/registry.py`
     dtype: str = "auto"
+    # int8 (on a CPU) and fp8 (on a GPU) quantize target and draft model to 8 bits: other models, with other hashes
     weights: str = "dense"
     device: str = "auto"
-    attention: str = "auto"
+    attention: str = "auto"  # a backend of `kernels/registry.py`; auto is the fastest for the device
     max_batch: int = 16
-    head: str = ""
+    head: str = ""  # hash of the trained drafter, if the caller knows it: another hash is another configuration
 
     def __post_init__(self) -> None:
         _one_of("dtype", self.dtype, DTYPES)

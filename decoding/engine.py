@@ -40,12 +40,12 @@ from decoding.loop.step import Decoder
 from decoding.models.device import device_name
 from decoding.models.device_memory import is_out_of_memory
 from decoding.models.errors import NoMemoryError
-from decoding.models.heads import LoadedHead
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import check_same_tokenizer
 from decoding.models.memory import weight_bytes
 from decoding.models.pool import ModelPool
 from decoding.models.threads import all_threads, one_thread
+from decoding.models.trained_heads import LoadedHead
 from decoding.prepare import load_head, load_model
 from decoding.provenance import provenance_of
 from decoding.request import (
@@ -71,7 +71,7 @@ _MakeIntake = Callable[[Scheduler], Intake]
 class Engine:
     """A target, a drafter and the rules between them; decodes one request at a time, or many in one batch.
 
-    Engines share the models that they have in common. What one learns of its own rounds stays its own.
+    Engines share the models that they have in common, but not the costs and rates that they learn.
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class Engine:
         self.head = head
         self._drafter = parse_drafter(config.drafter)
         self._rule = make_rule(config.acceptance)
-        # With 8-bit weights ONNX Runtime's pool computes between PyTorch's operations. The context stands around each
-        # round and not around a batch, because callers do work of their own between two rounds.
+        # With 8-bit weights ONNX Runtime's pool computes between PyTorch's operations. The context covers each round
+        # and not a whole batch, because callers do work of their own between two rounds.
         self._threads = one_thread if target.weights == "int8" else all_threads
         # Costs learnt from earlier requests, so that the first round of the next can be predicted.
         self._acceptance = AcceptanceModel()
@@ -164,12 +164,12 @@ class Engine:
         return text + reply_prefix
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of token ids, special tokens included. Raises RequestError for an id that is no token."""
+        """Return the text of token ids, special tokens included. Raises RequestError for an invalid token id."""
         check_known(self.target, tokens)
         return decode(self.target.tokenizer, tokens)
 
     def provenance(self) -> dict[str, str | int | None]:
-        """Return what a figure was measured with: models by hash, device, precision and versions."""
+        """Return the provenance of a figure: models by hash, device, precision and versions."""
         return {
             **provenance_of(self.target, self.draft, self.head),
             "disabled": ", ".join(self.disabled) or None,
@@ -230,7 +230,7 @@ class Engine:
     ) -> Iterator[Outcome]:
         """Decode several prompts in one batch, for throughput; yield (position, outcome) as each request is done.
 
-        The next request is taken from `requests` when there is a place for one of its samples. Its clock starts when
+        The next request is taken from `requests` when there is room for one of its samples. Its clock starts when
         the others leave room for it: memory, and time for its prefill. A request that cannot be honoured, or for which
         there is no memory, yields its RequestError. A request ends before the next round once
         `should_cancel` returns True for its position. Raises BrokenModelError.
@@ -246,9 +246,9 @@ class Engine:
         """Decode requests of many users in one batch as they arrive; yield (position, outcome) as each is done.
 
         Before each round `requests` is asked for those that have arrived; it yields None if there are none now, and may
-        wait while all that it gave has been answered. `loop/admission.py` decides who joins, and when; a request whose
-        budget ends first is answered with what there is. Returns once `requests` has ended and all are answered.
-        Raises BrokenModelError.
+        wait once all earlier requests have been answered. `loop/admission.py` decides who joins, and when; a request
+        whose budget ends first is answered with the samples there are. Returns once `requests` has ended and all are
+        answered. Raises BrokenModelError.
         """
         # The kept caches and graphs have their size.
         max_samples = self.config.max_batch if self._pool.has_graphs else max(self.config.max_batch, MAX_SERVED)
@@ -346,7 +346,7 @@ class Engine:
     def serving_costs(self) -> dict[str, float]:
         """Return the seconds of a round and of a prompt's token, as measured when loaded and since.
 
-        Costs nothing. Who admits requests before any was decoded has these to go by.
+        Costs nothing. A service that admits requests before any was decoded relies on these.
         """
         return {"round_s": self._round_timer.known_s, "prompt_token_s": self._pool.prefill_costs[0].known_s}
 
@@ -361,7 +361,7 @@ class Engine:
         """Capture graphs, measure verifies and decode a few tokens, so that no request's clock pays for these.
 
         Then the costs of a prefill, a round and a draft step are known, whatever chooses the draft length. Also learns
-        what `provenance` tells, which must cost nothing later: a heartbeat asks for it.
+        the facts of `provenance`, which must cost nothing later: a heartbeat asks for it.
         """
         fixed = parse_draft_length(self.config.draft_length)
         self._pool.capture(0 if self.config.drafter == "none" else MAX_DRAFT_LENGTH if fixed is None else fixed)

@@ -13,17 +13,17 @@ from decoding.attention.choice import pick_attention
 from decoding.attention.flat_forward import FlatForward
 from decoding.checks import self_check
 from decoding.checks.compatibility import fit
-from decoding.models import fp8, heads
+from decoding.models import fp8, trained_heads
 from decoding.models.device import pick_device
 from decoding.models.device_memory import release_unused
 from decoding.models.errors import ModelError
 from decoding.models.fusion import fuse
-from decoding.models.heads import LoadedHead
 from decoding.models.huge_pages import use_huge_pages
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import load
 from decoding.models.memory import read_bytes
 from decoding.models.packing import prepack
+from decoding.models.trained_heads import LoadedHead
 
 
 def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None) -> LoadedModel:
@@ -63,7 +63,7 @@ def load_unpacked(spec: ModelSpec, on_progress: Callable[[str], None] | None = N
 def load_head(target: LoadedModel) -> LoadedHead:
     """Load the trained drafter of a loaded target. Raises ModelError if it has none, or none that fits."""
     refuse_row_by_row(target)
-    loaded = heads.load(target)
+    loaded = trained_heads.load(target)
     if target.device.type == "cpu":
         use_huge_pages(loaded.head)
     return loaded

@@ -7,9 +7,9 @@ import transformers
 
 from decoding.attention.backends import backend_of
 from decoding.models.device import device_name
-from decoding.models.heads import LoadedHead
 from decoding.models.loaded import LoadedModel
 from decoding.models.threads import n_threads
+from decoding.models.trained_heads import LoadedHead
 
 
 def provenance_of(

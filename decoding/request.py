@@ -1,6 +1,6 @@
 """What goes into the engine and what comes out of it: plain data, no torch.
 
-The words are those of `docs/glossary.md`: a *request* asks for n *samples* of one prompt before a deadline; a
+`docs/glossary.md` defines the terms: a *request* asks for n *samples* of one prompt before a deadline; a
 sample ends for one `FinishReason`; a *round* is draft, verify, accept.
 """
 
@@ -14,7 +14,7 @@ from typing import Literal
 FinishReason = Literal["stop", "length", "deadline", "cancelled", "error"]
 Origin = Literal["draft", "target"]
 Top = tuple[tuple[str, float], ...]
-"""The likeliest tokens of one place, likeliest first: (text, log-probability)."""
+"""The most likely tokens at one position, in descending order: (text, log-probability)."""
 MAX_TOP_LOGPROBS = 20
 
 
@@ -23,21 +23,17 @@ class RequestError(ValueError):
 
 
 class BrokenModelError(RuntimeError):
-    """The model's output is no distribution; the request fails, the engine goes on."""
+    """The model's output is not a distribution; the request fails, the engine keeps running."""
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How the next token's distribution is shaped before it is sampled, for target and draft alike.
+    """How the next token's distribution is shaped before it is sampled, for target and draft alike."""
 
-    `temperature` 0 is greedy. `top_p` keeps the smallest set of tokens with at least that mass, `top_k` the k most
-    likely (0: all), `min_p` those with at least that share of the likeliest token's probability (0: all).
-    """
-
-    temperature: float = 0.2
-    top_p: float = 0.95
-    top_k: int = 0
-    min_p: float = 0.0
+    temperature: float = 0.2  # 0 is greedy
+    top_p: float = 0.95  # keeps the smallest set of tokens with at least this mass
+    top_k: int = 0  # keeps the k most likely tokens; 0: all
+    min_p: float = 0.0  # keeps tokens with at least this share of the top token's probability; 0: all
 
     def __post_init__(self) -> None:
         _in_range("temperature", self.temperature, 0.0, 10.0)
@@ -48,31 +44,26 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """n samples of one prompt.
+    """n samples of one prompt. Sample i draws its randomness from (seed, i, token position) alone."""
 
-    `prompt` is the text exactly as the model shall see it, or its token ids. `budget_s` is wall-clock seconds from the
-    moment the engine takes the request up, tokenization and prefill included; None means no deadline. A service that
-    has accepted the request `waited_s` seconds before says so: they count as spent. `stop` holds strings that end a
-    sample and are not part of its text. Sample i draws its randomness from (seed, i, token position) alone. With
-    `n_min` a batch that is short of time or places may decode fewer samples, the first ones, but no fewer than that.
-    With `prefix_cache` the prompt is prefilled only from where it differs from earlier prompts that had it too:
-    the same texts, sooner. `prompt_logprobs` asks for the log-probability of each token of the prompt and for that many
-    of the likeliest ones in its place (None: for neither; such a prompt is prefilled whole), `top_logprobs` for that
-    many of the likeliest tokens in the place of each sampled one.
-    """
-
-    prompt: str | tuple[int, ...]
+    prompt: str | tuple[int, ...]  # the text exactly as the model sees it, or its token ids
     n: int = 1
     sampling: SamplingParams = field(default_factory=SamplingParams)
     seed: int = 0
+    # wall-clock seconds from the moment the engine accepts the request, tokenization and prefill included; None: no
+    # deadline
     budget_s: float | None = None
     max_new_tokens: int = 512
-    stop: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()  # strings that end a sample and are not part of its text
+    # prefill the prompt only from where it differs from earlier prompts with this flag: the same texts, sooner
     prefix_cache: bool = False
-    waited_s: float = 0.0
+    waited_s: float = 0.0  # seconds since a service accepted the request; they count as spent
+    # a batch short of time or room may decode fewer samples, the first ones, but at least this many
     n_min: int | None = None
+    # the log-probability of each token of the prompt and of this many top tokens at its position; such a prompt is
+    # prefilled whole; None: neither
     prompt_logprobs: int | None = None
-    top_logprobs: int = 0
+    top_logprobs: int = 0  # the log-probabilities of this many top tokens at each sampled position
 
     def __post_init__(self) -> None:
         if not self.prompt:
@@ -93,27 +84,22 @@ class Request:
 
 @dataclass(slots=True)
 class Sample:
-    """One completion, finished or not, with the clock and the counts it was made with.
-
-    Times are seconds since the request was accepted: since the engine took it up, and what it had waited before.
-    `logprobs` are the target's own log-probabilities (before
-    temperature and filtering) of `token_ids`; `mean_logprob` is their mean, None while there are none. `origins` says
-    for each token whether the drafter proposed it or the target supplied it (first, correction and bonus tokens),
-    `ends` how many characters of `text` there were once it was taken. `top_logprobs` has an entry for each token if the
-    request asks for them. `stop_string` is the one that ended the sample, if any did; `text` does not hold it.
-    `eos_logprob` is the log-probability of the end-of-sequence token, if that ended it.
+    """One completion, finished or not, with its times and counts. Times are seconds since the request was accepted,
+    including what it had waited before.
     """
 
     index: int
     seed: int
-    text: str = ""
-    stop_string: str = ""
+    text: str = ""  # without the stop string
+    stop_string: str = ""  # the one that ended the sample, if any
     token_ids: list[int] = field(default_factory=list)
+    # the target's own log-probabilities of `token_ids`, before temperature and filtering
     logprobs: list[float] = field(default_factory=list)
+    # for each token whether the drafter proposed it or the target supplied it (first, correction and bonus tokens)
     origins: list[Origin] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    top_logprobs: list[Top] = field(default_factory=list)
-    eos_logprob: float | None = None
+    ends: list[int] = field(default_factory=list)  # for each token how many characters `text` had after it
+    top_logprobs: list[Top] = field(default_factory=list)  # one entry for each token, if the request asks for them
+    eos_logprob: float | None = None  # of the end-of-sequence token, if that ended the sample
     finish_reason: FinishReason | None = None
     first_token_s: float | None = None
     finished_s: float | None = None
@@ -142,7 +128,7 @@ class Sample:
 @dataclass(frozen=True, slots=True)
 class PromptToken:
     """A token of a prompt: the text that it adds ("" if it only begins a character), its log-probability under the
-    target (None for the first one, which follows nothing), and the likeliest tokens in its place."""
+    target (None for the first one, which follows nothing), and the most likely tokens at its position."""
 
     text: str
     logprob: float | None
@@ -151,47 +137,39 @@ class PromptToken:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One draft-verify-accept round: of the `drafted[i]` draft tokens of the i-th sample `accepted[i]` stood.
-
-    `n_rows` rows carried the samples, `n_verified` tokens went through the target for them, and `n_emitted` tokens
-    were taken over all samples. The rest are seconds: `verify_s` is the target's forward and the acceptance behind it.
-    """
+    """One draft-verify-accept round of a request's samples."""
 
     started_s: float
-    n_rows: int
-    n_verified: int
-    n_emitted: int
-    drafted: tuple[int, ...]
-    accepted: tuple[int, ...]
+    n_rows: int  # rows that carried the samples
+    n_verified: int  # tokens that went through the target for them
+    n_emitted: int  # tokens gained over all samples
+    drafted: tuple[int, ...]  # draft tokens of each sample
+    accepted: tuple[int, ...]  # how many of them were accepted
     draft_s: float
-    verify_s: float
+    verify_s: float  # the forward of the target and the acceptance after it
     other_s: float
 
 
 @dataclass(slots=True)
 class Completion:
-    """All samples of a request, in index order, and how the time went (seconds).
-
-    The request had waited `waited_s` when its prefill began; `prefill_s` and `wall_s` begin there. Of the prompt's
-    tokens, `cached_tokens` came from the prefix cache; None if that is not known, as of another server.
-    `prompt_logprobs` has an entry for each of them, if the request asks for that and its deadline allows it, else None.
-    """
+    """All samples of a request, in index order, and how the time was spent (seconds)."""
 
     samples: list[Sample]
     n_prompt_tokens: int
     rounds: list[Round]
-    prefill_s: float
-    wall_s: float
+    prefill_s: float  # from the start of the prefill
+    wall_s: float  # from the start of the prefill
     peak_memory_bytes: int | None = None
-    cached_tokens: int | None = None
-    waited_s: float = 0.0
+    cached_tokens: int | None = None  # of the prompt, from the prefix cache; None if unknown, as for another server
+    waited_s: float = 0.0  # what the request had waited when its prefill began
+    # one entry for each token of the prompt, if the request asks for them and its deadline allows it
     prompt_logprobs: list[PromptToken] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How fast the machine was at one moment: seconds of a fixed verify, bytes per second read from memory, and
-    floating-point operations per second of a matrix product in the target's number format."""
+    """How fast the machine was at one moment: seconds of a fixed benchmark step, bytes per second read from memory, and
+    floating-point operations per second of a matrix product in the target's dtype."""
 
     verify_s: float
     read_bytes_per_s: float
@@ -200,20 +178,16 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one round added to one sample; a sequence of these is what a live view needs.
-
-    `text` is the sample's whole text so far; `origins` are those of its tokens that this round added, and `ends` where
-    in `text` each of these ends.
-    """
+    """What one round added to one sample; a live view needs a sequence of these."""
 
     index: int
-    text: str
+    text: str  # the sample's whole text so far
     n_tokens: int
-    origins: tuple[Origin, ...]
+    origins: tuple[Origin, ...]  # of the tokens that this round added
     mean_logprob: float | None
     elapsed_s: float
     finish_reason: FinishReason | None
-    ends: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()  # where in `text` each of them ends
 
 
 OnUpdate = Callable[[Sequence[Update]], None]

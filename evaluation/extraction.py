@@ -2,9 +2,9 @@
 
 Two questions are separate. Where is the code: the whole text, or a block between fences, closed or cut off by the
 deadline? And which part of the program is it: the function restated, which gets the prompt's imports and helpers where
-they are missing, or the body alone, which continues the prompt? A reading is accepted if it yields a program that
-compiles and whose function is more than a placeholder; the first accepted one, in the order below, wins. If none is,
-the most literal reading is returned, and the sandbox reports its syntax error.
+they are missing, or the body alone, which continues the prompt? READINGS are tried in order. The first program that
+compiles and whose function is more than a placeholder wins. If there is none, the literal reading is returned, and the
+sandbox reports its syntax error.
 
 Versions: `extraction-3` keeps statements after the function that fill a table, joins fenced blocks, takes the last
 definition, removes reasoning and replaces unusual spaces; `extraction-2` did none of these.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from textwrap import dedent, indent
 from typing import Literal
@@ -26,10 +26,11 @@ from evaluation.datasets import Task
 from evaluation.effects import is_builtin, names_read
 from evaluation.normalization import answer_of, unix_lines, with_plain_spaces, without_interpreter_prompts
 from evaluation.prompting import Mode
-from evaluation.source import TooMuch, at_most, bound_names, defined_names, parse, parse_open
+from evaluation.source import ParseLimitError, at_most, bound_names, defined_names, parse, parse_open
 from evaluation.trimming import does_something, lines_of, providers, stretches, trim
 
 How = Literal["completion", "fenced", "open_fence", "function", "empty"]
+Reading = Literal["continuation", "blocks", "function", "body", "literal"]
 VERSION = "extraction-3"
 UNREAD = "extraction-3 (not read in time)"
 MAX_FENCES = 6
@@ -51,15 +52,30 @@ _BARE_FENCE = re.compile(r"\s*(?:```+|~~~+)\w*\s*")
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """A complete program ("" where there is no code) and where its code was in the answer.
+    """A complete program, "" where there is no code.
 
-    `completion`: the text continues the prompt. `function`: it restates the function. `fenced`: it lay between
-    fences. `open_fence`: a fence was opened, in the prompt or the text, and not closed. `empty`: there was no code.
+    `how` says where the code was. `completion`: the text continues the prompt. `function`: it restates the function.
+    `fenced`: it was between fences. `open_fence`: a fence was opened, in the prompt or the text, and not closed.
+    `empty`: there was no code.
     """
 
     program: str
     how: How
     version: str = VERSION
+    reading: Reading = "literal"  # the one of READINGS that won
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A raw answer to a task. `opened`: the prompt opened a fence."""
+
+    task: Task
+    text: str
+    opened: bool
+
+    def blocks(self) -> list[tuple[How | None, str]]:
+        """The parts of the text that may be code, without the blank ones."""
+        return [(how, code) for how, code in _blocks(self.text, self.opened) if code.strip()]
 
 
 def extract(task: Task, raw: str, mode: Mode) -> Extraction:
@@ -76,13 +92,16 @@ def extract(task: Task, raw: str, mode: Mode) -> Extraction:
         return Extraction("", "empty")
     if task.suffix is not None:
         return Extraction(task.program(text), "completion")
+    opened = mode == "chat"
     if len(text) <= MAX_CHARS:
-        with contextlib.suppress(TooMuch), at_most(MAX_READ):
+        with contextlib.suppress(ParseLimitError), at_most(MAX_READ):
             for variant in dict.fromkeys((text, with_plain_spaces(text), without_interpreter_prompts(text))):
-                for how, program in _readings(task, variant, opened=mode == "chat"):
-                    if (cut := trim(program, task.entry_point)) is not None and _is_answer(cut, task.entry_point):
-                        return Extraction(cut, how)
-    return _literal(task, text, opened=mode == "chat")
+                answer = _Answer(task, variant, opened)
+                for reading, programs in READINGS if variant.strip() else ():
+                    for how, program in programs(answer):
+                        if (cut := trim(program, task.entry_point)) is not None and _is_answer(cut, task.entry_point):
+                            return Extraction(cut, how, reading=reading)
+    return _literal(_Answer(task, text, opened))
 
 
 def unread(task: Task, raw: str, mode: Mode) -> Extraction:
@@ -91,30 +110,34 @@ def unread(task: Task, raw: str, mode: Mode) -> Extraction:
     return Extraction(task.program(text), "open_fence" if mode == "chat" else "completion", UNREAD)
 
 
-def _readings(task: Task, text: str, opened: bool) -> Iterator[tuple[How, str]]:
-    """Candidate programs, the most likely first."""
-    if not text.strip():
-        return
-    blocks = [(how, code) for how, code in _blocks(text, opened) if code.strip()]
-    if not opened and _starts_indented(text, task.entry_point):
-        yield "completion", task.prompt + text
-    yield from _assembled(task, text, opened)
-    for how, code in blocks:
-        if (program := _restated(task, code)) is not None:
+def _continuation(answer: _Answer) -> Iterator[tuple[How, str]]:
+    """The whole text as the body of the prompt's function."""
+    if not answer.opened and _starts_indented(answer.text, answer.task.entry_point):
+        yield "completion", answer.task.prompt + answer.text
+
+
+def _function(answer: _Answer) -> Iterator[tuple[How, str]]:
+    """One block that defines the function."""
+    for how, code in answer.blocks():
+        if (program := _restated(answer.task, code)) is not None:
             yield how or "function", program
-    for how, code in blocks[:MAX_BODIES]:
-        for program in _continued(task, code):
+
+
+def _body(answer: _Answer) -> Iterator[tuple[How, str]]:
+    """One block that is the function's body alone."""
+    for how, code in answer.blocks()[:MAX_BODIES]:
+        for program in _continued(answer.task, code):
             yield how or "completion", program
 
 
-def _literal(task: Task, text: str, opened: bool) -> Extraction:
+def _literal(answer: _Answer) -> Extraction:
     """The reading without repairs, for an answer of which no other reading is a program."""
+    task, blocks = answer.task, answer.blocks()
     definition = re.compile(rf"^[ \t\f]*(?:async[ \t]+)?def[ \t]+{re.escape(task.entry_point)}\b", re.MULTILINE)
-    blocks = [(how, code) for how, code in _blocks(text, opened) if code.strip()]
     for how, code in blocks:
         if definition.search(code):
             return Extraction(_with_preamble(task, code), how or "function")
-    how, code = blocks[0] if opened and blocks else (None, text)
+    how, code = blocks[0] if answer.opened and blocks else (None, answer.text)
     return Extraction(task.prompt + code, how or "completion")
 
 
@@ -134,13 +157,13 @@ def _blocks(text: str, opened: bool) -> Iterator[tuple[How | None, str]]:
         yield None, text
 
 
-def _assembled(task: Task, text: str, opened: bool) -> Iterator[tuple[How, str]]:
-    """The program of an answer in one or more fenced blocks that parse as Python, if one defines the function.
+def _joined_blocks(answer: _Answer) -> Iterator[tuple[How, str]]:
+    """The fenced blocks that parse as Python, joined, if one of them defines the function.
 
     The last block that defines it wins: a model that writes the function again corrects itself. Helpers and imports
     that the block lacks come from the other blocks.
     """
-    blocks = list(_python_blocks(text, opened))
+    task, blocks = answer.task, list(_python_blocks(answer.text, answer.opened))
     having = [
         i for i, (_, code) in enumerate(blocks) if task.entry_point in code and _is_answer(code, task.entry_point)
     ]
@@ -152,6 +175,15 @@ def _assembled(task: Task, text: str, opened: bool) -> Iterator[tuple[How, str]]
         code if i == having[-1] else providers(other, lacking, task.entry_point) for i, (_, other) in enumerate(blocks)
     ]
     yield how, _with_preamble(task, "\n".join(filter(None, parts)))
+
+
+READINGS: tuple[tuple[Reading, Callable[[_Answer], Iterator[tuple[How, str]]]], ...] = (
+    ("continuation", _continuation),
+    ("blocks", _joined_blocks),
+    ("function", _function),
+    ("body", _body),
+)
+"""The ways to read an answer as a program, the most likely first. Each yields programs and where their code was."""
 
 
 def _python_blocks(text: str, opened: bool) -> Iterator[tuple[How, str]]:

@@ -139,7 +139,7 @@ def serve() -> None:
         signal.setitimer(signal.ITIMER_PROF, cpu_s)
         request = json.loads(line)
         found = extract(Task(**request["task"]), request["raw"], request["mode"])
-        answer = json.dumps({"program": found.program, "how": found.how, "version": found.version})
+        answer = json.dumps(asdict(found))
         signal.setitimer(signal.ITIMER_PROF, 0)
         sys.stdout.buffer.write(answer.encode() + b"\n")
         sys.stdout.buffer.flush()

@@ -7,7 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
 
 from evaluation import datasets
-from evaluation.sandbox import Limits, Result, Sandbox, Task, clean, prepare, repeat_faults
+from evaluation.sandbox import Limits, Result, Sandbox, Task, clean, repeat_faults
 from evaluation.verdicts import Status, Verdict
 
 MAX_PROGRAM_BYTES = 4 * 2**20
@@ -27,7 +27,7 @@ class Grader:
         fault of the sandbox is repeated up to twice; then it is the verdict (`sandbox_error`).
         """
         task = task.as_judged() if isinstance(task, datasets.Task) else task
-        refused = _refuse(program, task)
+        refused = self._refuse(program, task)
         return self._verdict(refused or repeat_faults(lambda: self._sandbox.judge(program, task, self._limits)))
 
     def judge_many(self, items: Iterable[tuple[str, Task]], workers: int = 2) -> Iterator[tuple[int, Verdict]]:
@@ -48,6 +48,15 @@ class Grader:
         finally:
             executor.shutdown(cancel_futures=True)
 
+    def _refuse(self, program: str, task: Task) -> Result | None:
+        if not program.strip():
+            refused = Status.EMPTY, "the program is empty"
+        elif len(program.encode("utf-8", "surrogatepass")) > MAX_PROGRAM_BYTES:
+            refused = Status.SYNTAX_ERROR, f"the program is longer than {MAX_PROGRAM_BYTES} bytes"
+        else:
+            return None
+        return Result(*refused, trust=self._sandbox.prepare(program, task).trust)
+
     def _verdict(self, result: Result) -> Verdict:
         return Verdict(
             status=Status(result.status),
@@ -66,12 +75,3 @@ class Grader:
 
 def _clean(text: str | None) -> str | None:
     return None if text is None else clean(text)
-
-
-def _refuse(program: str, task: Task) -> Result | None:
-    trust = prepare(program, task).trust
-    if not program.strip():
-        return Result(Status.EMPTY, "the program is empty", trust=trust)
-    if len(program.encode("utf-8", "surrogatepass")) > MAX_PROGRAM_BYTES:
-        return Result(Status.SYNTAX_ERROR, f"the program is longer than {MAX_PROGRAM_BYTES} bytes", trust=trust)
-    return None

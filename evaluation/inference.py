@@ -26,27 +26,23 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Run A against run B (the reference) at one budget, over the tasks that both have.
-
-    `delta` is A - B as a share of tasks, `low` and `high` its 95 % interval, `p` the exact McNemar p-value, `alpha` the
-    level of the test, `detectable` the smallest true delta that this many tasks would show in 80 % of the cases at that
-    level, given the share of tasks on which the two differ. `wins` are the tasks that A alone solves, `losses` those
-    that B alone does.
-    """
+    """Run A against run B (the reference) at one budget, over the tasks that both have."""
 
     n_tasks: int
     budget_s: float
     selector: Selector | None
     a: float
     b: float
-    wins: tuple[str, ...]
-    losses: tuple[str, ...]
+    wins: tuple[str, ...]  # tasks that only A solves
+    losses: tuple[str, ...]  # tasks that only B solves
     ties: int
-    delta: float
-    low: float
-    high: float
-    p: float
-    alpha: float
+    delta: float  # A - B as a share of tasks
+    low: float  # of the 95 % interval of delta
+    high: float  # of the same interval
+    p: float  # of the exact McNemar test
+    alpha: float  # level of the test
+    # the smallest true delta that this many tasks would show in 80 % of the cases, given the share of tasks on which
+    # the two differ
     detectable: float
 
     @property
@@ -67,22 +63,20 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Crossover:
-    """The smallest budget (seconds) at which A leads B and is not behind again up to the last budget, None if it
-    never does.
-
-    `low` and `high` are its bootstrap interval over tasks; infinity means that A does not lead at the end in those
-    resamples. `share` is the share of resamples in which it does.
-    """
+    """The smallest budget (seconds) from which A leads B and is not behind again; None if there is none."""
 
     budget_s: float | None
-    low: float
-    high: float
-    share: float
+    low: float  # of its bootstrap interval over tasks; infinity: A does not lead at the last budget
+    high: float  # of the same interval
+    share: float  # of the resamples in which A leads at the last budget
 
 
 @lru_cache(maxsize=2**16)  # a millisecond each
 def mcnemar(wins: int, losses: int) -> float:
-    """Exact two-sided p-value of `wins` against `losses` among the tasks on which two runs differ; 1 for none."""
+    """Exact two-sided p-value of `wins` against `losses` among the tasks on which two runs differ; 1 for none.
+
+    The binomial test of scipy. statsmodels gives the same p, but importing it takes 1.5 s, mostly for pandas.
+    """
     if wins < 0 or losses < 0:
         raise MetricError("McNemar: wins and losses are counts, they cannot be negative")
     if wins + losses == 0:

@@ -20,7 +20,7 @@ def text_of(data: bytes, origin: str, error: type[ValueError]) -> str:
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
                 data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise error(f"{origin} unfolds to more than {MAX_BYTES // 2**20} MiB: split it")
+            raise error(f"{origin} decompresses to more than {MAX_BYTES // 2**20} MiB: split it")
         return data.decode("utf-8-sig")
     except (OSError, EOFError, zlib.error) as reason:
         raise error(f"{origin} is not a complete gzip file: {reason}") from None

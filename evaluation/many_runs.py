@@ -1,7 +1,7 @@
 """Several runs over the same tasks as arrays: which of them solves which task within a budget.
 
-The definitions are those of evaluation/metrics.py. A page that lays a dozen runs over each other reads some ten
-thousand samples, for which arrays take milliseconds.
+evaluation/metrics.py has the definitions. A page that overlays a dozen runs reads some ten thousand samples, for which
+arrays take milliseconds.
 """
 
 from __future__ import annotations
@@ -21,17 +21,13 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class SampleColumns:
-    """One entry per sample in each array, in any order.
+    """One entry per sample in each array, in any order."""
 
-    `run` and `task` are places from 0. `finished_s` is NaN for a sample that did not finish within its run's budget,
-    `mean_logprob` NaN for one without.
-    """
-
-    run: Ints
-    task: Ints
+    run: Ints  # index from 0
+    task: Ints  # index from 0
     index: Ints
-    finished_s: Floats
-    mean_logprob: Floats
+    finished_s: Floats  # NaN if it did not finish within its run's budget
+    mean_logprob: Floats  # NaN if it has none
     passed: Bools
 
 
@@ -53,11 +49,11 @@ class ManyRuns:
         self._passed = samples.passed[order]
         self._starts = np.searchsorted(self._pair, np.arange(n_runs * n_tasks))
         self._best = self._running_best(np.nan_to_num(samples.mean_logprob[order], nan=-math.inf), samples.index[order])
-        # Pairs ascend, so a maximum over "pair, value" starts anew with each pair.
+        # Pairs ascend, so a maximum over "pair, value" starts over with each pair.
         self._any = np.maximum.accumulate(self._pair * 2 + self._passed) % 2 == 1
 
     def _running_best(self, logprob: Floats, index: Ints) -> Ints:
-        """For each finished sample, which one Pass@First chooses among those of its pair that finished by then."""
+        """For each finished sample, which one Pass@First chooses among the samples of its pair finished by then."""
         n = len(logprob)
         worst_first = np.lexsort((-index, logprob))
         rank = np.empty(n, dtype=np.int64)
@@ -72,7 +68,7 @@ class ManyRuns:
         return self._passed[self._best[last]] & known, self._any[last] & known
 
     def chosen(self, budget_s: float) -> Ints:
-        """The place in the columns of the sample that is chosen within `budget_s`, -1 where none finished, `[R, T]`."""
+        """The index in the columns of the sample that is chosen within `budget_s`, -1 where none finished, `[R, T]`."""
         last, known = self._last(budget_s)
         if not len(self._pair):
             return np.full(known.shape, -1)

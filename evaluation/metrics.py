@@ -4,7 +4,7 @@ One run gives the metrics of every smaller budget: a sample counts at budget B i
 is the distribution of the time to the first correct sample. This holds because decoding does not adapt to the budget.
 It does not hold for another n: the batch size changes the time per token.
 
-Shares are in [0, 1], times in seconds since the engine started on the task. Every task counts, also one without a
+Shares are in [0, 1], times in seconds since the engine started on the task. Every task counts, even one without a
 finished sample, so every task of the run needs at least one row in `outcomes`.
 """
 
@@ -39,7 +39,7 @@ ANYTIME_FROM_S = 0.1
 
 
 class MetricError(ValueError):
-    """A metric that these samples do not define; the message says what is missing."""
+    """A metric that these samples do not define; the message names the missing part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Curve:
     def from_counts(
         cls, budgets: Sequence[float], first: NDArray[np.int64], every: NDArray[np.int64], n_tasks: int, end_s: float
     ) -> Curve:
-        """The curve of so many solved tasks from each of the budgets on (ascending, up to `end_s`), of `n_tasks`."""
+        """The curve from the numbers of solved tasks, of `n_tasks`, at each budget (ascending, up to `end_s`)."""
         points: list[tuple[float, int, int]] = []
         for point in zip(budgets, first.tolist(), every.tolist(), strict=True):
             if point[1:] != (points[-1][1:] if points else (0, 0)):
@@ -102,15 +102,11 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds per token as BASS reports them, means over tasks; None where no sample finished.
+    """Milliseconds per token as BASS reports them, means over tasks; None where no sample finished."""
 
-    Of one task: `first` is the finish time of the first row to finish over its tokens, `last` the same for the last
-    row, `all` the mean over rows of each row's own time per token.
-    """
-
-    first: float | None
-    last: float | None
-    all: float | None
+    first: float | None  # finish time of the first row to finish over its tokens
+    last: float | None  # the same for the last row
+    all: float | None  # mean over rows of each row's own time per token
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
@@ -232,7 +228,7 @@ def anytime_score(outcomes: Iterable[SampleOutcome], budget_s: float) -> float:
 
 
 def latency(outcomes: Iterable[SampleOutcome]) -> Latency:
-    """Milliseconds per token over the finished samples that have tokens; see Latency."""
+    """Milliseconds per token over the finished samples that have tokens."""
     firsts, lasts, alls = [], [], []
     for rows in _by_task(outcomes).values():
         own = [1000.0 * time / sample.n_tokens for time, sample in _ended(rows, truncate=False) if sample.n_tokens]
@@ -276,8 +272,8 @@ def bootstrap_band(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Pointwise percentile band of the mean over tasks, as (low `[K]`, high `[K]`), for `values` `[T, K]`.
 
-    Where every task has the same value 0 or 1 the bootstrap band would have no width; Wilson's bound stands there
-    instead. Raises MetricError without tasks.
+    Where every task has the same value 0 or 1 the bootstrap band would have no width; Wilson's bound replaces
+    it. Raises MetricError without tasks.
     """
     matrix = np.asarray(values, dtype=np.float64)
     tasks = len(matrix)
@@ -320,6 +316,6 @@ def _ended(rows: Sequence[SampleOutcome], truncate: bool) -> list[tuple[float, S
 
 
 def _preferred(sample: SampleOutcome) -> tuple[float, int]:
-    """Sorts higher for the better mean log-probability, then for the lower index."""
+    """The sort key: higher for a better mean log-probability, then for a lower index."""
     missing = sample.mean_logprob is None or math.isnan(sample.mean_logprob)
     return -math.inf if missing else float(sample.mean_logprob or 0.0), -sample.index

@@ -46,15 +46,14 @@ class PromptError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The input of a model. `text` is all of it, or else `token_ids` are, or else it is `messages` in the model's chat
-    template followed by `reply_prefix`. A sample ends at the first `stop` string."""
+    """The input of a model: a text, token ids, or messages followed by `reply_prefix` in its chat template."""
 
     mode: Mode
     version: str
     text: str | None
     messages: list[dict[str, str]] | None
     reply_prefix: str
-    stop: tuple[str, ...]
+    stop: tuple[str, ...]  # a sample ends at the first of these
     token_ids: tuple[int, ...] | None = None
 
 

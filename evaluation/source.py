@@ -24,7 +24,7 @@ _parsing = threading.Lock()
 warnings.filterwarnings("ignore", module=r"<candidate>")
 
 
-class TooMuch(Exception):  # noqa: N818  (a bound that was reached, not an error)
+class ParseLimitError(Exception):
     """More source was parsed inside `at_most` than it allows."""
 
 
@@ -40,7 +40,7 @@ _allowance: ContextVar[_Allowance | None] = ContextVar("allowance", default=None
 
 @contextlib.contextmanager
 def at_most(characters: int) -> Iterator[None]:
-    """Bound the source that the functions below parse in this block; the call that exceeds the bound raises TooMuch.
+    """Bound the source that the functions below parse in this block; a call that exceeds it raises ParseLimitError.
 
     The bound is in characters, not seconds, so that every machine reads an answer the same way. Callers share the
     trees and must not change them.
@@ -56,7 +56,7 @@ def _charge(source: str, times: int = 1) -> None:
     if (allowance := _allowance.get()) is not None:
         allowance.left -= times * (len(source) + _CALL_CHARS)
         if allowance.left < 0:
-            raise TooMuch
+            raise ParseLimitError
 
 
 def parse(source: str) -> ast.Module | None:

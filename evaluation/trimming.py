@@ -73,7 +73,7 @@ def does_something(node: ast.stmt, entry_point: str) -> bool:
 
 
 def returns(node: ast.stmt, entry_point: str) -> bool:
-    """Whether the entry point's function returns or yields a value; True where it is no plain function."""
+    """Whether the entry point's function returns or yields a value; True where it is not a plain function."""
     function = _function(node, entry_point)
     return function is None or any(
         isinstance(n, ast.Yield | ast.YieldFrom) or (isinstance(n, ast.Return) and n.value is not None)

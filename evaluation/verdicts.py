@@ -53,22 +53,18 @@ class Trust(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The judgement on one program. Times in seconds.
-
-    The program chooses `detail`, `traceback`, `failing_assert`, `got` and `expected`: escape them where they are
-    shown. `calls` counts the test's calls of the program; `isolation` is the sandbox's tier.
-    """
+    """The judgement on one program. Times in seconds."""
 
     status: Status
-    detail: str
+    detail: str  # with the next four: chosen by the program, so escape them where they are shown
     traceback: str
     failing_assert: str | None
     got: str | None
     expected: str | None
     cpu_s: float
     wall_s: float
-    calls: int
-    isolation: str
+    calls: int  # the test's calls of the program
+    isolation: str  # the sandbox's tier
     trust: Trust
 
     @property

@@ -24,7 +24,7 @@ class WrongKernelError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Heads:
+class AttentionShape:
     """The shape of a model's attention: `n_kv` key-value heads of width `dim`, each shared by `group` query heads."""
 
     n_kv: int
@@ -33,11 +33,11 @@ class Heads:
     dtype: torch.dtype
 
 
-def failures(heads: Heads, attention: str, device: torch.device) -> dict[str, str]:
+def failures(shape: AttentionShape, attention: str, device: torch.device) -> dict[str, str]:
     """Return the reason for each kernel of backend `attention` that fails here, by name; empty if all are right."""
     checks: dict[str, Callable[[], None]] = {
-        attention: lambda: _attention(attention, heads, device),
-        "kv_scatter": lambda: _scatter(heads, device),
+        attention: lambda: _attention(attention, shape, device),
+        "kv_scatter": lambda: _scatter(shape, device),
         "accept": lambda: _accept(device),
     }
     failed = {}
@@ -49,18 +49,18 @@ def failures(heads: Heads, attention: str, device: torch.device) -> dict[str, st
     return failed
 
 
-def _attention(name: str, heads: Heads, device: torch.device) -> None:
-    """Compare with float32: the error may be twice that of PyTorch in the same dtype (FlashAttention's bound)."""
-    block = verify_attention.block_n(heads.dim, heads.dtype.itemsize)
+def _attention(name: str, shape: AttentionShape, device: torch.device) -> None:
+    """Compare with float32: the error may be twice the error of PyTorch in the same dtype (FlashAttention's bound)."""
+    block = verify_attention.block_n(shape.dim, shape.dtype.itemsize)
     lengths = [0, 1, block - 1, block, block + 1, 3 * block + 5]
     make = torch.Generator().manual_seed(0)
-    n_slots, n_heads = max(lengths) + max(_COUNTS), heads.n_kv * heads.group
-    q = torch.randn(n_heads, sum(_COUNTS), heads.dim, generator=make).to(device, heads.dtype).transpose(0, 1)
-    k, v = torch.randn(2, len(lengths), heads.n_kv, n_slots, heads.dim, generator=make).to(device, heads.dtype)
+    n_slots, n_heads = max(lengths) + max(_COUNTS), shape.n_kv * shape.group
+    q = torch.randn(n_heads, sum(_COUNTS), shape.dim, generator=make).to(device, shape.dtype).transpose(0, 1)
+    k, v = torch.randn(2, len(lengths), shape.n_kv, n_slots, shape.dim, generator=make).to(device, shape.dtype)
     for r, (length, count) in enumerate(zip(lengths, _COUNTS, strict=True)):
         # Values past a row's length must not change the result.
         k[r, :, length + count :] = v[r, :, length + count :] = torch.nan
-    rows, scale = RaggedRows.of(lengths, _COUNTS, device), heads.dim**-0.5
+    rows, scale = RaggedRows.of(lengths, _COUNTS, device), shape.dim**-0.5
     verify = BACKENDS[name].load()
     for window in (None, block // 2 + 1):
         exact = reference.verify_attention(q.float(), k.float(), v.float(), rows, scale, window)
@@ -70,12 +70,12 @@ def _attention(name: str, heads: Heads, device: torch.device) -> None:
             raise WrongKernelError(f"differs from its reference by {ours:.2g}, PyTorch by {theirs:.2g}")
 
 
-def _scatter(heads: Heads, device: torch.device) -> None:
+def _scatter(shape: AttentionShape, device: torch.device) -> None:
     make = torch.Generator().manual_seed(1)
     row = torch.tensor([0, 0, 2, 2, 2, 3], device=device)
     position = torch.tensor([0, 1, 9, 10, 11, 4], device=device)  # the last two of row 2 lie past its end
-    cache = torch.randn(2, 4, heads.n_kv, 10, heads.dim, generator=make).to(device, heads.dtype)
-    new = torch.randn(2, heads.n_kv, 6, heads.dim, generator=make).to(device, heads.dtype).transpose(1, 2)
+    cache = torch.randn(2, 4, shape.n_kv, 10, shape.dim, generator=make).to(device, shape.dtype)
+    new = torch.randn(2, shape.n_kv, 6, shape.dim, generator=make).to(device, shape.dtype).transpose(1, 2)
     expected = cache.clone()
     reference.kv_scatter(expected[0], expected[1], new[0], new[1], row, position)
     kv_scatter.kv_scatter(cache[0], cache[1], new[0], new[1], row, position)

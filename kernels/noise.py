@@ -42,7 +42,7 @@ def uniform(
 
 
 def states(seeds: torch.Tensor, positions: torch.Tensor, role: int) -> torch.Tensor:
-    """Return the states of streams at positions, int64 [N]: what the draws of their tokens are made of."""
+    """Return the states of streams at positions, int64 [N], from which their tokens are drawn."""
     return mix(seeds + positions * signed(_POSITION) + signed(role_offset(role)))
 
 

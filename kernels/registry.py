@@ -37,17 +37,13 @@ class VerifyAttention(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AttentionBackend:
-    """One way to compute attention, and what it can do.
-
-    `function` is `module:name` of a `VerifyAttention`; None for backends that work on padded rows in PyTorch.
-    `needs_triton` marks Triton kernels: they need a GPU or Triton's interpreter, and are compared with their reference
-    before use. `supports_graphs` says that launches depend on shapes alone, so that a captured CUDA graph can be
-    replayed while row lengths change.
-    """
+    """One way to compute attention, and what it can do."""
 
     name: str
+    # `module:name` of a `VerifyAttention`; None for backends that work on padded rows in PyTorch
     function: str | None = None
-    needs_triton: bool = False
+    needs_triton: bool = False  # needs a GPU or Triton's interpreter, and is compared with its reference before use
+    # launches depend on shapes alone, so that a captured CUDA graph can be replayed while row lengths change
     supports_graphs: bool = False
 
     def load(self) -> VerifyAttention:

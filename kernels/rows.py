@@ -11,20 +11,17 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class RaggedRows:
-    """Assigns N packed query tokens to R rows: row r has tokens `query_start[r]` to `query_start[r] + count[r] - 1`.
+    """Assigns N packed query tokens to R rows: row r has tokens `query_start[r]` to `query_start[r] + count[r] - 1`."""
 
-    `query_start`, `count` and `length` are int32 [R]. `length` counts the slots in use before the new tokens; the
-    keys and values of the new tokens are already in the slots after those. `position` int64 [N] is each token's place
-    in its row's text, shared prefix included; a token sees the keys up to its position. `max_count` is an upper bound
-    of `count`. `host` repeats (length, count) per row for kernels whose launches depend on them.
-    """
-
-    query_start: torch.Tensor
-    count: torch.Tensor
+    query_start: torch.Tensor  # int32 [R]
+    count: torch.Tensor  # int32 [R]
+    # int32 [R]: slots in use before the new tokens; their keys and values are already in the slots after those
     length: torch.Tensor
+    # int64 [N]: each token's position in its row's text, shared prefix included; a token sees the keys up to its
+    # position
     position: torch.Tensor
-    max_count: int
-    host: tuple[tuple[int, int], ...] | None = None
+    max_count: int  # an upper bound of `count`
+    host: tuple[tuple[int, int], ...] | None = None  # (length, count) per row for kernels whose launches depend on them
 
     @classmethod
     def of(cls, lengths: Sequence[int], counts: Sequence[int], device: torch.device, n_before: int = 0) -> RaggedRows:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from decoding.models import heads, registry
-from decoding.models.heads import HeadRecord
+from decoding.models import registry, trained_heads
+from decoding.models.trained_heads import HeadRecord
 
 TARGET = "qwen2.5-coder-0.5b"
 
@@ -53,5 +53,5 @@ def write_head(cache: Path, target: str = TARGET, **changes: Any) -> Path:
     }
     folder = cache / "drafters" / registry.resolve(target).slug
     folder.mkdir(parents=True, exist_ok=True)
-    heads.write_record(folder, HeadRecord(**{**values, **changes}))
-    return folder / heads.RECORD
+    trained_heads.write_record(folder, HeadRecord(**{**values, **changes}))
+    return folder / trained_heads.RECORD

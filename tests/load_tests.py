@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from evaluation.load import Asked, point
+from evaluation.load_metrics import LoadedRequest, point
 from evaluation.metrics import SampleOutcome
 
 RATES = (0.1, 0.2, 0.5, 1.0, 2.0)
@@ -55,8 +55,8 @@ def _point(rate: float | None, skill: float, served: float, unclocked_s: float) 
     asked = []
     for i in range(20):
         if i >= 20 * served:
-            asked.append(Asked(f"{i}", "refused", retry_after_s=3.0))
+            asked.append(LoadedRequest(f"{i}", "refused", retry_after_s=3.0))
             continue
         sample = SampleOutcome(f"{i}", 0, 1.0 + i / 20, -0.1, i < 20 * skill * served, 100)
-        asked.append(Asked(f"{i}", "answered", (sample,), answer_s=2.0 + i / 5, unclocked_s=unclocked_s))
+        asked.append(LoadedRequest(f"{i}", "answered", (sample,), answer_s=2.0 + i / 5, unclocked_s=unclocked_s))
     return asdict(point(asked, rate, BUDGET_S, window_s=60.0, elapsed_s=65.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Response, current_app, g, redirect, request, session, url_for
 
 from app.accounts import service, users
-from app.errors import Forbidden, Unauthorized
+from app.errors import ForbiddenError, UnauthorizedError
 from app.http import sites
 from app.http.callers import LOCAL, Caller
 from app.http.security import PUBLIC, SAFE, is_api, scope_of
@@ -15,7 +15,7 @@ from app.http.web import context
 def check() -> Response | None:
     """Identifies the sender, whom `security.caller` then returns; a response for one who must sign in first.
 
-    Raises Unauthorized or Forbidden.
+    Raises UnauthorizedError or ForbiddenError.
     """
     settings = context().settings
     if request.method not in SAFE:
@@ -34,7 +34,9 @@ def check() -> Response | None:
     if request.endpoint is not None:
         needed = scope_of(current_app.view_functions[request.endpoint], request.method)
         if not g.caller.scope.allows(needed):
-            raise Forbidden(f"this needs the scope {needed}, yours is {g.caller.scope}: use a token that allows it")
+            raise ForbiddenError(
+                f"this needs the scope {needed}, yours is {g.caller.scope}: use a token that allows it"
+            )
     return None
 
 
@@ -43,16 +45,16 @@ def _caller() -> Caller | None:
     if "Authorization" in request.headers:
         given = request.authorization
         if given is None or given.type != "bearer" or not given.token:
-            raise Unauthorized("the Authorization header is not understood: send `Authorization: Bearer TOKEN`")
+            raise UnauthorizedError("the Authorization header is not understood: send `Authorization: Bearer TOKEN`")
         return service.authenticate(context(), given.token)
     found = users.signed_in(context(), session)
     return None if is_api(request.path) and request.method not in SAFE else found
 
 
 def _refuse() -> Response:
-    """Redirects people to the login page. Raises Unauthorized for programs."""
+    """Redirects people to the login page. Raises UnauthorizedError for programs."""
     if is_api(request.path) or request.method not in SAFE:
-        raise Unauthorized("this needs a token: send `Authorization: Bearer TOKEN`, made on the page Tokens")
+        raise UnauthorizedError("this needs a token: send `Authorization: Bearer TOKEN`, made on the page Tokens")
     answer = redirect(url_for("accounts.login", next=request.full_path.rstrip("?")))
     assert isinstance(answer, Response)
     return answer

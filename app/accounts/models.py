@@ -36,18 +36,16 @@ class BrowserSession(Identified, Base):
 
 
 class Token(Identified, Base):
-    """An API token: `prefix` identifies the row, `sha256` is the hash of the secret.
-
-    `user_id` is the owner, None for a token made on the command line. A token never allows more than its owner may do.
-    """
+    """An API token. It never allows more than its owner may do."""
 
     __tablename__ = "tokens"
     __table_args__ = (UniqueConstraint("prefix"),)
 
     name: Mapped[str] = mapped_column(String(200))
-    prefix: Mapped[str] = mapped_column(String(20))
-    sha256: Mapped[str] = mapped_column(String(64))
+    prefix: Mapped[str] = mapped_column(String(20))  # identifies the row
+    sha256: Mapped[str] = mapped_column(String(64))  # of the secret
     scope: Mapped[Scope] = mapped_column(text_enum(Scope, "scope"))
+    # the owner; None for a token made on the command line
     user_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
     last_used_at: Mapped[dt.datetime | None]

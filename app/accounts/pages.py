@@ -6,7 +6,7 @@ from flask import Blueprint, redirect, render_template, request, session, url_fo
 from werkzeug.wrappers import Response
 
 from app.accounts import service, users
-from app.errors import BadInput, Unauthorized
+from app.errors import BadInputError, UnauthorizedError
 from app.http import web
 from app.http.security import caller, needs, own_path
 from app.states import Scope
@@ -15,7 +15,7 @@ bp = Blueprint("accounts", __name__)
 
 
 @bp.app_context_processor
-def _who() -> dict[str, object]:
+def _signed_in_name() -> dict[str, object]:
     """`signed_in` is the name to show beside Sign out; None if the service has no login."""
     return {"signed_in": session.get("name") if web.context().settings.require_tokens else None}
 
@@ -34,7 +34,7 @@ def sign_in() -> Response | tuple[str, int]:
     name, target = request.form.get("name", ""), request.form.get("next", "")
     try:
         found = users.sign_in(web.context(), session, name, request.form.get("password", ""))
-    except Unauthorized as fault:
+    except UnauthorizedError as fault:
         page = render_template("accounts/login.html", name=name, next=target, errors={"password": str(fault)})
         return page, fault.status
     session.permanent = True
@@ -63,9 +63,9 @@ def create_token() -> str | tuple[str, int]:
     name, scope = request.form.get("name", ""), request.form.get("scope", "")
     try:
         if scope not in set(Scope):
-            raise BadInput(f"scope is {scope[:60]!r}: choose one of {', '.join(Scope)}", "scope")
+            raise BadInputError(f"scope is {scope[:60]!r}: choose one of {', '.join(Scope)}", "scope")
         made = service.create_token(web.context(), name, Scope(scope), caller())
-    except BadInput as fault:
+    except BadInputError as fault:
         return _tokens({"name": name, "scope": scope}, {fault.field or "": str(fault)}), fault.status
     return _tokens({}, {}, made)
 

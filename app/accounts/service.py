@@ -15,7 +15,7 @@ from app.accounts.models import Token, User
 from app.context import Context
 from app.db.storable import unstorable_reason
 from app.db.types import utcnow
-from app.errors import BadInput, Forbidden, NotFound, Unauthorized
+from app.errors import BadInputError, ForbiddenError, NotFoundError, UnauthorizedError
 from app.http.callers import LOCAL, Caller
 from app.states import Scope
 
@@ -26,15 +26,15 @@ LONGEST_NAME = 200
 def create_token(ctx: Context, name: str, scope: Scope, owner: Caller = LOCAL) -> str:
     """Makes a token and returns it; it cannot be read again.
 
-    Raises BadInput for a name that is empty or too long, Forbidden for a scope above the owner's own.
+    Raises BadInputError for a name that is empty or too long, ForbiddenError for a scope above the owner's own.
     """
     if not owner.scope.allows(scope):
-        raise Forbidden(f"you may give at most your own scope, {owner.scope}: choose that or a lower one")
+        raise ForbiddenError(f"you may give at most your own scope, {owner.scope}: choose that or a lower one")
     prefix, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
     with ctx.database.session() as session:
         session.add(
             Token(
-                name=checked_name(name, "say what the token is for"),
+                name=checked_name(name, "name the purpose of the token"),
                 prefix=prefix,
                 sha256=_digest(secret),
                 scope=scope,
@@ -53,21 +53,21 @@ def list_tokens(session: Session, owner: Caller = LOCAL) -> Sequence[Token]:
 
 
 def revoke_token(ctx: Context, prefix: str, owner: Caller = LOCAL) -> None:
-    """Revokes a token. Raises NotFound, also for a token that the owner may not see."""
+    """Revokes a token. Raises NotFoundError, also for a token that the owner may not see."""
     with ctx.database.session() as session:
         token = _find(session, prefix)
         if token is None or not (owner.scope is Scope.ADMIN or token.user_id == owner.user_id):
-            raise NotFound(f"there is no token {prefix!r}: `bassline tokens list` shows those there are")
+            raise NotFoundError(f"there is no token {prefix!r}: `bassline tokens list` lists the existing ones")
         token.revoked_at = token.revoked_at or utcnow()
 
 
 def authenticate(ctx: Context, presented: str) -> Caller:
-    """The caller with this token. Raises Unauthorized for a token that is unknown or revoked."""
+    """The caller with this token. Raises UnauthorizedError for a token that is unknown or revoked."""
     prefix, _, secret = presented.removeprefix("bass_").partition("_")
     with ctx.database.read() as session:
         token = None if unstorable_reason(prefix) else _find(session, prefix)
     if token is None or token.revoked_at is not None or not hmac.compare_digest(token.sha256, _digest(secret)):
-        raise Unauthorized("the token is not valid: it is unknown or was revoked")
+        raise UnauthorizedError("the token is not valid: it is unknown or was revoked")
     if token.last_used_at is None or utcnow() - token.last_used_at > USED_EVERY:
         with ctx.database.session() as session:
             session.get_one(Token, token.id).last_used_at = utcnow()
@@ -81,14 +81,15 @@ def lower(one: Scope, other: Scope) -> Scope:
 
 
 def checked_name(name: str, remedy: str) -> str:
-    """The name without surrounding blanks. Raises BadInput for a name that is empty, too long or not storable."""
+    """The name without surrounding whitespace. Raises BadInputError for a name that is empty, too long or not
+    storable."""
     name = name.strip()
     if not name:
-        raise BadInput(f"name is empty: {remedy}", "name")
+        raise BadInputError(f"name is empty: {remedy}", "name")
     if len(name) > LONGEST_NAME:
-        raise BadInput(f"name is longer than {LONGEST_NAME} characters: shorten it", "name")
+        raise BadInputError(f"name is longer than {LONGEST_NAME} characters: shorten it", "name")
     if fault := unstorable_reason(name):
-        raise BadInput(f"name holds {fault}: remove it", "name")
+        raise BadInputError(f"name holds {fault}: remove it", "name")
     return name
 
 

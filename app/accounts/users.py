@@ -19,7 +19,7 @@ from app.accounts.service import checked_name, user_caller
 from app.context import Context
 from app.db.storable import unstorable_reason
 from app.db.types import utcnow
-from app.errors import BadInput, Conflict, NotFound, Unauthorized
+from app.errors import BadInputError, ConflictError, NotFoundError, UnauthorizedError
 from app.http.callers import Caller
 from app.states import Scope
 
@@ -30,17 +30,17 @@ _hasher = PasswordHasher()  # argon2id, 64 MiB, 3 passes: the second recommended
 
 
 def create_user(ctx: Context, name: str, password: str, scope: Scope) -> None:
-    """Stores a user. Raises BadInput for an invalid name or password, Conflict for a name that is taken."""
+    """Stores a user. Raises BadInputError for an invalid name or password, ConflictError for a name that is taken."""
     row = User(name=checked_name(name, "give the name to sign in with"), scope=scope, password_hash=_hashed(password))
     try:
         with ctx.database.session() as session:
             session.add(row)
     except IntegrityError:
-        raise Conflict(f"there is a user {name!r} already: choose another name") from None
+        raise ConflictError(f"there is a user {name!r} already: choose another name") from None
 
 
 def set_password(ctx: Context, name: str, password: str) -> None:
-    """Changes the password and ends every session of the user. Raises NotFound or BadInput."""
+    """Changes the password and ends every session of the user. Raises NotFoundError or BadInputError."""
     hashed = _hashed(password)
     with ctx.database.session() as session:
         user = _get(session, name)
@@ -49,7 +49,7 @@ def set_password(ctx: Context, name: str, password: str) -> None:
 
 
 def delete_user(ctx: Context, name: str) -> None:
-    """Removes the user with sessions and tokens. Raises NotFound."""
+    """Removes the user with sessions and tokens. Raises NotFoundError."""
     with ctx.database.session() as session:
         session.delete(_get(session, name))
 
@@ -60,7 +60,7 @@ def list_users(session: Session) -> Sequence[User]:
 
 
 def sign_in(ctx: Context, browser: MutableMapping[str, Any], name: str, password: str) -> Caller:
-    """Begins a session in the browser's signed cookie. Raises Unauthorized, with one sentence for both causes."""
+    """Begins a session in the browser's signed cookie. Raises UnauthorizedError, with one sentence for both causes."""
     # An unknown name is verified against a hash too, so that it takes as long as a wrong password. The hash is made
     # before the name is looked up, so that the first sign-in takes as long for both as well.
     placeholder = _placeholder_hash()
@@ -71,7 +71,7 @@ def sign_in(ctx: Context, browser: MutableMapping[str, Any], name: str, password
     except (VerifyMismatchError, InvalidHashError):
         user = None
     if user is None:
-        raise Unauthorized("name or password is wrong: try again, or ask who runs this service")
+        raise UnauthorizedError("name or password is wrong: try again, or ask who runs this service")
     sign_out(ctx, browser)
     row = BrowserSession(user_id=user.id, expires_at=utcnow() + SESSION_LIFETIME)
     with ctx.database.session() as session:
@@ -107,7 +107,7 @@ def _id(browser: MutableMapping[str, Any]) -> uuid.UUID | None:
 def _get(session: Session, name: str) -> User:
     user = session.scalar(select(User).where(User.name == name))
     if user is None:
-        raise NotFound(f"there is no user {name!r}: `bassline users list` shows those there are")
+        raise NotFoundError(f"there is no user {name!r}: `bassline users list` lists the existing ones")
     return user
 
 
@@ -119,5 +119,5 @@ def _placeholder_hash() -> str:
 
 def _hashed(password: str) -> str:
     if not SHORTEST <= len(password) <= LONGEST:
-        raise BadInput(f"the password has {len(password)} characters: give {SHORTEST} to {LONGEST}", "password")
+        raise BadInputError(f"the password has {len(password)} characters: give {SHORTEST} to {LONGEST}", "password")
     return _hasher.hash(password)

@@ -1,4 +1,5 @@
-"""Annotations as forms of a page: what a form changes, and what the page shows of one that was refused."""
+"""Annotations as forms of a page: the change that a form asks for, and the form as the page shows it again after an
+error."""
 
 from __future__ import annotations
 
@@ -10,15 +11,15 @@ from pydantic import ValidationError
 
 from app.annotations.schemas import Changes
 from app.annotations.tags import parse_tag, parse_tags
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.schemas import bad_input
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A form that was refused: why, and what was typed. Only the field at fault has an error."""
+    """A refused form: the error and the typed values. Only the field at fault has an error."""
 
-    error: BadInput
+    error: BadInputError
     typed: Mapping[str, str]
 
     @property
@@ -30,7 +31,7 @@ class Refused:
 def changes_of(form: Mapping[str, str]) -> Changes:
     """What a form changes: tags in `add`, one tag in `remove`, `note`, and `starred` and `archived` as 1 or 0.
 
-    Raises BadInput that names the field.
+    Raises BadInputError that names the field.
     """
     given: dict[str, Any] = {}
     if "add" in form:

@@ -1,4 +1,4 @@
-"""The columns of what people note on a row, and those of its tags."""
+"""The columns of annotations on a row, and the tables of its tags."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TagRow:
 class Annotatable:
     """Mixin of rows that people annotate: everybody on the service sees and changes the same annotations.
 
-    `starred` marks what is worth finding again. `archived` keeps the row out of lists, the leaderboard and the answer
+    `starred` marks a row worth finding again. `archived` keeps the row out of lists, the leaderboard and the answer
     of the first page; its address stays.
     """
 

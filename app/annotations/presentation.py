@@ -1,4 +1,4 @@
-"""Annotations as text: the name of a row in a list, and what there is to say about one row."""
+"""Annotations as text: the name of a row in a list, and the facts about one row."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Annotated(Protocol):
 
 
 def name_in_list(row: Annotated) -> str:
-    """The name, with a star in front of what is starred, and a word behind what is archived."""
+    """The name, with a star before a starred row, and "(archived)" after an archived one."""
     return f"{'★ ' if row.starred else ''}{row.name}{' (archived)' if row.archived else ''}"
 
 
 def facts(row: Annotated) -> list[tuple[str, str]]:
-    """What people noted, as label and value; nothing for what is not there."""
+    """The annotations as label and value, without absent ones."""
     said = [
         ("Tags", ", ".join(row.tags)),
         ("Note", row.note),

@@ -19,6 +19,6 @@ def known_tags(session: Session, table: type[TagRow]) -> list[str]:
 
 
 def any_archived(session: Session, table: type[Annotatable]) -> bool:
-    """Whether a row is archived. An empty list says so."""
+    """Whether any row is archived; an empty list then says so."""
     mapped: Any = table
     return session.scalar(select(mapped.id).where(table.archived.is_(True)).limit(1)) is not None

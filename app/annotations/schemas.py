@@ -33,12 +33,12 @@ Note = Annotated[Text, Field(max_length=LONGEST_NOTE), AfterValidator(_tidy)]
 
 
 class Changes(RequestModel):
-    """What to change; what is null or left out stays as it is. Tags become lower-case, and none is there twice."""
+    """A change; fields that are null or left out stay as they are. Tags become lower-case and unique."""
 
-    tags: Tags | None = Field(None, description="all its tags, in place of those it has")
-    add_tags: Tags = Field((), description="tags to add to those it has")
-    remove_tags: Tags = Field((), description="tags to remove; one that it has not is no error")
-    note: Note | None = Field(None, description="plain text in place of the note it has; empty removes it")
+    tags: Tags | None = Field(None, description="all its tags; they replace the present ones")
+    add_tags: Tags = Field((), description="tags to add")
+    remove_tags: Tags = Field((), description="tags to remove; a tag that it does not have is ignored")
+    note: Note | None = Field(None, description="plain text; replaces the present note, and empty text removes it")
     starred: StrictBool | None = Field(None, description="whether it is marked as worth finding again")
     archived: StrictBool | None = Field(
         None, description="whether it is left out of lists, the leaderboard and the answer of the first page"
@@ -56,7 +56,7 @@ class AnnotatedQuery(PageQuery):
 
     tag: Tag | None = Field(None, description="only with this tag")
     starred: bool = Field(False, description="only starred ones")
-    archived: bool = Field(False, description="archived ones, too")
+    archived: bool = Field(False, description="archived ones as well")
 
     def selection(self) -> Selection:
         """These filters."""

@@ -1,4 +1,4 @@
-"""Which rows a list shows by what people noted on them."""
+"""Selects the rows of a list by their annotations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ S = TypeVar("S", bound=Select[Any])
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Only rows with this tag (None: with any or none), only starred ones, archived ones too."""
+    """Only rows with this tag (None: with any or none), only starred ones, archived ones as well."""
 
     tag: str | None = None
     starred: bool = False
@@ -23,7 +23,7 @@ class Selection:
 
     @property
     def narrows(self) -> bool:
-        """Whether it leaves out rows that lists show otherwise."""
+        """Whether it leaves out rows that lists show by default."""
         return self.starred or self.tag is not None
 
     def of(self, query: S, table: type[Annotatable]) -> S:
@@ -37,7 +37,7 @@ class Selection:
         return query
 
     def fits(self, tags: Collection[str], *, starred: bool, archived: bool) -> bool:
-        """The same for a row that is in memory."""
+        """Whether a row in memory matches these conditions."""
         return (
             (self.archived or not archived) and (starred or not self.starred) and (self.tag is None or self.tag in tags)
         )
@@ -53,10 +53,10 @@ class Selection:
 
 
 UNARCHIVED = Selection()
-"""What lists show unless asked for something else."""
+"""What lists show by default."""
 
 
 def from_address(given: Mapping[str, str]) -> Selection:
-    """The selection that a page's address asks for. A text that is no tag fits no row."""
+    """The selection that a page's address asks for. A text that is not a valid tag matches no row."""
     tag = given.get("tag", "").strip().lower()
     return Selection(tag or None, *(given.get(name) in ("1", "true") for name in ("starred", "archived")))

@@ -1,4 +1,4 @@
-"""Changing what people noted on a row, in the transaction of the caller."""
+"""Changes the annotations of a row, in the transaction of the caller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.annotations.models import Annotatable
 from app.annotations.schemas import Changes
 from app.annotations.tags import MOST_TAGS
 from app.db.types import Identified
-from app.errors import BadInput
+from app.errors import BadInputError
 
 
 def lock(session: Session, table: type[Identified], row_id: uuid.UUID) -> None:
@@ -23,13 +23,13 @@ def lock(session: Session, table: type[Identified], row_id: uuid.UUID) -> None:
 
 
 def apply(row: Annotatable, changes: Changes) -> None:
-    """Changes the row. Raises BadInput for more tags than a row may have."""
+    """Changes the row. Raises BadInputError for more tags than a row may have."""
     if changes.tags is not None:
         row.tags = changes.tags
     elif changes.add_tags or changes.remove_tags:
         wanted = {*row.tags, *changes.add_tags} - {*changes.remove_tags}
         if len(wanted) > MOST_TAGS:
-            raise BadInput(f"tags would be {len(wanted)}: {MOST_TAGS} are the most, remove some first", "tags")
+            raise BadInputError(f"tags would be {len(wanted)}: {MOST_TAGS} are the most, remove some first", "tags")
         row.tags = wanted
     if changes.note is not None:
         row.note = changes.note

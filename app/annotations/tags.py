@@ -1,10 +1,10 @@
-"""What a tag is: a short word by which people find rows again."""
+"""Tags: short words by which people find rows again."""
 
 from __future__ import annotations
 
 import re
 
-from app.errors import BadInput
+from app.errors import BadInputError
 
 LONGEST_TAG = 40
 MOST_TAGS = 20
@@ -15,24 +15,25 @@ _TAG = re.compile(PATTERN.removesuffix("$") + r"\Z")
 
 
 def lowered(text: str) -> str:
-    """The tag as it is stored. Raises ValueError with the remedy for a text that is none."""
+    """The tag as it is stored. Raises ValueError with the remedy for an invalid tag."""
     if not _TAG.match(text):
         raise ValueError(RULE)
     return text.lower()
 
 
 def parse_tag(text: str) -> str:
-    """The tag as it is stored. Raises BadInput."""
+    """The tag as it is stored. Raises BadInputError."""
     try:
         return lowered(text)
     except ValueError as rule:
         shown = repr(text) if len(text) <= _LONGEST_ECHO else f"{text[:_LONGEST_ECHO]!r}... ({len(text)} characters)"
-        raise BadInput(f"tag is {shown}: {rule}", "tag") from None
+        raise BadInputError(f"tag is {shown}: {rule}", "tag") from None
 
 
 def parse_tags(text: str) -> tuple[str, ...]:
-    """The tags in a text, separated by blanks or commas. Raises BadInput for what is no tag, and for none at all."""
+    """The tags in a space-separated or comma-separated text. Raises BadInputError for an invalid tag, and for no
+    tags."""
     words = [word for word in re.split(r"[\s,]+", text) if word]
     if not words:
-        raise BadInput("tag is empty: give at least one", "tag")
+        raise BadInputError("tag is empty: give at least one", "tag")
     return tuple(map(parse_tag, words))

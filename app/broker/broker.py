@@ -16,7 +16,7 @@ Message = tuple[str, uuid.UUID]
 
 
 class Broker(Protocol):
-    """Carries messages to workers. A message may be lost or delivered twice: the row decides what is done.
+    """Carries messages to workers. A message may be lost or delivered twice: the row decides.
 
     `shared` says whether messages reach the workers of other processes.
     """
@@ -46,22 +46,22 @@ class MemoryBroker:
         self._queues: dict[str, deque[Message]] = {name: deque() for name in queues.ALL}
 
     def send(self, messages: Iterable[Message], queue: str) -> None:
-        """See Broker."""
+        """Sends the messages, in this order."""
         with self._changed:
             self._queues[queue].extend(messages)
             self._changed.notify_all()
 
     def queue_length(self, queue: str) -> int:
-        """See Broker."""
+        """How many messages wait in a queue."""
         return len(self._queues[queue])
 
     def purge(self, queue: str) -> None:
-        """See Broker."""
+        """Forgets the messages that wait in a queue."""
         with self._changed:
             self._queues[queue].clear()
 
     def fault(self) -> None:
-        """See Broker."""
+        """Why the broker cannot be reached; None if it can."""
 
     def get(self, names: Sequence[str], wait_s: float) -> Message | None:
         """The next message of the first of these queues that has one; None if none comes within `wait_s` seconds."""

@@ -12,7 +12,7 @@ from kombu import Queue
 
 from app.broker import queues
 from app.broker.model_queues import ModelQueue
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.settings import MAX_BUDGET_S, SWEEP_INTERVAL_S, Settings
 
 GRACE_S = 300  # model load, storing and shutdown around the longest budget
@@ -86,9 +86,10 @@ def _every(interval_s: float, task: str) -> dict[str, Any]:
 
 
 def require_broker(settings: Settings, command: str) -> None:
-    """Raises BadInput if a part of the stack is started on the in-memory broker, which no other process can reach."""
+    """Raises BadInputError if a part of the stack is started on the in-memory broker, which no other process can
+    reach."""
     if settings.embedded:
-        raise BadInput(
+        raise BadInputError(
             f"bassline {command} needs a broker that other processes can reach: set BASSLINE_BROKER_URL "
             "to redis://HOST:6379/0, or use `bassline serve`",
             "BASSLINE_BROKER_URL",

@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 class CeleryBroker:
-    """See Broker. Configures this process's Celery application."""
+    """Sends messages by Celery; configures this process's Celery application."""
 
     shared = True
 
@@ -27,7 +27,7 @@ class CeleryBroker:
         configure(settings)
 
     def send(self, messages: Iterable[Message], queue: str) -> None:
-        """See Broker."""
+        """Sends the messages, in this order."""
         add_queue(queue)
         try:
             with producers[celery_app.connection_for_write()].acquire(block=True) as producer:
@@ -37,7 +37,7 @@ class CeleryBroker:
             log.warning("broker unreachable; the reaper sends again", queue=queue, error=str(error))
 
     def queue_length(self, queue: str) -> int | None:
-        """See Broker."""
+        """How many messages wait in a queue."""
         try:
             with celery_app.connection_for_write() as connection:
                 connection.ensure_connection(max_retries=1, timeout=1)
@@ -48,7 +48,7 @@ class CeleryBroker:
             return None
 
     def purge(self, queue: str) -> None:
-        """See Broker."""
+        """Forgets the messages that wait in a queue."""
         try:
             with celery_app.connection_for_write() as connection:
                 connection.ensure_connection(max_retries=1, timeout=1)
@@ -58,7 +58,7 @@ class CeleryBroker:
             log.warning("broker unreachable; the reaper purges again", queue=queue, error=str(error))
 
     def fault(self) -> str | None:
-        """See Broker."""
+        """Why the broker cannot be reached; None if it can."""
         try:
             with celery_app.connection_for_write(connect_timeout=1) as connection:
                 connection.ensure_connection(max_retries=1, timeout=1)

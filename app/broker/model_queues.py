@@ -36,6 +36,6 @@ class ModelQueue(NamedTuple):
         return queue if queue and queue.name == name else None
 
 
-def among(names: Iterable[str]) -> list[ModelQueue]:
+def parse_all(names: Iterable[str]) -> list[ModelQueue]:
     """The queues of models among these names of queues, in their order."""
     return [queue for name in names if (queue := ModelQueue.parse(name))]

@@ -11,7 +11,7 @@ from app.db.types import Base, Named, utcnow
 
 
 class LoadTest(Named, Base):
-    """One service under load. The documents are those of app/capacity/schemas.py: settings, idle point, points."""
+    """One service under load. app/capacity/schemas.py declares its documents: settings, idle point, points."""
 
     __tablename__ = "load_tests"
 

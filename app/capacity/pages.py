@@ -1,4 +1,4 @@
-"""Pages of load tests: the list, and one load test, alone or with another laid over it."""
+"""Pages of load tests: the list, and one load test, alone or overlaid with another."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
 from app.capacity import presentation, render, repository
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.web import session
-from evaluation.load import UNCLOCKED_S
+from evaluation.load_metrics import UNCLOCKED_S
 
 bp = Blueprint("capacity", __name__)
 
@@ -27,7 +27,7 @@ def index() -> AnyResponse | str | tuple[str, int]:
         address = url_for("capacity.show", load_test_id=_uuid(ticked[0]))
         return redirect(f"{address}?with={_uuid(ticked[1])}")
     if "compare" in request.args:
-        error = f"{len(ticked)} load tests are ticked: tick two to compare them"
+        error = f"{len(ticked)} load tests are selected: select two to compare them"
     before = request.args.get("before")
     rows = repository.list_load_tests(session(), limit=PAGE_SIZE + 1, before=_uuid(before) if before else None)
     page = render_template(
@@ -43,7 +43,7 @@ def index() -> AnyResponse | str | tuple[str, int]:
 
 @bp.get("/capacity/<uuid:load_test_id>")
 def show(load_test_id: uuid.UUID) -> str:
-    """A load test; `?with=` the id of another lays that one over it."""
+    """A load test; `?with=` the id of another overlays that one."""
     other = request.args.get("with")
     ids = [load_test_id, *([_uuid(other)] if other else [])]
     tests = [render.document(repository.get_load_test(session(), one)) for one in dict.fromkeys(ids)]
@@ -64,4 +64,4 @@ def _uuid(text: str) -> uuid.UUID:
     try:
         return uuid.UUID(text)
     except ValueError:
-        raise BadInput(f"{text[:60]!r} is not a load test's id: choose one on the page Capacity") from None
+        raise BadInputError(f"{text[:60]!r} is not a load test's id: choose one on the page Capacity") from None

@@ -23,7 +23,8 @@ class RateFigure:
 
 
 def short_names(tests: Sequence[LoadTestDocument]) -> list[str]:
-    """What tells the load tests apart: the parts of a name (`model, n = 4, together`) that are not in all of them."""
+    """The distinguishing parts of the names of load tests: the parts of a name (`model, n = 4, together`) that are not
+    in all of them."""
     names = [test.name for test in tests]
     parts = [name.split(", ") for name in names]
     if len(names) < 2 or len({len(words) for words in parts}) > 1:
@@ -33,7 +34,7 @@ def short_names(tests: Sequence[LoadTestDocument]) -> list[str]:
 
 
 def charts(tests: Sequence[LoadTestDocument]) -> list[tuple[Chart, str]]:
-    """(chart, what it shows in a sentence) for one load test, or for several laid over each other."""
+    """(chart, what it shows in a sentence) for one load test, or for several overlaid."""
     budgets = {test.settings.budget_s for test in tests}
     quality = _lines(
         tests,
@@ -98,7 +99,7 @@ def settings(tests: Sequence[LoadTestDocument]) -> list[tuple[str, list[str], bo
 
 
 def caution(tests: Sequence[LoadTestDocument]) -> str:
-    """Why two load tests do not compare; "" where they do, and for one alone."""
+    """Why two load tests are not comparable; "" if they are, and for one alone."""
     names = ("target", "dataset_sha256", "prompts", "n", "budget_s", "prompt_mode", "duration_s", "seed", "device")
     differ = [name for name in names if len({str(getattr(test.settings, name)) for test in tests}) > 1]
     if not differ:
@@ -108,7 +109,7 @@ def caution(tests: Sequence[LoadTestDocument]) -> str:
 
 
 def _lines(tests: Sequence[LoadTestDocument], *figures: RateFigure) -> list[RateLine]:
-    """A line for each figure of each load test; the load tests differ in colour."""
+    """A line for each figure of each load test; each load test has its colour."""
     lines = []
     for series, (test, name) in enumerate(zip(tests, short_names(tests), strict=True)):
         for figure in figures:

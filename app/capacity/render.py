@@ -5,14 +5,14 @@ from __future__ import annotations
 from app.capacity.documents import LoadTestDocument
 from app.capacity.models import LoadTest
 from app.capacity.schemas import LoadPoint, LoadSettings
-from evaluation.load import Tried, capacity, sentence
+from evaluation.load_metrics import RateResult, capacity, sentence
 
 
 def document(row: LoadTest) -> LoadTestDocument:
     """The load test with its capacity."""
     idle = LoadPoint.model_validate(row.idle)
     points = [LoadPoint.model_validate(point) for point in row.points]
-    tried = [Tried(point.rate, point.pass_first) for point in points if point.rate is not None]
+    tried = [RateResult(point.rate, point.pass_first) for point in points if point.rate is not None]
     return LoadTestDocument(
         id=row.id,
         name=row.name,

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.capacity.models import LoadTest
-from app.errors import NotFound
+from app.errors import NotFoundError
 
 
 def list_load_tests(session: Session, *, limit: int = 50, before: uuid.UUID | None = None) -> Sequence[LoadTest]:
@@ -19,8 +19,8 @@ def list_load_tests(session: Session, *, limit: int = 50, before: uuid.UUID | No
 
 
 def get_load_test(session: Session, load_test_id: uuid.UUID) -> LoadTest:
-    """The load test. Raises NotFound."""
+    """The load test. Raises NotFoundError."""
     found = session.get(LoadTest, load_test_id)
     if found is None:
-        raise NotFound(f"there is no load test {load_test_id}: the page Capacity shows those there are")
+        raise NotFoundError(f"there is no load test {load_test_id}: the page Capacity lists the existing ones")
     return found

@@ -1,4 +1,4 @@
-"""A load test as `bassline bench load` sends it: the body of POST /api/v1/capacity, and what a row holds."""
+"""A load test as `bassline bench load` sends it: the body of POST /api/v1/capacity, and the content of a row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Facts = Annotated[dict[Word, Word | Annotated[int, Field(ge=-(2**53), le=2**53)]
 
 
 class LoadPoint(RequestModel):
-    """A service at one rate: the fields of evaluation.load.Point. Times count from when a request was due."""
+    """A service at one rate: the fields of evaluation.load_metrics.Point. Times count from when a request was due."""
 
     rate: Rate | None = Field(
         None, description="requests per second; null: idle, one request at a time", examples=[0.5]
@@ -33,7 +33,7 @@ class LoadPoint(RequestModel):
     answered: Count = Field(examples=[28])
     refused: Count = Field(description="answered with 429 or 503", examples=[2])
     failed: Count = Field(description="not answered at all, or with an error", examples=[0])
-    retry_after_s: Seconds | None = Field(None, description="median of what refusals asked to wait", examples=[3])
+    retry_after_s: Seconds | None = Field(None, description="median of the waits that refusals asked for", examples=[3])
     pass_first: Share = Field(
         description="share of all requests whose chosen sample is right, among those finished in time", examples=[0.5]
     )
@@ -72,7 +72,7 @@ class LoadSettings(RequestModel):
     prompts: Count = Field(description="different prompts; every rate asks for the same ones", examples=[12])
     duration_s: Seconds = Field(description="seconds for which requests arrived at each rate", examples=[60.0])
     seed: int = Field(ge=0, le=2**63 - 1, description="of arrivals, prompts and samples", examples=[0])
-    arm: Word = Field(description="together, alone, or service for one that was running", examples=["together"])
+    arm: Word = Field(description="together, alone, or service for a running service", examples=["together"])
     device: Word = Field(description="where the service decodes", examples=["AMD EPYC"])
     machine: Facts = Field({}, examples=[{"cpu_count": 2}])
     versions: Facts = Field({}, examples=[{"torch_version": "2.11.0"}])

@@ -22,13 +22,13 @@ scope_option = click.option(
     help="read: look; submit: also start, cancel, import; admin: also delete and manage tokens",
 )
 password_option = click.option(
-    "--password", prompt=True, hide_input=True, confirmation_prompt=True, help="asked for if not given"
+    "--password", prompt=True, hide_input=True, confirmation_prompt=True, help="prompted for if not given"
 )
 
 
 @click.group()
 def db() -> None:
-    """Look after the database.
+    """Manage the database.
 
     \b
     Example:
@@ -48,7 +48,7 @@ def upgrade() -> None:
     ctx = make_context()
     migrate.upgrade(ctx.database)
     done = f"the database is at schema {migrate.current(ctx.database)}"
-    if observability.goes_to_log_store():  # the service `migrate` of the stack
+    if observability.is_for_log_store():  # the service `migrate` of the stack
         observability.write_line(done)
     else:
         echo(done)
@@ -121,7 +121,7 @@ def list_(json_file: str | None) -> None:
 @tokens.command()
 @click.argument("token_id", metavar="ID")
 def revoke(token_id: str) -> None:
-    """Make a token useless.
+    """Revoke a token.
 
     \b
     Example:
@@ -199,4 +199,4 @@ def delete_user(name: str) -> None:
         bassline users delete ada
     """
     people.delete_user(common.opened_context(), name)
-    echo(f"user {name} is gone, and so are their tokens")
+    echo(f"user {name} and their tokens are deleted")

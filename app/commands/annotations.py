@@ -35,7 +35,7 @@ def selection_options(command: C) -> C:
 
     decorated: Any = selecting
     for option in (
-        click.option("--archived", is_flag=True, help="archived ones, too"),
+        click.option("--archived", is_flag=True, help="archived ones as well"),
         click.option("--starred", is_flag=True, help="only starred ones"),
         click.option("--tag", metavar="WORD", help="only with this tag"),
     ):
@@ -79,7 +79,7 @@ def add_commands(
 
     @group.command(
         help=_help(
-            f"Write a note on a {what} in place of the one it has; - reads it from standard input, '' removes it.",
+            f"Write a note on a {what}, replacing the present one; - reads it from standard input, '' removes it.",
             f"{start} note demo 'first run with the new drafter'",
         )
     )
@@ -95,7 +95,7 @@ def add_commands(
         ("star", "starred", f"Mark a {what} as worth finding again.", Changes(starred=True)),
         ("unstar", "unstarred", f"Remove the star of a {what}.", Changes(starred=False)),
         ("archive", "archived", f"Leave a {what}{along} out of lists and the first page.", Changes(archived=True)),
-        ("unarchive", "brought back", f"Bring an archived {what}{along} back to lists.", Changes(archived=False)),
+        ("unarchive", "brought back", f"Return an archived {what}{along} to lists.", Changes(archived=False)),
     ):
         group.command(word, help=_help(about, f"{start} {word} demo"))(row(_mark(changed, done, changes)))
 

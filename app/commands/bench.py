@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from app.commands import common
-from app.errors import BadInput
+from app.errors import BadInputError
 from decoding.suggest import advice
 
 
@@ -16,7 +16,7 @@ from decoding.suggest import advice
 @click.argument("name")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def bench(name: str, arguments: tuple[str, ...]) -> None:
-    """Run a benchmark of benchmarks/; what follows its NAME is passed on (try `bassline bench NAME -h`).
+    """Run a benchmark of benchmarks/; arguments after NAME are passed on (try `bassline bench NAME -h`).
 
     \b
     Example:
@@ -25,7 +25,7 @@ def bench(name: str, arguments: tuple[str, ...]) -> None:
     known = _known()
     if name not in known:
         use = f"use one of {', '.join(known) or '(none are installed)'}"
-        raise BadInput(f"there is no benchmark {name!r}: {advice(name, known, use)}", "name")
+        raise BadInputError(f"there is no benchmark {name!r}: {advice(name, known, use)}", "name")
     status = importlib.import_module(f"benchmarks.{name}").main(list(arguments))
     if status:
         raise common.failed(f"benchmark {name} failed with status {status}")

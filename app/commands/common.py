@@ -15,7 +15,7 @@ from rich.table import Table
 from app import tables
 from app.context import Context, make_context
 from app.db import migrate
-from app.errors import BadInput, BasslineError, Unavailable
+from app.errors import BadInputError, BasslineError, UnavailableError
 from app.ui.terminal import echo_data, stderr, stdout
 from decoding.suggest import one_of
 
@@ -27,9 +27,9 @@ def writable(_ctx: click.Context, option: click.Parameter, target: str | None) -
         return target
     folder = Path(target).parent
     if not folder.is_dir():
-        raise BadInput(f"{flag} {target} cannot be written: there is no folder {folder}", flag.lstrip("-"))
+        raise BadInputError(f"{flag} {target} cannot be written: there is no folder {folder}", flag.lstrip("-"))
     if Path(target).is_dir() or not os.access(target if Path(target).exists() else folder, os.W_OK):
-        raise BadInput(
+        raise BadInputError(
             f"{flag} {target} cannot be written: give a file that may be written, or - for stdout", flag.lstrip("-")
         )
     return target
@@ -49,7 +49,7 @@ json_option = click.option(
 
 
 def opened_context() -> Context:
-    """A context whose database is at the newest schema. Raises Unavailable or BadInput."""
+    """A context whose database is at the newest schema. Raises UnavailableError or BadInputError."""
     assert tables.metadata.tables
     ctx = make_context()
     migrate.ensure(ctx.database)
@@ -57,7 +57,8 @@ def opened_context() -> Context:
 
 
 def write_json(target: str | None, document: Any) -> None:
-    """Writes to FILE or, for `-`, to stdout; nothing for None. Raises Unavailable if the file cannot be written."""
+    """Writes to FILE or, for `-`, to stdout; nothing for None. Raises UnavailableError if the file cannot be
+    written."""
     if target is not None:
         write_text(target, json.dumps(document, indent=2, default=str) + "\n")
 
@@ -72,12 +73,13 @@ def write_chunks(target: str, chunks: Iterable[bytes]) -> None:
 
 
 def write_text(target: str, text: str) -> None:
-    """Writes to FILE, whole or not at all, or for `-` to stdout. Raises Unavailable if the file cannot be written."""
+    """Writes to FILE, whole or not at all, or for `-` to stdout. Raises UnavailableError if the file cannot be
+    written."""
     write_chunks(target, [text.encode()])
 
 
 def write_bytes(target: str, chunks: Iterable[bytes]) -> None:
-    """Writes to FILE, whole or not at all. Raises Unavailable if the file cannot be written."""
+    """Writes to FILE, whole or not at all. Raises UnavailableError if the file cannot be written."""
     path = Path(target).resolve()
     try:
         if path.exists() and not path.is_file():  # a pipe or a device is not replaced
@@ -90,7 +92,7 @@ def write_bytes(target: str, chunks: Iterable[bytes]) -> None:
         finally:
             new.unlink(missing_ok=True)
     except OSError as error:
-        raise Unavailable(f"{target} cannot be written: {error.strerror}") from None
+        raise UnavailableError(f"{target} cannot be written: {error.strerror}") from None
 
 
 def _write(path: Path, chunks: Iterable[bytes]) -> None:

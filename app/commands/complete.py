@@ -14,7 +14,7 @@ from app.commands import common, foreground, handover
 from app.commands.options import parse_options, spec_options
 from app.completions import service
 from app.completions.schemas import CompletionSpec
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.events import event_types
 from app.events.bus import Event
 from app.runs import transitions
@@ -37,7 +37,7 @@ DEFAULT_TARGET = "qwen2.5-coder-0.5b"
 @click.option("--entry-point", default="", help="function under test; default: the last one the prompt defines")
 @common.json_option
 def complete(file: str, json_file: str | None, test_file: str | None, **options: Any) -> None:
-    """Complete one prompt; samples are printed as they finish, the likeliest last.
+    """Complete one prompt; samples are printed as they finish, the most likely one last.
 
     \b
     Example:
@@ -52,14 +52,14 @@ def complete(file: str, json_file: str | None, test_file: str | None, **options:
     console = common.result_console(json_file)
     printed: set[int] = set()
     with foreground.workers(ctx, "complete") as place:
-        spec = handover.for_server(ctx, spec) if place.server else spec
+        spec = handover.prepare_for_server(ctx, spec) if place.server else spec
         run_id = service.submit(ctx, spec, **place.options)
         try:
             events = handover.events(ctx, run_id) if place.server else follow(ctx, run_id, beat_s=0.2)
             printed = _stream(events, console)
         except KeyboardInterrupt:
             transitions.interrupt(ctx, run_id)
-            raise foreground.Interrupted("interrupted: nothing is kept of a completion under way") from None
+            raise foreground.UserInterruptError("interrupted: an unfinished completion is not kept") from None
     with ctx.database.read() as session:
         run, (task,) = get_run(session, run_id), tasks_with_samples(session, run_id)
     samples = [sample_document(task.task.task_id, s) for s in task.samples]
@@ -114,4 +114,4 @@ def _read(file: str) -> str:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise BadInput(f"{file} cannot be read: {reason}", "file") from None
+        raise BadInputError(f"{file} cannot be read: {reason}", "file") from None

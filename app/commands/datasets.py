@@ -14,7 +14,7 @@ from app.commands.from_code import from_code
 from app.context import Context
 from app.datasets import repository, service
 from app.datasets.models import Dataset
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.ui.terminal import echo, stderr
 
 NAMED = 20  # failing tasks
@@ -22,7 +22,7 @@ NAMED = 20  # failing tasks
 
 @click.group()
 def datasets() -> None:
-    """List, import and show datasets, and make one of your own code.
+    """List, import and show datasets, and make one from your own code.
 
     \b
     Example:
@@ -82,7 +82,7 @@ def import_(file: Path, name: str | None, no_check: bool) -> None:
 
 
 def _check_solutions(ctx: Context, dataset: Dataset) -> None:
-    """Runs the canonical solutions in the sandbox, and says which tasks fail."""
+    """Runs the canonical solutions in the sandbox, and prints which tasks fail."""
     console = stderr()
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         shown = bar.add_task("running the canonical solutions", total=dataset.n_tasks)
@@ -90,7 +90,7 @@ def _check_solutions(ctx: Context, dataset: Dataset) -> None:
             failing = service.failing_canonical(
                 ctx, dataset.id, ctx.make_grader(), lambda done, n: bar.update(shown, completed=done, total=n)
             )
-        except Unavailable as error:
+        except UnavailableError as error:
             echo(f"the canonical solutions were not run, the first run will: {error}", err=True)
             return
     if not failing:

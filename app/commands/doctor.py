@@ -14,7 +14,7 @@ from rich.text import Text
 from app.commands import common
 from app.doctor import machine, service, storage
 from app.doctor.finding import Finding, guarded
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.settings import Settings, load_settings
 from app.ui.terminal import echo
 
@@ -25,7 +25,7 @@ Check = Callable[[], Iterable[Finding]]
 @click.command()
 @common.json_option
 def doctor(json_file: str | None) -> None:
-    """Say what works on this machine and what to do about the rest; exit 1 if a run could not work here.
+    """Check what works on this machine and how to fix the rest; exit 1 if a run could not work here.
 
     \b
     Example:
@@ -49,7 +49,7 @@ def _failed(found: list[Finding]) -> list[str]:
 
 
 def _findings() -> list[Finding]:
-    """All findings; what waits for a process or a server waits at the same time as the others.
+    """All findings; checks that wait for a process or a server run at the same time.
 
     The clock comes first, alone: it measures what other processes take.
     """
@@ -62,7 +62,7 @@ def _findings() -> list[Finding]:
     settings: Settings | None = None
     try:
         settings = load_settings()
-    except BadInput as error:
+    except BadInputError as error:
         sentence = str(error)
         checks.insert(
             0, ("settings", lambda: [Finding("settings", "fail", sentence, "Set it right in the environment.")])

@@ -12,12 +12,12 @@ from rich.table import Table
 from app.commands import common
 from app.commands.training_progress import TrainingProgress
 from app.context import make_context
-from app.errors import BadInput, BasslineError
+from app.errors import BadInputError, BasslineError
 from app.language_models import drafters, service
 from app.ui.terminal import echo
 
 if TYPE_CHECKING:
-    from decoding.models.heads import HeadRecord
+    from decoding.models.trained_heads import HeadRecord
 
 _GIB = 2**30
 target_option = click.option("--target", required=True, metavar="MODEL", help="the model that the drafter is for")
@@ -36,12 +36,12 @@ def drafter() -> None:
 
 @drafter.command()
 @target_option
-@click.option("--hours", type=click.FloatRange(0.01, 1000), help="hours to take in all; 1 if nothing is given")
+@click.option("--hours", type=click.FloatRange(0.01, 1000), help="total hours; 1 if nothing is given")
 @click.option("--tokens", type=click.IntRange(1000), help="tokens of text to collect, instead of --hours")
 @click.option("--epochs", type=click.IntRange(1, 1000), help="passes over the text, with --tokens")
 @click.option("--max-disk", type=click.FloatRange(0.1), default=8.0, show_default=True, metavar="GB")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--restart", is_flag=True, help="begin anew instead of going on with an interrupted training")
+@click.option("--restart", is_flag=True, help="start over instead of resuming an interrupted training")
 @common.json_option
 def train(
     target: str,
@@ -53,10 +53,10 @@ def train(
     restart: bool,
     json_file: str | None,
 ) -> None:
-    """Collect text of a model with its hidden states, train a drafter on it, and measure what it gains.
+    """Collect text of a model with its hidden states, train a drafter on it, and measure its gain.
 
-    What the model is asked comes from the Python files of this machine. Prompts and answers that share ten words in a
-    row with a task of any dataset here are dropped. Stopped or killed, the same command goes on where it was.
+    The prompts come from the Python files of this machine. Prompts and answers that share ten words in a
+    row with a task of any dataset here are dropped. Stopped or killed, the same command resumes.
 
     \b
     Example:
@@ -64,9 +64,9 @@ def train(
         bassline drafter train --target ./mine --tokens 300000 --epochs 8 --seed 1
     """
     if (tokens is None) != (epochs is None):
-        raise BadInput("--tokens and --epochs belong together: give both, or --hours", "tokens")
+        raise BadInputError("--tokens and --epochs belong together: give both, or --hours", "tokens")
     if hours is not None and tokens is not None:
-        raise BadInput("--hours and --tokens were both given: choose one", "hours")
+        raise BadInputError("--hours and --tokens were both given: choose one", "hours")
     from app.commands import training_prompts  # noqa: PLC0415
     from decoding.models import fetch  # noqa: PLC0415
     from decoding.models.errors import ModelError  # noqa: PLC0415
@@ -86,7 +86,7 @@ def train(
         plan = Plan(target, info.sha256, _taps_of(info.folder), hours, tokens, epochs, seed, int(max_disk * _GIB))
         with TrainingProgress() as progress:
             progress.note(
-                f"keeps at most {max_disk:g} GB in {work.path} until the drafter is stored, then nothing but it"
+                f"keeps at most {max_disk:g} GB in {work.path} until the drafter is stored, then only the drafter"
             )
             record = DrafterTraining(
                 plan,
@@ -96,9 +96,9 @@ def train(
                 progress,
             ).run()
     except StoppedError:
-        raise common.failed("stopped: the same command goes on where it was") from None
+        raise common.failed("stopped: the same command resumes") from None
     except RequestError as error:
-        raise BadInput(str(error), "drafter") from None
+        raise BadInputError(str(error), "drafter") from None
     except ModelError as error:
         raise BasslineError(str(error)) from None
     _show(record, json_file)
@@ -136,7 +136,7 @@ def list_(json_file: str | None) -> None:
 @target_option
 @common.json_option
 def check(target: str, json_file: str | None) -> None:
-    """Read a drafter again, compare its hash and that of its model, and measure how often it is right.
+    """Read a drafter again, compare its hash and the hash of its model, and measure how often it is right.
 
     \b
     Example:
@@ -152,7 +152,7 @@ def check(target: str, json_file: str | None) -> None:
 def import_(source: str, target: str, json_file: str | None) -> None:
     """Take an EAGLE-3 head that was published for a model: a folder, or hf:owner/name[@revision].
 
-    Published files count the layers that a head reads in two ways; the one with which it is right more often is kept.
+    Published files count the layers that a head reads in two ways; the one with which it is right more often is used.
 
     \b
     Example:
@@ -194,7 +194,7 @@ def _show(record: HeadRecord, json_file: str | None) -> None:
         return
     echo(f"drafter of {record.target}: {record.n_parameters / 1e6:.1f} M parameters, {record.n_bytes / 1e6:.0f} MB")
     rights = ", ".join(f"{share:.0%}" for share in record.match)
-    echo(f"likeliest token right at positions 1 to {len(record.match)} of a draft: {rights}")
+    echo(f"top token right at positions 1 to {len(record.match)} of a draft: {rights}")
     if record.speeds:
         table = Table("samples", "drafter", "tokens/s", "to none", box=None, pad_edge=False)
         plain = {row["batch"]: row["tokens_per_s"] for row in record.speeds if row["drafter"] == "none"}

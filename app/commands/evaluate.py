@@ -12,7 +12,7 @@ import click
 from app.commands import common, foreground, handover
 from app.commands.options import parse_options, spec_options
 from app.context import Context
-from app.errors import BadInput, Conflict
+from app.errors import BadInputError, ConflictError
 from app.runs import figures, service
 from app.runs.models import Run
 from app.runs.repository import get_run, tasks_without_texts
@@ -31,7 +31,7 @@ from app.states import RunKind, RunState, TaskState
 )
 @common.json_option
 def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
-    """Create a run and work it to its end in this process, or in `bassline serve` while that has the database.
+    """Create a run and finish it in this process, or in `bassline serve` while that has the database.
 
     \b
     Example:
@@ -40,24 +40,26 @@ def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
     """
     spec = parse_options(RunSpec, options)
     if compare_plain < 0:
-        raise BadInput(f"compare-plain is {compare_plain}: give how many prompts, 0 or more", "compare_plain")
+        raise BadInputError(f"compare-plain is {compare_plain}: give how many prompts, 0 or more", "compare_plain")
     if compare_plain and spec.throughput:
-        raise BadInput(
+        raise BadInputError(
             "compare-plain compares tasks decoded one at a time: leave it out, or --throughput", "compare_plain"
         )
     ctx = common.opened_context()
     service.check(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
-    cut: foreground.Interrupted | None = None
+    cut: foreground.UserInterruptError | None = None
     with foreground.workers(ctx, "eval") as place:
-        spec = handover.for_server(ctx, spec) if place.server else spec
+        spec = handover.prepare_for_server(ctx, spec) if place.server else spec
         command = shlex.join(["bassline", *sys.argv[1:]])
         run = place.work(service.submit(ctx, spec, command=command, **place.options))
         if compare_plain and run.state is RunState.FINISHED:
             try:
                 run = _with_speedup(ctx, place, run, spec, compare_plain)
-            except (foreground.Interrupted, KeyboardInterrupt):  # the second between its submission and its work
-                cut = foreground.Interrupted("interrupted while decoding without drafting: the run itself is finished")
+            except (foreground.UserInterruptError, KeyboardInterrupt):  # Ctrl-C between submission and work
+                cut = foreground.UserInterruptError(
+                    "interrupted while decoding without drafting: the run itself is finished"
+                )
     foreground.report(ctx, run, json_file)
     if cut is not None:
         raise cut
@@ -66,7 +68,7 @@ def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
 def _with_speedup(ctx: Context, place: foreground.Place, run: Run, spec: RunSpec, k: int) -> Run:
     """Decodes the first k finished prompts again without a drafter and stores the ratio with the run.
 
-    Raises Interrupted, after which the run keeps its figures.
+    Raises UserInterruptError, after which the run keeps its figures.
     """
     with ctx.database.read() as session:
         ours = tasks_without_texts(session, run.id)
@@ -78,8 +80,10 @@ def _with_speedup(ctx: Context, place: foreground.Place, run: Run, spec: RunSpec
         _note(get_run(session, run.id), plain_run=str(plain_id))
     try:
         plain = place.work(plain_id)
-    except foreground.Interrupted:
-        with contextlib.suppress(Conflict):  # otherwise a server would go on, and the ratio would never be stored
+    except foreground.UserInterruptError:
+        with contextlib.suppress(
+            ConflictError
+        ):  # otherwise a server would continue, and the ratio would never be stored
             service.cancel(ctx, plain_id)
         raise
     with ctx.database.session() as session:

@@ -1,4 +1,4 @@
-"""Works runs and studies to their end with live progress, in this process or in the server that owns the database."""
+"""Finishes runs and studies with live progress, in this process or in the server that owns the database."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from app.commands.common import failed, result_console, write_json
 from app.commands.progress import show
 from app.commands.report import run_tables
 from app.context import Context
-from app.errors import BasslineError, Conflict
-from app.jobs.database_lock import InUse
+from app.errors import BasslineError, ConflictError
+from app.jobs.database_lock import InUseError
 from app.jobs.embedded import Embedded
 from app.runs import transitions
 from app.runs.event_stream import follow
@@ -34,8 +34,8 @@ from app.ui.terminal import stderr
 BEAT_S = 0.5
 
 
-class Interrupted(BasslineError):  # noqa: N818 (reads as what happened)
-    """Ctrl-C; what was finished is kept."""
+class UserInterruptError(BasslineError):
+    """Ctrl-C; finished samples are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ _STUDY = _Work("study", "study", studies.interrupt, studies.cancel)
 
 
 class Place:
-    """Where the runs of this command are worked: in this process, or (`server`) in the one that owns the database.
+    """Where the runs of this command are decoded: in this process, or (`server`) in the one that owns the database.
 
     `options` are the arguments with which a run or study must be submitted to be worked there.
     """
@@ -66,7 +66,7 @@ class Place:
     def work(self, run_id: uuid.UUID) -> Run:
         """Waits until a run that was submitted with `options` has ended, in whatever state. Returns it.
 
-        Raises Interrupted after Ctrl-C, and Unavailable once the server is gone.
+        Raises UserInterruptError after Ctrl-C, and UnavailableError once the server is gone.
         """
         ctx = self._ctx
         with self._interruptible(_RUN, run_id):
@@ -86,24 +86,24 @@ class Place:
             yield
         except KeyboardInterrupt:
             if self.server:
-                raise Interrupted(_leave_or_cancel(self._ctx, work, row_id)) from None
+                raise UserInterruptError(_leave_or_cancel(self._ctx, work, row_id)) from None
             if work.interrupt(self._ctx, row_id, "interrupted from the keyboard"):
-                raise Interrupted(f"interrupted: {_kept(work, row_id)}") from None
+                raise UserInterruptError(f"interrupted: {_resume_hint(work, row_id)}") from None
 
 
 @contextlib.contextmanager
 def workers(ctx: Context, purpose: str) -> Iterator[Place]:
     """Workers for this command's runs: in this process, for runs pinned to it.
 
-    While `bassline serve` owns the database, its workers are used. SIGTERM counts as Ctrl-C. Raises InUse if another
-    command owns the database.
+    While `bassline serve` owns the database, its workers are used. SIGTERM counts as Ctrl-C. Raises InUseError if
+    another command owns the database.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(_terminate_as_interrupt())
         try:
             stack.enter_context(Embedded(ctx, purpose, foreground=True))
             server = False
-        except InUse as error:
+        except InUseError as error:
             if not error.by_server:
                 raise
             server = True
@@ -121,25 +121,25 @@ def report(ctx: Context, run: Run, json_file: str | None) -> None:
         raise failed(f"the run ended as {run.state}: {run.error or 'see `bassline runs show`'}")
 
 
-def asks() -> bool:
+def can_ask() -> bool:
     """Whether a user can answer a question."""
     return sys.stdin.isatty()
 
 
 def _leave_or_cancel(ctx: Context, work: _Work, row_id: uuid.UUID) -> str:
     """Asks, if a user can answer, whether to cancel what the server works. Returns a sentence with the result."""
-    if asks():
+    if can_ask():
         with contextlib.suppress(KeyboardInterrupt, click.Abort):
-            if click.confirm(f"The server works this {work.noun}. Cancel it?", default=False, err=True):
-                with contextlib.suppress(Conflict):  # it has just ended
+            if click.confirm(f"The server is running this {work.noun}. Cancel it?", default=False, err=True):
+                with contextlib.suppress(ConflictError):  # it has just ended
                     work.cancel(ctx, row_id)
-                return f"cancelled: {_kept(work, row_id)}"
+                return f"cancelled: {_resume_hint(work, row_id)}"
     of = f"bassline {work.group}"
-    return f"the server goes on with the {work.noun}: `{of} show {row_id}` shows it, `{of} cancel` ends it"
+    return f"the server continues the {work.noun}: `{of} show {row_id}` shows it, `{of} cancel` ends it"
 
 
-def _kept(work: _Work, row_id: uuid.UUID) -> str:
-    return f"finished samples are kept; `bassline {work.group} resume {row_id}` does the rest"
+def _resume_hint(work: _Work, row_id: uuid.UUID) -> str:
+    return f"finished samples are kept; `bassline {work.group} resume {row_id}` finishes it"
 
 
 @contextlib.contextmanager

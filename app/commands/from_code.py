@@ -19,7 +19,7 @@ from app.commands.from_code_progress import FromCodeProgress
 from app.context import Context
 from app.datasets import from_code as service
 from app.datasets.models import Dataset
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.ports import detect_sandbox
 from app.ui.terminal import echo
 from evaluation.from_code.build import Options
@@ -65,12 +65,12 @@ def from_code(
     lines_after: int,
     json_file: str | None,
 ) -> None:
-    """Make a dataset of a Python project: its functions are the tasks, what they did in its tests is the test.
+    """Make a dataset of a Python project: its functions are the tasks, their behaviour in its tests is the test.
 
     PROJECT is a folder, or the name of a package or module that the interpreter has installed. Its tests run as they
     do when you run them, outside the sandbox; everything else runs inside. Two datasets are stored: NAME, whose
-    prompts end where the body begins, and NAME-infill, with the real file before and after the body. A run that was
-    stopped goes on where it was.
+    prompts end where the body begins, and NAME-infill, with the real file before and after the body. A stopped
+    run resumes.
 
     \b
     Example:
@@ -88,7 +88,7 @@ def from_code(
         service.check_name(name)
         finished = _worked(ctx, found, commands, options)
     except ProjectError as error:
-        raise BadInput(str(error)) from None
+        raise BadInputError(str(error)) from None
     _say_how_tests_ended(finished)
     if not finished.result.completion:
         common.write_json(json_file, service.report(finished, []))
@@ -105,7 +105,7 @@ def _interpreter(python: str | None) -> str:
         return shutil.which("python") or sys.executable
     found = shutil.which(python)
     if found is None:
-        raise BadInput(
+        raise BadInputError(
             f"--python {python} is not a program that can be started: name the project's interpreter, as in "
             "--python .venv/bin/python",
             "python",
@@ -119,15 +119,15 @@ def _commands(
     try:
         commands = [shlex.split(command) for command in tests]
     except ValueError as error:
-        raise BadInput(f"--tests cannot be read as a command: {error}", "tests") from None
+        raise BadInputError(f"--tests cannot be read as a command: {error}", "tests") from None
     if not all(commands):
-        raise BadInput('--tests is empty: give a command, as in --tests "python -m pytest -q"', "tests")
+        raise BadInputError('--tests is empty: give a command, as in --tests "python -m pytest -q"', "tests")
     if tests_python:
         commands = [resolve_command(command, tests_python) for command in commands]
     if doctests:
         commands.append(record.doctest_command(python, project))
     if not commands:
-        raise BadInput(
+        raise BadInputError(
             'tasks are made of what functions do while tests run: give --tests "python -m pytest -q", or --doctests',
             "tests",
         )
@@ -141,9 +141,9 @@ def _worked(ctx: Context, project: Project, commands: list[list[str]], options: 
         with FromCodeProgress(str(project.root), options.limit_s) as progress:
             return service.make(ctx, sandbox, project, commands, options, progress)
     except KeyboardInterrupt:
-        raise common.failed("stopped; the same command goes on where it was") from None
+        raise common.failed("stopped; the same command resumes") from None
     except SandboxFaultError as error:
-        raise common.failed(f"{error}; the same command goes on where it was") from None
+        raise common.failed(f"{error}; the same command resumes") from None
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -155,9 +155,7 @@ def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
 def _say_how_tests_ended(finished: Finished) -> None:
     recording = finished.recording
     if recording.failure:
-        echo(
-            f"the project's tests {recording.failure}; what they called until then counts. Their last lines:", err=True
-        )
+        echo(f"the project's tests {recording.failure}; their calls until then count. Their last lines:", err=True)
         for line in recording.last_lines:
             echo(f"    {line}", err=True)
     for name, reason in recording.unread.items():

@@ -11,11 +11,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from app.commands.progress import time_left
 from app.ui.terminal import stderr, visible
-from evaluation.from_code.build import Made
+from evaluation.from_code.build import TaskResult
 
 _LINE_EVERY_S = 10.0
 _TELLING = 4
-"""Functions from whose time the time left is told."""
+"""Functions after which the time left is estimated."""
 
 
 class FromCodeProgress:
@@ -50,7 +50,7 @@ class FromCodeProgress:
         self._console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
     def recording(self, command: Sequence[str], seconds: float) -> None:
-        """The tests have run for so many seconds; before the first one says what will run, and how."""
+        """The tests have run for `seconds`; at 0 prints which command will run, and how."""
         if seconds == 0.0:
             self.note(
                 f"runs the project's own code in {self._folder}, with your rights and outside the sandbox: "
@@ -61,13 +61,13 @@ class FromCodeProgress:
         self._line(f"recording: {seconds:.0f} s, {facts}")
 
     def generating(self, done: int, total: int) -> None:
-        """Inputs are drawn for so many functions."""
+        """Inputs are drawn for `done` functions."""
         self._advance("drawing inputs", done, total)
 
-    def checking(self, done: int, total: int, made: Made | None) -> None:
-        """So many functions are done."""
+    def checking(self, done: int, total: int, made: TaskResult | None) -> None:
+        """`done` functions are checked."""
         if made is None and done:
-            self.note(f"goes on where it was stopped: {done} of {total} functions are done")
+            self.note(f"resumed: {done} of {total} functions are done")
         self._advance("checking", done, total)
 
     def _advance(self, part: str, done: int, total: int) -> None:

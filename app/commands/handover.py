@@ -1,4 +1,4 @@
-"""A run or a study that the server works for a command. The two processes share nothing but the database."""
+"""A run or a study that the server finishes for a command. The two processes share nothing but the database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.types import utcnow
-from app.errors import BadInput, Unavailable
+from app.errors import BadInputError, UnavailableError
 from app.events import event_types
 from app.events.bus import Event
 from app.jobs.database_lock import DatabaseLock
@@ -31,16 +31,16 @@ BEAT_S = 0.5
 S = TypeVar("S", bound=EngineOptions)
 
 
-def for_server(ctx: Context, spec: S) -> S:
+def prepare_for_server(ctx: Context, spec: S) -> S:
     """The specification with absolute paths, for a server in another folder.
 
-    Raises BadInput for an endpoint that the server may not use.
+    Raises BadInputError for an endpoint that the server may not use.
     """
     if remote.is_remote(spec.target):
         try:
             remote.require_allowed(spec.target, ctx.settings.remote_endpoints)
-        except BadInput:
-            raise BadInput(
+        except BadInputError:
+            raise BadInputError(
                 "target names an endpoint that the running `bassline serve` may not use: add its address to the "
                 "server's BASSLINE_REMOTE_ENDPOINTS, or stop the server and try again",
                 "target",
@@ -53,19 +53,19 @@ def for_server(ctx: Context, spec: S) -> S:
     return spec.model_copy(update=changes)
 
 
-def study_for_server(ctx: Context, spec: StudySpec) -> StudySpec:
-    """The same for every arm of a study. Raises BadInput that names the arm."""
+def prepare_study_for_server(ctx: Context, spec: StudySpec) -> StudySpec:
+    """The same for every arm of a study. Raises BadInputError that names the arm."""
     arms = []
     for number, (arm, name) in enumerate(zip(spec.arms, spec.names(), strict=True), start=1):
         try:
-            arms.append(for_server(ctx, arm))
-        except BadInput as error:
+            arms.append(prepare_for_server(ctx, arm))
+        except BadInputError as error:
             raise of_arm(number, name, error) from None
     return spec.model_copy(update={"arms": tuple(arms)})
 
 
 class Watch:
-    """Notices that the server is gone: `noun` is what it worked, `ends` the command that ends that."""
+    """Notices that the server is gone: `noun` is what it was running, `ends` the command that cancels it."""
 
     def __init__(self, ctx: Context, noun: str, ends: str) -> None:
         self._lock = DatabaseLock(ctx.database.file, "")
@@ -73,20 +73,20 @@ class Watch:
         self._last_alive = time.monotonic()
 
     def check(self, alive: Sequence[Worker]) -> None:
-        """Call it again and again with the workers that are alive. Raises Unavailable once the server is gone."""
+        """Call it repeatedly with the workers that are alive. Raises UnavailableError once the server is gone."""
         if alive:
             self._last_alive = time.monotonic()
         if time.monotonic() - self._last_alive > workers.ALIVE_S or not self._lock.owner():
-            raise Unavailable(
-                f"`bassline serve` has stopped: the {self._noun} goes on when it starts again, or `{self._ends}` "
-                "ends it"
+            raise UnavailableError(
+                f"`bassline serve` has stopped: the {self._noun} continues when it starts again, or `{self._ends}` "
+                "cancels it"
             )
 
 
 def events(ctx: Context, run_id: uuid.UUID) -> Iterator[Event | None]:
     """The run's events to its end, made from what its rows say: tasks, loading and the run's state.
 
-    None whenever nothing happened for BEAT_S seconds. Raises Unavailable once the server is gone.
+    None whenever nothing happened for BEAT_S seconds. Raises UnavailableError once the server is gone.
     """
     state: RunState | None = None
     loading: str | None = None

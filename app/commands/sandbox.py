@@ -8,7 +8,7 @@ import click
 from rich.table import Table
 
 from app.commands import common
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.ports import detect_sandbox
 from app.settings import load_settings
 from app.ui.terminal import echo, stderr
@@ -41,7 +41,7 @@ def selftest(corpus: Path | None, json_file: str | None) -> None:
     try:
         report = run_selftest(corpus, lambda row: progress.print(row.name, style="dim"), found)
     except (OSError, ValueError) as error:
-        raise BadInput(f"corpus {corpus} cannot be used: {error}", "corpus") from None
+        raise BadInputError(f"corpus {corpus} cannot be used: {error}", "corpus") from None
     common.write_json(json_file, report.to_json())
     table = Table("", "kind", "name", "expected", "observed", "seconds", "note", box=None, pad_edge=False)
     for row in report.rows:
@@ -72,7 +72,7 @@ def run(file: str) -> None:
         source = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise BadInput(f"{file} cannot be read: {reason}", "file") from None
+        raise BadInputError(f"{file} cannot be read: {reason}", "file") from None
     found = detect_sandbox(load_settings().packages, "so nothing can be run")
     # The grader judges functions: what the file does when it is loaded is judged by a function that does nothing more.
     task = Task("file", "", ENTRY, "def check(candidate):\n    candidate()\n", "")

@@ -30,7 +30,7 @@ from evaluation.verdicts import FAILURES, Status
 @click.option("--dataset", help="only over this dataset")
 @click.option("--tag", help="only of runs with this tag")
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True)
-@click.option("--cursor", help="go on where an earlier search ended, as it said")
+@click.option("--cursor", help="continue an earlier search; it printed the value")
 @common.json_option
 def search(words: tuple[str, ...], json_file: str | None, **values: Any) -> None:
     """Samples of all runs by the words in their programs, raw texts and errors, newest first.

@@ -19,7 +19,7 @@ from app.broker.celery_app import add_queue, celery_app, require_broker
 from app.broker.model_queues import ModelQueue
 from app.commands import common
 from app.context import Context, install, make_context
-from app.errors import BadInput, Unavailable
+from app.errors import BadInputError, UnavailableError
 from app.factory import create_app, create_server_app
 from app.jobs.database_lock import SERVE
 from app.jobs.embedded import Embedded
@@ -29,7 +29,7 @@ from app.workers.declared import device_class
 from app.workers.service import QUEUES
 
 HOST, PORT = "127.0.0.1", 8000
-STOP_S = 10  # for requests at work; live views come back to another process by themselves
+STOP_S = 10  # for running requests; live views come back to another process by themselves
 
 host_option = click.option("--host", default=HOST, show_default=True, help="address to listen on")
 port_option = click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
@@ -56,7 +56,7 @@ def serve(host: str, port: int) -> None:
         try:
             server = WaitressServer(pages, host, port)
         except OSError as error:
-            raise _taken(host, port, error) from None
+            raise _port_error(host, port, error) from None
         signal.signal(signal.SIGTERM, _stop)
         click.echo(f"Bassline is at http://{host}:{server.effective_port}  (Ctrl-C stops it)", err=True)
         try:
@@ -116,7 +116,7 @@ def web(host: str, port: int, workers: int, threads: int) -> None:
 )
 @click.option(
     "--models",
-    help="models, separated by commas: their completions come to this worker [default: any model, if no other worker "
+    help="comma-separated models whose completions come to this worker [default: any model, if no other worker "
     "declares it]",
 )
 @click.option("--name", default="bassline", show_default=True, help="Celery node name; one per process on a host")
@@ -132,7 +132,7 @@ def worker(names: str, models: str | None, name: str) -> None:
     consumed = names.split(",")
     unknown = [part for part in consumed if part not in queues.ALL]
     if unknown:
-        raise BadInput(f"queue {unknown[0]!r} is not known: use some of {', '.join(queues.ALL)}", "queues")
+        raise BadInputError(f"queue {unknown[0]!r} is not known: use some of {', '.join(queues.ALL)}", "queues")
     declared = list(dict.fromkeys(models.split(","))) if models is not None else []
     _require_declarable(declared, consumed)
     ctx = common.opened_context()
@@ -143,8 +143,8 @@ def worker(names: str, models: str | None, name: str) -> None:
         names = ",".join(_with_model_queues(consumed, declared))
     os.environ[QUEUES] = names
     if ctx.settings.log_format == "json":
-        # What Celery says of signals goes past logging and past sys.stdout, to the file descriptor.
-        celery_worker.safe_say = _say  # type: ignore[attr-defined]
+        # Celery's lines about signals go past logging and past sys.stdout, to the file descriptor.
+        celery_worker.safe_say = _print_line  # type: ignore[attr-defined]
     started: list[WorkController] = []
     celeryd_init.connect(lambda instance, **_: started.append(instance), weak=False)
     celery_app.worker_main(
@@ -156,7 +156,7 @@ def worker(names: str, models: str | None, name: str) -> None:
             "--hostname",
             f"{name}@%h",
             "--loglevel",
-            "WARNING",  # of what billiard says before our own logging is set up in a child
+            "WARNING",  # of billiard's lines before our own logging is set up in a child
             "--without-gossip",
             "--without-mingle",
         ]
@@ -182,9 +182,9 @@ def beat() -> None:
 
 
 def _require_declarable(models: list[str], consumed: list[str]) -> None:
-    """Raises BadInput for a model that is not known, and for one beside queues without completions."""
+    """Raises BadInputError for a model that is not known, and for one beside queues without completions."""
     if models and queues.GPU_INTERACTIVE not in consumed:
-        raise BadInput(
+        raise BadInputError(
             f"a worker that declares models serves completions: add {queues.GPU_INTERACTIVE} to --queues", "models"
         )
     for model in models:
@@ -192,7 +192,7 @@ def _require_declarable(models: list[str], consumed: list[str]) -> None:
 
 
 def _with_model_queues(consumed: list[str], models: list[str]) -> list[str]:
-    """The queues, and before that of all other completions those of the models, which Celery then knows."""
+    """The queues, with the queues of the models before the queue of all other completions; Celery then knows them."""
     device = device_class()
     served = [ModelQueue(device, model).name for model in models]
     for name in served:
@@ -201,7 +201,7 @@ def _with_model_queues(consumed: list[str], models: list[str]) -> list[str]:
     return [*consumed[:first], *served, *consumed[first:]]
 
 
-def _say(text: str, _file: object = None) -> None:
+def _print_line(text: str, _file: object = None) -> None:
     observability.write_line(text)
 
 
@@ -213,7 +213,7 @@ def _refuse_public(ctx: Context, host: str) -> None:
     """Without tokens the service belongs to the user of this machine alone."""
     loopback = {HOST, "localhost", "::1"}
     if host not in loopback and not ctx.settings.require_tokens:
-        raise BadInput(
+        raise BadInputError(
             f"host {host} can be reached by others: set BASSLINE_REQUIRE_TOKENS=true and make a user with "
             f"`bassline users create`, or stay on {HOST}",
             "host",
@@ -228,8 +228,8 @@ def _refuse_taken(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise _taken(host, port, error) from None
+            raise _port_error(host, port, error) from None
 
 
-def _taken(host: str, port: int, error: OSError) -> Unavailable:
-    return Unavailable(f"cannot listen on {host}:{port} ({error.strerror}): choose another with --port")
+def _port_error(host: str, port: int, error: OSError) -> UnavailableError:
+    return UnavailableError(f"cannot listen on {host}:{port} ({error.strerror}): choose another with --port")

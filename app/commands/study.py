@@ -17,7 +17,7 @@ from app.commands import common, foreground, handover, study_report
 from app.commands.annotations import add_commands, selection_options
 from app.commands.options import as_typed, lists_of, parse_options
 from app.context import Context
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.runs.options import options_of
 from app.runs.render import plain
 from app.runs.schemas import ArmOptions, RunSpec, parse_spec
@@ -67,7 +67,7 @@ def _shared_options(command: C) -> C:
 @click.option("--race", is_flag=True, default=None, help=StudySpec.model_fields["race"].description)
 @common.json_option
 def run(file: Path | None, preset: str | None, json_file: str | None, **options: Any) -> None:
-    """Create a study and work it to its end in this process, or in `bassline serve` while that has the database.
+    """Create a study and finish it in this process, or in `bassline serve` while that has the database.
 
     The arms come from FILE (TOML), from a preset, or from every combination of the options that take several values.
 
@@ -94,7 +94,7 @@ def run(file: Path | None, preset: str | None, json_file: str | None, **options:
     service.check(ctx, spec)
     ctx.make_grader()  # without a sandbox, fail before decoding
     with foreground.workers(ctx, "study run") as place:
-        spec = handover.study_for_server(ctx, spec) if place.server else spec
+        spec = handover.prepare_study_for_server(ctx, spec) if place.server else spec
         # A file may be another one tomorrow: then the command holds its content.
         command = "" if file else shlex.join(["bassline", *sys.argv[1:]])
         study_id = service.submit(ctx, spec, command=command, **place.options)
@@ -158,7 +158,7 @@ def show(reference: str, budget: float | None, json_file: str | None) -> None:
         bassline study show nightly --budget 3
     """
     if budget is not None and not budget > 0:
-        raise BadInput(f"budget is {budget:g}: it must be above 0 seconds", "budget")
+        raise BadInputError(f"budget is {budget:g}: it must be above 0 seconds", "budget")
     ctx = common.opened_context()
     study_report.write(study_report.read(ctx, _find(ctx, reference).id, budget), json_file)
 
@@ -167,7 +167,8 @@ def show(reference: str, budget: float | None, json_file: str | None) -> None:
 @click.argument("reference", metavar="ID")
 @common.json_option
 def resume(reference: str, json_file: str | None) -> None:
-    """Finish what an ended study has left: in this process, or in `bassline serve` while that has the database.
+    """Finish the remaining tasks of an ended study: in this process, or in `bassline serve` while that has the
+    database.
 
     \b
     Example:
@@ -229,7 +230,7 @@ def export_(reference: str, form: str, output: str) -> None:
     """
     ctx = common.opened_context()
     if form == "archive" and output == "-":
-        raise BadInput("an archive is no text: say where it shall go with --output FILE", "output")
+        raise BadInputError("an archive is binary: give --output FILE", "output")
     with ctx.database.read() as session:
         found = repository.find_study(session, reference)
         chunks = export.chunks(ctx.database, session, found, form, lambda: analysis(session, found))
@@ -264,19 +265,19 @@ def _spec(file: Path | None, preset: str | None, given: dict[str, Any]) -> Study
     if file is not None:
         if preset or values:
             other = "preset" if preset else next(iter(values))
-            raise BadInput(f"{file} says what the arms are: leave --{other.replace('_', '-')} out", other)
+            raise BadInputError(f"{file} defines the arms: leave --{other.replace('_', '-')} out", other)
         asked = files.read(_bytes(file, files.LARGEST), file.name)
         try:
             return parse_spec(StudySpec, {**asked, **given})
-        except BadInput as error:
-            raise BadInput(f"{file.name}: {error}", error.field) from None
+        except BadInputError as error:
+            raise BadInputError(f"{file.name}: {error}", error.field) from None
     with as_typed():
         if preset is not None:
             made = presets.arms(preset, values.pop("target", ()), values)
         elif "target" in values:
             made = grid(values)
         else:
-            raise BadInput("target is missing: give --target, or FILE, or --preset", "target")
+            raise BadInputError("target is missing: give --target, or FILE, or --preset", "target")
     for sentence in made.left_out:
         echo(sentence, err=True)
     return parse_options(StudySpec, {**given, "arms": made.arms})
@@ -295,4 +296,4 @@ def _bytes(file: Path, most: int) -> bytes:
         with file.open("rb") as opened:
             return opened.read(most + 1)
     except OSError as error:
-        raise BadInput(f"{file} cannot be read: {error.strerror}", "file") from None
+        raise BadInputError(f"{file} cannot be read: {error.strerror}", "file") from None

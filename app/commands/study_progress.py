@@ -41,7 +41,7 @@ class Look:
 
 def show(ctx: Context, study_id: uuid.UUID, watch: Watch | None) -> None:
     """Follows the study to its end. KeyboardInterrupt passes through; `watch` raises once the server is gone."""
-    looks = _looks(ctx, study_id, watch)
+    looks = _watch_rows(ctx, study_id, watch)
     if stderr().is_terminal:
         _bars(looks)
         return
@@ -54,7 +54,7 @@ def show(ctx: Context, study_id: uuid.UUID, watch: Watch | None) -> None:
         before = look
 
 
-def _looks(ctx: Context, study_id: uuid.UUID, watch: Watch | None) -> Iterator[Look]:
+def _watch_rows(ctx: Context, study_id: uuid.UUID, watch: Watch | None) -> Iterator[Look]:
     while True:
         with ctx.database.read() as session:
             study = get_study(session, study_id)
@@ -71,7 +71,7 @@ def _looks(ctx: Context, study_id: uuid.UUID, watch: Watch | None) -> Iterator[L
 
 
 def _lines(before: Look | None, look: Look) -> Iterator[str]:
-    """What has happened since the last look."""
+    """The changes since the last look."""
     if look.loading and (before is None or before.loading != look.loading):
         yield f"loading {look.loading}"
     for place, arm in enumerate(look.study.arms):

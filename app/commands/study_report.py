@@ -19,7 +19,7 @@ from app.ui.units import exact_seconds, percent, points
 
 
 def read(ctx: Context, study_id: uuid.UUID, budget_s: float | None = None) -> StudyDocument:
-    """The study and what it says, with the answer at one budget if asked for. Raises NotFound."""
+    """The study and its results, with the answer at one budget if asked for. Raises NotFoundError."""
     with ctx.database.read() as session:
         study = get_study(session, study_id)
         return render.document(study, analysis(session, study), progress.of_study(session, study), budget_s)
@@ -35,7 +35,7 @@ def write(document: StudyDocument, json_file: str | None) -> None:
     if document.at_budget is not None:
         console.print(_at_budget(document), soft_wrap=True)
     if document.study.state in OPEN_RUN_STATES:
-        console.print(f"The study is {document.study.state}: this is what it says so far.")
+        console.print(f"The study is {document.study.state}: these are the results so far.")
     for section in report.sections(document):
         _print(console, section)
 

@@ -55,7 +55,7 @@ class TrainingProgress:
             self.note(name)
 
     def advance(self, done: float, facts: str) -> None:
-        """So much of the part is done."""
+        """`done` of the part is finished."""
         self._bar.update(self._shown, completed=min(done, self._total), facts=facts)
         now = time.monotonic()
         if self._bar.disable and now - self._printed >= _LINE_EVERY_S and done:

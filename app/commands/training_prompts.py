@@ -1,4 +1,4 @@
-"""What a drafter's training takes from the service: prompts in the evaluation's own forms, and tasks to keep out."""
+"""The input of a drafter's training from the service: prompts in the evaluation's own forms, and tasks to keep out."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def asking_of(tokenizer: Any, *, has_chat_template: bool) -> Asking:
     from decoding.training.collection import Asking, Rendered  # noqa: PLC0415 (imports torch)
 
     def message(text: str) -> str:
-        told: str = tokenizer.apply_chat_template(
+        rendered: str = tokenizer.apply_chat_template(
             [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
         )
-        return told
+        return rendered
 
     def render(statement: Statement) -> Rendered:
         if statement.kind == "instruction":

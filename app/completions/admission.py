@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.datasets.models import Task
 from app.db.types import utcnow
-from app.errors import Overloaded
+from app.errors import OverloadedError
 from app.runs import routing
 from app.runs.models import Run, RunTask
 from app.runs.schemas import DecodingSpec
@@ -81,7 +81,7 @@ class Costs(NamedTuple):
 def admitted(ctx: Context, spec: DecodingSpec, tasks: Sequence[files.Task]) -> Iterator[None]:
     """Inside, the completion has to be stored: this process decides on no other one meanwhile, which would not see it.
 
-    Raises Overloaded if the completions for the target leave no time for one more within its budget.
+    Raises OverloadedError if the completions for the target leave no time for one more within its budget.
     """
     with ctx.admitting:
         _require_capacity(ctx, spec, sum(len(task.prompt) + len(task.suffix or "") for task in tasks))
@@ -103,7 +103,7 @@ def _require_capacity(ctx: Context, spec: DecodingSpec, characters: int) -> None
             # The round that is under way, and its own.
             needed_s = 0.0 if costs is None else costs.prompt_s(characters) + 2 * costs.round_s
     if wait_s + needed_s >= spec.budget_s:
-        raise Overloaded(
+        raise OverloadedError(
             f"{spec.target} has {len(ahead)} completions to decode: one more waits about {wait_s:.0f} seconds "
             f"and takes {needed_s:.0f}, so a budget of {spec.budget_s:g} seconds would be over; ask again later, or "
             "with more time",

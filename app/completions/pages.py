@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response
 from app.completions import forms, race_pages, service
 from app.completions.repeat import curl
 from app.datasets.models import Task
-from app.errors import BadInput, NotFound
+from app.errors import BadInputError, NotFoundError
 from app.http.web import context, session
 from app.runs import presentation as shown
 from app.runs import repository
@@ -37,18 +37,18 @@ def start() -> Response | tuple[str, int]:
     if spec is not None:
         try:
             return redirect(url_for("complete.show", run_id=service.submit(context(), spec)), 303)
-        except BadInput as problem:
+        except BadInputError as problem:
             errors = field_error(problem, forms.LABELS)
     return _page({**forms.values(), **request.form}, errors), 422
 
 
 @bp.get("/complete/<uuid:run_id>")
 def show(run_id: uuid.UUID) -> str:
-    """A completion, at work or ended. Raises NotFound."""
+    """A completion, at work or ended. Raises NotFoundError."""
     run = repository.get_run(session(), run_id)
     rows = repository.tasks_with_samples(session(), run_id, origins=True)
     if run.kind is not RunKind.COMPLETION or not rows:
-        raise NotFound(f"run {run_id} is no completion: open it under Runs")
+        raise NotFoundError(f"run {run_id} is no completion: open it under Runs")
     return _page(forms.values(run, rows[0]), run=run, row=rows[0])
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from app.completions import service
 from app.completions.schemas import CompletionSpec
 from app.context import Context
-from app.errors import BadInput, Conflict, NotFound
+from app.errors import BadInputError, ConflictError, NotFoundError
 from app.runs import presentation as shown
 from app.runs import repository, transitions
 from app.runs.figures import in_budget_s
@@ -83,7 +83,7 @@ class Side:
 def submit(ctx: Context, a: CompletionSpec, b: CompletionSpec) -> tuple[uuid.UUID, uuid.UUID]:
     """Stores both completions; B begins when A has ended, so neither slows the other down. Returns their ids.
 
-    Neither uses the prefix cache: B would have the prompt from A. Raises BadInput, with nothing stored.
+    Neither uses the prefix cache: B would have the prompt from A. Raises BadInputError, with nothing stored.
     """
     service.check(ctx, a)
     service.check(ctx, b)
@@ -94,27 +94,31 @@ def submit(ctx: Context, a: CompletionSpec, b: CompletionSpec) -> tuple[uuid.UUI
 def cancel(ctx: Context, a: uuid.UUID, b: uuid.UUID) -> None:
     """Ends what is left of a race; samples that are there are kept."""
     for run_id in (b, a):  # B first: the end of A would begin it
-        with contextlib.suppress(Conflict, NotFound):
+        with contextlib.suppress(ConflictError, NotFoundError):
             transitions.cancel(ctx, run_id)
 
 
 def load(session: Session, a: uuid.UUID, b: uuid.UUID) -> tuple[Side, Side]:
-    """Both sides. Raises NotFound if neither is there, and BadInput unless both complete one prompt."""
+    """Both sides. Raises NotFoundError if neither is there, and BadInputError unless both complete one prompt."""
     first, second = side(session, "A", a), side(session, "B", b)
     if first.run is None and second.run is None:
-        raise NotFound("both completions of this race have been deleted: a service keeps completions for some days")
+        raise NotFoundError(
+            "both completions of this race have been deleted: a service keeps completions for some days"
+        )
     if first.run and second.run and first.run.dataset_id != second.run.dataset_id:
-        raise BadInput("the two completions have different prompts or tests: race two configurations on one prompt")
+        raise BadInputError(
+            "the two completions have different prompts or tests: race two configurations on one prompt"
+        )
     return first, second
 
 
 def side(session: Session, name: str, run_id: uuid.UUID) -> Side:
-    """One side of a race. Raises NotFound for a run that is no completion."""
+    """One side of a race. Raises NotFoundError for a run that is no completion."""
     try:
         run = repository.get_run(session, run_id)
-    except NotFound:
+    except NotFoundError:
         return Side(name, None, None)
     rows = repository.tasks_with_samples(session, run_id, origins=True)
     if run.kind is not RunKind.COMPLETION or not rows:
-        raise NotFound(f"run {run_id} is no completion: open it under Runs")
+        raise NotFoundError(f"run {run_id} is no completion: open it under Runs")
     return Side(name, run, rows[0])

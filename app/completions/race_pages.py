@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response
 
 from app.completions import forms, race, replay, service
 from app.completions.race import Side
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.web import context, session
 from app.runs import configuration
 from app.runs import presentation as shown
@@ -35,7 +35,7 @@ def start() -> Response | tuple[str, int]:
         try:
             a, b = race.submit(context(), *specs)
             return redirect(url_for("complete.race.show", a=a, b=b), 303)
-        except BadInput as problem:
+        except BadInputError as problem:
             errors = field_error(problem, forms.LABELS)
     values = forms.values()
     return _form({**values, **dict.fromkeys(forms.second_values(values), ""), **request.form}, errors), 422
@@ -43,7 +43,7 @@ def start() -> Response | tuple[str, int]:
 
 @bp.get("/<uuid:a>/<uuid:b>")
 def show(a: uuid.UUID, b: uuid.UUID) -> str:
-    """A race, at work or ended. Raises NotFound, or BadInput for two prompts."""
+    """A race, at work or ended. Raises NotFoundError, or BadInputError for two prompts."""
     sides = race.load(session(), a, b)
     runs = [side.run for side in sides if side.run is not None]
     both = runs if len(runs) == len(sides) else None
@@ -88,14 +88,17 @@ def _changed(a: Run, b: Run) -> list[tuple[str, str, str]]:
 
 
 def _asked(name: str) -> dict[str, str]:
-    """The form's values for the completion that the address names; an example if it names none. Raises NotFound."""
+    """The form's values for the completion that the address names; an example if it names none. Raises
+    NotFoundError."""
     text = request.args.get(name)
     if not text:
         return forms.values()
     try:
         run_id = uuid.UUID(text)
     except ValueError:
-        raise BadInput(f"{text[:60]!r} is not a completion's id: open a completion and race it from there") from None
+        raise BadInputError(
+            f"{text[:60]!r} is not a completion's id: open a completion and race it from there"
+        ) from None
     found = race.side(session(), name, run_id)
     return forms.values(found.run, found.row)
 

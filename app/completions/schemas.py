@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from app.db.storable import Text
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.runs.schemas import MAX_N, DecodingSpec, PromptModeOption
 
 MAX_CHARACTERS = 200_000
@@ -28,5 +28,5 @@ class CompletionSpec(DecodingSpec):
     @model_validator(mode="after")
     def _no_more_than_n(self) -> Self:
         if self.n_min is not None and self.n_min > self.n:
-            raise BadInput(f"n_min is {self.n_min} and n is {self.n}: give at most n", "n_min")
+            raise BadInputError(f"n_min is {self.n_min} and n is {self.n}: give at most n", "n_min")
         return self

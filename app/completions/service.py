@@ -17,7 +17,7 @@ from app.completions.schemas import CompletionSpec
 from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Task
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.jobs.work.prepare import prepare_run
 from app.language_models.service import require_infilling
 from app.remote import target as remote
@@ -44,7 +44,7 @@ def submit(
     """Stores the completion and enqueues it; `handover` and `after_id` as for runs. Returns its run's id.
 
     An editor sends nearly the same file again and again, so a completion uses the prefix cache, unless `prefix_cache`
-    says that it must not. Raises BadInput, or Overloaded if too many wait.
+    says that it must not. Raises BadInputError, or OverloadedError if too many wait.
     """
     graded = bool(spec.test.strip())
     return submit_prompts(
@@ -120,7 +120,7 @@ def submit_prompts(
 
 
 def check(ctx: Context, spec: CompletionSpec) -> None:
-    """Raises BadInput for a model that is not allowed or not known, or for tests without a function to call."""
+    """Raises BadInputError for a model that is not allowed or not known, or for tests without a function to call."""
     require_allowed(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)
     _require_mode(spec, (_task(spec),))
@@ -140,12 +140,12 @@ def typed_test(task: Task) -> str:
 def _task(spec: CompletionSpec) -> files.Task:
     entry_point = entry_point_of(spec)
     if spec.test.strip() and not entry_point.isidentifier():
-        raise BadInput(
+        raise BadInputError(
             "entry_point is empty and the prompt defines no function: name the function that the test calls",
             "entry_point",
         )
     if len(entry_point) > LONGEST_NAME:
-        raise BadInput(f"entry_point has {len(entry_point)} characters: give a function's name", "entry_point")
+        raise BadInputError(f"entry_point has {len(entry_point)} characters: give a function's name", "entry_point")
     return files.Task(
         task_id=TASK_ID,
         prompt=spec.prompt,
@@ -157,12 +157,15 @@ def _task(spec: CompletionSpec) -> files.Task:
 
 
 def _require_mode(spec: DecodingSpec, tasks: tuple[files.Task, ...]) -> None:
-    """Raises BadInput where the mode and a suffix do not go together: before a model is loaded to find that out."""
+    """Raises BadInputError where the mode and a suffix do not go together: before a model is loaded to find that
+    out."""
     has_suffix = any(task.suffix is not None for task in tasks)
     if has_suffix and spec.prompt_mode not in ("infill", "auto"):
-        raise BadInput(f"suffix is given and prompt_mode is {spec.prompt_mode}: use infill, or leave it out", "suffix")
+        raise BadInputError(
+            f"suffix is given and prompt_mode is {spec.prompt_mode}: use infill, or leave it out", "suffix"
+        )
     if spec.prompt_mode == "infill" and not has_suffix:
-        raise BadInput("prompt_mode is infill and there is no suffix: give one, or use completion", "suffix")
+        raise BadInputError("prompt_mode is infill and there is no suffix: give one, or use completion", "suffix")
     if has_suffix and spec.prompt_mode == "auto" and not remote.is_remote(spec.target):
         require_infilling(spec.target)
 

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from app.context import Context
 from app.db.database import error_summary
-from app.errors import BasslineError, Busy, Conflict, NotFound
+from app.errors import BasslineError, BusyError, ConflictError, NotFoundError
 from app.events.bus import Event
 from app.http.disconnect import ClientDisconnected
 from app.jobs import deadlines, reaper
@@ -34,12 +34,12 @@ class ClientDisconnectedError(BasslineError):
 
 
 def acquire_slot(ctx: Context) -> contextlib.ExitStack:
-    """One of the completions that this process may wait for at a time, until the block ends. Raises Busy.
+    """One of the completions that this process may wait for at a time, until the block ends. Raises BusyError.
 
     Waiting keeps a thread of the web process. A streamed response takes the slot along: it closes `slot.pop_all()`.
     """
     if not ctx.streams.acquire(blocking=False):
-        raise Busy("too many completions are open: try again in a moment")
+        raise BusyError("too many completions are open: try again in a moment")
     slot = contextlib.ExitStack()
     slot.callback(ctx.streams.release)
     return slot
@@ -82,5 +82,5 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
     with ctx.database.read() as session:
         is_open = session.scalar(select(Run.id).where(Run.id == run_id, Run.state.in_(OPEN_RUN_STATES)))
     if is_open:
-        with contextlib.suppress(Conflict, NotFound):
+        with contextlib.suppress(ConflictError, NotFoundError):
             transitions.cancel(ctx, run_id)

@@ -1,4 +1,4 @@
-"""Datasets made from a project's code: made with their state on disk, stored in both forms, reported."""
+"""Datasets made from a project's code: their work, its state on disk, both stored forms, and the report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INFILL = "-infill"
 
 
 def check_name(name: str) -> None:
-    """Raises BadInput for a name that the dataset or its infilling form could not have."""
+    """Raises BadInputError for a name that the dataset or its infilling form could not have."""
     service.check_name(name)
     service.check_name(name + INFILL)
 

@@ -36,7 +36,7 @@ class Dataset(Identified, Base):
 
 
 class Task(Identified, Base):
-    """One problem, in HumanEval's fields; the last four are those of evaluation.datasets.Task.
+    """One problem, in HumanEval's fields; evaluation.datasets.Task explains the last four.
 
     `position` is its place in the dataset, from 0.
     """

@@ -9,7 +9,7 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from app.datasets import repository, service
-from app.errors import BadInput, NotFound
+from app.errors import BadInputError, NotFoundError
 from app.http.limits import UPLOAD_BYTES
 from app.http.security import caller
 from app.http.web import context, session
@@ -33,10 +33,10 @@ def upload() -> Response | tuple[str, int]:
     file, name = request.files.get("file"), request.form.get("name", "").strip()
     try:
         if file is None or not file.filename:
-            raise BadInput("file is missing: choose a .jsonl or .jsonl.gz file", "file")
+            raise BadInputError("file is missing: choose a .jsonl or .jsonl.gz file", "file")
         origin = file.filename
         stored = service.import_bytes(context(), file.read(), name or origin.split(".")[0], origin)
-    except BadInput as fault:
+    except BadInputError as fault:
         field = "name" if fault.field == "name" else "file"
         return _page(name, {field: labelled(str(fault), field, LABELS[field])}), fault.status
     return redirect(url_for("datasets.show", dataset_id=stored.id), 303)
@@ -47,20 +47,21 @@ def drop(dataset_id: uuid.UUID) -> Response | tuple[str, int]:
     """Stores the dataset without the selected tasks, under the same name, and shows it."""
     try:
         stored = service.without(context(), dataset_id, request.form.getlist("task_ids"))
-    except BadInput as fault:
+    except BadInputError as fault:
         return _dataset_page(dataset_id, str(fault)), fault.status
     return redirect(url_for("datasets.show", dataset_id=stored.id), 303)
 
 
 @bp.get("/datasets/<uuid:dataset_id>")
 def show(dataset_id: uuid.UUID) -> str:
-    """The tasks of a dataset, or with `?task=` one of them. Raises NotFound."""
+    """The tasks of a dataset, or with `?task=` one of them. Raises NotFoundError."""
     return _dataset_page(dataset_id)
 
 
 @bp.get("/datasets/<uuid:dataset_id>/left-out")
 def left_out(dataset_id: uuid.UUID) -> str:
-    """The functions of the project that did not become tasks, by reason, the most frequent first. Raises NotFound."""
+    """The functions of the project that did not become tasks, by reason, the most frequent first. Raises
+    NotFoundError."""
     dataset = repository.get_dataset(session(), dataset_id)
     groups: dict[str, list[dict[str, Any]]] = {}
     for function in dataset.left_out or []:
@@ -74,7 +75,7 @@ def _dataset_page(dataset_id: uuid.UUID, fault: str = "") -> str:
     wanted = request.args.get("task")
     task = next((t for t in dataset.tasks if t.task_id == wanted), None)
     if wanted and task is None:
-        raise NotFound(f"dataset {dataset.name} has no task {wanted[:200]!r}")
+        raise NotFoundError(f"dataset {dataset.name} has no task {wanted[:200]!r}")
     from_code = bool(dataset.tasks) and all(_is_from_code(t.source) for t in dataset.tasks)
     return render_template(
         "datasets/show.html",
@@ -89,7 +90,7 @@ def _dataset_page(dataset_id: uuid.UUID, fault: str = "") -> str:
 
 
 def _is_from_code(source: dict[str, Any] | None) -> bool:
-    """Whether a task says where it comes from in the form of `bassline datasets from-code`; any file may claim so."""
+    """Whether a task names its origin in the form of `bassline datasets from-code`; any file may claim so."""
     wanted = {"file": str, "line": int, "cases": int, "mutation_score": int | float, "weak": bool}
     return source is not None and all(isinstance(source.get(name), kind) for name, kind in wanted.items())
 

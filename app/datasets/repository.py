@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 
 from app.datasets.models import Dataset, DatasetCheck, Task
-from app.errors import NotFound
+from app.errors import NotFoundError
 from app.states import DatasetKind
 
 
@@ -21,7 +21,7 @@ def list_datasets(session: Session) -> Sequence[Dataset]:
 
 
 def datasets_page(session: Session, *, limit: int, before: uuid.UUID | None = None) -> Sequence[Dataset]:
-    """The same, newest first; `before` is the last id of the previous page."""
+    """Stored datasets, newest first; `before` is the last id of the previous page."""
     query = select(Dataset).where(Dataset.kind != DatasetKind.PROMPT)
     if before:
         query = query.where(Dataset.id < before)
@@ -29,15 +29,15 @@ def datasets_page(session: Session, *, limit: int, before: uuid.UUID | None = No
 
 
 def get_dataset(session: Session, dataset_id: uuid.UUID) -> Dataset:
-    """The dataset; its tasks load on first use. Raises NotFound."""
+    """The dataset; its tasks load on first use. Raises NotFoundError."""
     found = session.get(Dataset, dataset_id)
     if found is None:
-        raise NotFound(f"there is no dataset {dataset_id}: /datasets and /api/v1/datasets list all")
+        raise NotFoundError(f"there is no dataset {dataset_id}: /datasets and /api/v1/datasets list all")
     return found
 
 
 def tasks_page(session: Session, dataset_id: uuid.UUID, *, limit: int, after: int | None = None) -> Sequence[Task]:
-    """Tasks in their order, from behind the position `after`."""
+    """Tasks in their order, after the position `after`."""
     query = select(Task).where(Task.dataset_id == dataset_id)
     if after is not None:
         query = query.where(Task.position > after)

@@ -17,7 +17,7 @@ from app.context import Context
 from app.datasets import repository
 from app.datasets.models import Dataset, DatasetCheck, Task
 from app.db.storable import unstorable_reason
-from app.errors import BadInput, NotFound
+from app.errors import BadInputError, NotFoundError
 from app.ports import Grader
 from app.states import PASSED, SANDBOX_ERROR, DatasetKind
 from decoding.suggest import advice
@@ -30,7 +30,7 @@ _NAME = re.compile(r"\w")
 
 
 def require(ctx: Context, name: str) -> Dataset:
-    """The newest dataset of that name with its tasks. Raises BadInput.
+    """The newest dataset of that name with its tasks. Raises BadInputError.
 
     A built-in one is unpacked and stored on first use; later uses read its rows.
     """
@@ -42,24 +42,24 @@ def require(ctx: Context, name: str) -> Dataset:
             if stored is None:
                 known = sorted({*BUILTIN, *(d.name for d in repository.list_datasets(session))})
                 use = f"use one of {', '.join(known)}, or import a file with `bassline datasets import FILE`"
-                raise BadInput(f"there is no dataset {name!r}: {advice(name, known, use)}", "dataset")
+                raise BadInputError(f"there is no dataset {name!r}: {advice(name, known, use)}", "dataset")
     return stored or store(ctx, dataset_files.load(name), DatasetKind.BUILTIN)
 
 
 def import_file(ctx: Context, path: Path, name: str | None = None) -> Dataset:
-    """A JSONL file as a stored dataset, without its tasks. Raises BadInput naming line, field and remedy."""
+    """A JSONL file as a stored dataset, without its tasks. Raises BadInputError naming line, field and remedy."""
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}", "dataset") from None
+        raise BadInputError(f"{path} cannot be read: {error.strerror}", "dataset") from None
     return import_bytes(ctx, data, name or path.name.split(".")[0], path.name)
 
 
 def import_bytes(ctx: Context, data: bytes, name: str, origin: str, left_out: Sequence[dict[str, Any]] = ()) -> Dataset:
     """The content of a JSONL file, plain or gzipped, as a stored dataset without its tasks.
 
-    `left_out` are the functions of a project that did not become tasks, and why. Raises BadInput, which calls the file
-    `origin`.
+    `left_out` are the functions of a project that did not become tasks, and why. Raises BadInputError, which calls the
+    file `origin`.
     """
     check_name(name)
     known = _known(ctx, name, hashlib.sha256(data).hexdigest())
@@ -68,7 +68,7 @@ def import_bytes(ctx: Context, data: bytes, name: str, origin: str, left_out: Se
     try:
         loaded = dataset_process.loads_apart(data, name, origin)
     except files.DatasetError as error:
-        raise BadInput(str(error), "dataset") from None
+        raise BadInputError(str(error), "dataset") from None
     for task in loaded.tasks:
         _check_storable(task)
     return _keep(ctx, loaded, DatasetKind.IMPORTED, left_out)
@@ -77,7 +77,7 @@ def import_bytes(ctx: Context, data: bytes, name: str, origin: str, left_out: Se
 def without(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dataset:
     """A new dataset of the same name without these tasks; runs over the old one keep it.
 
-    Raises NotFound, and BadInput for a built-in dataset, an unknown task, no task, or all of them.
+    Raises NotFoundError, and BadInputError for a built-in dataset, an unknown task, no task, or all of them.
     """
     with ctx.database.read() as session:
         dataset = repository.get_dataset(session, dataset_id)
@@ -85,21 +85,21 @@ def without(ctx: Context, dataset_id: uuid.UUID, task_ids: Sequence[str]) -> Dat
         left = [as_plain(task) for task in dataset.tasks if task.task_id not in dropped]
         left_out = dataset.left_out
     if not dropped:
-        raise BadInput("no task is selected: select those to drop", "task_ids")
+        raise BadInputError("no task is selected: select those to drop", "task_ids")
     if not left:
-        raise BadInput("every task is selected: leave at least one", "task_ids")
+        raise BadInputError("every task is selected: leave at least one", "task_ids")
     return import_bytes(ctx, dataset_files.dumps(left), dataset.name, dataset.name, left_out or ())
 
 
 def check_name(name: str) -> None:
-    """Raises BadInput for a name that an imported dataset cannot have.
+    """Raises BadInputError for a name that an imported dataset cannot have.
 
     A name is typed after options and read in lists: it must look neither like an option nor like nothing.
     """
     if name in BUILTIN:
-        raise BadInput(f"{name!r} is the name of a built-in dataset: import the file under another name", "name")
+        raise BadInputError(f"{name!r} is the name of a built-in dataset: import the file under another name", "name")
     if not (_NAME.match(name) and name[-1] != " " and len(name) <= LONGEST_NAME and name.isprintable()):
-        raise BadInput(
+        raise BadInputError(
             f"name is {name[:60]!r}: give 1 to {LONGEST_NAME} printable characters, first a letter, a digit or an "
             "underscore, and at the end no space",
             "name",
@@ -114,7 +114,7 @@ def store(ctx: Context, dataset: files.Dataset, kind: DatasetKind) -> Dataset:
 
 
 def _keep(ctx: Context, dataset: files.Dataset, kind: DatasetKind, left_out: Sequence[dict[str, Any]] = ()) -> Dataset:
-    """The same without its tasks."""
+    """The stored dataset with this content, without its tasks."""
     if (known := _known(ctx, dataset.name, dataset.sha256)) is not None:
         return known
     row = Dataset(name=dataset.name, sha256=dataset.sha256, kind=kind, n_tasks=len(dataset.tasks))
@@ -138,13 +138,13 @@ def _known(ctx: Context, name: str, sha256: str) -> Dataset | None:
 
 
 def select_tasks(dataset: Dataset, task_ids: Sequence[str], limit: int | None) -> list[Task]:
-    """The tasks asked for, in dataset order. Raises BadInput for an id the dataset does not have."""
+    """The tasks asked for, in dataset order. Raises BadInputError for an id the dataset does not have."""
     if task_ids:
         content = files.Dataset(dataset.name, tuple(as_plain(t) for t in dataset.tasks), dataset.sha256)
         try:
             wanted = {task.task_id for task in content.select(task_ids)}
         except files.DatasetError as error:
-            raise BadInput(str(error), "task_ids") from None
+            raise BadInputError(str(error), "task_ids") from None
         return [t for t in dataset.tasks if t.task_id in wanted][:limit]
     return list(dataset.tasks)[:limit]
 
@@ -172,12 +172,12 @@ def failing_canonical(
     """Ids of the tasks whose own solution fails in this sandbox, checked once per dataset content and sandbox.
 
     A task without a canonical solution cannot be checked and counts as fine. `on_judged` gets the number of solutions
-    that are judged, and of all. Raises NotFound for an unknown dataset.
+    that are judged, and of all. Raises NotFoundError for an unknown dataset.
     """
     with ctx.database.read() as session:
         dataset = session.get(Dataset, dataset_id)
         if dataset is None:
-            raise NotFound(f"there is no dataset {dataset_id}")
+            raise NotFoundError(f"there is no dataset {dataset_id}")
         known = repository.check_of(session, dataset.id, grader.sandbox)
         tasks = [as_plain(t) for t in dataset.tasks if t.canonical_solution]
     if known is not None:
@@ -198,16 +198,18 @@ def failing_canonical(
 
 
 def _check_storable(task: files.Task) -> None:
-    """Raises BadInput for what a database column cannot hold."""
+    """Raises BadInputError for a value that a database column cannot hold."""
     if max(len(task.task_id), len(task.entry_point)) > LONGEST_NAME:
-        raise BadInput(f"task {task.task_id[:60]!r}: give task_id and entry_point at most {LONGEST_NAME} characters")
+        raise BadInputError(
+            f"task {task.task_id[:60]!r}: give task_id and entry_point at most {LONGEST_NAME} characters"
+        )
     for name in ("task_id", "prompt", "test", "canonical_solution", "suffix", "program_prefix"):
         if fault := unstorable_reason(getattr(task, name) or ""):
-            raise BadInput(f"task {task.task_id!r}: {name} holds {fault}, remove it")
+            raise BadInputError(f"task {task.task_id!r}: {name} holds {fault}, remove it")
     if fault := unstorable_reason("".join(task.stop)):
-        raise BadInput(f"task {task.task_id!r}: stop holds {fault}, remove it")
+        raise BadInputError(f"task {task.task_id!r}: stop holds {fault}, remove it")
     if fault := unstorable_reason(json.dumps(task.source, ensure_ascii=False)):
-        raise BadInput(f"task {task.task_id!r}: source holds {fault}, remove it")
+        raise BadInputError(f"task {task.task_id!r}: source holds {fault}, remove it")
 
 
 def _columns(dataset: Dataset, position: int, task: files.Task) -> dict[str, object]:

@@ -15,7 +15,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from app.errors import Unavailable
+from app.errors import UnavailableError
 
 log = structlog.get_logger(__name__)
 READ_ONLY = "bassline_read_only"
@@ -48,7 +48,7 @@ class Database:
     def engine(self) -> Engine:
         """The engine; connects lazily, so creating a Database before a fork or spawn is safe.
 
-        Raises Unavailable if the folder of a SQLite file cannot be made.
+        Raises UnavailableError if the folder of a SQLite file cannot be made.
         """
         if self._engine is None:
             if self.file:
@@ -61,11 +61,11 @@ class Database:
         return self._engine
 
     def connect(self) -> Connection:
-        """A connection outside of any session. Raises Unavailable, naming the database, if it cannot be opened."""
+        """A connection outside of any session. Raises UnavailableError, naming the database, if it cannot be opened."""
         try:
             return self.engine.connect()
         except DBAPIError as error:
-            raise Unavailable(
+            raise UnavailableError(
                 f"the database {make_url(self.url).render_as_string()} cannot be opened: {error_summary(error)}; "
                 "check BASSLINE_DATABASE_URL"
             ) from None
@@ -134,11 +134,11 @@ def error_summary(error: BaseException) -> str:
 
 
 def make_folder(folder: Path) -> None:
-    """Makes the folder of a SQLite database. Raises Unavailable."""
+    """Makes the folder of a SQLite database. Raises UnavailableError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Unavailable(
+        raise UnavailableError(
             f"the database's folder {folder} cannot be made ({error.strerror}): set BASSLINE_DATABASE_URL or "
             "BASSLINE_DATA_DIR to a place that may be written"
         ) from None

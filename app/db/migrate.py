@@ -14,7 +14,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from app.db.database import Database, make_folder
-from app.errors import Unavailable
+from app.errors import UnavailableError
 
 MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
 ADVISORY_LOCK = 0x6261_7373  # "bass"
@@ -41,7 +41,7 @@ def head() -> str:
 
 
 def current(database: Database) -> str | None:
-    """The revision the database is at; None for an empty one. Raises Unavailable if it cannot be opened."""
+    """The revision the database is at; None for an empty one. Raises UnavailableError if it cannot be opened."""
     with database.connect() as connection:
         return MigrationContext.configure(connection).get_current_revision()
 
@@ -49,12 +49,12 @@ def current(database: Database) -> str | None:
 def ensure(database: Database) -> None:
     """Upgrades a SQLite database to the newest revision.
 
-    Raises Unavailable for a database that cannot be opened, and for a PostgreSQL database at another revision.
+    Raises UnavailableError for a database that cannot be opened, and for a PostgreSQL database at another revision.
     """
     if current(database) == head():
         return
     if not database.is_sqlite:
-        raise Unavailable("the database is not at the newest schema: run `bassline db upgrade` first")
+        raise UnavailableError("the database is not at the newest schema: run `bassline db upgrade` first")
     upgrade(database)
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.db.types import Named
-from app.errors import BadInput, NotFound
+from app.errors import BadInputError, NotFoundError
 from decoding.suggest import advice
 
 SHORTEST_PREFIX = 4  # of an id, in hexadecimal digits
@@ -19,8 +19,8 @@ SUGGESTED_FROM = 2000  # names of the newest rows that a mistyped one is compare
 def find_id(session: Session, table: type[Named], reference: str, what: str, listing: str) -> uuid.UUID:
     """The id that is meant: a whole id is not looked up, of a name it is the newest.
 
-    `what` is the word for a row, `listing` the command that lists them. Raises NotFound, or BadInput for the beginning
-    of several ids.
+    `what` is the word for a row, `listing` the command that lists them. Raises NotFoundError, or BadInputError for the
+    beginning of several ids.
     """
     try:
         return uuid.UUID(reference)
@@ -31,9 +31,9 @@ def find_id(session: Session, table: type[Named], reference: str, what: str, lis
     if not ids:
         names = session.scalars(select(table.name).order_by(table.id.desc()).limit(SUGGESTED_FROM))
         use = f"`{listing}` shows those there are"
-        raise NotFound(f"there is no {what} {reference!r}: {advice(reference, names, use)}")
+        raise NotFoundError(f"there is no {what} {reference!r}: {advice(reference, names, use)}")
     if len(ids) > 1:
-        raise BadInput(f"{reference!r} is the beginning of {len(ids)} ids: give more of it", what)
+        raise BadInputError(f"{reference!r} is the beginning of {len(ids)} ids: give more of it", what)
     return ids[0]
 
 

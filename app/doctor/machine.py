@@ -16,7 +16,7 @@ from app.doctor.finding import Finding
 from app.jobs.work import machine_use
 from app.runs.clock import LOST_TO_OTHERS
 from app.ui.units import percent
-from evaluation.sandbox import Sandbox, SandboxUnavailable
+from evaluation.sandbox import Sandbox, SandboxUnavailableError
 
 if TYPE_CHECKING:
     import torch
@@ -84,9 +84,9 @@ def kernels(used: torch.device, attention: str, dtype: torch.dtype) -> Iterator[
             "kernels", "warn", str(error), "Run `pip install triton`; until then PyTorch's attention is used."
         )
         return
-    from kernels.check import Heads, failures  # noqa: PLC0415  (needs Triton)
+    from kernels.check import AttentionShape, failures  # noqa: PLC0415  (needs Triton)
 
-    found = failures(Heads(*SHAPE, dtype), attention, used)
+    found = failures(AttentionShape(*SHAPE, dtype), attention, used)
     for name, why in found.items():
         remedy = "Models are loaded without it, more slowly: report the GPU with the versions above."
         yield Finding("kernels", "warn", f"{name} is wrong on this GPU: {why}", remedy)
@@ -95,7 +95,7 @@ def kernels(used: torch.device, attention: str, dtype: torch.dtype) -> Iterator[
 
 
 def clock() -> Iterator[Finding]:
-    """How much of the machine others take while this process does nothing for a moment."""
+    """The share of the machine that other programs use while this process is idle."""
     before = machine_use.read()
     time.sleep(LOOK_S)
     use = machine_use.since(before)
@@ -105,7 +105,7 @@ def clock() -> Iterator[Finding]:
         )
         return
     share = min((use.others_cpu_s + use.steal_s) / use.capacity_s, 1.0)
-    what = f"others take {percent(share, 0)} of the machine now, load {use.load_average:.1f}"
+    what = f"other programs use {percent(share, 0)} of the machine now, load {use.load_average:.1f}"
     if share > LOST_TO_OTHERS:
         remedy = f"Stop other programs before you measure: from {percent(LOST_TO_OTHERS, 0)} on, runs carry a mark."
         yield Finding("clock", "warn", what, remedy)
@@ -120,7 +120,7 @@ def sandbox() -> Iterator[Finding]:
     for tier in TIERS:
         try:
             proven = Sandbox.detect(only=tier).describe()
-        except SandboxUnavailable as error:
+        except SandboxUnavailableError as error:
             refused[tier] = str(error).removeprefix("No tier of isolation works here. ")
             continue
         held.append(tier)

@@ -12,7 +12,7 @@ from app.broker.broker import connect
 from app.db import migrate
 from app.db.database import Database, error_summary
 from app.doctor.finding import Finding
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.monitoring import health
 from app.observability import hidden
 from app.settings import Settings
@@ -33,7 +33,7 @@ def database(settings: Settings) -> Iterator[Finding]:
         yield _schema(at, head, upgraded_at_start=found.is_sqlite)
         if at is not None:
             _try_to_write(found)
-    except Unavailable as error:
+    except UnavailableError as error:
         yield Finding("database", "fail", str(error), "Start the server, or set BASSLINE_DATABASE_URL.")
     except DBAPIError as error:
         yield Finding(
@@ -56,7 +56,7 @@ def broker(settings: Settings) -> Iterator[Finding]:
 
 
 def workers(settings: Settings) -> Iterator[Finding]:
-    """Whether workers process what is submitted."""
+    """Whether workers process submitted runs."""
     if settings.embedded:
         yield Finding("workers", "ok", "embedded: in the process of `bassline serve` or `bassline eval`")
         return

@@ -55,7 +55,7 @@ def disks(settings: Settings) -> Iterator[Finding]:
 
 
 def _disk(part: str, folder: Path, needed: int, variable: str, *, written: bool) -> Finding:
-    """`written` tells that a run writes there."""
+    """`written`: a run writes there."""
     place = next(path for path in (folder, *folder.parents) if path.is_dir())
     try:
         with tempfile.TemporaryFile(dir=place):

@@ -60,7 +60,7 @@ class MemoryBus:
         self._last = 0
 
     def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> None:
-        """See EventBus."""
+        """Adds an event to the run's buffer."""
         with self._changed:
             # Ids follow the clock, so that a reader can resume with an id from before a restart.
             self._last = max(self._last + 1, time.time_ns() // 1000)
@@ -72,14 +72,14 @@ class MemoryBus:
             self._changed.notify_all()
 
     def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
-        """See EventBus."""
+        """Events after the id `after`, waiting up to `wait_s` seconds for one."""
         seen = int(after.split("-", maxsplit=1)[0])
         with self._changed:
             self._changed.wait_for(lambda: bool(self._after(run_id, seen)), timeout=wait_s)
             return self._after(run_id, seen)
 
     def forget(self, run_id: uuid.UUID) -> None:
-        """See EventBus."""
+        """Drops the run's buffer."""
         with self._changed:
             self._streams.pop(run_id, None)
 
@@ -102,7 +102,7 @@ class RedisBus:
         self._silent_until = 0.0
 
     def publish(self, run_id: uuid.UUID, event_type: str, data: Mapping[str, Any]) -> None:
-        """See EventBus."""
+        """Adds an event to the run's Redis stream."""
         if time.monotonic() < self._silent_until:
             return
         try:
@@ -116,7 +116,7 @@ class RedisBus:
             log.warning("events are not published", seconds=SILENT_S, error=str(error))
 
     def read(self, run_id: uuid.UUID, after: str, wait_s: float) -> list[Event]:
-        """See EventBus."""
+        """Events after the id `after`, waiting up to `wait_s` seconds for one."""
         block = max(1, int(wait_s * 1000)) if wait_s > 0 else None
         try:
             answer: Any = self._reader.xread({self._key(run_id): after}, block=block)
@@ -129,7 +129,7 @@ class RedisBus:
         return [Event(key.decode(), fields[b"type"].decode(), json.loads(fields[b"data"])) for key, fields in rows]
 
     def forget(self, run_id: uuid.UUID) -> None:
-        """See EventBus. A stream that cannot be dropped now expires by itself."""
+        """Drops the run's Redis stream. A stream that cannot be dropped now expires by itself."""
         try:
             self._writer.delete(self._key(run_id))
         except redis.RedisError as error:

@@ -1,4 +1,4 @@
-"""The types of events in a run's stream and what each carries. Clients rely on these names.
+"""The types of events in a run's stream and the fields of each. Clients rely on these names.
 
 A task that is cancelled or skipped while it waits sends no event: the run's `state` event covers it.
 `origins` has one letter per token: d if the drafter proposed it, t if the target supplied it; `pieces` is the text cut

@@ -1,4 +1,4 @@
-"""The places for live views of a web process: so many in all, and a share of them for each caller."""
+"""Limits the live views of a web process: their total, and the share of each caller."""
 
 from __future__ import annotations
 

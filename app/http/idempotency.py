@@ -22,7 +22,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from app.context import Context
 from app.db.database import error_summary
 from app.db.types import utcnow
-from app.errors import BadInput, Conflict
+from app.errors import BadInputError, ConflictError
 from app.http.idempotency_models import IdempotencyKey
 from app.http.operations import EVENTS, JSON, MULTIPART
 from app.http.security import is_api
@@ -39,7 +39,8 @@ log = structlog.get_logger(__name__)
 def claim(ctx: Context, caller: str, key: str, request_sha256: str) -> IdempotencyKey | None:
     """The earlier request with that key and its answer; None if there is none, and the caller must carry it out.
 
-    Raises BadInput if the key was used for another request, Conflict while the first one is still being answered.
+    Raises BadInputError if the key was used for another request, ConflictError while the first one is still being
+    answered.
     """
     now = utcnow()
     row = IdempotencyKey(caller=caller, key=key, request_sha256=request_sha256, expires_at=now + ANSWERED_WITHIN)
@@ -54,9 +55,9 @@ def claim(ctx: Context, caller: str, key: str, request_sha256: str) -> Idempoten
                 select(IdempotencyKey).where(IdempotencyKey.caller == caller, IdempotencyKey.key == key)
             )
     if known is not None and known.request_sha256 != request_sha256:
-        raise BadInput("this key was used for another request: give every request its own", HEADER)
+        raise BadInputError("this key was used for another request: give every request its own", HEADER)
     if known is None or known.status is None:
-        raise Conflict("the request of this key is being answered: ask again in a moment")
+        raise ConflictError("the request of this key is being answered: ask again in a moment")
     return known
 
 
@@ -122,7 +123,7 @@ def replay_or_claim() -> Response | None:
     if key is None or request.method != "POST" or not is_api(request.path):
         return None
     if not _ACCEPTED.fullmatch(key):
-        raise BadInput(f"the key has {len(key)} characters: give 1 to {LONGEST}, printable ASCII only", HEADER)
+        raise BadInputError(f"the key has {len(key)} characters: give 1 to {LONGEST}, printable ASCII only", HEADER)
     known = claim(context(), g.caller.key, key, request_digest(request))
     if known is None:
         g.idempotency_key = key

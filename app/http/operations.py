@@ -17,7 +17,7 @@ from flask import Response, request
 from pydantic import BaseModel, ValidationError
 from werkzeug.exceptions import UnsupportedMediaType
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.schemas import bad_input
 
 JSON = "application/json"
@@ -45,8 +45,8 @@ def operation(
 ) -> Callable[[View], View]:
     """Declares a view as an endpoint of the API: validates its parameters and turns the returned model into JSON.
 
-    A returned model is sent with the first status of `answers`. The endpoint raises BadInput for an invalid request and
-    UnsupportedMediaType for a body of another type.
+    A returned model is sent with the first status of `answers`. The endpoint raises BadInputError for an invalid request
+    and UnsupportedMediaType for a body of another type.
     """
 
     def declare(view: View) -> View:
@@ -74,7 +74,7 @@ def operation(
 def _query(model: type[M]) -> M:
     for name, values in request.args.lists():
         if len(values) > 1:
-            raise BadInput(f"{name[:60]} is given {len(values)} times: give it once", name)
+            raise BadInputError(f"{name[:60]} is given {len(values)} times: give it once", name)
     return _checked(lambda: model.model_validate(request.args.to_dict()))
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from pydantic import Field
 
 from app.db.storable import Text
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.schemas import RequestModel
 
 LARGEST_PAGE = 200
@@ -24,14 +24,14 @@ class PageQuery(RequestModel):
     cursor: Text | None = Field(None, max_length=500, description="`next` of the previous page; default: first page")
 
     def id(self) -> uuid.UUID | None:
-        """The cursor of a list ordered by id. Raises BadInput for a value that is not the `next` of a page."""
+        """The cursor of a list ordered by id. Raises BadInputError for another value than a `next`."""
         try:
             return uuid.UUID(self.cursor) if self.cursor else None
         except ValueError:
             raise bad_cursor(self.cursor) from None
 
     def number(self) -> int | None:
-        """The cursor of a list ordered by position. Raises BadInput for a value that is not the `next` of a page."""
+        """The cursor of a list ordered by position. Raises BadInputError for another value than a `next`."""
         if not self.cursor:
             return None
         if not (self.cursor.isascii() and self.cursor.isdecimal() and len(self.cursor) < LONGEST_NUMBER):
@@ -39,9 +39,9 @@ class PageQuery(RequestModel):
         return int(self.cursor)
 
 
-def bad_cursor(cursor: str | None) -> BadInput:
+def bad_cursor(cursor: str | None) -> BadInputError:
     """The error for a cursor that is not the `next` of a page."""
-    return BadInput(f"cursor is {(cursor or '')[:60]!r}: give the `next` of a page", "cursor")
+    return BadInputError(f"cursor is {(cursor or '')[:60]!r}: give the `next` of a page", "cursor")
 
 
 def page_from_rows(rows: Sequence[T], query: PageQuery, key: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
@@ -53,7 +53,7 @@ def page_from_rows(rows: Sequence[T], query: PageQuery, key: Callable[[T], str])
 def page_from_list(rows: Sequence[T], query: PageQuery, key: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
     """(rows of the page, `next`) from a complete list, for an order that no database column has.
 
-    Raises BadInput for a cursor that is the key of no row.
+    Raises BadInputError for a cursor that is the key of no row.
     """
     start = 0
     if query.cursor:

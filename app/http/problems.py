@@ -12,7 +12,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from werkzeug.exceptions import HTTPException
 
-from app.errors import BasslineError, Unavailable
+from app.errors import BasslineError, UnavailableError
 from app.http.schemas import ResponseModel
 from app.http.web import note_retry_after
 
@@ -49,7 +49,8 @@ def init(app: Flask) -> None:
 
 
 def error_for_users(error: Exception) -> BasslineError:
-    """What users are told of an exception that is not ours, which is logged: Unavailable for an outage of the database.
+    """What users are told of an exception that is not ours, which is logged: UnavailableError for an outage of the
+    database.
 
     A blueprint with a form of errors of its own calls this as well, since its handler of Exception is asked before any
     handler of the application.
@@ -58,7 +59,7 @@ def error_for_users(error: Exception) -> BasslineError:
     if isinstance(error, OUTAGES):
         # A warning, as for a worker's heartbeat: the fault ends with the outage, which readiness reports.
         log.warning("the database failed", path=path, exc_info=error)
-        return Unavailable("the database is unavailable: try again in a moment")
+        return UnavailableError("the database is unavailable: try again in a moment")
     log.error("request failed", path=path, exc_info=error)
     return BasslineError("something went wrong on the server; its log says what")
 

@@ -7,7 +7,7 @@ from typing import Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from decoding.suggest import one_of
 
 LONGEST_ECHO = 60
@@ -44,25 +44,25 @@ class ResponseModel(_Schema):
     model_config = ConfigDict(frozen=True)
 
 
-def bad_input(error: ValidationError) -> BadInput:
+def bad_input(error: ValidationError) -> BadInputError:
     """The first error of a validation as one sentence that names the field and the remedy."""
     fault = error.errors()[0]
     field = ".".join(str(part) for part in fault["loc"]) or None
     message = fault["msg"].removeprefix("Value error, ")
     if fault["type"] == "json_invalid":
-        return BadInput(f"the body is not JSON: {message.removeprefix('Invalid JSON: ')}")
+        return BadInputError(f"the body is not JSON: {message.removeprefix('Invalid JSON: ')}")
     if fault["type"] == "model_type" and field is None:
-        return BadInput("the body is not a JSON object: send one, as in {...}")
+        return BadInputError("the body is not a JSON object: send one, as in {...}")
     if field is None:
-        return BadInput(message)
+        return BadInputError(message)
     if fault["type"] == "extra_forbidden":
-        return BadInput(f"{field} is not a known field: remove it", field)
+        return BadInputError(f"{field} is not a known field: remove it", field)
     if fault["type"] == "missing":
-        return BadInput(f"{field} is missing: give one", field)
+        return BadInputError(f"{field} is missing: give one", field)
     if fault["type"] in ("too_long", "too_short"):
         bounds = fault["ctx"]
         limit = f"at most {bounds['max_length']}" if "max_length" in bounds else f"at least {bounds['min_length']}"
-        return BadInput(f"{field} has {bounds['actual_length']} entries: give {limit}", field)
+        return BadInputError(f"{field} has {bounds['actual_length']} entries: give {limit}", field)
     if fault["type"] in ("literal_error", "enum") and isinstance(fault["input"], str):
         known = re.findall(r"'([^']*)'", str(fault["ctx"]["expected"]))
         message = one_of(fault["input"], known)
@@ -70,4 +70,4 @@ def bad_input(error: ValidationError) -> BadInput:
         message = "a text must not hold the character NUL: remove it"
     given = repr(fault["input"])
     given = given if len(given) <= LONGEST_ECHO else f"{given[:LONGEST_ECHO]}... ({len(given)} characters)"
-    return BadInput(f"{field} is {given}: {message[0].lower() + message[1:]}", field)
+    return BadInputError(f"{field} is {given}: {message[0].lower() + message[1:]}", field)

@@ -10,7 +10,7 @@ from flask.sessions import SecureCookieSessionInterface
 from flask_wtf.csrf import CSRFProtect  # type: ignore[import-untyped]
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from app.errors import Unauthorized
+from app.errors import UnauthorizedError
 from app.http import sites
 from app.http.callers import Caller
 from app.states import Scope
@@ -92,7 +92,7 @@ def set_headers(response: Response) -> Response:
     """Sets the security headers, and what the API's clients may cache."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
-    if response.status_code == Unauthorized.status:
+    if response.status_code == UnauthorizedError.status:
         response.headers.setdefault("WWW-Authenticate", 'Bearer realm="bassline"')
     if is_api(request.path):
         response.headers.setdefault("Cache-Control", "private, no-cache")

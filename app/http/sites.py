@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from flask import Request
 
-from app.errors import Forbidden
+from app.errors import ForbiddenError
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 PORTS = {"http": 80, "https": 443}
@@ -22,35 +22,36 @@ def is_own_path(target: str) -> bool:
 
 
 def refuse_other_sites(request: Request) -> None:
-    """Raises Forbidden for a change requested by a page of another site.
+    """Raises ForbiddenError for a change requested by a page of another site.
 
     Checks each of three headers that is present; programs send none of them. Browsers without Sec-Fetch-Site send
     Origin, or Referer if they omit Origin.
     """
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
-        raise Forbidden("this was sent by a page of another site: use the service's own pages")
+        raise ForbiddenError("this was sent by a page of another site: use the service's own pages")
     sender = request.headers.get("Origin", request.headers.get("Referer"))
     if sender is not None and _address(sender) != _address(f"{request.scheme}://{request.host}"):
-        raise Forbidden(
+        raise ForbiddenError(
             f"this was sent by a page of {sender[:100]}, the service is at {request.host}: use the service's own pages "
             "(behind a reverse proxy, set BASSLINE_PROXIES)"
         )
 
 
 def refuse_other_names(request: Request) -> None:
-    """Raises Forbidden for a host name other than this machine's, which a browser has after DNS rebinding."""
+    """Raises ForbiddenError for a host name other than this machine's, which a browser has after DNS rebinding."""
     known = _address(f"{request.scheme}://{request.host}")
     if known is None or known[0] not in LOOPBACK:
-        raise Forbidden(f"the host {request.host} is not this machine: open http://127.0.0.1 instead")
+        raise ForbiddenError(f"the host {request.host} is not this machine: open http://127.0.0.1 instead")
 
 
 def refuse_other_machines(request: Request) -> None:
-    """Raises Forbidden for a peer that is not this machine. The peer counts, because anybody can send any Host header.
+    """Raises ForbiddenError for a peer that is not this machine. The peer counts, because anybody can send any Host
+    header.
 
     Behind reverse proxies that BASSLINE_PROXIES counts, the peer is the client that they name.
     """
     if not _is_loopback(request.remote_addr):
-        raise Forbidden(
+        raise ForbiddenError(
             "without tokens only this machine is served: set BASSLINE_REQUIRE_TOKENS=true and make a user with "
             "`bassline users create`"
         )

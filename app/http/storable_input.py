@@ -5,16 +5,16 @@ from __future__ import annotations
 from flask import request
 
 from app.db.storable import unstorable_reason
-from app.errors import BadInput
+from app.errors import BadInputError
 
 
 def check() -> None:
-    """Raises BadInput for the path, the query or the form of this request. The schemas check JSON bodies."""
+    """Raises BadInputError for the path, the query or the form of this request. The schemas check JSON bodies."""
     if reason := unstorable_reason(request.path):
-        raise BadInput(f"the address holds {reason}: remove it")
+        raise BadInputError(f"the address holds {reason}: remove it")
     for values in (request.args, request.form):
         for name, value in values.items(multi=True):
             if name is None:  # a part of a multipart form whose header holds no name
-                raise BadInput("a part of the form has no name: give each part one")
+                raise BadInputError("a part of the form has no name: give each part one")
             if reason := unstorable_reason(name + value):
-                raise BadInput(f"{name!r} holds {reason}: remove it", name if name.isprintable() else None)
+                raise BadInputError(f"{name!r} holds {reason}: remove it", name if name.isprintable() else None)

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from werkzeug.exceptions import TooManyRequests
 
 from app.context import Context
-from app.errors import BasslineError, Overloaded, Unavailable
+from app.errors import BasslineError, OverloadedError, UnavailableError
 
 KEY = "bassline"
 RETRY_AFTER_S = 2
@@ -38,7 +38,7 @@ def session() -> Session:
 
 def note_retry_after(error: BasslineError) -> None:
     """Lets the answer to this request say when to come again, if the error knows."""
-    if isinstance(error, Overloaded):
+    if isinstance(error, OverloadedError):
         g.retry_after_s = error.retry_after_s
 
 
@@ -57,7 +57,7 @@ def set_retry_after(response: Response) -> Response:
     # The limiter sets the header on every response. Clients would wait for its window after any other error too.
     if "retry_after_s" in g:
         response.headers["Retry-After"] = str(g.retry_after_s)
-    elif response.status_code == Unavailable.status:
+    elif response.status_code == UnavailableError.status:
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
     elif response.status_code != TooManyRequests.code:
         response.headers.pop("Retry-After", None)

@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 from typing import IO
 
-from app.errors import Unavailable
+from app.errors import UnavailableError
 
 SERVE = "serve"
 
 
-class InUse(Unavailable):
+class InUseError(UnavailableError):
     """Another process owns the database; `by_server` says whether it works every run (`bassline serve`)."""
 
     def __init__(self, message: str, *, by_server: bool) -> None:
@@ -30,7 +30,7 @@ class DatabaseLock:
         self._file: IO[str] | None = None
 
     def acquire(self) -> None:
-        """Takes the lock. Raises InUse naming the process that has it."""
+        """Takes the lock. Raises InUseError naming the process that has it."""
         if self._path is None:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ class DatabaseLock:
         except BlockingIOError:
             file.close()
             owner = self.owner()
-            raise InUse(
+            raise InUseError(
                 f"{self._database} is in use by {owner or 'another process'}: stop that first, or set "
                 "BASSLINE_DATABASE_URL to another database",
                 by_server=owner.startswith(f"bassline {SERVE} "),

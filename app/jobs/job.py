@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.db.database import after_commit, error_summary
 from app.db.types import utcnow
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.jobs import claims
 from app.jobs.claims import MAX_ATTEMPTS, Claim, LostClaim, Step
 from app.jobs.lease import Lease
@@ -47,7 +47,7 @@ class Job:
 
         Stopped                    back to where the job waited, or cancelled with its run; the attempt does not count
         CannotLoad                 the same, and the run fails
-        Unavailable                the same, and the run is interrupted
+        UnavailableError                the same, and the run is interrupted
         RequestError, PromptError  the job fails: another attempt would end the same way
         LostClaim                  another worker has the job: nothing is written
         any other Exception        another attempt, or after MAX_ATTEMPTS the job fails
@@ -104,7 +104,7 @@ class Job:
                 case CannotLoad():
                     transitions.fail_run(self._ctx, claim.run_id, Failure.MODEL, str(error))
                     self._requeue()
-                case Unavailable():
+                case UnavailableError():
                     self._requeue()
                     transitions.interrupt(self._ctx, claim.run_id, str(error))
                 case RequestError() | PromptError():

@@ -26,7 +26,7 @@ from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunKind, RunS
 from app.studies import schedule
 from app.studies.models import StudyArm
 from app.workers import declared
-from app.workers.declared import silence
+from app.workers.declared import silence_limit
 from app.workers.models import Worker
 
 MAX_SENT = 500  # messages sent again in one sweep to an empty queue
@@ -133,7 +133,7 @@ def _without_figures(ctx: Context) -> Sequence[uuid.UUID]:
 
 def _abandoned(ctx: Context) -> Sequence[uuid.UUID]:
     """Runs pinned to a worker process that is gone."""
-    silent_since = utcnow() - silence(ctx)
+    silent_since = utcnow() - silence_limit(ctx)
     alive = select(Worker.name).where(Worker.name == Run.pinned_worker, Worker.last_seen_at >= silent_since).exists()
     with ctx.database.read() as session:
         return session.scalars(
@@ -245,7 +245,7 @@ def _send_again(ctx: Context, ours: ColumnElement[bool]) -> None:
         if n_messages is None:
             return  # the broker is unreachable
         limit = MAX_SENT_BESIDE if n_messages else MAX_SENT
-        before = utcnow() - silence(ctx) * (PATIENCE if n_messages else 1)
+        before = utcnow() - silence_limit(ctx) * (PATIENCE if n_messages else 1)
         runs, jobs = _unsent(ctx, ours, before, queue, live, limit)
         if not runs and not jobs:
             continue
@@ -259,7 +259,7 @@ def _send_again(ctx: Context, ours: ColumnElement[bool]) -> None:
 
 def _silent_studies(ctx: Context, ours: ColumnElement[bool]) -> Sequence[uuid.UUID]:
     """Studies whose next job waits, and was last sent a message so long ago that it may be lost."""
-    before = utcnow() - silence(ctx)
+    before = utcnow() - silence_limit(ctx)
     with ctx.database.read() as session:
         studies = session.scalars(
             select(StudyArm.study_id)

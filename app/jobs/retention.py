@@ -14,7 +14,7 @@ from app.accounts.models import BrowserSession
 from app.context import Context
 from app.datasets.models import Dataset
 from app.db.types import utcnow
-from app.errors import Conflict, NotFound
+from app.errors import ConflictError, NotFoundError
 from app.http.idempotency_models import IdempotencyKey
 from app.runs import deletion
 from app.runs.models import Run
@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 def sweep(ctx: Context) -> None:
     """Deletes what is past its time. Two processes may sweep at once."""
     for run_id in _old_completions(ctx):
-        with contextlib.suppress(NotFound, Conflict):  # deleted or resumed in the meantime
+        with contextlib.suppress(NotFoundError, ConflictError):  # deleted or resumed in the meantime
             deletion.delete(ctx, run_id)
     now = utcnow()
     # Earlier versions deleted completions without their prompts.

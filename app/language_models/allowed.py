@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from pathlib import Path
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.language_models import service
 from app.settings import CACHED, REGISTERED
 from decoding.models.registry import KnownModel
@@ -17,18 +17,18 @@ def registered(patterns: tuple[str, ...]) -> list[KnownModel]:
 
 
 def is_allowed(reference: str, patterns: tuple[str, ...]) -> bool:
-    """Whether `reference` fits one of `patterns` (see BASSLINE_ALLOWED_MODELS)."""
+    """Whether `reference` fits one of `patterns` (BASSLINE_ALLOWED_MODELS)."""
     return any(_fits(reference, pattern) for pattern in patterns)
 
 
 def require_allowed(reference: str, field: str, patterns: tuple[str, ...]) -> None:
-    """Raises BadInput unless `is_allowed`.
+    """Raises BadInputError unless `is_allowed`.
 
     The refusal is the same for models that exist and models that do not, so that it reveals no files.
     """
     if not is_allowed(reference, patterns):
         known = ", ".join(model.ref for model in registered(patterns))
-        raise BadInput(
+        raise BadInputError(
             f"{field} is {reference[:60]!r}, which submitted runs may not name here: choose {known or 'another'}, or "
             "ask the operator to add it to BASSLINE_ALLOWED_MODELS",
             field,
@@ -45,9 +45,9 @@ def _fits(reference: str, pattern: str) -> bool:
     # A reference with .. would leave the folder of a pattern such as /models/*.
     if ".." in Path(reference).parts:
         return False
-    return fnmatch.fnmatchcase(_at_home(reference), _at_home(pattern))
+    return fnmatch.fnmatchcase(_expand_home(reference), _expand_home(pattern))
 
 
-def _at_home(reference: str) -> str:
-    """The reference with the operator's home in place of a leading ~/."""
+def _expand_home(reference: str) -> str:
+    """The reference with a leading ~/ replaced by the operator's home."""
     return str(Path.home() / reference[2:]) if reference.startswith("~/") else reference

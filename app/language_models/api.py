@@ -64,5 +64,5 @@ def drafters_index(query: PageQuery) -> DrafterPage:
 @bp.get("/drafters/<slug>")
 @operation({200: Drafter})
 def drafter(slug: str) -> Drafter:
-    """A trained drafter with the curve of its training, its speeds and what it was trained on."""
+    """A trained drafter with the curve of its training, its speeds and its training data."""
     return drafters.get(slug)

@@ -34,7 +34,7 @@ class CachedModel:
 
 @dataclass(frozen=True)
 class Cache:
-    """The models of the registry, those of other sources that are cached, and the bytes free on the cache's disk."""
+    """The models of the registry, cached models of other sources, and the bytes free on the cache's disk."""
 
     models: list[CachedModel]
     free: int | None
@@ -81,5 +81,5 @@ def _others(folder: Path, known: set[str]) -> Iterator[CachedModel]:
         if info is None or record.parent.name in known:
             continue
         state: State = "ready" if info.is_intact(times=False) else "damaged"
-        own = info.bytes if info.folder == record.parent else 0  # a folder of the user's is used in place
+        own = info.bytes if info.folder == record.parent else 0  # a user's folder is used in place
         yield CachedModel(info.ref, info.name, info.licence, info.n_parameters, None, info.sha256, state, own)

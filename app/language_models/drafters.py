@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
-from app.errors import NotFound
+from app.errors import NotFoundError
 from app.http.schemas import ResponseModel
-from decoding.models import heads, registry
+from decoding.models import registry, trained_heads
 from decoding.models.errors import UnknownModelError
 
 
@@ -20,7 +20,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-# A name of a file that is no UTF-8 reaches the record with lone surrogates, which no answer can carry.
+# A file name that is not UTF-8 reaches the record with lone surrogates, which no answer can carry.
 Line = Annotated[str, AfterValidator(lambda text: text.encode(errors="replace").decode())]
 # The bounds keep out numbers that no page can write, such as seconds past what a float holds.
 Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -28,7 +28,7 @@ Figure = Annotated[Annotated[float, Field(ge=-1e12, le=1e12)] | None, BeforeVali
 Share = Annotated[Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(_finite)]
 Match = Annotated[
     list[Share],
-    Field(description="by step of a draft: the share of held-out positions whose likeliest token it had right"),
+    Field(description="by step of a draft: the share of held-out positions whose top token it had right"),
 ]
 
 
@@ -51,7 +51,7 @@ class Speed(ResponseModel):
 
 
 class TrainingData(ResponseModel):
-    """What it was trained on. Prompts and texts that share ten words in a row with an evaluated task are dropped."""
+    """Its training data. Prompts and texts that share ten words in a row with an evaluated task are dropped."""
 
     n_tokens: Count | None = None
     n_documents: Count | None = None
@@ -80,7 +80,7 @@ class DrafterDocument(ResponseModel):
 
 
 class Drafter(DrafterDocument):
-    """A trained drafter with what was measured in and after its training."""
+    """A trained drafter with the measurements of its training and its speeds."""
 
     curve: list[TrainingPoint]
     speeds: list[Speed]
@@ -90,7 +90,7 @@ class Drafter(DrafterDocument):
 def every() -> list[Drafter]:
     """The trained drafters by the names of their targets. Those with damaged records are left out."""
     found = []
-    for record in heads.every():
+    for record in trained_heads.every():
         try:
             drafter = Drafter.model_validate({**asdict(record), "slug": ""})
         except ValidationError:
@@ -100,11 +100,11 @@ def every() -> list[Drafter]:
 
 
 def get(slug: str) -> Drafter:
-    """The trained drafter of this name. Raises NotFound."""
+    """The trained drafter of this name. Raises NotFoundError."""
     for drafter in every():
         if drafter.slug == slug:
             return drafter
-    raise NotFound(f"there is no trained drafter {slug[:200]!r} on this machine")
+    raise NotFoundError(f"there is no trained drafter {slug[:200]!r} on this machine")
 
 
 def _slug(target: str) -> str:

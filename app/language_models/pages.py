@@ -32,7 +32,7 @@ def index() -> str:
 
 @bp.get("/models/drafters/<slug>")
 def drafter(slug: str) -> str:
-    """A trained drafter: whose it is, how it was trained, and where it helps. Raises NotFound."""
+    """A trained drafter: its target, its training, and its speeds. Raises NotFoundError."""
     found = drafters.get(slug)
     target = shlex.quote(found.target)
     return render_template(

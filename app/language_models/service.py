@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from decoding.drafters import registry as drafters
-from decoding.models import heads, registry
+from decoding.models import registry, trained_heads
 from decoding.models.cache import cache_folder
 from decoding.models.errors import ModelError, UnknownModelError
-from decoding.models.heads import HeadRecord
 from decoding.models.registry import KnownModel, ModelEntry
+from decoding.models.trained_heads import HeadRecord
 from decoding.suggest import advice
 
 
@@ -29,19 +29,19 @@ def cached_references() -> frozenset[str]:
 def drafter_choices() -> list[tuple[str, str]]:
     """(drafter, note) of the drafters that need no draft model; the trained ones where this machine has some."""
     lookups = [(name, "") for name in drafters.names() if name != drafters.TRAINED]
-    targets = ", ".join(record.target for record in heads.every())
+    targets = ", ".join(record.target for record in trained_heads.every())
     trained = (drafters.TRAINED, f"sibling+{drafters.TRAINED}")
     return lookups + [(name, f"for {targets}") for name in trained if targets]
 
 
 def require_head(target: str) -> HeadRecord:
-    """The trained drafter of a target on this machine. Raises BadInput with the remedy."""
+    """The trained drafter of a target on this machine. Raises BadInputError with the remedy."""
     try:
-        record = heads.find(target)
+        record = trained_heads.find(target)
     except ModelError as error:
-        raise BadInput(str(error), "drafter") from None
+        raise BadInputError(str(error), "drafter") from None
     if record is None:
-        raise BadInput(
+        raise BadInputError(
             f"{target} has no trained drafter here: make one with `bassline drafter train --target {target}`, or choose"
             " the drafter sibling",
             "drafter",
@@ -50,19 +50,19 @@ def require_head(target: str) -> HeadRecord:
 
 
 def require_model(reference: str, field: str = "target") -> ModelEntry:
-    """The entry a reference resolves to. Raises BadInput with the known keys in its sentence."""
+    """The entry a reference resolves to. Raises BadInputError with the known keys in its sentence."""
     try:
         return registry.resolve(reference)
     except UnknownModelError as error:
         complaint, _, remedy = str(error).partition(": ")
         known = [model.ref for model in registry.entries()]
-        raise BadInput(f"{complaint}: {advice(reference, known, remedy)}", field) from None
+        raise BadInputError(f"{complaint}: {advice(reference, known, remedy)}", field) from None
     except (OSError, RuntimeError) as error:  # an impossible path, or the home of an unknown user
-        raise BadInput(f"{field} is {reference[:60]!r}, which names no model: {error}", field) from None
+        raise BadInputError(f"{field} is {reference[:60]!r}, which names no model: {error}", field) from None
 
 
 def require_infilling(target: str) -> None:
-    """Raises BadInput for a target that has no markers of infilling, as far as this machine's cache tells.
+    """Raises BadInputError for a target that has no markers of infilling, as far as this machine's cache shows.
 
     A model that is not cached here is refused by the worker that loads it.
     """
@@ -70,6 +70,6 @@ def require_infilling(target: str) -> None:
 
     info = fetch.cached(target)
     if info is not None and not infilling.may_have_markers(info.folder):
-        raise BadInput(
+        raise BadInputError(
             f"{target} has no fill-in-the-middle tokens: use another model, or send no suffix", "prompt_mode"
         )

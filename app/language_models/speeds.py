@@ -14,7 +14,7 @@ _ORDER = (PLAIN, "sibling", "trained", "sibling+trained")
 
 @dataclass(frozen=True)
 class Cell:
-    """Tokens per second, and how many times those of plain decoding; None where either was not measured."""
+    """Tokens per second, and the ratio to plain decoding; None where either was not measured."""
 
     tokens_per_s: float | None
     ratio: float | None
@@ -29,7 +29,7 @@ class SpeedTable:
 
 
 def speed_table(speeds: Sequence[Speed]) -> SpeedTable | None:
-    """The table of what was measured; None where nothing was."""
+    """The table of the measured speeds; None if there are none."""
     known = {
         (s.drafter, s.temperature, s.batch): s.tokens_per_s
         for s in speeds

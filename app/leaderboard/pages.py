@@ -8,7 +8,7 @@ import structlog
 from flask import Blueprint, Response, render_template, request
 
 from app.annotations.selection import UNARCHIVED, from_address
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.web import session
 from app.leaderboard import board
 from app.leaderboard.answer import Card
@@ -36,7 +36,7 @@ def index() -> str:
     error = None
     try:
         budget = parse_budget(request.args.get("budget"))
-    except BadInput as problem:
+    except BadInputError as problem:
         error, budget = str(problem), None
     dataset, target = request.args.get("dataset", ""), request.args.get("target", "")
     selection = from_address(request.args)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.annotations.selection import UNARCHIVED, Selection
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.leaderboard.entries import Entry
 from evaluation.metrics import wilson
 
@@ -57,10 +57,10 @@ def ranked(
 
     Archived runs are left out unless the `selection` has them. A finished run over a whole dataset gets a rank among
     the runs of its group (`Entry.group`), including runs that dataset, target, tag or star leave out; ties share a
-    rank. The other runs follow, ordered by their shares, with a label. Raises BadInput for a budget not above 0.
+    rank. The other runs follow, ordered by their shares, with a label. Raises BadInputError for a budget not above 0.
     """
     if budget_s is not None and not budget_s > 0:
-        raise BadInput(f"budget is {budget_s:g}: it must be above 0 seconds", "budget")
+        raise BadInputError(f"budget is {budget_s:g}: it must be above 0 seconds", "budget")
     rows = [_row(run, budget_s) for run in runs if selection.archived or not run.archived]
     rows.sort(key=lambda row: (row.run.label is not None, -row.pass_first, -row.pass_all))
     _rank(row for row in rows if row.run.label is None)

@@ -14,7 +14,7 @@ from app.broker import queues
 from app.db import migrate
 from app.db.database import Database
 from app.db.types import utcnow
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.http.operations import JSON, operation
 from app.http.schemas import ResponseModel
 from app.http.web import context
@@ -90,7 +90,7 @@ def database_fault(database: Database) -> str | None:
     """Why the database cannot be read, None if it can and has the newest schema."""
     try:
         at = migrate.current(database)
-    except (SQLAlchemyError, Unavailable) as error:
+    except (SQLAlchemyError, UnavailableError) as error:
         return f"cannot be reached: {type(error).__name__}"
     return None if at == migrate.head() else f"at schema {at}, the code needs {migrate.head()}: run bassline db upgrade"
 
@@ -105,7 +105,7 @@ def workers_fault(database: Database) -> str | None:
         alive = [w for w in workers.list_workers(session) if workers.is_alive(w, now)]
         if not alive:
             return f"none has reported itself for {workers.ALIVE_S:g} seconds: start `bassline worker`"
-        dying = [w for w in alive if workers.keeps_dying(w, now)]
+        dying = [w for w in alive if workers.crashes_repeatedly(w, now)]
         if dying:
             return (
                 f"{dying[0].node} keeps dying: {dying[0].crashes} processes in a row ended within "
@@ -125,14 +125,12 @@ def workers_fault(database: Database) -> str | None:
             (Step.GRADE, "a task to be graded"),
         ):
             if waiting_s(session, step, now) > DEAF_S and not _busy(session, step, now):
-                return (
-                    f"deaf: {wanted} has waited over {DEAF_S:g} seconds and nobody took anything of the kind up since"
-                )
+                return f"deaf: {wanted} has waited over {DEAF_S:g} seconds and no worker has started such a job since"
     return None
 
 
 def _busy(session: Session, step: Step | None, now: dt.datetime) -> bool:
-    """Whether a job of the step is at work, or one finished within the last DEAF_S seconds."""
+    """Whether a job of the step is running, or one finished within the last DEAF_S seconds."""
     lately = RunTask.finished_at >= now - dt.timedelta(seconds=DEAF_S)
     in_hand = RunTask.state.in_(IN_HAND[step])
     return session.scalar(select(RunTask.id).where(or_(in_hand, lately)).limit(1)) is not None

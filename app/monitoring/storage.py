@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.database import Database, error_summary
 from app.db.types import utcnow
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.http.idempotency_models import IdempotencyKey
 
 LEAST_BYTES = 50_000_000  # free on the disk of a SQLite file: a batch of samples and the write-ahead log
@@ -19,9 +19,9 @@ _PROBE_BYTES = 64 * 1024  # more than the free part of a page, so that the datab
 
 
 def write_fault(database: Database) -> str | None:
-    """Why nothing can be stored, None if it can. Leaves nothing behind: what it writes is rolled back.
+    """Why nothing can be stored, None if it can. Leaves nothing behind: its writes are rolled back.
 
-    A rolled back row does not reach the disk of a SQLite file, so the disk's free space is looked at as well.
+    A rolled back row does not reach the disk of a SQLite file, so the disk's free space is checked as well.
     """
     if database.file is not None:
         free = shutil.disk_usage(database.file.parent).free
@@ -38,6 +38,6 @@ def write_fault(database: Database) -> str | None:
         with database.connect() as connection:
             connection.execute(insert(IdempotencyKey).values(row))
             connection.rollback()
-    except (SQLAlchemyError, Unavailable) as error:
+    except (SQLAlchemyError, UnavailableError) as error:
         return f"cannot be written: {error_summary(error)}"
     return None

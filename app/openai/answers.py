@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from app.db.types import utcnow
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.openai import logprobs
 from app.openai.chat_schemas import ChatRequest
 from app.openai.logprobs import Place
@@ -31,36 +31,36 @@ class Answers(Protocol):
         """The end of a choice, with the `text` that is still missing."""
 
     def whole(self, index: int, task: RunTask, sample: Sample) -> dict[str, Any]:
-        """A choice that is not streamed. Raises BadInput."""
+        """A choice that is not streamed. Raises BadInputError."""
 
 
 class TextAnswers:
-    """Those of /v1/completions."""
+    """Answers of /v1/completions."""
 
     def __init__(self, asked: CompletionRequest) -> None:
         self._asked = asked
 
     def head(self, run: Run, *, streamed: bool) -> dict[str, Any]:
-        """See Answers."""
+        """All but the choices."""
         return _head(run, f"cmpl-{run.id.hex}", "text_completion", self._asked.model)
 
     def first(self, index: int) -> None:
         """Nothing."""
 
     def piece(self, index: int, text: str) -> dict[str, Any]:
-        """See Answers."""
+        """New text of a choice."""
         return {"index": index, "text": text, "logprobs": None, "finish_reason": None}
 
     def last(self, index: int, text: str, sample: Sample) -> dict[str, Any]:
-        """See Answers."""
+        """The end of a choice, with the `text` that is still missing."""
         return {**self.piece(index, text), **self._end(sample, logprobs.of_sample(sample))}
 
     def whole(self, index: int, task: RunTask, sample: Sample) -> dict[str, Any]:
-        """See Answers. With `echo` text and log-probabilities begin with those of the prompt."""
+        """A choice that is not streamed. With `echo` it begins with the text and log-probabilities of the prompt."""
         if not self._asked.echo:
             return self.last(index, sample.raw, sample)
         if self._asked.wanted().prompt_logprobs is not None and task.prompt_logprobs is None:
-            raise BadInput("budget was over before the whole prompt was scored: give more seconds", "budget")
+            raise BadInputError("budget was over before the whole prompt was scored: give more seconds", "budget")
         text, places = task.prompt_sent or "", logprobs.of_prompt(task)
         if self._asked.max_tokens:
             text, places = text + sample.raw, places + logprobs.of_sample(sample) + _end_of_sequence(sample)
@@ -73,30 +73,30 @@ class TextAnswers:
 
 
 class ChatAnswers:
-    """Those of /v1/chat/completions."""
+    """Answers of /v1/chat/completions."""
 
     def __init__(self, asked: ChatRequest) -> None:
         self._asked = asked
 
     def head(self, run: Run, *, streamed: bool) -> dict[str, Any]:
-        """See Answers."""
+        """All but the choices."""
         kind = "chat.completion.chunk" if streamed else "chat.completion"
         return _head(run, f"chatcmpl-{run.id.hex}", kind, self._asked.model)
 
     def first(self, index: int) -> dict[str, Any]:
-        """Who speaks."""
+        """The role of the speaker."""
         return self._delta(index, {"role": "assistant", "content": ""})
 
     def piece(self, index: int, text: str) -> dict[str, Any]:
-        """See Answers."""
+        """New text of a choice."""
         return self._delta(index, {"content": text})
 
     def last(self, index: int, text: str, sample: Sample) -> dict[str, Any]:
-        """See Answers."""
+        """The end of a choice, with the `text` that is still missing."""
         return {**self._delta(index, {"content": text} if text else {}), **self._end(sample)}
 
     def whole(self, index: int, task: RunTask, sample: Sample) -> dict[str, Any]:
-        """See Answers."""
+        """A choice that is not streamed."""
         message = {"role": "assistant", "content": sample.raw, "refusal": None}
         return {"index": index, "message": message, **self._end(sample)}
 
@@ -126,5 +126,6 @@ def _own(sample: Sample) -> dict[str, Any]:
 
 
 def _end_of_sequence(sample: Sample) -> list[Place]:
-    """The token that ended the sample: who asks for the prompt's tokens counts on one entry for each token drawn."""
+    """The token that ended the sample: a caller who asks for the prompt's tokens counts on one entry for each token
+    drawn."""
     return [] if sample.eos_logprob is None else [Place("", sample.eos_logprob, [])]

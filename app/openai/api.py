@@ -1,4 +1,5 @@
-"""/v1/chat/completions, /v1/completions and /v1/models for clients of OpenAI's API, /infill for those of llama.cpp."""
+"""/v1/chat/completions, /v1/completions and /v1/models for clients of OpenAI's API, and /infill for clients of
+llama.cpp."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from werkzeug.exceptions import HTTPException
 
 from app.completions import waiting
 from app.context import Context
-from app.errors import BadInput, BasslineError, NotFound
+from app.errors import BadInputError, BasslineError, NotFoundError
 from app.http import disconnect, idempotency, problems
 from app.http.schemas import bad_input
 from app.http.web import context, note_retry_after
@@ -32,7 +33,7 @@ bp = Blueprint("openai_api", __name__)
 R = TypeVar("R", bound=SamplesRequest)
 
 
-class UnknownUrlError(NotFound):
+class UnknownUrlError(NotFoundError):
     """An address that OpenAI's API may have and this one does not."""
 
     code = "unknown_url"
@@ -71,9 +72,11 @@ def list_models() -> dict[str, Any]:
 
 @bp.get("/v1/models/<path:name>")
 def show_model(name: str) -> dict[str, Any]:
-    """One of them. Raises BadInput for any other; no file is looked for, because every reader may ask."""
+    """One of them. Raises BadInputError for any other; files are not searched, because every reader may ask."""
     if name not in _keys():
-        raise BadInput(f"model {name[:60]!r} is not one of {', '.join(_keys())}: GET /v1/models lists them", "target")
+        raise BadInputError(
+            f"model {name[:60]!r} is not one of {', '.join(_keys())}: GET /v1/models lists them", "target"
+        )
     return _model(name)
 
 
@@ -119,15 +122,15 @@ def _submitted(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
 
 
 def _request(kind: type[R], values: Mapping[str, Any] = MappingProxyType({})) -> R:
-    """The body as a request, with `values` from elsewhere. Raises BadInput."""
+    """The body as a request, with `values` from elsewhere. Raises BadInputError."""
     if not request.is_json:
-        raise BadInput("the body is not JSON: send it with Content-Type: application/json")
+        raise BadInputError("the body is not JSON: send it with Content-Type: application/json")
     try:
         body = from_json(request.get_data(), allow_inf_nan=False)  # unlike Python's own it bounds depth and digits
     except ValueError as fault:
-        raise BadInput(f"the body is not JSON: {fault}") from None
+        raise BadInputError(f"the body is not JSON: {fault}") from None
     if not isinstance(body, dict):
-        raise BadInput("the body is not a JSON object: send one, as in {...}")
+        raise BadInputError("the body is not a JSON object: send one, as in {...}")
     try:
         return kind.model_validate({**body, **values})
     except ValidationError as error:

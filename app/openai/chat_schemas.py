@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 
 from app.completions.schemas import MAX_CHARACTERS
 from app.db.storable import Text
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.openai.fields import SamplesRequest, Wanted
 from app.runs.schemas import MAX_TOKENS
 from decoding.request import MAX_TOP_LOGPROBS
@@ -19,7 +19,7 @@ USUAL_MAX_TOKENS = 2048  # a cache has room for all of them, so no more than an 
 
 
 def _joined(content: Any) -> Any:
-    """The texts of content parts, each in lines of its own. Raises ValueError for a part that is no text."""
+    """The texts of content parts, each in lines of its own. Raises ValueError for a part that is not text."""
     if not isinstance(content, list):
         return content
     parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
@@ -41,16 +41,16 @@ class Message(BaseModel):
     def _can_be_honoured(self) -> Self:
         for name, given in (self.model_extra or {}).items():
             if given not in (None, [], ""):
-                raise BadInput(f"{name[:60]} of a message is not offered here: leave it out", "messages")
+                raise BadInputError(f"{name[:60]} of a message is not offered here: leave it out", "messages")
         return self
 
     def rendered(self) -> dict[str, str]:
-        """What a chat template reads; `developer` is OpenAI's newer name of `system`."""
+        """The message as a chat template reads it; `developer` is OpenAI's newer name of `system`."""
         return {"role": "system" if self.role == "developer" else self.role, "content": self.content}
 
 
 class ChatRequest(SamplesRequest):
-    """n answers to a conversation. See SamplesRequest."""
+    """n answers to a conversation."""
 
     messages: tuple[Message, ...] = Field(min_length=1, max_length=MAX_MESSAGES)
     max_tokens: StrictInt | None = Field(None, ge=1, le=MAX_TOKENS)
@@ -74,7 +74,7 @@ class ChatRequest(SamplesRequest):
         return self.max_completion_tokens or self.max_tokens or USUAL_MAX_TOKENS
 
     def wanted(self) -> Wanted:
-        """See SamplesRequest."""
+        """The log-probabilities that the answer shows beside the chosen tokens."""
         return Wanted(None, self.top_logprobs)
 
     def tasks(self) -> tuple[Task, ...]:

@@ -1,4 +1,4 @@
-"""What the requests for samples have in common: OpenAI's fields, ours, and those that are refused or ignored."""
+"""The common part of requests for samples: OpenAI's fields, ours, and those that are refused or ignored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from app.db.storable import Text
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.runs.schemas import MAX_N, MAX_TOKENS, DecodingSpec, PromptMode
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from evaluation.datasets import Task
@@ -131,9 +131,9 @@ class SamplesRequest(BaseModel, ABC):
             if name in self.ignored() or (name, given) == ("best_of", self.n):
                 continue
             if given not in NEUTRAL.get(name, ()):
-                raise BadInput(f"{name[:60]} is not offered here: leave it out", name)
+                raise BadInputError(f"{name[:60]} is not offered here: leave it out", name)
         if self.n_min is not None and self.n_min > self.n:
-            raise BadInput(f"n_min is {self.n_min} and n is {self.n}: give at most n", "n_min")
+            raise BadInputError(f"n_min is {self.n_min} and n is {self.n}: give at most n", "n_min")
         if len(self.stop) > MAX_STOPS or "" in self.stop:
             raise ValueError(f"stop holds {len(self.stop)} strings: give at most {MAX_STOPS}, none of them empty")
         return self
@@ -171,5 +171,5 @@ class SamplesRequest(BaseModel, ABC):
         """The prompts as tasks without tests; their order is the order of the answer's choices."""
 
     def wanted(self) -> Wanted:
-        """The log-probabilities that the answer shows beside those of the chosen tokens."""
+        """The log-probabilities that the answer shows beside the chosen tokens."""
         return Wanted(None, 0)

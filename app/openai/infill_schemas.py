@@ -15,7 +15,7 @@ from evaluation.datasets import Task
 
 MAX_EXTRA = 256
 USUAL_N_PREDICT = 128
-# Which of the likely tokens is drawn: without effect where the likeliest one is always taken.
+# How tokens are drawn: without effect where the most likely one is always taken.
 OF_THE_SAMPLER = frozenset({"min_p", "samplers", "top_k", "typical_p"})
 
 
@@ -30,7 +30,7 @@ class InfillRequest(SamplesRequest):
     """One text for the gap between `input_prefix` with `prompt`, the line being written, and `input_suffix`.
 
     Greedy, unless `temperature` says otherwise: editors name llama.cpp's own samplers, which are not offered here, and
-    no temperature. See SamplesRequest for the other fields.
+    no temperature.
     """
 
     input_prefix: Text = ""
@@ -53,7 +53,7 @@ class InfillRequest(SamplesRequest):
         return self
 
     def ignored(self) -> frozenset[str]:
-        """See SamplesRequest."""
+        """The names of fields that may hold anything: of the sampler as well, if the answer is greedy."""
         return super().ignored() | (OF_THE_SAMPLER if self.temperature == 0 else frozenset())
 
     @property
@@ -63,11 +63,12 @@ class InfillRequest(SamplesRequest):
 
     @property
     def prompt_mode(self) -> PromptMode:
-        """See SamplesRequest."""
+        """Always infilling."""
         return "infill"
 
     def decoding(self, usual_budget_s: float) -> DecodingSpec:
-        """See SamplesRequest. Without `budget`, the milliseconds for prompt and prediction together are the budget."""
+        """How the gap is decoded. Without `budget`, the milliseconds for prompt and prediction together are the
+        budget."""
         if self.t_max_prompt_ms > 0 and self.t_max_predict_ms > 0:
             usual_budget_s = min((self.t_max_prompt_ms + self.t_max_predict_ms) / 1000, MAX_BUDGET_S)
         return super().decoding(usual_budget_s)
@@ -78,7 +79,7 @@ class InfillRequest(SamplesRequest):
 
     @property
     def _before(self) -> str:
-        """The line being written belongs to the prefix: behind the marker of the gap, as llama.cpp puts it, its last
+        """The line being written belongs to the prefix: after the marker of the gap, as llama.cpp puts it, its last
         word would count as whole, and a model continues `re` by ` = a` instead of `turn a`."""
         extra = "".join(f"{extra.filename}\n{extra.text}\n\n" for extra in self.input_extra)
         return extra + self.input_prefix + self.prompt

@@ -1,4 +1,4 @@
-"""Log-probabilities in OpenAI's two forms. They are those of the target at temperature 1, before top-p.
+"""Log-probabilities in OpenAI's two forms. The target computes them at temperature 1, before top-p.
 
 A token is shown as the text that came with it, "" for one that only begins a character.
 """
@@ -13,11 +13,11 @@ from app.samples.models import Sample
 
 
 class Place(NamedTuple):
-    """A token, its log-probability (None for the first of a prompt), and the likeliest tokens there, if asked for."""
+    """A token, its log-probability (None for the first of a prompt), and the top tokens there, if asked for."""
 
     text: str
     logprob: float | None
-    likeliest: list[Any]
+    top: list[Any]
 
 
 def of_sample(sample: Sample) -> list[Place]:
@@ -48,7 +48,7 @@ def for_completion(places: list[Place], *, with_top: bool) -> dict[str, Any]:
 def for_chat(places: list[Place]) -> dict[str, Any]:
     """As /v1/chat/completions shows them."""
     content = [
-        {**_named(place.text, place.logprob), "top_logprobs": [_named(*likely) for likely in place.likeliest]}
+        {**_named(place.text, place.logprob), "top_logprobs": [_named(*likely) for likely in place.top]}
         for place in places
     ]
     return {"content": content, "refusal": None}
@@ -58,8 +58,8 @@ def _by_text(place: Place) -> dict[str, float] | None:
     if place.logprob is None:
         return None
     found: dict[str, float] = {}
-    for text, logprob in (*place.likeliest, (place.text, place.logprob)):
-        found.setdefault(text, logprob)  # of two tokens with one text the likelier counts
+    for text, logprob in (*place.top, (place.text, place.logprob)):
+        found.setdefault(text, logprob)  # of two tokens with one text the more likely counts
     return found
 
 

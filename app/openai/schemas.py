@@ -28,7 +28,7 @@ def _each(given: Any) -> Any:
 
 
 class CompletionRequest(SamplesRequest):
-    """n samples of each prompt, which is a text or a list of token ids. See SamplesRequest."""
+    """n samples of each prompt, which is a text or a list of token ids."""
 
     prompt: Annotated[tuple[Prompt, ...], BeforeValidator(_each)]
     suffix: Text | None = Field(None, max_length=MAX_CHARACTERS)
@@ -65,11 +65,11 @@ class CompletionRequest(SamplesRequest):
         return "raw" if self.suffix is None else "infill"
 
     def wanted(self) -> Wanted:
-        """`logprobs` of the likeliest tokens in the place of each token; with `echo` in those of the prompt as well."""
+        """`logprobs` top tokens at each position; with `echo` at the positions of the prompt as well."""
         return Wanted(self.logprobs if self.echo else None, self.logprobs or 0)
 
     def tasks(self) -> tuple[Task, ...]:
-        """See SamplesRequest."""
+        """Each prompt as a task without tests."""
         return tuple(self._task(f"prompt/{i}", prompt) for i, prompt in enumerate(self.prompt))
 
     def _task(self, task_id: str, prompt: str | tuple[int, ...]) -> Task:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from app.completions import service as completions
 from app.completions import waiting
 from app.context import Context
-from app.errors import BadInput, BasslineError, Busy, CancelledError, NotFound
+from app.errors import BadInputError, BasslineError, BusyError, CancelledError, NotFoundError
 from app.events import event_types
 from app.events.bus import Event
 from app.http.disconnect import ClientDisconnected
@@ -37,7 +37,7 @@ NAMES = {"budget_s": "budget", "target": "model", "prompt_mode": "suffix"}  # ou
 
 
 def submit(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
-    """Stores the request as a completion and enqueues it; returns the id of its run. Raises BadInput."""
+    """Stores the request as a completion and enqueues it; returns the id of its run. Raises BadInputError."""
     try:
         spec = asked.decoding(ctx.settings.completion_budget_s)
         return completions.submit_prompts(ctx, spec, asked.tasks(), n_min=asked.n_min, **asked.wanted()._asdict())
@@ -46,7 +46,7 @@ def submit(ctx: Context, asked: SamplesRequest) -> uuid.UUID:
 
 
 def answer(ctx: Context, run_id: uuid.UUID, form: Answers, disconnected: ClientDisconnected) -> dict[str, Any]:
-    """The completion object, once every sample has ended. See `ended`."""
+    """The completion object, once every sample has ended. Raises as `ended` does."""
     run, tasks = ended(ctx, run_id, disconnected)
     choices = [form.whole(_index(task, sample, run), task, sample) for task in tasks for sample in task.samples]
     return {**form.head(run, streamed=False), "choices": choices, "usage": usage(tasks), "bassline": timing(run, tasks)}
@@ -94,7 +94,7 @@ def frames(
 def ended(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> tuple[Run, list[RunTask]]:
     """The run and its tasks, once every sample has ended. `disconnected` says whether the client has disconnected.
 
-    Raises Busy, BadInput, ClientDisconnectedError or BasslineError.
+    Raises BusyError, BadInputError, ClientDisconnectedError or BasslineError.
     """
     for _ in _follow(ctx, run_id, disconnected):
         pass
@@ -110,27 +110,27 @@ def error_document(error: BasslineError) -> dict[str, Any]:
         field = word if word in {*FIELDS, *NAMES} else None
     # Fields in a list are named by their index.
     param = NAMES.get(field, field.split(".")[0]) if field else None
-    code = "model_not_found" if isinstance(error, BadInput) and error.field == "target" else error.code
+    code = "model_not_found" if isinstance(error, BadInputError) and error.field == "target" else error.code
     return {"error": {"message": str(error), "type": kind, "param": param, "code": code}}
 
 
 def status_of(error: BasslineError) -> int:
     """OpenAI's status: 404 for an unknown model, 400 for other invalid input."""
-    if isinstance(error, BadInput):
-        return NotFound.status if error.field == "target" else 400
+    if isinstance(error, BadInputError):
+        return NotFoundError.status if error.field == "target" else 400
     return error.status
 
 
 def _follow(ctx: Context, run_id: uuid.UUID, disconnected: ClientDisconnected) -> Iterator[Event | None]:
-    """The run's events to its end, None at times without one. Raises Busy if no worker takes it."""
+    """The run's events to its end, None at times without one. Raises BusyError if no worker takes it."""
     give_up = time.monotonic() + TAKE_UP_S
     for event in waiting.wait(ctx, run_id, disconnected):
         yield event
-        if event is None and time.monotonic() > give_up and not _is_taken(ctx, run_id):
-            raise Busy(f"no worker took the prompt up within {TAKE_UP_S:g} seconds: try again later")
+        if event is None and time.monotonic() > give_up and not _is_claimed(ctx, run_id):
+            raise BusyError(f"no worker accepted the prompt within {TAKE_UP_S:g} seconds: try again later")
 
 
-def _is_taken(ctx: Context, run_id: uuid.UUID) -> bool:
+def _is_claimed(ctx: Context, run_id: uuid.UUID) -> bool:
     with ctx.database.read() as session:
         return any_taken(session, run_id)
 
@@ -147,7 +147,7 @@ def _ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
         raise CancelledError("the completion was cancelled on the server: do not send it again")
     error = failed.error or f"the completion ended as {run.state}"
     if run.state is RunState.FAILED and failed.failure is not None and not failed.failure.internal:
-        raise BadInput(error)
+        raise BadInputError(error)
     raise BasslineError(error)
 
 

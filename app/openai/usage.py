@@ -1,4 +1,4 @@
-"""What an answer took, in OpenAI's words."""
+"""The usage of an answer, in OpenAI's terms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.runs.models import Run, RunTask
 
 
 def usage(tasks: Sequence[RunTask]) -> dict[str, Any]:
-    """Tokens of prompts and samples, and of those that the drafter proposed, how many stood."""
+    """Tokens of prompts and samples, and how many proposed tokens were accepted."""
     samples = [sample for task in tasks for sample in task.samples]
     prompt = sum(task.n_prompt_tokens or 0 for task in tasks)
     completion = sum(sample.n_tokens for sample in samples)

@@ -9,7 +9,7 @@ from flask import Blueprint
 from pydantic import Field
 
 from app.db.storable import Text
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.operations import operation
 from app.http.schemas import RequestModel
 from app.http.web import session
@@ -110,7 +110,7 @@ def _load(query: OverlayQuery, *, details: bool = False) -> Overlaid:
 
 def _budget(found: Overlaid, asked: float | None) -> float:
     if words := presentation.too_long(found, asked):
-        raise BadInput(words, "budget")
+        raise BadInputError(words, "budget")
     return min(asked or presentation.opening_budget(found), found.longest_s)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.runs.labels import REPEATED, labels_of_runs, word
 from app.runs.models import Run
 from app.runs.options import options_of
@@ -27,12 +27,12 @@ class Group:
 
 
 def field_of(text: str | None) -> str | None:
-    """The option to group by; None for none. Raises BadInput for one that runs do not have."""
+    """The option to group by; None for none. Raises BadInputError for one that runs do not have."""
     if not text:
         return None
     options = options_of(RunOptions)
     if text not in options:
-        raise BadInput(f"group is {text[:40]!r}: {one_of(text[:40], list(options))}", "group")
+        raise BadInputError(f"group is {text[:40]!r}: {one_of(text[:40], list(options))}", "group")
     return text
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.orm import Session
 
-from app.errors import BadInput, BasslineError, NotFound
+from app.errors import BadInputError, BasslineError, NotFoundError
 from app.overlay import repository
 from app.runs.models import Run
 from app.runs.service import check_comparable
@@ -51,42 +51,43 @@ class Overlaid:
 
 
 def parse_ids(texts: Iterable[str]) -> list[uuid.UUID]:
-    """The ids of the runs, each once, from texts of one or more comma-separated ids. Raises BadInput."""
+    """The ids of the runs, each once, from texts of one or more comma-separated ids. Raises BadInputError."""
     words = dict.fromkeys(word.strip() for text in texts for word in text.split(",") if word.strip())
     ids = list(dict.fromkeys(parse_id(word) for word in words))
     if len(ids) < LEAST_RUNS:
-        raise BadInput(f"select at least two runs {WHERE}", "runs")
+        raise BadInputError(f"select at least two runs {WHERE}", "runs")
     if len(ids) > MOST_RUNS:
-        raise BadInput(f"runs names {len(ids)} runs: an overlay holds at most {MOST_RUNS}, leave some out", "runs")
+        raise BadInputError(f"runs names {len(ids)} runs: an overlay holds at most {MOST_RUNS}, leave some out", "runs")
     return ids
 
 
 def parse_id(text: str, field: str = "runs") -> uuid.UUID:
-    """The id of a run. Raises BadInput, which names `field`."""
+    """The id of a run. Raises BadInputError, which names `field`."""
     try:
         return uuid.UUID(text)
     except ValueError:
-        raise BadInput(f"{text[:60]!r} in {field} is not a run's id: select runs {WHERE}", field) from None
+        raise BadInputError(f"{text[:60]!r} in {field} is not a run's id: select runs {WHERE}", field) from None
 
 
 def baseline_first(ids: Sequence[uuid.UUID], baseline: uuid.UUID | None) -> list[uuid.UUID]:
-    """The ids with the baseline in front. Raises BadInput if it is not one of them."""
+    """The ids with the baseline in front. Raises BadInputError if it is not one of them."""
     if baseline is None:
         return list(ids)
     if baseline not in ids:
-        raise BadInput(f"baseline is {baseline}: give one of the runs of the overlay", "baseline")
+        raise BadInputError(f"baseline is {baseline}: give one of the runs of the overlay", "baseline")
     return [baseline, *(run_id for run_id in ids if run_id != baseline)]
 
 
 def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -> Overlaid:
     """The runs with their samples; `details` reads what tells the classes of failures apart.
 
-    Runs that do not exist or have no graded task are left out. Raises BadInput or NotFound where fewer than two are
-    left, for runs over different datasets or without a common task, and for more samples than a page can work on.
+    Runs that do not exist or have no graded task are left out. Raises BadInputError or NotFoundError where fewer than
+    two are left, for runs over different datasets or without a common task, and for more samples than a page can work
+    on.
     """
     found = repository.runs(session, ids)
     left_out: list[BasslineError] = [
-        NotFound(f"there is no run {run_id}: it may have been deleted, so leave it out")
+        NotFoundError(f"there is no run {run_id}: it may have been deleted, so leave it out")
         for run_id in ids
         if run_id not in found
     ]
@@ -95,7 +96,9 @@ def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -
     for other in runs[1:]:
         check_comparable(runs[0], other)
     if (most := sum(run.n_tasks * run.n for run in runs)) > MOST_SAMPLES:
-        raise BadInput(f"these runs have {most:,} samples: choose runs with at most {MOST_SAMPLES:,} together", "runs")
+        raise BadInputError(
+            f"these runs have {most:,} samples: choose runs with at most {MOST_SAMPLES:,} together", "runs"
+        )
     rows = repository.samples(session, [run.id for run in runs], details=details)
     place, position, index, finished_s, logprob, verdicts, texts = zip(*rows, strict=True) if rows else [()] * 7
     of_run, positions = np.array(place, dtype=np.int64), np.array(position, dtype=np.int64)
@@ -104,7 +107,7 @@ def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -
 
     kept = np.asarray(graded.any(axis=1))
     left_out += [
-        BadInput(f"{run.name!r} has no graded task: leave it out, or wait until it has one", "runs")
+        BadInputError(f"{run.name!r} has no graded task: leave it out, or wait until it has one", "runs")
         for run, has_any in zip(runs, kept, strict=True)
         if not has_any
     ]
@@ -112,7 +115,9 @@ def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -
     _require_two(runs, left_out)
     common = np.asarray(graded[kept].all(axis=0))
     if not common.any():
-        raise BadInput(f"these {len(runs)} runs have no graded task in common: choose runs over the same tasks", "runs")
+        raise BadInputError(
+            f"these {len(runs)} runs have no graded task in common: choose runs over the same tasks", "runs"
+        )
     counts = np.flatnonzero(kept[of_run] & common[of_task])
     columns = SampleColumns(
         run=(np.cumsum(kept) - 1)[of_run[counts]],

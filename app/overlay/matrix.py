@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, get_args
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.overlay.loading import Overlaid
 from app.ui.display import FAILURE_SIGNS, VERDICTS, VerdictSign
 from decoding.suggest import one_of
@@ -73,13 +73,13 @@ class Matrix:
 
 
 def parse_filters(only: str | None, failure: str | None) -> tuple[Only, Failure | None]:
-    """The filters that an address names. Raises BadInput for an unknown one."""
+    """The filters that an address names. Raises BadInputError for an unknown one."""
     known_only = next((key for key in ONLY if key == (only or "all")), None)
     known_failure = next((key for key in FAILURES if key == failure), None)
     if known_only is None:
-        raise BadInput(f"only is {str(only)[:40]!r}: {one_of(str(only)[:40], list(ONLY))}", "only")
+        raise BadInputError(f"only is {str(only)[:40]!r}: {one_of(str(only)[:40], list(ONLY))}", "only")
     if failure and known_failure is None:
-        raise BadInput(f"failure is {failure[:40]!r}: {one_of(failure[:40], list(FAILURES))}", "failure")
+        raise BadInputError(f"failure is {failure[:40]!r}: {one_of(failure[:40], list(FAILURES))}", "failure")
     return known_only, known_failure
 
 

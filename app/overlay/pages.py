@@ -11,7 +11,7 @@ from urllib.parse import quote_plus
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
-from app.errors import BadInput, NotFound
+from app.errors import BadInputError, NotFoundError
 from app.http.web import session
 from app.overlay import loading, pair_presentation, presentation, repository, side_by_side
 from app.overlay import matrix as matrices
@@ -58,7 +58,7 @@ def index() -> Answer:
         pinned = request.args.get("baseline")
         baseline = loading.parse_id(pinned, "baseline") if pinned else None
         ids = loading.baseline_first(loading.parse_ids(selected), baseline)
-    except BadInput as problem:
+    except BadInputError as problem:
         return _chooser(problem, selected)
     kept: dict[str, Any] = {
         name: request.args[name] for name in ("budget", "group", "figure") if request.args.get(name)
@@ -75,12 +75,12 @@ def show(runs: str) -> Answer:
     """
     try:
         found = loading.load(session(), loading.parse_ids([runs]))
-    except (BadInput, NotFound) as problem:
+    except (BadInputError, NotFoundError) as problem:
         return _chooser(problem, [runs])
     errors, field = [], None
     try:
         field = field_of(request.args.get("group"))
-    except BadInput as problem:
+    except BadInputError as problem:
         errors.append(str(problem))
     budget = _budget(found)
     lines = groups(found.runs, found.letters, field)
@@ -122,14 +122,14 @@ def matrix(runs: str) -> Answer:
     """What each run made of each task at `?budget=`, filtered by `?only=` and `?failure=`; `?from=` a row goes on."""
     try:
         found = loading.load(session(), loading.parse_ids([runs]), details=True)
-    except (BadInput, NotFound) as problem:
+    except (BadInputError, NotFoundError) as problem:
         return _chooser(problem, [runs])
     errors: list[str] = []
     only: matrices.Only = "all"
     failure = None
     try:
         only, failure = matrices.parse_filters(request.args.get("only"), request.args.get("failure"))
-    except BadInput as problem:
+    except BadInputError as problem:
         errors.append(str(problem))
     budget = _budget(found)
     made = matrices.matrix(found, budget.seconds, only, failure)
@@ -160,14 +160,14 @@ def task(runs: str) -> Answer:
     """
     try:
         ids = loading.parse_ids([runs])
-    except BadInput as problem:
+    except BadInputError as problem:
         return _chooser(problem, [runs])
     task_id = request.args.get("id", "").replace("\0", "")
     known = repository.runs(session(), ids)
     side_by_side.check_size(known.values())
     rows = repository.rows_of_task(session(), ids, task_id)
     if not rows:
-        raise NotFound(f"none of these runs has a task {task_id[:60]!r}: choose one in the matrix")
+        raise NotFoundError(f"none of these runs has a task {task_id[:60]!r}: choose one in the matrix")
     letters = [letter for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in known]
     found = [known[run_id] for run_id in ids if run_id in known]
     errors: list[str] = []
@@ -176,13 +176,13 @@ def task(runs: str) -> Answer:
     try:
         budget_s = min(parse_budget(request.args.get("budget")) or longest, longest)
         view = side_by_side.parse_view(request.args.get("text"))
-    except BadInput as problem:
+    except BadInputError as problem:
         errors.append(str(problem))
     columns = side_by_side.columns(groups(found, letters, None), found, rows, budget_s, view)
     pair = None
     try:
         pair = side_by_side.pair(columns, request.args.get("a"), request.args.get("b"), view)
-    except BadInput as problem:
+    except BadInputError as problem:
         errors.append(str(problem))
         pair = side_by_side.pair(columns, None, None, view)
     return render_template(
@@ -227,7 +227,7 @@ def _budget(found: Overlaid) -> Budget:
     """The budget that the address names, at most the shortest of the runs; without one the usual one."""
     try:
         asked = parse_budget(request.args.get("budget"))
-    except BadInput as problem:
+    except BadInputError as problem:
         return Budget(opening_budget(found), str(problem))
     return Budget(min(asked or opening_budget(found), found.longest_s), presentation.too_long(found, asked))
 
@@ -265,7 +265,7 @@ def _letters(found: Overlaid, group: Group) -> str:
     return ", ".join(found.letters[place] for place in group.members)
 
 
-def _chooser(problem: BadInput | NotFound | None, selected: Sequence[str]) -> str | tuple[str, int]:
+def _chooser(problem: BadInputError | NotFoundError | None, selected: Sequence[str]) -> str | tuple[str, int]:
     """The list of runs to select from; the runs of the address are selected and come first."""
     wanted = _known_ids(selected)
     newest: Sequence[Run] = repository.newest_with_figures(session(), RUNS_LISTED)

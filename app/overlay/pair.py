@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.overlay import caution
 from app.overlay.notes import same_device
 from app.runs import figures
@@ -73,19 +73,19 @@ def compare_tasks(
     """`other` with its tasks `ours` against `baseline` with `theirs`, wherever they come from.
 
     `in_turn` if they are arms of one study. `alpha` is the level of the test.
-    Raises BadInput for different datasets, no graded task in common, or a budget longer than a run's own.
+    Raises BadInputError for different datasets, no graded task in common, or a budget longer than a run's own.
     """
     check_comparable(baseline, other)
     longest = min(baseline.budget_s, other.budget_s)
     if budget_s is not None and budget_s > longest:
-        raise BadInput(
+        raise BadInputError(
             f"budget is {budget_s:g}: one of the runs stopped at {longest:g} seconds, give at most that", "budget"
         )
     budget = budget_s or longest
     a, b = figures.graded_outcomes(ours), figures.graded_outcomes(theirs)
     common = {o.task_id for o in a} & {o.task_id for o in b}
     if not common:
-        raise BadInput("the two runs have no graded task in common: finish one of them first", "run")
+        raise BadInputError("the two runs have no graded task in common: finish one of them first", "run")
     first = inference.compare(a, b, budget, alpha=alpha)
     every = inference.compare(a, b, budget, None, alpha=alpha)
     sides = caution.side(other, ours, a, common), caution.side(baseline, theirs, b, common)

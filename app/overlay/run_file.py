@@ -13,7 +13,7 @@ from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.repository import by_content
 from app.db.storable import require_storable
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.schemas import RequestModel, bad_input
 from app.runs.documents import RunInfo
 from app.runs.figures import in_budget_s
@@ -102,7 +102,7 @@ def write(session: Session, run: Run) -> str:
 def measured(ctx: Context, session: Session, reference: str) -> Measured:
     """The run in a file, if `reference` ends in .json; else one of the database, as find_run finds it.
 
-    Raises BadInput or NotFound.
+    Raises BadInputError or NotFoundError.
     """
     if reference.endswith(SUFFIX):
         return _read(ctx, session, Path(reference))
@@ -111,28 +111,28 @@ def measured(ctx: Context, session: Session, reference: str) -> Measured:
 
 
 def _read(ctx: Context, session: Session, path: Path) -> Measured:
-    """The run in a file, as rows that no database has. Raises BadInput."""
+    """The run in a file, as rows that no database has. Raises BadInputError."""
     try:
         file = _RunFile.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}", "run") from None
+        raise BadInputError(f"{path} cannot be read: {error.strerror}", "run") from None
     except ValidationError as error:
         why = "it is not JSON" if error.errors()[0]["type"] == "json_invalid" else str(bad_input(error))
-        raise BadInput(
+        raise BadInputError(
             f"{path} is no run: {why}; write one with `bassline runs export ID --format {FORMAT} --output {path}`",
             "run",
         ) from None
     name, sha256 = file.run.dataset, file.run.dataset_sha256
     dataset = by_content(session, name, sha256) or datasets.require(ctx, name)
     if dataset.sha256 != sha256:
-        raise BadInput(
+        raise BadInputError(
             f"{path} is over another {name} (sha256 {sha256[:12]}, here {dataset.sha256[:12]}): import the dataset it "
             "was made with",
             "run",
         )
     known = {task.task_id: task for task in dataset.tasks}
     if unknown := next((task.task_id for task in file.tasks if task.task_id not in known), None):
-        raise BadInput(
+        raise BadInputError(
             f"{path} has the task {unknown[:100]!r}, which {dataset.name} does not have: export it again", "run"
         )
     columns = set(Run.__table__.columns.keys()) & set(RunInfo.model_fields)

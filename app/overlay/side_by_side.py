@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.overlay.grouping import Group
 from app.overlay.line_diff import LineDiff, line_diff
 from app.runs import presentation as shown
@@ -77,17 +77,17 @@ class Pair:
 
 
 def parse_view(text: str | None) -> View:
-    """Which text of a sample to show. Raises BadInput."""
+    """Which text of a sample to show. Raises BadInputError."""
     found = next((view for view in VIEWS if view == (text or "program")), None)
     if found is None:
-        raise BadInput(f"text is {str(text)[:40]!r}: {one_of(str(text)[:40], list(VIEWS))}", "text")
+        raise BadInputError(f"text is {str(text)[:40]!r}: {one_of(str(text)[:40], list(VIEWS))}", "text")
     return found
 
 
 def check_size(runs: Iterable[Run]) -> None:
-    """Raises BadInput where a task has more samples in these runs than a page can read."""
+    """Raises BadInputError where a task has more samples in these runs than a page can read."""
     if (most := sum(run.n for run in runs)) > MOST_SAMPLES:
-        raise BadInput(
+        raise BadInputError(
             f"these runs have {most:,} samples of each task: choose runs with at most {MOST_SAMPLES:,} together", "runs"
         )
 
@@ -133,7 +133,7 @@ def choices(made: Sequence[Column]) -> list[Choice]:
 
 def pair(made: Sequence[Column], a: str | None, b: str | None, view: View) -> Pair | None:
     """The two samples to compare: those named, else the chosen ones of the baseline and of the first run whose verdict
-    differs from it. None where fewer than two runs have samples. Raises BadInput for a name that no sample has."""
+    differs from it. None where fewer than two runs have samples. Raises BadInputError for a name that no sample has."""
     filled = [column for column in made if column.groups]
     if len(filled) < 2:
         return None
@@ -158,7 +158,7 @@ def _sample(made: Sequence[Column], name: str, field: str) -> Sample:
             for member in group.members:
                 if reference(column.letter, member.row) == name:
                     return member.row
-    raise BadInput(f"{field} is {name[:40]!r}: choose a sample from the list, such as A.0", field)
+    raise BadInputError(f"{field} is {name[:40]!r}: choose a sample from the list, such as A.0", field)
 
 
 def _alike(row: RunTask, budget_s: float, view: View) -> tuple[Alike, ...]:

@@ -45,14 +45,14 @@ LONGEST_WAIT_S = 30.0
 
 @dataclass(slots=True)
 class RemoteSample(Sample):
-    """A sample as far as it is heard: without token ids, tokens are counted by their log-probabilities, or else by
+    """A sample as far as it was received: without token ids, tokens are counted by their log-probabilities, or else by
     the pieces in which the text came, which are no more than its tokens."""
 
     n_pieces: int = 0
 
     @property
     def n_tokens(self) -> int:
-        """Tokens heard of."""
+        """Tokens received."""
         return max(len(self.logprobs), self.n_pieces)
 
 
@@ -96,7 +96,7 @@ class RemoteEngine:
         raise RequestError("prompt holds token ids: a remote target takes plain prompts, send a text")
 
     def provenance(self) -> Mapping[str, str | int | float | None]:
-        """What is known of the other side."""
+        """The facts known about the other server."""
         return {
             "target": self._target.model,
             "endpoint": self._target.base_url,
@@ -137,7 +137,7 @@ class RemoteEngine:
                     break
         ended_s = time.monotonic() - started
         cancelled = should_cancel is not None and should_cancel()
-        cut = "cancelled" if cancelled else "deadline" if _over(request, ended_s) else "error"
+        cut = "cancelled" if cancelled else "deadline" if _is_past_deadline(request, ended_s) else "error"
         for sample in samples:
             if sample.finish_reason is None:
                 sample.finish_reason, sample.finished_s = cut, ended_s  # type: ignore[assignment]
@@ -178,12 +178,13 @@ class RemoteEngine:
         on_update: OnUpdate | None,
         should_cancel: ShouldCancel | None,
     ) -> CompletionUsage | None:
-        """Fills the samples until all have ended or nobody waits any longer. Returns the server's count if told."""
+        """Fills the samples until all have ended or nobody waits any longer. Returns the server's count if it sends
+        one."""
         usage: CompletionUsage | None = None
         for heard, chunk in self._chunks(request, started, should_cancel):
             if chunk.usage is not None:
                 usage = chunk.usage
-            updates = [_take(samples[c.index], c, heard) for c in chunk.choices if c.index < len(samples)]
+            updates = [_append(samples[c.index], c, heard) for c in chunk.choices if c.index < len(samples)]
             if on_update is not None and updates:
                 on_update(updates)
         return usage
@@ -197,7 +198,7 @@ class RemoteEngine:
         reader = threading.Thread(target=self._read, args=(request, started, heard, left), daemon=True)
         reader.start()
         try:
-            while not _over(request, now := time.monotonic() - started):
+            while not _is_past_deadline(request, now := time.monotonic() - started):
                 if should_cancel is not None and should_cancel():
                     return
                 left_s = WATCH_S if request.budget_s is None else min(WATCH_S, request.budget_s - now)
@@ -205,7 +206,7 @@ class RemoteEngine:
                     at, item = heard.get(timeout=max(left_s, 0.001))
                 except queue.Empty:
                     continue
-                if item is None or _over(request, at):
+                if item is None or _is_past_deadline(request, at):
                     return
                 if isinstance(item, Exception):
                     raise item
@@ -239,14 +240,14 @@ class RemoteEngine:
                 threading.Thread(target=_close_when, args=(left, stream), daemon=True).start()
                 for chunk in stream:
                     heard.put((time.monotonic() - started, chunk))
-        except Exception as error:  # the other thread decides what it means
+        except Exception as error:  # the other thread interprets it
             last = error
         finally:
             left.set()
             heard.put((time.monotonic() - started, last))
 
     def _refusal(self, error: openai.APIStatusError) -> Exception:
-        """The server's answer as ours: what is wrong with the request is not worth a second attempt."""
+        """The server's answer as ours: a faulty request is not worth a second attempt."""
         if error.status_code >= 500 or error.status_code in BUSY:
             return error
         said = str(error.body.get("message") if isinstance(error.body, dict) else error.message)
@@ -259,7 +260,7 @@ def _close_when(left: threading.Event, stream: Any) -> None:
     stream.close()
 
 
-def _take(sample: RemoteSample, piece: Any, heard: float) -> Update:
+def _append(sample: RemoteSample, piece: Any, heard: float) -> Update:
     if piece.text:
         sample.text += piece.text
         sample.n_pieces += 1
@@ -272,7 +273,7 @@ def _take(sample: RemoteSample, piece: Any, heard: float) -> Update:
     return Update(sample.index, sample.text, sample.n_tokens, (), sample.mean_logprob, heard, sample.finish_reason)
 
 
-def _over(request: Request, seconds: float) -> bool:
+def _is_past_deadline(request: Request, seconds: float) -> bool:
     return request.budget_s is not None and seconds >= request.budget_s
 
 

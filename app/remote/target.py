@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from app.errors import BadInput
+from app.errors import BadInputError
 
 PREFIX = "openai:"
 KEY = "BASSLINE_REMOTE_KEY"
@@ -27,24 +27,24 @@ def is_remote(target: str) -> bool:
 
 
 def parse(target: str) -> RemoteTarget:
-    """What an `openai:` target names. Raises BadInput."""
+    """What an `openai:` target names. Raises BadInputError."""
     found = _FORM.fullmatch(target)
     if found is None:
-        raise BadInput(f"target is {target!r}: use openai:MODEL@http://HOST/v1", "target")
+        raise BadInputError(f"target is {target!r}: use openai:MODEL@http://HOST/v1", "target")
     url = found["base_url"]
     if urlsplit(url).username is not None or urlsplit(url).query:
-        raise BadInput(f"target holds more than an address: put the key into {KEY} instead", "target")
+        raise BadInputError(f"target holds more than an address: put the key into {KEY} instead", "target")
     return RemoteTarget(found["model"], url.rstrip("/"))
 
 
 def require_allowed(target: str, allowed: str) -> None:
-    """Raises BadInput unless the endpoint is one of `allowed` (addresses separated by blanks).
+    """Raises BadInputError unless the endpoint is one of `allowed` (space-separated addresses).
 
     A run that somebody submits makes this service send requests, and the operator's key with them.
     """
     url = parse(target).base_url
     if url not in {address.rstrip("/") for address in allowed.split()}:
-        raise BadInput(
+        raise BadInputError(
             f"target names the endpoint {url}, which submitted runs may not use: the operator can add it to "
             "BASSLINE_REMOTE_ENDPOINTS, or use `bassline eval`",
             "target",

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from app.annotations.schemas import AnnotatedQuery, Changes
 from app.datasets.api import Upload
 from app.db.storable import Text
-from app.errors import Conflict
+from app.errors import ConflictError
 from app.http import idempotency
 from app.http.downloads import download
 from app.http.operations import EVENTS, operation
@@ -165,7 +165,7 @@ def curve(run_id: uuid.UUID) -> CurveDocument:
     """Pass@First and Pass@All of an ended run as functions of the budget."""
     run = repository.get_run(session(), run_id)
     if run.curve is None:
-        raise Conflict(f"the run is {run.state}: its curve is there once it has ended")
+        raise ConflictError(f"the run is {run.state}: its curve is there once it has ended")
     stored = run.curve
     return CurveDocument(
         n_tasks=stored.n_tasks, budgets=stored.budgets, pass_first=stored.pass_first, pass_all=stored.pass_all

@@ -15,7 +15,7 @@ from app.runs.options import options_of
 from app.runs.schemas import ArmOptions, DecodingSpec, EngineOptions, RunOptions, RunSpec
 from decoding.config import EngineConfig
 from decoding.drafters.registry import parse_drafter
-from decoding.models import heads
+from decoding.models import trained_heads
 from decoding.models.errors import ModelError
 
 UNKNOWN = "unknown"
@@ -31,7 +31,7 @@ def engine_config(source: Run | Row[Any] | EngineOptions) -> EngineConfig:
 def _head_of(target: str) -> str:
     """The hash of a target's trained drafter; empty where there is none, which loading will refuse."""
     try:
-        record = heads.find(target)
+        record = trained_heads.find(target)
     except ModelError:
         return ""
     return record.sha256 if record is not None else ""

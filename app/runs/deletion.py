@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.datasets.models import Dataset
 from app.db.database import after_commit
-from app.errors import Conflict
+from app.errors import ConflictError
 from app.runs.models import Run
 from app.runs.repository import get_run
 from app.states import OPEN_RUN_STATES, DatasetKind, RunKind
@@ -21,17 +21,17 @@ from app.states import OPEN_RUN_STATES, DatasetKind, RunKind
 def delete(ctx: Context, run_id: uuid.UUID) -> None:
     """Removes an ended run with its tasks, its samples and the baseline made for it; of a completion the prompt too.
 
-    Answers kept for an Idempotency-Key go by a cascade. Raises NotFound, or Conflict while the run is open or an arm of
-    a study.
+    Answers kept for an Idempotency-Key go by a cascade. Raises NotFoundError, or ConflictError while the run is open or
+    an arm of a study.
     """
     try:
         with ctx.database.session() as session:
             run = get_run(session, run_id)
             if run.state in OPEN_RUN_STATES:
-                raise Conflict(f"the run is {run.state}: cancel it before you delete it")
+                raise ConflictError(f"the run is {run.state}: cancel it before you delete it")
             remove(ctx, session, run)
     except IntegrityError:
-        raise Conflict("the run is an arm of a study: delete the study") from None
+        raise ConflictError("the run is an arm of a study: delete the study") from None
     if run.kind is RunKind.COMPLETION:
         _forget_prompt(ctx, run.dataset_id)
 

@@ -13,7 +13,7 @@ from functools import partial
 from flask import Response
 
 from app.context import Context
-from app.errors import BadInput, Busy
+from app.errors import BadInputError, BusyError
 from app.events import event_types
 from app.events.bus import FIRST, Event
 from app.runs.models import Run
@@ -28,12 +28,14 @@ _ID = re.compile(r"\d+-\d+")
 def response(ctx: Context, run_id: uuid.UUID, after: str | None, caller: str) -> Response:
     """A live view for `caller`: the stream after the event id `after` (None: from the beginning).
 
-    Raises BadInput, or Busy if the caller's share of the live views or all of them are open.
+    Raises BadInputError, or BusyError if the caller's share of the live views or all of them are open.
     """
     if after is not None and not _ID.fullmatch(after):
-        raise BadInput(f"Last-Event-ID is {after[:40]!r}: give the id of an event, or leave it out", "Last-Event-ID")
+        raise BadInputError(
+            f"Last-Event-ID is {after[:40]!r}: give the id of an event, or leave it out", "Last-Event-ID"
+        )
     if not ctx.views.acquire(caller):
-        raise Busy("too many live views are open: close one of yours, or poll the run's state")
+        raise BusyError("too many live views are open: close one of yours, or poll the run's state")
     return stream(frames(follow(ctx, run_id, after or FIRST), LONGEST_S), partial(ctx.views.release, caller))
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.language_models.service import drafter_choices, list_models
 from app.runs.models import Run
 from app.runs.options import DeclaredOption, Fieldset, options_of
@@ -67,8 +67,9 @@ def parse_form(
 ) -> tuple[S | None, dict[str, str]]:
     """(specification, {}), or (None, a sentence for each invalid field; "" holds the one about no single field).
 
-    `check` raises BadInput for what the schema cannot see, such as a model that does not exist. To find all faults in
-    one go, an invalid field gets its default, or its value in `valid` where it has none, and the rest is checked again.
+    `check` raises BadInputError for what the schema cannot see, such as a model that does not exist. To find all faults
+    in one go, an invalid field gets its default, or its value in `valid` where it has none, and the rest is checked
+    again.
     """
     values, errors = _typed(kind, form), dict[str, str]()
     while True:
@@ -78,7 +79,7 @@ def parse_form(
             return (None, errors) if errors else (spec, {})
         except ValidationError as error:
             found = _sentences(error, labels)
-        except BadInput as fault:
+        except BadInputError as fault:
             found = field_error(fault, labels)
         fresh = {name: text for name, text in found.items() if name not in errors}
         errors.update(fresh)
@@ -90,7 +91,7 @@ def parse_form(
         values |= {name: valid[name] for name in fresh if name in valid}
 
 
-def field_error(fault: BadInput, labels: Mapping[str, str]) -> dict[str, str]:
+def field_error(fault: BadInputError, labels: Mapping[str, str]) -> dict[str, str]:
     """The error as `parse_form` returns it: its sentence under the name of its field."""
     name = fault.field if fault.field in labels else ""
     return {name or "": labelled(str(fault), name, labels[name]) if name else str(fault)}
@@ -115,15 +116,15 @@ def as_form(kind: type[DecodingSpec], run: Run | None = None) -> dict[str, str]:
 
 
 def parse_budget(text: str | None) -> float | None:
-    """The seconds in the address of a page that reads figures at a budget; None for none. Raises BadInput."""
+    """The seconds in the address of a page that reads figures at a budget; None for none. Raises BadInputError."""
     if not text:
         return None
     try:
         value = float(text)
     except ValueError:
-        raise BadInput(f"budget is {text[:40]!r}: give a number of seconds, such as 5", "budget") from None
+        raise BadInputError(f"budget is {text[:40]!r}: give a number of seconds, such as 5", "budget") from None
     if not 0 < value < math.inf:
-        raise BadInput(f"budget is {value:g}: give a number of seconds above 0", "budget")
+        raise BadInputError(f"budget is {value:g}: give a number of seconds above 0", "budget")
     return value
 
 

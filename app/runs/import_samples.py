@@ -12,7 +12,7 @@ from app.datasets import service as datasets
 from app.db.database import after_commit
 from app.db.ids import new_id
 from app.db.types import utcnow
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.runs import enqueue, indexing
 from app.runs.configuration import unknown_options
 from app.runs.export_samples import FIELDS
@@ -50,8 +50,8 @@ def submit(
     """Stores the samples in a file's bytes as a run and enqueues it. Returns its id.
 
     What the file, which errors call `origin`, does not say about decoding (times, seeds, settings) stays unknown; a
-    sample without a finish time counts for pass@k and for no budget. `handover` as in service.submit. Raises BadInput
-    naming line or sample, field and remedy.
+    sample without a finish time counts for pass@k and for no budget. `handover` as in service.submit. Raises
+    BadInputError naming line or sample, field and remedy.
     """
     origin = "".join(c for c in origin if c.isprintable())[:LONGEST_NAME] or "file"
     dataset = datasets.require(ctx, spec.dataset)
@@ -59,7 +59,7 @@ def submit(
     try:
         records = exchange.read(data, origin, content, FIELDS)
     except exchange.ExchangeError as error:
-        raise BadInput(str(error), "file") from None
+        raise BadInputError(str(error), "file") from None
     for record in records:
         _check_storable(record, origin)
     by_task: dict[str, list[exchange.Record]] = {}
@@ -105,27 +105,29 @@ def submit(
 
 
 def _check_storable(record: exchange.Record, origin: str) -> None:
-    """Raises BadInput for a value that no sample can have or that a database column cannot hold."""
+    """Raises BadInputError for a value that no sample can have or that a database column cannot hold."""
     where = f"{origin}, sample {record['index']} of {record['task_id']}, field "
     for field, value in record.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise BadInput(f"{where}{field}: is {value}, give a number or null", "file")
+            raise BadInputError(f"{where}{field}: is {value}, give a number or null", "file")
         low, high = BOUNDS.get(field, (0, MAX_COUNT))
         if isinstance(value, int | float) and not low <= value <= high:
             given = value if isinstance(value, float) else f"{value:.3g}" if abs(value) < 2**64 else "a huge number"
             unit = " s" if field in SECONDS else ""
-            raise BadInput(f"{where}{field}: is {given}{unit}, give {low} to {high}", "file")
+            raise BadInputError(f"{where}{field}: is {given}{unit}, give {low} to {high}", "file")
         if isinstance(value, str) and len(value) > LONGEST.get(field, len(value)):
-            raise BadInput(f"{where}{field}: has {len(value)} characters, give at most {LONGEST[field]}", "file")
+            raise BadInputError(f"{where}{field}: has {len(value)} characters, give at most {LONGEST[field]}", "file")
         if isinstance(value, str) and re.search("[\ud800-\udfff]", value):
-            raise BadInput(f"{where}{field}: holds half a character (a lone surrogate), write valid Unicode", "file")
+            raise BadInputError(
+                f"{where}{field}: holds half a character (a lone surrogate), write valid Unicode", "file"
+            )
     reason = record["finish_reason"]
     if reason is not None and reason not in FINISH_REASONS:
         use = one_of(reason, FINISH_REASONS)
-        raise BadInput(f"{where}finish_reason: is {reason!r}: {use}", "file")
+        raise BadInputError(f"{where}finish_reason: is {reason!r}: {use}", "file")
     if record["budget_s"] is not None and not MIN_BUDGET_S <= record["budget_s"] <= MAX_BUDGET_S:
         allowed = f"{MIN_BUDGET_S:g} to {MAX_BUDGET_S:g} seconds"
-        raise BadInput(f"{where}budget_s: is {record['budget_s']}, give {allowed}", "file")
+        raise BadInputError(f"{where}budget_s: is {record['budget_s']}, give {allowed}", "file")
 
 
 def _sample(run: Run, record: exchange.Record) -> Sample:

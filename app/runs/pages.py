@@ -15,7 +15,7 @@ from app.annotations.repository import any_archived, known_tags
 from app.annotations.selection import from_address
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.security import caller
 from app.http.web import context, session
 from app.language_models import service as models
@@ -48,7 +48,7 @@ def index() -> str:
     error, since, until = None, None, None
     try:
         since, until = (_day(key, asked[key]) for key in ("since", "until"))
-    except BadInput as problem:
+    except BadInputError as problem:
         error = str(problem)
     sort: repository.Sort = next((key for key in repository.SORTS if key == request.args.get("sort")), "newest")
     before = _uuid(request.args.get("before"))
@@ -106,7 +106,7 @@ def annotate(run_id: uuid.UUID) -> AnyResponse | tuple[str, int]:
     """Changes tags, note, star or archive of the run; a form that is refused is shown again with what was typed."""
     try:
         service.annotate(context(), run_id, changes_of(request.form))
-    except BadInput as problem:
+    except BadInputError as problem:
         return _show(run_id, Refused(problem, request.form.to_dict())), problem.status
     return _to_run(run_id)
 
@@ -205,7 +205,7 @@ def create() -> AnyResponse | tuple[str, int]:
     if spec is not None:
         try:
             return redirect(url_for("runs.show", run_id=service.submit(context(), spec)), 303)
-        except BadInput as problem:
+        except BadInputError as problem:
             errors = field_error(problem, LABELS)
     return _form(dict(request.form), errors), 422
 
@@ -292,7 +292,7 @@ def _day(key: str, text: str) -> dt.date | None:
     try:
         return dt.date.fromisoformat(text) if text else None
     except ValueError:
-        raise BadInput(f"{FILTERS[key]} is {text[:40]!r}: give a day such as 2026-11-21", key) from None
+        raise BadInputError(f"{FILTERS[key]} is {text[:40]!r}: give a day such as 2026-11-21", key) from None
 
 
 def _uuid(text: str | None) -> uuid.UUID | None:
@@ -301,4 +301,4 @@ def _uuid(text: str | None) -> uuid.UUID | None:
     try:
         return uuid.UUID(text)
     except ValueError:
-        raise BadInput(f"{text[:60]!r} is not a run's id: open the run from the list of runs") from None
+        raise BadInputError(f"{text[:60]!r} is not a run's id: open the run from the list of runs") from None

@@ -15,7 +15,7 @@ from app.annotations.selection import UNARCHIVED, Selection
 from app.datasets.models import Dataset, Task
 from app.db.references import find_id
 from app.db.types import utcnow
-from app.errors import BadInput, NotFound
+from app.errors import BadInputError, NotFoundError
 from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
@@ -118,8 +118,8 @@ def list_runs(
     """Runs in the order of `sort`, with dataset and tags loaded. The last id of a page is `before` of the next.
 
     Archived runs are left out unless the `selection` has them. `name` is a part of the name, in upper or lower case.
-    `since` and `until` are the first and last day (UTC) of creation. Raises BadInput for a `before` that is not a run,
-    unless the order is by id.
+    `since` and `until` are the first and last day (UTC) of creation. Raises BadInputError for a `before` that is not a
+    run, unless the order is by id.
     """
     query = selection.of(select(Run).options(*_WHOLE).where(Run.kind.in_(kinds)), Run)
     if states:
@@ -147,21 +147,22 @@ def _in_order(session: Session, query: Select[Run], sort: Sort, before: uuid.UUI
     if before is not None:
         last = session.scalar(select(key).where(Run.id == before))
         if last is None:
-            raise BadInput(f"cursor is {str(before)!r}: the run it names was deleted, start over", "cursor")
+            raise BadInputError(f"cursor is {str(before)!r}: the run it names was deleted, start over", "cursor")
         query = query.where(tuple_(key, Run.id) > (last, before))
     return query.order_by(key, Run.id)
 
 
 def get_run(session: Session, run_id: uuid.UUID) -> Run:
-    """The run with its dataset, curve and tags. Raises NotFound."""
+    """The run with its dataset, curve and tags. Raises NotFoundError."""
     run = session.scalar(select(Run).options(*_WHOLE).where(Run.id == run_id))
     if run is None:
-        raise NotFound(f"there is no run {run_id}: `bassline runs list` shows those there are")
+        raise NotFoundError(f"there is no run {run_id}: `bassline runs list` shows those there are")
     return run
 
 
 def find_run(session: Session, reference: str) -> Run:
-    """The run with this id, this name (the newest), or this beginning of an id. Raises NotFound or BadInput."""
+    """The run with this id, this name (the newest), or this beginning of an id. Raises NotFoundError or
+    BadInputError."""
     return get_run(session, find_id(session, Run, reference, "run", "bassline runs list"))
 
 
@@ -218,7 +219,7 @@ def samples_page(
 
 
 def task_with_samples(session: Session, run_id: uuid.UUID, task_id: str) -> RunTask:
-    """One task of the run, by the dataset's task id, with its samples. Raises NotFound."""
+    """One task of the run, by the dataset's task id, with its samples. Raises NotFoundError."""
     row = session.scalar(
         select(RunTask)
         .join(RunTask.task)
@@ -226,16 +227,16 @@ def task_with_samples(session: Session, run_id: uuid.UUID, task_id: str) -> RunT
         .options(selectinload(RunTask.samples))
     )
     if row is None:
-        raise NotFound(f"run {run_id} has no task {task_id!r}")
+        raise NotFoundError(f"run {run_id} has no task {task_id!r}")
     return row
 
 
 def sample(session: Session, run_id: uuid.UUID, task_id: str, index: int) -> Sample:
-    """One sample with its tokens loaded. Raises NotFound."""
+    """One sample with its tokens loaded. Raises NotFoundError."""
     for row in task_with_samples(session, run_id, task_id).samples:
         if row.index == index:
             return row
-    raise NotFound(f"task {task_id!r} of run {run_id} has no sample {index}")
+    raise NotFoundError(f"task {task_id!r} of run {run_id} has no sample {index}")
 
 
 def progress(session: Session, run: Run) -> Progress:

@@ -222,7 +222,7 @@ class ImportSpec(RequestModel):
 
 
 def parse_spec(kind: type[S], values: dict[str, Any]) -> S:
-    """The checked specification. Raises BadInput with one sentence naming the field and the remedy."""
+    """The checked specification. Raises BadInputError with one sentence naming the field and the remedy."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:

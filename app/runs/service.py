@@ -12,7 +12,7 @@ from app.datasets.models import Dataset, Task
 from app.db.database import after_commit
 from app.db.ids import new_id
 from app.db.types import utcnow
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.language_models import allowed
 from app.language_models.service import require_head, require_infilling, require_model
 from app.remote import target as remote
@@ -36,9 +36,9 @@ def submit(
 ) -> uuid.UUID:
     """Stores a run with a job row per task and enqueues it. Returns its id.
 
-    Raises BadInput for an unknown model, dataset or task, and for a model it may not name. `command` repeats the run
-    from a shell (made from the specification if empty). `pinned_worker` keeps other workers away. With `handover` no
-    message is sent: the server that owns the database looks for such runs (reaper.enqueue_handed_over).
+    Raises BadInputError for an unknown model, dataset or task, and for a model it may not name. `command` repeats the
+    run from a shell (made from the specification if empty). `pinned_worker` keeps other workers away. With `handover`
+    no message is sent: the server that owns the database looks for such runs (reaper.enqueue_handed_over).
     """
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
@@ -57,7 +57,7 @@ def submit(
 
 
 def check(ctx: Context, spec: RunSpec) -> tuple[Dataset, list[Task]]:
-    """The dataset and the selected tasks. Raises BadInput for an unknown model, dataset or task."""
+    """The dataset and the selected tasks. Raises BadInputError for an unknown model, dataset or task."""
     require_models(ctx, spec)
     dataset = datasets.require(ctx, spec.dataset)
     return dataset, datasets.select_tasks(dataset, spec.task_ids, spec.limit)
@@ -119,7 +119,7 @@ def is_local(pinned_worker: str | None, handover: bool) -> bool:
 
 
 def require_allowed(ctx: Context, target: str, drafter: str) -> None:
-    """Raises BadInput for a model or endpoint that the operator's settings do not allow for submitted runs."""
+    """Raises BadInputError for a model or endpoint that the operator's settings do not allow for submitted runs."""
     if remote.is_remote(target):
         remote.require_allowed(target, ctx.settings.remote_endpoints)
         return
@@ -130,7 +130,7 @@ def require_allowed(ctx: Context, target: str, drafter: str) -> None:
 
 
 def require_models(ctx: Context, spec: DecodingSpec) -> None:
-    """Raises BadInput unless the target and the draft model are known, and can do what the options ask of them.
+    """Raises BadInputError unless the target and the draft model are known, and can do what the options ask of them.
 
     In the stack only the workers know their trained drafters: there a run without one fails with the reason. So does an
     infilling run of a target that is not cached here.
@@ -149,14 +149,14 @@ def require_models(ctx: Context, spec: DecodingSpec) -> None:
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:
-    """Ends an open run; its samples are kept. Raises NotFound, or Conflict for a run that has ended."""
+    """Ends an open run; its samples are kept. Raises NotFoundError, or ConflictError for a run that has ended."""
     transitions.cancel(ctx, run_id)
 
 
 def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *, handover: bool = False) -> None:
     """Reopens an ended run to run what it left undone; `handover` as in submit.
 
-    Raises NotFound, Conflict, or BadInput for models it may not name.
+    Raises NotFoundError, ConflictError, or BadInputError for models it may not name.
     """
     with ctx.database.read() as session:
         run = get_run(session, run_id)
@@ -166,7 +166,7 @@ def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *,
 
 
 def annotate(ctx: Context, run_id: uuid.UUID, changes: Changes) -> None:
-    """Changes what people noted on a run. Raises NotFound, or BadInput for too many tags.
+    """Changes what people noted on a run. Raises NotFoundError, or BadInputError for too many tags.
 
     Two changes at once are made one after the other, so that neither loses the other's tags.
     """
@@ -176,7 +176,7 @@ def annotate(ctx: Context, run_id: uuid.UUID, changes: Changes) -> None:
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:
-    """Removes an ended run with its samples. Raises NotFound, or Conflict for a run that is open or an arm."""
+    """Removes an ended run with its samples. Raises NotFoundError, or ConflictError for an open run or an arm."""
     deletion.delete(ctx, run_id)
 
 
@@ -186,9 +186,9 @@ def default_name(spec: DecodingSpec) -> str:
 
 
 def check_comparable(reference: Run, other: Run) -> None:
-    """Raises BadInput unless both runs are over the same dataset."""
+    """Raises BadInputError unless both runs are over the same dataset."""
     if reference.dataset_id != other.dataset_id:
-        raise BadInput(
+        raise BadInputError(
             f"{reference.name!r} is over {reference.dataset.name}, {other.name!r} over {other.dataset.name}: "
             "compare two runs over the same dataset",
             "run",

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, joinedload, selectinload, undefer
 
 from app.datasets.models import Task
 from app.db.database import Database
-from app.errors import Conflict
+from app.errors import ConflictError
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import OPEN_RUN_STATES, UNTOUCHED_TASK_STATES, TaskState
@@ -61,7 +61,7 @@ def tasks_in_batches(database: Database, run_id: uuid.UUID) -> Iterator[RunTask]
     """All tasks of the run in dataset order with their samples and task id, for a reader that keeps none of them.
 
     Each batch has a session of its own, so that a slow reader holds no connection and what was read is freed. Raises
-    Conflict if the run is deleted meanwhile: what was written so far would look complete.
+    ConflictError if the run is deleted meanwhile: what was written so far would look complete.
     """
     query = (
         select(RunTask)
@@ -75,7 +75,7 @@ def tasks_in_batches(database: Database, run_id: uuid.UUID) -> Iterator[RunTask]
         with database.read() as session:
             batch = session.scalars(query.where(RunTask.position > last)).all()
             if not batch and session.scalar(select(Run.id).where(Run.id == run_id)) is None:
-                raise Conflict("the run was deleted while it was exported")
+                raise ConflictError("the run was deleted while it was exported")
         if not batch:
             return
         yield from batch

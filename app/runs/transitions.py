@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.db.database import after_commit, updated_any
 from app.db.types import utcnow
-from app.errors import Conflict
+from app.errors import ConflictError
 from app.events import event_types
 from app.runs import enqueue, figures, indexing
 from app.runs.models import Run, RunTask
@@ -47,7 +47,7 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
     """Ends waiting tasks at once, tasks being decoded within a second, and tasks being graded after the programs that
     run just now. Samples are kept; after `reopen`, tasks that were decoded already are only graded.
 
-    Raises NotFound, or Conflict for a run that has ended.
+    Raises NotFoundError, or ConflictError for a run that has ended.
     """
     with ctx.database.session() as session:
         if not updated_any(
@@ -56,7 +56,7 @@ def cancel(ctx: Context, run_id: uuid.UUID) -> None:
             .where(Run.id == run_id, Run.state.in_(OPEN_RUN_STATES))
             .values(state=RunState.RUNNING, cancel_requested_at=utcnow()),
         ):
-            raise Conflict(
+            raise ConflictError(
                 f"the run is {get_run(session, run_id).state}: only a queued or running one can be cancelled"
             )
         session.execute(
@@ -78,7 +78,7 @@ def fail_run(ctx: Context, run_id: uuid.UUID, failure: Failure, error: str) -> b
 
 
 def record_figures(ctx: Context, run_id: uuid.UUID) -> None:
-    """Records the figures and the curve of a run again, over what is finished now. Raises NotFound."""
+    """Records the figures and the curve of a run again, over what is finished now. Raises NotFoundError."""
     with ctx.database.session() as session:
         figures.record(session, get_run(session, run_id))
 
@@ -97,16 +97,16 @@ def skip_rest(ctx: Context, run_id: uuid.UUID) -> None:
 def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *, handover: bool = False) -> None:
     """Makes an ended run queued again with what it has not finished, and enqueues it; finished samples are kept.
 
-    A task that was decoded and not graded is only graded. `handover`: see service.submit. Raises NotFound, or Conflict
-    for a run that is open or has nothing left to do.
+    A task that was decoded and not graded is only graded. `handover`: see service.submit. Raises NotFoundError, or
+    ConflictError for a run that is open or has nothing left to do.
     """
     undone = (TaskState.FAILED, TaskState.CANCELLED, TaskState.SKIPPED)
     with ctx.database.session() as session:
         run = get_run(session, run_id)
         if run.state in OPEN_RUN_STATES:
-            raise Conflict(f"the run is {run.state}: only one that has ended can be resumed")
+            raise ConflictError(f"the run is {run.state}: only one that has ended can be resumed")
         if run.measured_elsewhere:
-            raise Conflict("the run was measured elsewhere: make one of your own with the same options")
+            raise ConflictError("the run was measured elsewhere: make one of your own with the same options")
         _grade_again(session, run, undone)
         again = select(RunTask.id).where(RunTask.run_id == run_id, RunTask.state.in_(undone))
         session.execute(delete(Sample).where(Sample.run_task_id.in_(again)))
@@ -118,7 +118,7 @@ def reopen(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *,
         )
         left = session.scalar(select(func.count()).where(RunTask.run_id == run_id, RunTask.state.in_(OPEN_TASK_STATES)))
         if not left:
-            raise Conflict("the run has finished all its tasks: nothing is left to resume")
+            raise ConflictError("the run has finished all its tasks: nothing is left to resume")
         run.state, run.error, run.failure, run.finished_at = RunState.QUEUED, None, None, None
         run.cancel_requested_at = run.time_limit_s = None
         run.pinned_worker, run.enqueued_at = pinned_worker, None if handover else utcnow()

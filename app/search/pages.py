@@ -6,7 +6,7 @@ from flask import Blueprint, render_template, request
 from pydantic import ValidationError
 
 from app.datasets import repository as datasets
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.web import session
 from app.runs.indexing import n_unread
 from app.samples.models import Sample
@@ -45,7 +45,7 @@ def index() -> str | tuple[str, int]:
         except ValidationError as fault:
             first = fault.errors()[0]
             error = sentence(LABELS[str(first["loc"][0])], first)
-        except BadInput as fault:
+        except BadInputError as fault:
             name = fault.field or ""
             error = labelled(str(fault), name, LABELS[name]) if name in LABELS else str(fault)
     page = render_template(
@@ -63,4 +63,4 @@ def index() -> str | tuple[str, int]:
         following=render.cursor(found) if found else None,
         error=error,
     )
-    return (page, BadInput.status) if error else page
+    return (page, BadInputError.status) if error else page

@@ -48,7 +48,7 @@ class SearchQuery(PageQuery):
         return {name: str(value) for name in names if (value := getattr(self, name))}
 
     def position(self) -> Position | None:
-        """Where this page begins; None for the newest task. Raises BadInput for a cursor that is not a `next`."""
+        """Where this page begins; None for the newest task. Raises BadInputError for a cursor that is not a `next`."""
         if not self.cursor:
             return None
         parts = self.cursor.split(".")

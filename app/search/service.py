@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.runs.figures import in_budget_s
 from app.runs.indexing import TEXTS, n_unread
 from app.search import filters, repository
@@ -61,10 +61,10 @@ class Found:
 
 
 def search(session: Session, query: SearchQuery) -> Found:
-    """The newest samples that hold every term and fulfil every filter. Raises BadInput."""
+    """The newest samples that hold every term and fulfil every filter. Raises BadInputError."""
     terms = parse(query.q) if query.q.strip() else []
     if not terms and not query.filters:
-        raise BadInput("q is empty: give words to search for, or a filter", "q")
+        raise BadInputError("q is empty: give words to search for, or a filter", "q")
     start = query.position()
     words = [*filters.labels(query), *index_words(terms)]
     tasks = repository.candidates(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.samples.words import fold, words_in
 
 # A quote begins a phrase only in front of a term, and ends it only after one: x["a"] is plain text.
@@ -33,17 +33,17 @@ class Term:
 
 
 def parse(typed: str) -> list[Term]:
-    """The terms, each once. Raises BadInput for a text that can find nothing."""
+    """The terms, each once. Raises BadInputError for a text that can find nothing."""
     terms: dict[str, Term] = {}
     for match in _TERM.finditer(typed):
         plain = match["plain"]
         if plain is not None and plain.startswith('"'):
-            raise BadInput(f"q is {_shown(typed)}: missing closing quotation mark", "q")
+            raise BadInputError(f"q is {_shown(typed)}: missing closing quotation mark", "q")
         text = " ".join((match["phrase"] if plain is None else plain).split())
         if text:
             terms.setdefault(fold(text), _term(text))
     if not any(term.words for term in terms.values()):
-        raise BadInput(f"q is {_shown(typed)}: it holds no word, add one such as a name or a number", "q")
+        raise BadInputError(f"q is {_shown(typed)}: it holds no word, add one such as a name or a number", "q")
     return list(terms.values())
 
 

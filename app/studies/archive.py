@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from app.annotations.schemas import Note, Tags
 from app.db.database import Database
 from app.db.storable import Text
-from app.errors import BadInput, Conflict
+from app.errors import BadInputError, ConflictError
 from app.http.schemas import RequestModel, bad_input
 from app.runs.configuration import arm_options
 from app.runs.figures import in_budget_s
@@ -145,20 +145,21 @@ class Archive(ArchiveHead):
 def write(database: Database, study: Study) -> Iterator[bytes]:
     """The ended study as the chunks of a file; its tasks are read as they are taken.
 
-    The session that read the study may be closed after the call. Raises Conflict for a study that is open, or that
+    The session that read the study may be closed after the call. Raises ConflictError for a study that is open, or that
     holds what no study can have.
     """
     if study.state in OPEN_RUN_STATES:
-        raise Conflict(f"the study is {study.state}: only one that has ended can be archived")
+        raise ConflictError(f"the study is {study.state}: only one that has ended can be archived")
     try:
         head, arms = _head(study), [(arm.run_id, _arm(arm)) for arm in study.arms]
     except ValidationError as error:  # an earlier version loaded it without these checks
-        raise Conflict(f"the study cannot be archived: {bad_input(error)}") from None
+        raise ConflictError(f"the study cannot be archived: {bad_input(error)}") from None
     return _gzipped(_json(database, head, arms))
 
 
 def read(data: bytes, origin: str) -> Archive:
-    """The archive in a file's bytes, gzipped or not. Raises BadInput that names `origin`, the field and the fault."""
+    """The archive in a file's bytes, gzipped or not. Raises BadInputError that names `origin`, the field and the
+    fault."""
     try:
         return Archive.model_validate_json(text_of(data, origin, ValueError))
     except ValidationError as error:
@@ -166,9 +167,9 @@ def read(data: bytes, origin: str) -> Archive:
             sentence = f"it is not JSON ({error.errors()[0]['ctx']['error']}): give a file of `study export`"
         else:
             sentence = str(bad_input(error))
-        raise BadInput(f"{origin}: {sentence}", "file") from None
+        raise BadInputError(f"{origin}: {sentence}", "file") from None
     except ValueError as error:
-        raise BadInput(str(error), "file") from None
+        raise BadInputError(str(error), "file") from None
 
 
 def _head(study: Study) -> ArchiveHead:

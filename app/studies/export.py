@@ -35,7 +35,8 @@ def chunks(
 ) -> Iterator[bytes]:
     """The study as a file in this format, one of FORMATS; an archive is read as it is taken.
 
-    `session`, which has read the study, may be closed after the call. Raises Conflict for the archive of an open study.
+    `session`, which has read the study, may be closed after the call. Raises ConflictError for the archive of an open
+    study.
     """
     if form == "archive":
         return archive.write(database, study)

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.studies.schemas import ArmSpec, StudySpec
 from decoding.suggest import one_of
 
@@ -20,22 +20,22 @@ LARGEST = 2**20  # bytes
 def read(data: bytes, origin: str) -> dict[str, Any]:
     """The values for a StudySpec, of which only the keys are checked.
 
-    Raises BadInput that names `origin`, the table and the key.
+    Raises BadInputError that names `origin`, the table and the key.
     """
     if len(data) > LARGEST:
-        raise BadInput(f"{origin} has more than {LARGEST // 2**20} MiB: it does not describe a study", "file")
+        raise BadInputError(f"{origin} has more than {LARGEST // 2**20} MiB: it does not describe a study", "file")
     try:
         tables = tomllib.loads(data.decode())
     except UnicodeDecodeError as error:
-        raise BadInput(f"{origin} is not UTF-8 at byte {error.start}: save it as UTF-8", "file") from None
+        raise BadInputError(f"{origin} is not UTF-8 at byte {error.start}: save it as UTF-8", "file") from None
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"{origin} is not TOML: {error}", "file") from None
+        raise BadInputError(f"{origin} is not TOML: {error}", "file") from None
     _check(tables, ("study", "arms"), origin)
     study, arms = tables.get("study", {}), tables.get("arms", [])
     if not isinstance(study, dict):
-        raise BadInput(f"{origin}: study is not a table, write it as [study]", "study")
+        raise BadInputError(f"{origin}: study is not a table, write it as [study]", "study")
     if not isinstance(arms, list) or not all(isinstance(arm, dict) for arm in arms):
-        raise BadInput(f"{origin}: arms are not tables, write each as [[arms]]", "arms")
+        raise BadInputError(f"{origin}: arms are not tables, write each as [[arms]]", "arms")
     _check(study, STUDY_FIELDS, f"{origin}, [study]", ARM_FIELDS, "an option of each arm: write it under [[arms]]")
     for number, arm in enumerate(arms, start=1):
         where = f"{origin}, arm {number}"
@@ -66,6 +66,6 @@ def _check(
     """Refuses an unknown key with the nearest known one, and one of the other table with its place."""
     for key in table:
         if key in misplaced and key not in keys:
-            raise BadInput(f"{where}: {key} is {why}", key)
+            raise BadInputError(f"{where}: {key} is {why}", key)
         if key not in keys:
-            raise BadInput(f"{where}: {key[:60]!r} is not a key: {one_of(key, keys)}", key)
+            raise BadInputError(f"{where}: {key[:60]!r} is not a key: {one_of(key, keys)}", key)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from werkzeug.datastructures import MultiDict
 
 from app.context import Context
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.language_models.service import cached_references, list_models
 from app.runs import service as runs
 from app.runs.forms import FormField, form_fields
@@ -81,7 +81,7 @@ def filled(ctx: Context, values: MultiDict[str, str]) -> Filled:
         for arm in spec.arms:  # before anything is looked up: an error must not reveal which files exist
             runs.require_allowed(ctx, arm.target, arm.drafter)
         _, _, tasks = service.check(ctx, spec)
-    except BadInput as fault:
+    except BadInputError as fault:
         return Filled(None, 0, arms.left_out, _error(fault))
     return Filled(spec, len(tasks), arms.left_out)
 
@@ -156,12 +156,12 @@ def _lists(values: MultiDict[str, str], hidden: Sequence[str]) -> tuple[dict[str
 
 
 def _arms(preset: str, lists: dict[str, list[str]]) -> Grid:
-    """The arms. Raises BadInput that names the field."""
+    """The arms. Raises BadInputError that names the field."""
     given = {name: found for name, found in lists.items() if found}
     if preset:
         return presets.arms(preset, given.pop("target", []), given)
     if "target" not in given:
-        raise BadInput("target is empty: choose a model", "target")
+        raise BadInputError("target is empty: choose a model", "target")
     return grid(given)
 
 
@@ -174,7 +174,7 @@ def _words(text: str) -> list[str]:
     return re.findall(r"[^\s,]+", text)
 
 
-def _error(fault: BadInput) -> dict[str, str]:
+def _error(fault: BadInputError) -> dict[str, str]:
     """The sentence under the form's name of the field; one about an arm names the arm too."""
     name = (fault.field or "").rpartition(".")[2]
     name = name if name in LABELS else ""

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.schemas import bad_input
 from app.runs.options import options_of
 from app.runs.schemas import ArmOptions
@@ -34,7 +34,7 @@ def grid(values: Values, beginnings: Sequence[Mapping[str, Any]] = ({},)) -> Gri
     """Each of `beginnings` with every combination of `values`; both name options of ArmOptions.
 
     Left out are combinations that an option refuses although its value is accepted in another one, and those that
-    decode as an earlier one does. Raises BadInput for a value that no combination accepts, and unless 2 to 32 arms
+    decode as an earlier one does. Raises BadInputError for a value that no combination accepts, and unless 2 to 32 arms
     remain.
     """
     _refuse_too_many(math.prod(map(len, values.values())) * len(beginnings), MOST_COMBINATIONS, "combinations")
@@ -44,7 +44,7 @@ def grid(values: Values, beginnings: Sequence[Mapping[str, Any]] = ({},)) -> Gri
         for combination in itertools.product(*values.values())
     ]
     arms: dict[str, tuple[dict[str, Any], ArmSpec]] = {}
-    refused: list[tuple[dict[str, Any], BadInput]] = []
+    refused: list[tuple[dict[str, Any], BadInputError]] = []
     left_out = []
     for one in wanted:
         try:
@@ -63,13 +63,13 @@ def grid(values: Values, beginnings: Sequence[Mapping[str, Any]] = ({},)) -> Gri
     _refuse_too_many(len(arms), MAX_ARMS, "arms")
     if len(arms) < MIN_ARMS:
         why = f" ({left_out[0]})" if left_out else ""
-        raise BadInput(f"one arm is not a study: give several values of an option, as n = 1, 4, 8{why}", "arms")
+        raise BadInputError(f"one arm is not a study: give several values of an option, as n = 1, 4, 8{why}", "arms")
     return Grid(tuple(arm for _, arm in arms.values()), tuple(left_out))
 
 
 def _refuse_too_many(number: int, most: int, what: str) -> None:
     if number > most:
-        raise BadInput(f"the values make {number} {what}: give fewer of them, {most} {what} at most", "arms")
+        raise BadInputError(f"the values make {number} {what}: give fewer of them, {most} {what} at most", "arms")
 
 
 def _effect(arm: ArmSpec) -> str:

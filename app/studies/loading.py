@@ -15,7 +15,7 @@ from app.datasets import repository, service
 from app.datasets.models import Dataset
 from app.db.ids import new_id
 from app.db.types import utcnow
-from app.errors import BadInput, NotFound
+from app.errors import BadInputError, NotFoundError
 from app.http.schemas import LONGEST_ECHO
 from app.runs import figures, indexing
 from app.runs.configuration import option_columns
@@ -34,15 +34,15 @@ REFERENCE_FOLDERS = (Path(__file__).parents[2] / "docs" / "results", Path(__file
 def load(ctx: Context, data: bytes, origin: str) -> uuid.UUID:
     """Stores the study in a file's bytes with its runs. Returns its id; one that is here already stays as it is.
 
-    The runs have ended, are marked as measured elsewhere and cannot be resumed. Raises BadInput, which calls the file
-    `origin`, before anything is stored.
+    The runs have ended, are marked as measured elsewhere and cannot be resumed. Raises BadInputError, which calls the
+    file `origin`, before anything is stored.
     """
     found = archive.read(data, origin)
     try:
         dataset = _dataset(ctx, found)
         _check(found, dataset)
-    except BadInput as error:
-        raise BadInput(f"{origin}: {error}", "file") from None
+    except BadInputError as error:
+        raise BadInputError(f"{origin}: {error}", "file") from None
     try:
         with ctx.database.session() as session:
             if session.get(Study, found.id) is None:
@@ -71,10 +71,10 @@ def reference_to_load(ctx: Context) -> bool:
 
 
 def load_reference(ctx: Context) -> list[uuid.UUID]:
-    """Loads the packaged reference studies. Returns their ids. Raises NotFound where none is packaged."""
+    """Loads the packaged reference studies. Returns their ids. Raises NotFoundError where none is packaged."""
     files = reference_files()
     if not files:
-        raise NotFound("there is no reference study in this installation: give a file of `bassline study export`")
+        raise NotFoundError("there is no reference study in this installation: give a file of `bassline study export`")
     return [load(ctx, file.read_bytes(), file.name) for file in files]
 
 
@@ -90,7 +90,7 @@ def _dataset(ctx: Context, found: Archive) -> Dataset:
         dataset = repository.by_content(session, found.dataset, found.dataset_sha256)
     dataset = dataset or service.require(ctx, found.dataset)
     if dataset.sha256 != found.dataset_sha256:
-        raise BadInput(
+        raise BadInputError(
             f"the study is over {found.dataset} {found.dataset_sha256[:8]}, and here is {dataset.sha256[:8]}: "
             "import the dataset that the study is over"
         )
@@ -98,30 +98,32 @@ def _dataset(ctx: Context, found: Archive) -> Dataset:
 
 
 def _check(found: Archive, dataset: Dataset) -> None:
-    """Raises BadInput for what the form of the file allows and no study can have."""
+    """Raises BadInputError for what the form of the file allows and no study can have."""
     task_ids = {task.task_id for task in dataset.tasks}
     _refuse_twice([arm.name for arm in found.arms], "the name of arm")
     for arm in found.arms:
         n = arm.configuration.n
         _refuse_twice([task.task_id for task in arm.tasks], f"arm {arm.name!r}: task")
         if len(arm.tasks) > arm.n_tasks:
-            raise BadInput(f"arm {arm.name!r}: n_tasks is {arm.n_tasks}, and {len(arm.tasks)} are finished")
+            raise BadInputError(f"arm {arm.name!r}: n_tasks is {arm.n_tasks}, and {len(arm.tasks)} are finished")
         if arm.n_tasks > len(task_ids):
-            raise BadInput(f"arm {arm.name!r}: n_tasks is {arm.n_tasks}, and the dataset has {len(task_ids)}")
+            raise BadInputError(f"arm {arm.name!r}: n_tasks is {arm.n_tasks}, and the dataset has {len(task_ids)}")
         if arm.dropped_by is not None and arm.dropped_by >= len(found.arms):
-            raise BadInput(f"arm {arm.name!r}: dropped_by is {arm.dropped_by}, and there are {len(found.arms)} arms")
+            raise BadInputError(
+                f"arm {arm.name!r}: dropped_by is {arm.dropped_by}, and there are {len(found.arms)} arms"
+            )
         for task in arm.tasks:
             where = f"arm {arm.name!r}, task {task.task_id[:LONGEST_ECHO]!r}"
             if task.task_id not in task_ids:
-                raise BadInput(f"{where}: the dataset {dataset.name} has no such task")
+                raise BadInputError(f"{where}: the dataset {dataset.name} has no such task")
             if sorted(sample.index for sample in task.samples) != list(range(n)):
-                raise BadInput(f"{where}: the samples are not those from 0 to {n - 1}")
+                raise BadInputError(f"{where}: the samples are not those from 0 to {n - 1}")
 
 
 def _refuse_twice(names: Collection[str], what: str) -> None:
     for name, number in Counter(names).items():
         if number > 1:
-            raise BadInput(f"{what} {name[:LONGEST_ECHO]!r} is there twice")
+            raise BadInputError(f"{what} {name[:LONGEST_ECHO]!r} is there twice")
 
 
 def _study(found: Archive, dataset: Dataset) -> Study:

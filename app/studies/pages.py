@@ -17,7 +17,7 @@ from app.annotations.repository import any_archived, known_tags
 from app.annotations.selection import from_address
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.security import caller
 from app.http.web import context, session
 from app.language_models.service import drafter_choices
@@ -86,7 +86,7 @@ def annotate(study_id: uuid.UUID) -> AnyResponse | tuple[str, int]:
     """Changes tags, note, star or archive of the study; a refused form is shown again with what was typed."""
     try:
         service.annotate(context(), study_id, changes_of(request.form))
-    except BadInput as problem:
+    except BadInputError as problem:
         return _show(study_id, Refused(problem, request.form.to_dict())), problem.status
     return _to_study(study_id)
 
@@ -108,7 +108,7 @@ def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
     error, budget = None, study.budget_s
     try:
         budget = _budget(study, said)
-    except BadInput as problem:
+    except BadInputError as problem:
         error = str(problem)
         budget = shown.opening_budget(said.found) if said.found else budget
     return render_template(
@@ -203,10 +203,10 @@ def _form(values: MultiDict[str, str], filled: forms.Filled, errors: dict[str, s
 
 
 def _budget(study: Study, said: StudyAnalysis) -> float:
-    """The budget to show, in seconds. Raises BadInput for one that is not a number in the range of the study."""
+    """The budget to show, in seconds. Raises BadInputError for one that is not a number in the range of the study."""
     asked = parse_budget(request.args.get("budget"))
     if asked is not None and asked > study.budget_s:
-        raise BadInput(f"budget is {asked:g}: the arms had {seconds(study.budget_s)}, give at most that", "budget")
+        raise BadInputError(f"budget is {asked:g}: the arms had {seconds(study.budget_s)}, give at most that", "budget")
     opening = shown.opening_budget(said.found) if said.found else study.budget_s
     return asked or opening
 
@@ -267,4 +267,4 @@ def _uuid(text: str | None) -> uuid.UUID | None:
     try:
         return uuid.UUID(text)
     except ValueError:
-        raise BadInput(f"{text[:60]!r} is not a study's id: open the study from the list of studies") from None
+        raise BadInputError(f"{text[:60]!r} is not a study's id: open the study from the list of studies") from None

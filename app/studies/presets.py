@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.language_models.service import cached_references, list_models
 from app.studies.grid import Grid, Values, grid
 from decoding.suggest import one_of
@@ -45,25 +45,25 @@ PRESETS: Mapping[str, Preset] = {
 def arms(name: str, targets: Sequence[str], values: Values) -> Grid:
     """The arms of a preset for each target, with every combination of further `values`.
 
-    Raises BadInput for an unknown preset, a missing target, and an option that the preset itself sets.
+    Raises BadInputError for an unknown preset, a missing target, and an option that the preset itself sets.
     """
     if name not in PRESETS:
-        raise BadInput(f"preset is {name[:60]!r}: {one_of(name, list(PRESETS))}", "preset")
+        raise BadInputError(f"preset is {name[:60]!r}: {one_of(name, list(PRESETS))}", "preset")
     preset = PRESETS[name]
     if not targets and preset.takes_cached_models:
         targets = sorted(cached_references())
         if len(targets) < 2:
-            raise BadInput(
+            raise BadInputError(
                 f"target is missing: {len(targets)} of the models is in the cache, and two or more can be compared. "
                 "Name them, or get one with `bassline models pull`",
                 "target",
             )
     if not targets:
-        raise BadInput(f"target is missing: the preset {name} needs a model", "target")
+        raise BadInputError(f"target is missing: the preset {name} needs a model", "target")
     beginnings = [{"target": target, **options} for target in targets for options in preset.arms(target)]
     for option in values:
         if option in beginnings[0]:
-            raise BadInput(f"{option} is set by the preset {name}: leave it out, or leave out the preset", option)
+            raise BadInputError(f"{option} is set by the preset {name}: leave it out, or leave out the preset", option)
     return grid(values, beginnings)
 
 

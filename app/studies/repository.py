@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.annotations.selection import UNARCHIVED, Selection
 from app.db.references import find_id
-from app.errors import NotFound
+from app.errors import NotFoundError
 from app.runs.models import Run, RunTask
 from app.states import TaskState
 from app.studies.models import Study, StudyArm
@@ -39,15 +39,16 @@ def list_studies(
 
 
 def get_study(session: Session, study_id: uuid.UUID) -> Study:
-    """The study with its arms and their runs. Raises NotFound."""
+    """The study with its arms and their runs. Raises NotFoundError."""
     study = session.scalar(_whole().where(Study.id == study_id))
     if study is None:
-        raise NotFound(f"there is no study {study_id}: `bassline study list` shows those there are")
+        raise NotFoundError(f"there is no study {study_id}: `bassline study list` shows those there are")
     return study
 
 
 def find_study(session: Session, reference: str) -> Study:
-    """The study with this id, this name (the newest), or this beginning of an id. Raises NotFound or BadInput."""
+    """The study with this id, this name (the newest), or this beginning of an id. Raises NotFoundError or
+    BadInputError."""
     return get_study(session, find_id(session, Study, reference, "study", "bassline study list"))
 
 

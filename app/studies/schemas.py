@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from app.db.storable import Text
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.http.schemas import bad_input
 from app.runs.schemas import ArmOptions, RunSpec, TaskChoice
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
@@ -43,7 +43,7 @@ class StudySpec(TaskChoice):
         return [arm.name or name for arm, name in zip(self.arms, _descriptions(self.arms), strict=True)]
 
     def run_specs(self) -> list[RunSpec]:
-        """The run of each arm. Raises BadInput that names the arm and the field."""
+        """The run of each arm. Raises BadInputError that names the arm and the field."""
         specs = []
         shared = self.model_dump(include={*TaskChoice.model_fields, "budget_s", "seed"})
         title = self.name or self.default_name()
@@ -61,10 +61,10 @@ class StudySpec(TaskChoice):
         return f"{', '.join(targets)} on {self.dataset}, {len(self.arms)} arms"[:200]
 
 
-def of_arm(number: int, name: str, error: BadInput) -> BadInput:
+def of_arm(number: int, name: str, error: BadInputError) -> BadInputError:
     """The error of one arm, counted from 1, with the arm named in front."""
     place = f"arms.{number - 1}"
-    return BadInput(f"arm {number} ({name}): {error}", f"{place}.{error.field}" if error.field else place)
+    return BadInputError(f"arm {number} ({name}): {error}", f"{place}.{error.field}" if error.field else place)
 
 
 def _descriptions(arms: tuple[ArmSpec, ...]) -> list[str]:

@@ -11,7 +11,7 @@ from app.context import Context
 from app.datasets.models import Dataset, Task
 from app.db.database import after_commit
 from app.db.ids import new_id
-from app.errors import BadInput, Conflict
+from app.errors import BadInputError, ConflictError
 from app.runs import deletion, enqueue, transitions
 from app.runs import service as runs
 from app.runs.configuration import shell_command
@@ -33,7 +33,7 @@ def submit(
 ) -> uuid.UUID:
     """Stores a study with a run for each arm, and enqueues them. Returns its id.
 
-    Everything is checked before anything is stored: raises BadInput that names the arm and the field. The arguments
+    Everything is checked before anything is stored: raises BadInputError, naming the arm and the field. The arguments
     are as in app.runs.service.submit; `command` repeats the study, by default one with all its options.
     """
     specs, dataset, tasks = check(ctx, spec)
@@ -41,7 +41,7 @@ def submit(
         for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
             try:
                 runs.require_allowed(ctx, one.target, one.drafter)
-            except BadInput as error:
+            except BadInputError as error:
                 raise of_arm(number, name, error) from None
     study = Study(
         id=new_id(),
@@ -73,18 +73,18 @@ def submit(
 
 
 def check(ctx: Context, spec: StudySpec) -> tuple[list[RunSpec], Dataset, list[Task]]:
-    """(the run of each arm, the dataset, the selected tasks). Raises BadInput that names the arm and the field."""
+    """(the run of each arm, the dataset, the selected tasks). Raises BadInputError that names the arm and the field."""
     names, specs = spec.names(), spec.run_specs()
     configurations = [one.model_dump(exclude={"name"}) for one in specs]
     found: tuple[Dataset, list[Task]] | None = None
     for i, (name, one) in enumerate(zip(names, specs, strict=True)):
         for what, first in (("configuration", configurations.index(configurations[i])), ("name", names.index(name))):
             if first < i:
-                same = BadInput(f"its {what} is the same as in arm {first + 1}: change it, or leave it out")
+                same = BadInputError(f"its {what} is the same as in arm {first + 1}: change it, or leave it out")
                 raise of_arm(i + 1, name, same)
         try:
             found = runs.check(ctx, one)
-        except BadInput as error:
+        except BadInputError as error:
             if error.field in ("dataset", "limit", "task_ids"):
                 raise  # of the study
             raise of_arm(i + 1, name, error) from None
@@ -93,13 +93,13 @@ def check(ctx: Context, spec: StudySpec) -> tuple[list[RunSpec], Dataset, list[T
 
 
 def cancel(ctx: Context, study_id: uuid.UUID) -> None:
-    """Ends every arm; samples are kept. Raises NotFound, or Conflict for a study that has ended."""
+    """Ends every arm; samples are kept. Raises NotFoundError, or ConflictError for a study that has ended."""
     with ctx.database.read() as session:
         study = get_study(session, study_id)
     if study.state not in OPEN_RUN_STATES:
-        raise Conflict(f"the study is {study.state}: only a queued or running one can be cancelled")
+        raise ConflictError(f"the study is {study.state}: only a queued or running one can be cancelled")
     for run in study.runs:
-        with contextlib.suppress(Conflict):  # this arm has ended
+        with contextlib.suppress(ConflictError):  # this arm has ended
             transitions.cancel(ctx, run.id)
 
 
@@ -114,28 +114,29 @@ def interrupt(ctx: Context, study_id: uuid.UUID, error: str) -> bool:
 def resume(ctx: Context, study_id: uuid.UUID, pinned_worker: str | None = None, *, handover: bool = False) -> None:
     """Reopens the arms that have ended with tasks left, but for those that a race has dropped.
 
-    Raises NotFound, BadInput for models it may not name, Conflict for a study that is open or has nothing left to do.
+    Raises NotFoundError, BadInputError for models it may not name, ConflictError for a study that is open or has
+    nothing left to do.
     """
     with ctx.database.read() as session:
         study = get_study(session, study_id)
     if study.state in OPEN_RUN_STATES:
-        raise Conflict(f"the study is {study.state}: only one that has ended can be resumed")
+        raise ConflictError(f"the study is {study.state}: only one that has ended can be resumed")
     if study.measured_elsewhere:
-        raise Conflict("the study was measured elsewhere: start one of your own with the same arms")
+        raise ConflictError("the study was measured elsewhere: start one of your own with the same arms")
     if (pinned_worker or ctx.database.is_sqlite) and not schedule.is_here(study):
-        raise Conflict(ELSEWHERE.format(**study.machine))
+        raise ConflictError(ELSEWHERE.format(**study.machine))
     resumed = 0
     for arm in study.arms:
         if arm.dropped_at is None:
-            with contextlib.suppress(Conflict):  # this arm has finished
+            with contextlib.suppress(ConflictError):  # this arm has finished
                 runs.resume(ctx, arm.run_id, pinned_worker, handover=handover)
                 resumed += 1
     if not resumed:
-        raise Conflict("the study has finished all its tasks: nothing is left to resume")
+        raise ConflictError("the study has finished all its tasks: nothing is left to resume")
 
 
 def annotate(ctx: Context, study_id: uuid.UUID, changes: Changes) -> None:
-    """Changes what people noted on a study. Raises NotFound, or BadInput for too many tags.
+    """Changes what people noted on a study. Raises NotFoundError, or BadInputError for too many tags.
 
     The runs of its arms are archived with it, and come back with it.
     """
@@ -149,11 +150,11 @@ def annotate(ctx: Context, study_id: uuid.UUID, changes: Changes) -> None:
 
 
 def delete(ctx: Context, study_id: uuid.UUID) -> None:
-    """Removes an ended study with the runs of its arms. Raises NotFound, or Conflict while an arm is open."""
+    """Removes an ended study with the runs of its arms. Raises NotFoundError, or ConflictError while an arm is open."""
     with ctx.database.session() as session:
         study = get_study(session, study_id)
         if study.state in OPEN_RUN_STATES:
-            raise Conflict(f"the study is {study.state}: cancel it before you delete it")
+            raise ConflictError(f"the study is {study.state}: cancel it before you delete it")
         runs_of_arms = study.runs
         session.delete(study)
         session.flush()

@@ -1,1 +1,1 @@
-"""How stored things are shown: units, verdicts, charts, safe text."""
+"""Presentation of stored values: units, verdicts, charts, safe text."""

@@ -37,7 +37,7 @@ SHOWN_CHARACTERS = 20_000  # of one text on a page; the whole text has a link of
 
 @dataclass(frozen=True)
 class VerdictSign:
-    """A verdict as shown: one letter, a colour family (a class of components.css), a name and what it means."""
+    """A verdict as shown: one letter, a colour family (a class of components.css), a name and its meaning."""
 
     letter: str
     family: str
@@ -84,7 +84,7 @@ _LEXER = PythonLexer(stripnl=False, ensurenl=False)
 
 
 def verdict_sign(verdict: str | None, finished_s: float | None = 0.0) -> VerdictSign:
-    """The sign of a sample: what it was judged, unless it did not finish within its budget."""
+    """The sign of a sample: its verdict, unless it did not finish within its budget."""
     if finished_s is None:
         return UNFINISHED
     return UNGRADED if verdict is None else VERDICTS[verdict]

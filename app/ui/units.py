@@ -1,4 +1,4 @@
-"""Numbers as read: durations, shares, counts, dates. A dash stands for what is not known."""
+"""Numbers as text: durations, shares, counts, dates. A dash stands for an unknown value."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def ordinal(number: int) -> str:
-    """A place in a line: `1st`, `2nd`, `13th`."""
+    """An ordinal: `1st`, `2nd`, `13th`."""
     ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
 

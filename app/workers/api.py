@@ -36,7 +36,7 @@ class WorkerDocument(ResponseModel):
     model: str | None = Field(description="the targets it holds in memory, the last used first")
     loading: str | None = Field(description="the target it is loading")
     node: str | None = Field(description="the name it keeps over restarts")
-    queues: list[str] | None = Field(description="what it consumes; null: every queue")
+    queues: list[str] | None = Field(description="that it consumes; null: every queue")
     declared: list[DeclaredModel] = Field(description="the models whose completions come to it")
     crashes: int = Field(description="processes of its node in a row that died shortly after their start, before it")
     started_at: dt.datetime

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.orm import Session
 
-from app.broker.model_queues import ModelQueue, among
+from app.broker.model_queues import ModelQueue, parse_all
 from app.context import Context
 from app.db.types import utcnow
 from app.workers.models import Worker
@@ -21,7 +21,7 @@ from app.workers.service import FORGET_AFTER
 SILENT_LEASES = 2  # after this many leases of silence a worker or a message is lost
 
 
-def silence(ctx: Context) -> dt.timedelta:
+def silence_limit(ctx: Context) -> dt.timedelta:
     """How long a worker may be silent, or a message on its way, before it counts as lost."""
     return dt.timedelta(seconds=SILENT_LEASES * ctx.settings.lease_s)
 
@@ -30,7 +30,7 @@ def live(ctx: Context, session: Session) -> frozenset[ModelQueue]:
     """The queues of models that a live worker consumes; none where this process's messages reach no other one."""
     if not ctx.broker.shared:
         return frozenset()
-    return _consumed(session, and_(Worker.stopped_at.is_(None), Worker.last_seen_at >= utcnow() - silence(ctx)))
+    return _consumed(session, and_(Worker.stopped_at.is_(None), Worker.last_seen_at >= utcnow() - silence_limit(ctx)))
 
 
 def lost(ctx: Context, session: Session) -> frozenset[ModelQueue]:
@@ -43,7 +43,7 @@ def lost(ctx: Context, session: Session) -> frozenset[ModelQueue]:
 def device_class() -> str:
     """The class of this machine's device: what `auto` means to an engine.
 
-    Asked in a process of its own, because torch would stay in the memory of this one.
+    Determined in a separate process, because torch would stay in the memory of this one.
     """
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as asked:
         return asked.submit(_device_class).result()
@@ -57,4 +57,4 @@ def _device_class() -> str:
 
 def _consumed(session: Session, which: ColumnElement[bool]) -> frozenset[ModelQueue]:
     rows = session.scalars(select(Worker.queues).where(which, Worker.queues.is_not(None)))
-    return frozenset(queue for names in rows for queue in among(names or ()))
+    return frozenset(queue for names in rows for queue in parse_all(names or ()))

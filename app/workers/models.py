@@ -7,20 +7,14 @@ import datetime as dt
 from sqlalchemy import String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.broker.model_queues import ModelQueue, among
+from app.broker.model_queues import ModelQueue, parse_all
 from app.db.types import Base, utcnow
 
 MODEL_LENGTH = 500
 
 
 class Worker(Base):
-    """One worker process. `model` lists the targets it holds in memory, the last used first; `loading` is the one it is
-    loading; None for none.
-
-    `node` is the name that it keeps over restarts, `queues` what it consumes (None: every queue), `crashes` how many
-    processes of its node in a row died shortly after their start before this one came. `stopped_at` is when it was
-    asked to end; it may still finish a task.
-    """
+    """One worker process."""
 
     __tablename__ = "workers"
 
@@ -28,16 +22,18 @@ class Worker(Base):
     host: Mapped[str] = mapped_column(String(200))
     pid: Mapped[int]
     device: Mapped[str | None] = mapped_column(String(200))
+    # the targets it holds in memory, the last used first; None for none
     model: Mapped[str | None] = mapped_column(String(MODEL_LENGTH))
-    loading: Mapped[str | None] = mapped_column(String(500))
-    node: Mapped[str | None] = mapped_column(String(300), index=True)
-    queues: Mapped[list[str] | None]
+    loading: Mapped[str | None] = mapped_column(String(500))  # the target it is loading
+    node: Mapped[str | None] = mapped_column(String(300), index=True)  # the name that it keeps over restarts
+    queues: Mapped[list[str] | None]  # that it consumes; None: every queue
+    # processes of its node in a row that died shortly after their start before this one
     crashes: Mapped[int] = mapped_column(default=0, server_default="0")
     started_at: Mapped[dt.datetime] = mapped_column(default=utcnow)
-    stopped_at: Mapped[dt.datetime | None]
+    stopped_at: Mapped[dt.datetime | None]  # when it was asked to end; it may still finish a task
     last_seen_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)
 
     @property
     def declared(self) -> list[ModelQueue]:
         """The queues of models that it consumes: those models' completions come to it."""
-        return among(self.queues or ())
+        return parse_all(self.queues or ())

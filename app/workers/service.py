@@ -39,8 +39,8 @@ def is_alive(worker: Worker, now: dt.datetime) -> bool:
     return worker.stopped_at is None and (now - worker.last_seen_at).total_seconds() <= ALIVE_S
 
 
-def keeps_dying(worker: Worker, now: dt.datetime) -> bool:
-    """Whether the last processes of its node died one after the other, and this one is not older than they became."""
+def crashes_repeatedly(worker: Worker, now: dt.datetime) -> bool:
+    """Whether the last processes of its node died early one after the other, and this one is not older yet."""
     return worker.crashes >= CRASHES and now - worker.started_at < STEADY
 
 
@@ -58,7 +58,7 @@ def register(ctx: Context, node: str | None, queues: list[str] | None) -> None:
         crashes = 0
         if before and before.stopped_at is None and before.last_seen_at - before.started_at < STEADY:
             crashes = before.crashes + 1
-        # A restarted container may have the host name and process id of the one before.
+        # A restarted container may have the host name and process id of its predecessor.
         row = session.get(Worker, ctx.worker_name) or Worker(name=ctx.worker_name)
         row.host, row.pid, row.node, row.queues = socket.gethostname(), os.getpid(), node, queues
         row.started_at = row.last_seen_at = now
@@ -66,8 +66,8 @@ def register(ctx: Context, node: str | None, queues: list[str] | None) -> None:
         session.add(row)
 
 
-def asked_to_stop(ctx: Context, node: str) -> None:
-    """Reports that a node takes nothing new from now on, while it may still finish a task: others serve its models."""
+def report_stop_request(ctx: Context, node: str) -> None:
+    """Reports that a node accepts no new messages, while it may still finish a task: others serve its models."""
     with ctx.database.session() as session:
         session.execute(
             update(Worker).where(Worker.node == node, Worker.stopped_at.is_(None)).values(stopped_at=utcnow())
@@ -83,7 +83,7 @@ def stopped(ctx: Context) -> None:
 
 
 def report(ctx: Context) -> None:
-    """Reports that this process is alive, and which model it holds or loads."""
+    """Reports that this process is alive, and which models it holds or loads."""
     with ctx.database.session() as session:
         row = session.get(Worker, ctx.worker_name) or Worker(
             name=ctx.worker_name, host=socket.gethostname(), pid=os.getpid()

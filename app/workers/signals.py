@@ -42,24 +42,24 @@ def _unbind(**_: object) -> None:
 @worker_process_init.connect
 def _report(sender: str | None = None, **_: object) -> None:
     from app import tables  # noqa: PLC0415
-    from app.broker.model_queues import among  # noqa: PLC0415
+    from app.broker.model_queues import parse_all  # noqa: PLC0415
     from app.context import current  # noqa: PLC0415
     from app.workers.service import QUEUES, Heartbeat  # noqa: PLC0415
 
     assert tables.metadata.tables  # every mapper must be known before the first query, of whichever thread
     consumed = os.environ.get(QUEUES)
     names = consumed.split(",") if consumed else None
-    current().declared = among(names or ())
+    current().declared = parse_all(names or ())
     Heartbeat(current(), sender, names).start()
 
 
 @worker_shutting_down.connect
-def _asked_to_stop(sender: str, **_: object) -> None:
+def _on_stop_request(sender: str, **_: object) -> None:
     from app.context import current  # noqa: PLC0415
-    from app.workers.service import asked_to_stop  # noqa: PLC0415
+    from app.workers.service import report_stop_request  # noqa: PLC0415
 
     with contextlib.suppress(SQLAlchemyError):  # its heartbeat ends with its last task
-        asked_to_stop(current(), sender)
+        report_stop_request(current(), sender)
 
 
 @worker_process_shutdown.connect

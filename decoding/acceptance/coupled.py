@@ -23,7 +23,7 @@ class Coupled:
     def accept(
         self, p: Distribution, where: Positions, draft: torch.Tensor, seeds: torch.Tensor, q: Distribution | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `AcceptanceRule.accept`."""
+        """Apply the rule in PyTorch."""
         S, T = where.dist_row.shape
         each = seeds.repeat_interleave(T), where.position.flatten(), Role.SAMPLE
         tokens = p.sample(*each, rows=where.dist_row.flatten()).view(S, T)
@@ -33,5 +33,5 @@ class Coupled:
     def accept_in_kernel(
         self, p: Distribution, where: Positions, draft: torch.Tensor, seeds: torch.Tensor, q: Distribution | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `AcceptanceRule.accept_in_kernel`."""
+        """Apply the rule in one Triton kernel."""
         return accept.coupled(p.ids, p.logp, where.dist_row, where.position, draft, seeds, Role.SAMPLE)

@@ -47,7 +47,7 @@ class Distribution:
         """Return one token per row, int64 [N]: argmax of log p + Gumbel noise, which has distribution p.
 
         The noise depends on the token id, so two distributions sampled with the same seeds, positions and role are
-        coupled: the nearer they are, the likelier they give the same token (arXiv 2408.07978). With `rows` [M] the
+        coupled: the nearer they are, the more likely they give the same token (arXiv 2408.07978). With `rows` [M] the
         draws are M, each from the row that it names.
         """
         if self.width > _NARROW and self.ids.device.type == "cpu":

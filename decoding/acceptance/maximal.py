@@ -24,7 +24,7 @@ class Maximal:
     def accept(
         self, p: Distribution, where: Positions, draft: torch.Tensor, seeds: torch.Tensor, q: Distribution | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `AcceptanceRule.accept`."""
+        """Apply the rule in PyTorch."""
         S, T = where.dist_row.shape
         k = T - 1
         accepted = torch.zeros(S, dtype=torch.int64, device=draft.device)
@@ -54,7 +54,7 @@ class Maximal:
     def accept_in_kernel(
         self, p: Distribution, where: Positions, draft: torch.Tensor, seeds: torch.Tensor, q: Distribution | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `AcceptanceRule.accept_in_kernel`."""
+        """Apply the rule in one Triton kernel."""
         drafted_from = None if q is None else (q.ids, q.logp)
         return accept.maximal(
             p.ids, p.logp, where.dist_row, where.position, draft, seeds, drafted_from, Role.ACCEPT, Role.RESIDUAL

@@ -18,7 +18,7 @@ class Positions(NamedTuple):
     """The T positions at which each of S samples draws a token: `dist_row` and `position`, int64 [S, T].
 
     `dist_row` is the row of the target's distributions to draw from; samples of one row of the batch share them, and a
-    row that brought fewer than T tokens repeats its last. `position` is absolute, that of the token to be drawn.
+    row that brought fewer than T tokens repeats its last. `position` is the absolute position of the token to be drawn.
     """
 
     dist_row: torch.Tensor
@@ -26,16 +26,12 @@ class Positions(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """The tokens that one sample takes from a round: `n_accepted` draft tokens and one more of the target's.
-
-    `logprobs` are the target's own log-probabilities of `tokens`; `top` are the likeliest tokens in the place of each,
-    if they are asked for.
-    """
+    """The tokens that one sample takes from a round: `n_accepted` draft tokens and one more of the target's."""
 
     n_accepted: int
     tokens: tuple[int, ...]
-    logprobs: tuple[float, ...]
-    top: tuple[TopIds, ...] = ()
+    logprobs: tuple[float, ...]  # the target's own
+    top: tuple[TopIds, ...] = ()  # top tokens at each position, if they are asked for
 
 
 class AcceptanceRule(Protocol):
@@ -56,8 +52,8 @@ class AcceptanceRule(Protocol):
         """Return the draft tokens accepted, int64 [S], and the tokens emitted, int64 [S, T], valid up to that index.
 
         `p` [N, C] holds the target's distributions. `draft` int64 [S, T - 1] is NO_TOKEN where nothing was proposed;
-        `seeds` int64 [S] are those of the samples. `q` holds S * (T - 1) rows, the distributions of the drafts; None
-        means that each draft is a certainty.
+        `seeds` int64 [S] are the seeds of the samples. `q` holds S * (T - 1) rows, the distributions of the drafts;
+        None means that each draft is a certainty.
         """
 
     def accept_in_kernel(

@@ -25,12 +25,12 @@ KINDS: tuple[Kind, ...] = ("greedy", "whole", "nucleus")
 _FIRST_WIDTH = 64
 _ROWS_AT_ONCE = 8
 _UNDERFLOW = -80.0
-# Tail mass below this share of the likeliest token's does not move a float32 sum.
+# Tail mass below this share of the top token's mass does not move a float32 sum.
 _NEGLIGIBLE = math.log(3e-8)
 
 
 def kind_of(params: SamplingParams) -> Kind:
-    """Return how a distribution is computed: its likeliest token only, the whole vocabulary, or a filtered part."""
+    """Return how a distribution is computed: its top token only, the whole vocabulary, or a filtered part."""
     if params.temperature == 0:
         return "greedy"
     return "whole" if params.top_p == 1 and params.top_k == 0 and params.min_p == 0 else "nucleus"
@@ -48,7 +48,7 @@ def to_distribution_nosync(logits: torch.Tensor, params: SamplingParams) -> tupl
     """Return `to_distribution` without a host read, and the rows (bool [N]) for which it is complete.
 
     On a GPU waiting for the search costs more than a pass over the vocabulary. A row whose nucleus did not end within
-    the search holds a distribution over its likeliest tokens: enough for a draft, not for a target.
+    the search holds a distribution over its most likely tokens: enough for a draft, not for a target.
     """
     if kind_of(params) == "nucleus":
         return _search(logits, params, _FIRST_WIDTH, _log_mass_at_once)
@@ -113,7 +113,7 @@ def draft_distribution(logits: torch.Tensor, kind: Kind, limits: torch.Tensor) -
     """Return the distributions of drafts with `limits` float32 [N, 4] on the device, so that a CUDA graph serves any.
 
     Each is what `to_distribution` makes of the same parameters, but never wider than its first search: a draft may be
-    drawn from any distribution, as long as acceptance is told which.
+    drawn from any distribution, as long as the acceptance rule knows which.
     """
     if kind == "greedy":
         return _likeliest(logits)

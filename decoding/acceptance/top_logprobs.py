@@ -1,4 +1,4 @@
-"""The likeliest tokens in the place of a drawn or given one, and their log-probabilities."""
+"""The top-n tokens at a position, and their log-probabilities."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from decoding.acceptance.highest import highest
 from decoding.acceptance.sampling import log_mass, raw_logprobs
 
 TopIds = tuple[tuple[int, float], ...]
-"""The likeliest tokens of one place, likeliest first: (token id, log-probability)."""
+"""The most likely tokens at one position, in descending order: (token id, log-probability)."""
 
 
 def top_logprobs(logits: torch.Tensor, dist_row: torch.Tensor, n: int) -> list[TopIds]:
-    """Return the `n` likeliest tokens at each of the rows `dist_row` [M] of `logits` [N, V].
+    """Return the `n` most likely tokens at each of the rows `dist_row` [M] of `logits` [N, V].
 
-    Log-probabilities are those of `raw_logprobs`, to the bit: the likeliest token's equals its own.
+    Log-probabilities equal the results of `raw_logprobs` to the bit.
     """
     used, which = torch.unique(dist_row, return_inverse=True)
     values, ids = highest(logits[used], min(n, logits.shape[1]))
@@ -26,7 +26,7 @@ def top_logprobs(logits: torch.Tensor, dist_row: torch.Tensor, n: int) -> list[T
 
 
 def given_logprobs(logits: torch.Tensor, tokens: Sequence[int], n: int) -> list[tuple[float, TopIds]]:
-    """Return the log-probability of token i at row i of `logits` [N, V], and the `n` likeliest tokens there."""
+    """Return the log-probability of token i at row i of `logits` [N, V], and the `n` most likely tokens there."""
     rows = torch.arange(len(tokens), device=logits.device)
     logprobs = raw_logprobs(logits, rows, torch.tensor(tokens, device=logits.device)).tolist()
     tops: list[TopIds] = top_logprobs(logits, rows, n) if n else [()] * len(tokens)

@@ -26,9 +26,9 @@ _IDLE = [1.0, 1.0, 0.0, 0.0]
 class StepGraphs(Graphs[Runner], ABC):
     """One step of what drafts as a graph, replayed k times; the drafts stay on the device.
 
-    Without `uses_kernel` PyTorch makes the draws. `carried` names what a step gives the next one beside its token, and
-    `first_feeds` the tokens per row that a first step may feed, ascending. `ahead` is how far behind a row's length in
-    the cache the token is that its last output predicts.
+    Without `uses_kernel` PyTorch makes the draws. `carried` names the tensors that a step passes to the next beside its
+    token, and `first_feeds` the tokens per row that a first step may feed, ascending. `ahead` is how far after a row's
+    length in the cache the token is that its last output predicts.
     """
 
     carried: tuple[str, ...] = ()
@@ -55,9 +55,9 @@ class StepGraphs(Graphs[Runner], ABC):
         seeds: Sequence[int],
         sampling: Sequence[SamplingParams],
     ) -> Proposal | None:
-        """Return `lengths[r]` tokens per row behind `unseen[r]`, left on the device; None when graphs do not work here.
+        """Return `lengths[r]` tokens per row after `unseen[r]`, left on the device; None when graphs do not work here.
 
-        Commits what it feeds.
+        Commits the tokens it feeds.
         """
         # A row that does not draft takes part with a token that is never committed.
         feed = [tokens if length else [0] for tokens, length in zip(unseen, lengths, strict=True)]
@@ -108,7 +108,7 @@ class StepGraphs(Graphs[Runner], ABC):
         return torch.cat(tokens, dim=1), Distribution(ids, logp)
 
     def _step(self, R: int, T: int, kind: Kind, values: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
-        """Return the tokens drawn [R, 1], the lengths behind what was fed [R], what is `carried`, and ids and logp.
+        """Return the tokens drawn [R, 1], the lengths after what was fed [R], what is `carried`, and ids and logp.
 
         The last two, [R, C] each, only where the acceptance rule needs them.
         """
@@ -135,7 +135,7 @@ class StepGraphs(Graphs[Runner], ABC):
 
     @abstractmethod
     def compute(self, inputs: dict[str, torch.Tensor], keep: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the logits [R, V] of the packed tokens in `keep` [R], and what is `carried`."""
+        """Return the logits [R, V] of the packed tokens in `keep` [R], and the `carried` tensors."""
 
     def target_ids(self, dist: Distribution) -> Distribution:
         """Return a distribution over what drafts' own ids as one over the target's."""

@@ -11,7 +11,7 @@ from decoding.acceptance.rule import AcceptanceRule
 from decoding.acceptance.sampling import to_distributions
 from decoding.attention.cache import RaggedCache
 from decoding.attention.draft_graphs import FIRST_FEED, DraftGraphs
-from decoding.attention.runner import Ahead, ModelRunner
+from decoding.attention.runner import ModelRunner, PrefillEstimate
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
@@ -30,13 +30,13 @@ class DraftRunner:
         return self._runner.cache
 
     def reserve(self, capacity: int) -> None:
-        """See `ModelRunner.reserve`."""
+        """Make room in the cache for rows of `capacity` tokens."""
         self._runner.reserve(capacity)
 
     def start(
         self, slot: int, tokens: Sequence[int], capacity: int, source: int | None, *, prefix_cache: bool
-    ) -> Iterator[Ahead]:
-        """See `ModelRunner.start`."""
+    ) -> Iterator[PrefillEstimate]:
+        """Begin a row; iterating over the result prefills it."""
         return self._runner.start(slot, tokens, capacity, source, prefix_cache=prefix_cache)
 
     def draft(
@@ -46,9 +46,9 @@ class DraftRunner:
         seeds: Sequence[int],
         sampling: Sequence[SamplingParams],
     ) -> Proposal:
-        """Return `lengths[r]` draft tokens per row behind `unseen[r]`, tokens that the model has not been fed yet.
+        """Return `lengths[r]` draft tokens per row after `unseen[r]`, tokens that the model has not been fed yet.
 
-        Commits what it feeds; the caller rewinds the cache once it knows what was accepted.
+        Commits the tokens it feeds; the caller rewinds the cache after the acceptance.
         """
         if self._graphs is not None:
             unseen = self._feed_all_but_last(unseen, lengths)
@@ -84,7 +84,7 @@ class DraftRunner:
         return Proposal(drafts, [MODEL_EVIDENCE] * n_rows, join(parts, n_rows * k) if self._rule.needs_q else None)
 
     def _feed_all_but_last(self, unseen: list[list[int]], lengths: Sequence[int]) -> list[list[int]]:
-        """Feed what a graph does not take in, after rounds in which others drafted; return what is left to feed."""
+        """Feed the tokens that exceed a graph, after rounds in which others drafted; return the rest."""
         behind = [
             tokens[:-1] if length and len(tokens) > FIRST_FEED else []
             for tokens, length in zip(unseen, lengths, strict=True)

@@ -39,7 +39,7 @@ class FlatForward:
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> FlatForward | None:
-        """Return the flat forward of a model on a CPU with our attention, None for what it does not suit."""
+        """Return the flat forward of a model on a CPU with our attention, None for a model that it does not suit."""
         return cls(model) if cls.suits(model) else None
 
     @staticmethod
@@ -60,7 +60,7 @@ class FlatForward:
         keep: torch.Tensor | None,
         taps: Sequence[int] = (),
     ) -> torch.Tensor:
-        """Return logits [N, V] of packed tokens [1, N], of those at the places `keep` only if it is given.
+        """Return logits [N, V] of packed tokens [1, N], of the tokens at positions `keep` only if it is given.
 
         Records the inputs of the layers `taps` in the cache, side by side.
         """
@@ -85,13 +85,13 @@ class FlatForward:
             if i < last:
                 x, heads = steps.following(i, x, attended)
         if taps:
-            # Between 8-bit products the stream is float32; whoever reads the taps has the model's own type.
+            # Between 8-bit products the stream is float32; a head that reads the taps has the model's own type.
             cache.record(TAPS, torch.cat([inputs[tap] for tap in taps], dim=1).to(self._embed.weight.dtype))
         return steps.last(x, attended, keep)
 
 
 def _threads(query: torch.Tensor, layout: Layout) -> AbstractContextManager[None]:
-    """Return the context of an attention of queries [1, Hq, N, D]: all threads if it takes long, else those there are.
+    """Return the context of an attention of queries [1, Hq, N, D]: all threads if it takes long, else the current ones.
 
     The result is the same bits: no sum is split among threads.
     """

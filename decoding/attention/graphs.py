@@ -2,7 +2,7 @@
 
 A forward of a small model is hundreds of kernels, and starting them from Python takes longer than running them. A
 CUDA graph is recorded once per shape and started as a whole. To keep shapes few, rows and tokens per row are rounded up
-to buckets. Rows beyond the batch and tokens beyond a row's draft compute on token 0 behind everything committed; what
+to buckets. Rows beyond the batch and tokens beyond a row's draft compute on token 0 after everything committed; what
 they write is garbage past a length, which the ragged cache never reads (cache.py).
 
 `verify_graphs.py` and `draft_graphs.py` build on this, both over buffers that stay in place. A replay reads lengths and
@@ -90,7 +90,7 @@ class Graphs(Generic[Runner]):
 
     @property
     def capture_ahead_s(self) -> float:
-        """Seconds that the next round needs to capture anew: the slowest capture so far if the cache has moved."""
+        """Seconds that the next round needs to recapture graphs: the slowest capture so far if the cache has moved."""
         return self._slowest_s if self.ready and self._works and self._has_moved else 0.0
 
     @property
@@ -107,7 +107,7 @@ class Graphs(Generic[Runner]):
         if not self.ready:
             return None
         if self._has_moved:
-            # The cache has moved; a captured graph would write to its old place.
+            # The cache has moved; a captured graph would write to its old address.
             self._works.clear()
             self.n_bytes = 0
             self._capacity = self.runner.cache.capacity
@@ -161,7 +161,7 @@ class Graphs(Generic[Runner]):
 
 
 def rectangle(ids: torch.Tensor, length: torch.Tensor) -> Layout:
-    """Return the layout of `ids` [R, T] behind `length` [R], all on the device."""
+    """Return the layout of `ids` [R, T] after `length` [R], all on the device."""
     R, T = ids.shape
     packed = torch.arange(R * T, device=ids.device)
     position = (length[:, None] + torch.arange(T, device=ids.device)).flatten()
@@ -173,7 +173,7 @@ def rectangle(ids: torch.Tensor, length: torch.Tensor) -> Layout:
 def forward(
     runner: ModelRunner, ids: torch.Tensor, length: torch.Tensor, keep: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Return a model's logits [R * T, V] of `ids` [R, T] behind `length` [R]; [R, V] of places `keep` if given."""
+    """Return a model's logits [R * T, V] of `ids` [R, T] after `length` [R]; [R, V] at positions `keep` if given."""
     assert runner.cache.max_rows >= len(ids)
     layout = rectangle(ids, length)
     runner.cache.use(layout)

@@ -12,7 +12,7 @@ from decoding.acceptance.sampling import to_distributions
 from decoding.attention.cache import RaggedCache
 from decoding.attention.head_graphs import HeadGraphs
 from decoding.attention.head_runner import HeadRunner
-from decoding.attention.runner import Ahead
+from decoding.attention.runner import PrefillEstimate
 from decoding.models.threads import all_threads
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
@@ -35,8 +35,8 @@ class HeadDrafts:
         """Make room for the rows that the target has room for."""
         self._runner.reserve()
 
-    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[Ahead]:
-        """See `HeadRunner.start`."""
+    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[PrefillEstimate]:
+        """Begin a row; iterating over the result reads its prompt."""
         return self._runner.start(slot, tokens, source)
 
     @all_threads()  # a head is dense: its products are long, and no graph of 8-bit weights runs beside them
@@ -48,9 +48,9 @@ class HeadDrafts:
         seeds: Sequence[int],
         sampling: Sequence[SamplingParams],
     ) -> Proposal:
-        """Return `lengths[r]` draft tokens per row behind `unseen[r]`, the tokens of the pairs it has not read yet.
+        """Return `lengths[r]` draft tokens per row after `unseen[r]`, the tokens of the pairs it has not read yet.
 
-        A row with a length has at least one such token. Commits what it reads; the caller rewinds the cache to the
+        A row with a length has at least one such token. Commits the pairs it reads; the caller rewinds the cache to the
         committed pairs after the round.
         """
         if self._graphs is not None:
@@ -83,7 +83,7 @@ class HeadDrafts:
     def _read_all_but_last(
         self, unseen: Sequence[Sequence[int]], lengths: Sequence[int], n: int
     ) -> list[Sequence[int]]:
-        """Read what a graph does not take in, after rounds in which others drafted; return the `n` tokens left."""
+        """Read the tokens that exceed a graph, after rounds in which others drafted; return the last `n`."""
         behind = [tokens[:-n] if length else [] for tokens, length in zip(unseen, lengths, strict=True)]
         if any(behind):
             self._runner.read(behind)

@@ -18,7 +18,7 @@ class HeadGraphs(StepGraphs[HeadRunner]):
     ahead = 1  # slot t of a head's cache holds the pair whose output predicts the token at t + 2
 
     def make_inputs(self, R: int, T: int) -> dict[str, torch.Tensor]:
-        """Return the buffers of a step; those of a later one take in the features that its predecessor made."""
+        """Return the buffers of a step; a later step also reads the features that its predecessor made."""
         inputs = super().make_inputs(R, T)
         return inputs if T > 1 else inputs | {"features": self.runner.blank_features(R)}
 

@@ -1,8 +1,8 @@
-"""A trained drafter over its own ragged cache: reads the target's tapped states and the tokens behind them.
+"""A trained drafter over its own ragged cache: reads the target's tapped states and the tokens after them.
 
 Slot t of its cache belongs to the pair of the token at t + 1 and the feature of position t. The features of committed
 positions come from the target's cache, where the forwards of the target leave them; while drafting, they are the head's
-own outputs. So a row always has one pair less than tokens, and what was drafted is forgotten after every round.
+own outputs. So a row always has one pair less than tokens, and drafts are forgotten after every round.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from decoding.acceptance.distribution import Distribution
 from decoding.attention.cache import RaggedCache
 from decoding.attention.layout import Layout
 from decoding.attention.ragged import MaskStore, ragged_cache_attention
-from decoding.attention.runner import Ahead, ModelRunner, in_chunks
+from decoding.attention.runner import ModelRunner, PrefillEstimate, in_chunks
 from decoding.attention.taps import TAPS
-from decoding.models.heads import LoadedHead
 from decoding.models.threads import all_threads
+from decoding.models.trained_heads import LoadedHead
 from decoding.state.clock import CostTimer
 
 
@@ -42,7 +42,7 @@ class HeadRunner:
         device: torch.device = self._target.device
         return device
 
-    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[Ahead]:
+    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[PrefillEstimate]:
         """Begin a row that holds the prompt `tokens`, once the target has begun it.
 
         What the target has not read then, and the last pair, are left for the first draft, which needs the head's
@@ -56,7 +56,7 @@ class HeadRunner:
         self.cache.start(slot)
         return self._prefill(slot, tokens, n_pairs)
 
-    def _prefill(self, slot: int, tokens: Sequence[int], n_pairs: int) -> Iterator[Ahead]:
+    def _prefill(self, slot: int, tokens: Sequence[int], n_pairs: int) -> Iterator[PrefillEstimate]:
         # A generator: the target has read the prompt when the first chunk is asked for.
         n_pairs = min(n_pairs, self._target.cache.lens[slot])
 
@@ -95,7 +95,7 @@ class HeadRunner:
         return output
 
     def outputs(self, packed: torch.Tensor, features: torch.Tensor, layout: Layout, keep: torch.Tensor) -> torch.Tensor:
-        """Return the head's outputs [R, H] at the places `keep` of packed tokens [N] with features [N, H]."""
+        """Return the head's outputs [R, H] at the positions `keep` of packed tokens [N] with features [N, H]."""
         head = self.head
         embedded = self._embedding(packed).to(features.dtype)
         residual, (q, k, v) = head.heads(embedded, features, *head.rotary(layout.position))
@@ -110,11 +110,11 @@ class HeadRunner:
         return head.finish(residual[keep], attended.flatten(1)[keep])
 
     def features_at(self, slot: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        """Return the features [N, H] of places that the target has read."""
+        """Return the features [N, H] of positions that the target has read."""
         return self.head.features(self._target.cache.states[TAPS][slot, position])
 
     def blank_features(self, n: int) -> torch.Tensor:
-        """Return a buffer for the features of `n` places, [n, H]."""
+        """Return a buffer for the features of `n` positions, [n, H]."""
         weight = self.head.norm.weight
         return torch.zeros(n, len(weight), dtype=weight.dtype, device=self.device)
 

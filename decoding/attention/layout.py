@@ -18,7 +18,7 @@ import torch
 
 from kernels.rows import RaggedRows
 
-# Attention reads key slots in multiples of this. Masked slots behind a row's last token add exact zeros, and PyTorch's
+# Attention reads key slots in multiples of this. Masked slots after a row's last token add exact zeros, and PyTorch's
 # attention on a CPU sums in an order that is the same for all such numbers of slots, so that the sum does not depend on
 # how long the other rows of a batch are (docs/decoding.md, "Texts and timing").
 SLOT_MULTIPLE = 128
@@ -44,22 +44,18 @@ def rectangle(counts: Sequence[int]) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class Layout:
-    """A forward over N packed tokens of R rows: `rows` says which token is whose, the rest where it is in the cache.
+    """A forward over N packed tokens of R rows: which token belongs to which row, and where it is in the cache."""
 
-    The rows lie in the cache's slots from `first_slot` on; `slot` [N] is that of each token. `gather` [R, T] lists the
-    packed index of each row's t-th token (T the longest count, short rows repeat their last token); `scatter` [N] is
-    the index of each packed token in the flattened [R * T] rectangle.
-    """
-
-    rows: RaggedRows
-    first_slot: int
-    slot: torch.Tensor
+    rows: RaggedRows  # which token belongs to which row
+    first_slot: int  # the rows use the cache's slots from this one on
+    slot: torch.Tensor  # [N], of each token
+    # [R, T]: packed index of each row's t-th token (T the longest count, short rows repeat their last token)
     gather: torch.Tensor
-    scatter: torch.Tensor
+    scatter: torch.Tensor  # [N]: index of each packed token in the flattened [R * T] rectangle
 
     @classmethod
     def build(cls, lens: Sequence[int], counts: Sequence[int], device: torch.device, first_slot: int = 0) -> Layout:
-        """Pack `counts[r]` new tokens per row behind `lens[r]` committed ones; a row may sit out with none."""
+        """Pack `counts[r]` new tokens per row after `lens[r]` committed ones; a row may sit out with none."""
         T = max(counts)
         slot: list[int] = []
         scatter: list[int] = []
@@ -87,7 +83,7 @@ class Layout:
 
     @property
     def position(self) -> torch.Tensor:
-        """Each token's place in the text of its row, [N]."""
+        """Each token's position in the text of its row, [N]."""
         return self.rows.position
 
     @property
@@ -111,7 +107,7 @@ class Layout:
         return len(set(self.counts)) == 1
 
     def last_positions(self, n_last: Sequence[int]) -> torch.Tensor:
-        """Return the places in their texts of the last `n_last[r]` tokens of each row, [sum(n_last)]."""
+        """Return the positions in their texts of the last `n_last[r]` tokens of each row, [sum(n_last)]."""
         ends = [length + count for length, count in self._host]
         places = [at for end, n in zip(ends, n_last, strict=True) for at in range(end - n, end)]
         return torch.tensor(places, device=self.slot.device)

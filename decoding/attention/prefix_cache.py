@@ -2,7 +2,7 @@
 
 A block is what one chunk of a prefill computes. A prompt that begins with the tokens of known blocks takes them, and
 prefills the rest in the chunks in which it would have done so anyway. So every forward has the shape and the input that
-it has without the cache, and the texts are the same in every number format.
+it has without the cache, and the texts are the same in every dtype.
 
 A block is found by all tokens up to its end, as in vLLM's automatic prefix caching.
 """
@@ -18,7 +18,7 @@ from decoding.attention.cache import RaggedCache, Slots
 
 
 class PrefixCache:
-    """Blocks of one model, at most `max_bytes` of them; those not used for longest go first."""
+    """Blocks of one model, at most `max_bytes` of them; least recently used first out."""
 
     def __init__(self, max_bytes: int, block: int) -> None:
         """`block` is in tokens: the size of a chunk of the prefill."""

@@ -1,8 +1,8 @@
 """Models that keep their own attention: one forward per row, each over a cache of its own.
 
-Architectures such as CodeGen, GPT-J, Falcon or BLOOM compute attention inside their layers, where a ragged batch has no
-place. Each of their rows runs alone, so a round reads the weights once per row instead of once: slower, and the same
-tokens. Rolling back is still not committing: what a row has beyond its committed length is cut off before its next
+Architectures such as CodeGen, GPT-J, Falcon or BLOOM compute attention inside their layers, where a ragged batch is not
+possible. Each of their rows runs alone, so a round reads the weights once per row instead of once: slower, and the same
+tokens. Rolling back is still not committing: tokens beyond the committed length of a row are cut off before its next
 forward.
 """
 
@@ -30,7 +30,7 @@ class RowCaches(RaggedCache):
         self._rows: dict[int, DynamicCache] = {}
 
     def of(self, row: int) -> DynamicCache:
-        """Return the row's cache, holding what is committed and nothing else."""
+        """Return the row's cache with its committed tokens only."""
         cache = self._rows[row]
         for layer in cache.layers:
             if type(layer) is not DynamicLayer:
@@ -62,7 +62,7 @@ class RowByRowRunner(ModelRunner):
     """Runs a causal LM with its own attention, one row after the other."""
 
     def __init__(self, model: PreTrainedModel, vocab_size: int, max_rows: int, **options: Any) -> None:
-        """`options` are those of `ModelRunner`. A prefix cache is not used: these caches have no slots to copy."""
+        """`options` are passed to `ModelRunner`. A prefix cache is not used: these caches have no slots to copy."""
         super().__init__(model, vocab_size, max_rows, **{**options, "prefix_cache": None})
         self.cache = RowCaches(max_rows)
         self._selects = "logits_to_keep" in inspect.signature(model.forward).parameters
@@ -71,7 +71,7 @@ class RowByRowRunner(ModelRunner):
     def forward(
         self, tokens: Sequence[Sequence[int]], *, n_last: Sequence[int] | None = None, first_slot: int = 0
     ) -> torch.Tensor:
-        """Return logits as `ModelRunner.forward` does; with `n_last` those of a row without tokens are zero."""
+        """Return logits as `ModelRunner.forward` does; with `n_last` the logits of a row without tokens are zero."""
         caches = cast("RowCaches", self.cache)
         caches.begin([len(row) for row in tokens], self.device, first_slot)
         parts: dict[int, torch.Tensor] = {}

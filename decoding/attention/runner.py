@@ -27,7 +27,7 @@ PREFILL_CHUNK = {"cpu": 64, "cuda": 512}
 _FEWEST_TO_TIME = 16
 
 
-class Ahead(NamedTuple):
+class PrefillEstimate(NamedTuple):
     """Seconds that a prefill will take: its next chunk, and at least all that is left of it."""
 
     next_s: float
@@ -41,14 +41,14 @@ TakeLogits = Callable[[torch.Tensor], None]
 @torch.inference_mode()
 def in_chunks(
     read: Callable[[int, int], None], start: int, end: int, chunk: int, token_timer: CostTimer, device: torch.device
-) -> Iterator[Ahead]:
-    """Call `read(a, b)` for each chunk of the tokens from `start` to before `end`, yielding the time ahead before each.
+) -> Iterator[PrefillEstimate]:
+    """Call `read(a, b)` for each chunk of the tokens from `start` to before `end`, yielding the estimate before each.
 
     `token_timer` learns what a token costs.
     """
     for at in range(start, end, chunk):
         n = min(chunk, end - at)
-        yield Ahead(n * token_timer.expected_s, (end - at) * token_timer.least_s)
+        yield PrefillEstimate(n * token_timer.expected_s, (end - at) * token_timer.least_s)
         started = time.perf_counter()
         read(at, at + n)
         if device.type == "cuda":
@@ -114,13 +114,13 @@ class ModelRunner:
         prefix_cache: bool = False,
         leave_rest: bool = False,
         score: TakeLogits | None = None,
-    ) -> Iterator[Ahead]:
+    ) -> Iterator[PrefillEstimate]:
         """Begin a row of up to `capacity` tokens with `tokens`, copied from row `source` if that has them.
 
-        Otherwise the row has at once what the prefix cache has, if it is to be used, and the rest is prefilled while
-        the caller iterates over the result, which is the time ahead before each chunk. A caller that stops early leaves
-        a row with part of the tokens and has to drop it. `leave_rest` leaves what is after the last whole chunk to the
-        row's first round.
+        Otherwise the row gets the blocks of the prefix cache at once, if it is to be used, and the rest is prefilled
+        while the caller iterates over the result, which is the estimate before each chunk. A caller that stops early
+        leaves a row with part of the tokens and has to drop it. `leave_rest` leaves the tokens after the last whole
+        chunk to the row's first round.
 
         `score` gets the logits of every token, chunk by chunk, so it uses no prefix cache and leaves no rest.
         """
@@ -145,7 +145,7 @@ class ModelRunner:
 
     def _prefill(
         self, row: int, tokens: Sequence[int], first: int, known: PrefixCache | None, score: TakeLogits | None
-    ) -> Iterator[Ahead]:
+    ) -> Iterator[PrefillEstimate]:
         timer = self.token_timer if score is None else CostTimer()  # a token that is scored costs more than others
 
         def read(start: int, end: int) -> None:
@@ -164,7 +164,7 @@ class ModelRunner:
     ) -> torch.Tensor:
         """Return logits [N, V] of `tokens[r]` appended to each row, or [sum(n_last), V] of the last `n_last[r]` of it.
 
-        `tokens` are those of the rows from slot `first_slot` on; the other rows take no part. The logits of a row
+        `tokens` belong to the rows from slot `first_slot` on; the other rows are left out. The logits of a row
         without tokens mean nothing. Nothing is committed: the caller commits the tokens that stay. Raises RuntimeError
         when a row would outgrow the cache.
         """
@@ -190,7 +190,7 @@ class ModelRunner:
     def forward_packed(
         self, packed: torch.Tensor, layout: Layout, keep: torch.Tensor | None, rows: RaggedRows | None
     ) -> torch.Tensor:
-        """Return the logits that transformers computes of packed tokens [1, N], of those at `keep` only if given."""
+        """Return the logits that transformers computes of packed tokens [1, N], at `keep` only if given."""
         with tapped(self.model, self.taps) as inputs:
             logits: torch.Tensor = self.model(
                 input_ids=packed,

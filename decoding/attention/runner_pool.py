@@ -24,15 +24,15 @@ from decoding.attention.runner import PREFILL_CHUNK, ModelRunner
 from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.models.device_memory import free_bytes
-from decoding.models.heads import LoadedHead
 from decoding.models.loaded import LoadedModel
+from decoding.models.trained_heads import LoadedHead
 from decoding.state.clock import CostTimer
 
-# Slots by which a cache grows. When it moves, its graphs have to be captured anew.
+# Slots by which a cache grows. When it moves, its graphs have to be recaptured.
 _CAPACITY_STEP = 2048
 # The same without graphs: growing copies the cache, which must not happen for every prompt that is a little longer.
 _BATCH_STEP = 256
-# The share of free memory that caches may take: a forward needs some, too.
+# The share of free memory that caches may take: a forward needs some as well.
 _USABLE = 0.9
 # What the prefix cache of a model may hold: about 20,000 tokens of qwen2.5-coder-0.5b in bf16, 9,000 of the 1.5b.
 _PREFIX_CACHE_BYTES = 256 * 2**20
@@ -44,8 +44,8 @@ class Runners:
 
     `prefill_costs` are the costs of a prompt's token, the target's first, then the draft model's or the head's.
     `shares_rows` says whether samples that agree may share a row: in a graph each has its own, because a GPU verifies
-    many rows as fast as one and shapes stay the same. `slot_bytes` are what a token of a row takes in all caches, 0 if
-    that is not known yet.
+    many rows as fast as one and shapes stay the same. `slot_bytes` are the bytes that a token of a row takes in all
+    caches, 0 if that is not known yet.
     """
 
     target: TargetRunner
@@ -59,7 +59,7 @@ class Runners:
         return [runner.cache for runner in (self.target, self.draft) if runner is not None]
 
     def reserve(self, n_rows: int, capacity: int) -> None:
-        """Make room for so many rows of `capacity` tokens before any of them changes."""
+        """Make room for `n_rows` rows of `capacity` tokens before any of them changes."""
         self.target.reserve(capacity)
         if self.draft is not None:
             self.draft.reserve(capacity)
@@ -77,7 +77,8 @@ class Runners:
         return sum(cache.slot_bytes for cache in self._caches)
 
     def lacks_bytes(self, n_rows: int, capacity: int) -> int:
-        """Return the bytes that caches of so many rows of `capacity` tokens need beyond what is free; 0 if they fit."""
+        """Return the bytes that caches of `n_rows` rows of `capacity` tokens need beyond the free memory; 0 if they
+        fit."""
         target = self.target.cache
         if target.lens or target.keeps_place:  # an empty cache is made as large as is needed
             capacity = max(capacity, target.capacity)

@@ -12,7 +12,7 @@ from decoding.acceptance.sampling import raw_logprobs, to_distribution, to_distr
 from decoding.acceptance.top_logprobs import TopIds, top_logprobs
 from decoding.attention.cache import RaggedCache
 from decoding.attention.layout import rectangle
-from decoding.attention.runner import Ahead, ModelRunner, TakeLogits
+from decoding.attention.runner import ModelRunner, PrefillEstimate, TakeLogits
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.request import SamplingParams
@@ -40,7 +40,7 @@ class TargetRunner:
         return self._runner.cache
 
     def reserve(self, capacity: int) -> None:
-        """See `ModelRunner.reserve`."""
+        """Make room in the cache for rows of `capacity` tokens."""
         self._runner.reserve(capacity)
 
     def start(
@@ -53,19 +53,19 @@ class TargetRunner:
         prefix_cache: bool,
         leave_rest: bool,
         score: TakeLogits | None = None,
-    ) -> Iterator[Ahead]:
-        """See `ModelRunner.start`."""
+    ) -> Iterator[PrefillEstimate]:
+        """Begin a row; iterating over the result prefills it."""
         return self._runner.start(
             slot, tokens, capacity, source, prefix_cache=prefix_cache, leave_rest=leave_rest, score=score
         )
 
     def chunks(self, tokens: Sequence[int], *, prefix_cache: bool, leave_rest: bool) -> tuple[list[int], int]:
-        """See `ModelRunner.chunks`."""
+        """Return the sizes of the forwards that `start` would need, and how many tokens it would leave."""
         return self._runner.chunks(tokens, prefix_cache=prefix_cache, leave_rest=leave_rest)
 
     @property
     def reads_in_rounds(self) -> bool:
-        """Whether the rest of a prompt may be left to `verify`: graphs have no place for it."""
+        """Whether the rest of a prompt may be left to `verify`: graphs do not support it."""
         return self._graphs is None and self._runner.reads_in_rounds
 
     def n_unread(self, rows: Sequence[Row]) -> list[int]:
@@ -73,12 +73,12 @@ class TargetRunner:
         return [len(row.tokens) - 1 - length for row, length in zip(rows, self.cache.lens, strict=True)]
 
     def commit(self, rows: Sequence[Row], n_accepted: Sequence[int]) -> None:
-        """Keep what the last `verify` read of the rows, and as much of their drafts as was accepted."""
+        """Keep the tokens that the last `verify` read of the rows, and the accepted part of their drafts."""
         ends = zip(rows, n_accepted, self.cache.lens, strict=True)
         self.cache.commit([len(row.tokens) + n - length for row, n, length in ends])
 
     def fork(self, slot: int) -> None:
-        """Copy a slot to a new last slot between `verify` and the commit, with what the verify wrote."""
+        """Copy a slot to a new last slot between `verify` and the commit, with the slots that the verify wrote."""
         self.cache.fork(slot, self.cache.layout.counts[slot])
 
     def verify(self, rows: Sequence[Row], proposal: Proposal) -> list[list[Draw]]:

@@ -39,7 +39,7 @@ class VerifyGraphs(Graphs[ModelRunner]):
     def verify(
         self, last: Sequence[int], seeds: Sequence[int], proposal: Proposal, sampling: Sequence[SamplingParams]
     ) -> list[Draw] | None:
-        """Return the draw of each row behind its pending token `last[r]`; None when graphs do not work here."""
+        """Return the draw of each row after its pending token `last[r]`; None when graphs do not work here."""
         n = len(last)
         drafted = [len(tokens) for tokens in proposal.tokens]
         k = max(drafted)

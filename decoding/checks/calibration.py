@@ -1,4 +1,5 @@
-"""How fast this machine is right now: the time of a fixed verify, and the rates of reading memory and of arithmetic.
+"""How fast this machine is right now: the time of a fixed benchmark step, and the rates of reading memory and of
+arithmetic.
 
 All are the same work each time, whatever the requests are. So two calibrations differ only where the machine does: by
 other programs, by its temperature, or because it is another machine.
@@ -28,7 +29,7 @@ _MATRIX = {"cpu": 1024, "cuda": 8192}
 def calibrate(verify: Callable[[int], None], device: torch.device, dtype: torch.dtype) -> Calibration:
     """Return the least time of `verify(N_TOKENS)` and the rates on `device`, of up to five runs each.
 
-    The rates are those of reading a buffer, and of a product of two square matrices of `dtype`. The least is the time
+    The rates are measured by reading a buffer and by multiplying two square matrices of `dtype`. The least is the time
     that the work itself takes: what disturbs a single run only ever makes it longer.
 
     `verify` does the work of a verify of that many dummy tokens and keeps nothing (`TargetRunner.verify_dummy`).

@@ -42,9 +42,9 @@ _LAYERS = {"full_attention", "sliding_attention", "chunked_attention", "moe", "d
 def fit(loaded: LoadedModel, attention: str, on_progress: Callable[[str], None] | None = None) -> None:
     """Give the model the best attention with which it decodes as it does alone: ours if possible, else its own.
 
-    `attention` is that of `EngineConfig`; `auto` tries the device's best, then PyTorch's, then the model's own, row by
-    row, and tells `on_progress`, or else the log, in one line. Raises IncompatibleModelError with the reasons where
-    none agrees with the model.
+    `attention` is `EngineConfig.attention`; `auto` tries the device's best, then PyTorch's, then the model's own, row
+    by row, and reports the choice to `on_progress`, or else to the log, in one line. Raises IncompatibleModelError with
+    the reasons where none agrees with the model.
     """
     model, own = loaded.model, loaded.model.config._attn_implementation
     _require_keys_and_values(loaded)

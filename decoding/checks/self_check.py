@@ -1,7 +1,7 @@
 """Kernels and CUDA graphs, compared with their references on this device before the first request.
 
 No test can cover every card, driver and compiler. A kernel or graph that fails or differs from its reference is
-switched off and named in one warning and in every figure's provenance; decoding goes on without it, more slowly.
+switched off and named in one warning and in every figure's provenance; decoding continues without it, more slowly.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ def check_kernels(loaded: LoadedModel) -> dict[str, str]:
     # A model that keeps its own attention stays as it is: it may be wrong with any other.
     if not backend.needs_triton:
         return {}
-    failures = check.failures(heads_of(loaded), backend.name, loaded.device)
+    failures = check.failures(attention_shape(loaded), backend.name, loaded.device)
     if backend.name in failures:
         loaded.model.set_attn_implementation(NAMES["sdpa"])
     return failures
 
 
-def heads_of(loaded: LoadedModel) -> check.Heads:
+def attention_shape(loaded: LoadedModel) -> check.AttentionShape:
     """Return the shapes of a model's attention."""
     config = loaded.model.config.get_text_config()
     n_heads = config.num_attention_heads
     n_kv = getattr(config, "num_key_value_heads", None) or n_heads
     dim = getattr(config, "head_dim", None) or config.hidden_size // n_heads
-    return check.Heads(n_kv, n_heads // n_kv, dim, loaded.dtype)
+    return check.AttentionShape(n_kv, n_heads // n_kv, dim, loaded.dtype)
 
 
 def check_rounds(target: LoadedModel, runner: ModelRunner, decode: Decode) -> str | None:
@@ -109,7 +109,7 @@ def warn(disabled: Mapping[str, str], device: str) -> None:
 def _difference(
     runner: ModelRunner, prompt: Sequence[int], tokens: Sequence[int], noted: torch.Tensor | None = None
 ) -> str | None:
-    """Return how far greedy `tokens` are from a forward's likeliest, and their `noted` log-probabilities from its."""
+    """Return how far greedy `tokens` are from a forward's top tokens, and their `noted` log-probabilities from its."""
     for _ in runner.start(0, prompt[:-1], len(prompt) + len(tokens)):
         pass
     logp = runner.forward([[prompt[-1], *tokens[:-1]]]).float().log_softmax(dim=1)

@@ -25,7 +25,7 @@ class DraftLength(Protocol):
         """Return the draft length limit of the next round, for `n_rows` rows with `n_samples` samples in all."""
 
     def draw(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
-        """Return how many tokens a model is to draw for each row in the place of what was looked up; 0 keeps that.
+        """Return how many tokens a model is to draw for each row instead of the looked-up ones; 0 keeps the lookup.
 
         At most `lengths[r]`; `n_samples[r]` samples share row r.
         """
@@ -34,9 +34,9 @@ class DraftLength(Protocol):
         """Return how many of each row's proposed tokens to verify; `n_samples[r]` samples share row r."""
 
     def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]], draft_s: float, rest_s: float) -> None:
-        """Learn from a round: what was verified, what each sample of each row drew, and the seconds it took.
+        """Learn from a round: the verified proposal, the draws of each sample of each row, and the seconds it took.
 
-        `rest_s` are the seconds of the round without those of the draft.
+        `rest_s` are the seconds of the round without its draft.
         """
 
 
@@ -126,7 +126,7 @@ class GoodputLength:
         return best_length([0.0] * n_rows, [1] * n_rows, self._acceptance, self._cost)
 
     def draw(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
-        """Return the best length for a model in the rows where it beats what was looked up, for this round."""
+        """Return the best length for a model in the rows where it beats the lookup, for this round."""
         known = [self._acceptance.expected(*each) for each in zip(looked_up.evidence, looked_up.tokens, strict=True)]
         k = best_length(known, n_samples, self._acceptance, self._cost)
         drawn = self._acceptance.expected(MODEL_EVIDENCE, range(k))

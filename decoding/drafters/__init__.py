@@ -1,1 +1,1 @@
-"""Whatever proposes tokens: a draft model, text already seen, or nothing."""
+"""The parts that propose tokens: a draft model, text already seen, or nothing."""

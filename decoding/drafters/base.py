@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from decoding.attention.runner import Ahead
+from decoding.attention.runner import PrefillEstimate
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from decoding.state.row import Row
 
 
 class Drafter(Protocol):
-    """Proposes up to k tokens per row; keeps whatever state it needs in step with the batch's slots.
+    """Proposes up to k tokens per row; keeps its state in step with the batch's slots.
 
     `draws_tokens` says whether it draws its tokens at random (a model) or is certain of them (a lookup).
     """
 
     draws_tokens: bool
 
-    def start(self, slot: int, row: Row, source: int | None) -> Iterator[Ahead]:
+    def start(self, slot: int, row: Row, source: int | None) -> Iterator[PrefillEstimate]:
         """Begin a row that holds only its prompt; `source` is a slot of the same request, if there is one.
 
         The caller iterates over the result: long work (a prefill) is done in chunks, as in `ModelRunner.start`.
@@ -31,7 +31,8 @@ class Drafter(Protocol):
         """Learn how many draft tokens were accepted; the rows' tokens are already extended."""
 
     def fork(self, slot: int, row: Row) -> None:
-        """Copy the slot's state to a new last slot: `row` goes on there with some of the samples and the same text."""
+        """Copy the slot's state to a new last slot: `row` continues there with some of the samples and the same
+        text."""
 
     def drop(self, slot: int) -> None:
         """Forget the slot's row; the last row takes its place."""
@@ -42,7 +43,7 @@ class NoDrafter:
 
     draws_tokens = False
 
-    def start(self, slot: int, row: Row, source: int | None) -> Iterator[Ahead]:
+    def start(self, slot: int, row: Row, source: int | None) -> Iterator[PrefillEstimate]:
         """Return no work."""
         return iter(())
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 
 from decoding.acceptance.distribution import Distribution, empty
-from decoding.attention.runner import Ahead
+from decoding.attention.runner import PrefillEstimate
 from decoding.drafters.base import Drafter
 from decoding.drafters.lookup import LookupDrafter
 from decoding.state.proposal import Proposal
@@ -20,7 +20,7 @@ class Choice(Protocol):
     """Decides which rows are worth a draft that costs time (`DraftLength.draw`)."""
 
     def __call__(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
-        """Return how many tokens to draw for each row in the place of what was looked up; 0 keeps that."""
+        """Return how many tokens to draw for each row instead of the looked-up ones; 0 keeps the lookup."""
 
 
 class LookupFirst:
@@ -35,7 +35,7 @@ class LookupFirst:
         self._choice = choice
         self.draws_tokens = other.draws_tokens
 
-    def start(self, slot: int, row: Row, source: int | None) -> Iterator[Ahead]:
+    def start(self, slot: int, row: Row, source: int | None) -> Iterator[PrefillEstimate]:
         """Start the slot in both."""
         return chain(self._lookup.start(slot, row, source), self._other.start(slot, row, source))
 

@@ -1,4 +1,4 @@
-"""Drafts from text already seen: the row's own (n-gram lookup) or that of all samples of the task (siblings).
+"""Drafts from text already seen: the row's own text (n-gram lookup) or the texts of all samples of the task (siblings).
 
 The last tokens of a row are looked up in the indexed text; the continuation of the longest match is proposed, by
 majority where several places match (the consensus of arXiv 2503.05330). Needs no model and costs microseconds.
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from decoding.attention.runner import Ahead
+from decoding.attention.runner import PrefillEstimate
 from decoding.state.proposal import Proposal
 from decoding.state.row import Row
 
@@ -66,7 +66,7 @@ class LookupDrafter:
         self._index: list[TextIndex] = []
         self._indexed: list[int] = []
 
-    def start(self, slot: int, row: Row, source: int | None) -> Iterator[Ahead]:
+    def start(self, slot: int, row: Row, source: int | None) -> Iterator[PrefillEstimate]:
         """Index the prompt; with a shared index a row also sees what its siblings wrote before it."""
         known = self._index[source] if self.shared and source is not None else self._own_index(row)
         self._index[slot : slot + 1] = [known]

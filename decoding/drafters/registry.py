@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from decoding.drafters.combined import Choice
 
 MODEL = "MODEL"
-"""Stands for a reference to a draft model."""
+"""The placeholder for a reference to a draft model."""
 TRAINED = "trained"
 """The head that was trained for the target (`bassline drafter train`)."""
 
@@ -68,7 +68,7 @@ def names() -> list[str]:
 
 
 def forms() -> list[str]:
-    """Return all ways to write a drafter, with MODEL in the place of a reference."""
+    """Return all ways to write a drafter, with MODEL for a reference."""
     second = [name for name, entry in DRAFTERS.items() if entry.has_runner]
     return [*DRAFTERS, *(f"{a}+{b}" for a, entry in DRAFTERS.items() if entry.goes_first for b in second)]
 

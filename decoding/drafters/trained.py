@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from decoding.attention.head_drafts import HeadDrafts
-from decoding.attention.runner import Ahead
+from decoding.attention.runner import PrefillEstimate
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from decoding.state.row import Row
 
@@ -19,7 +19,7 @@ class TrainedDrafter:
         self._drafts = drafts
         self._n_pairs: list[int] = []
 
-    def start(self, slot: int, row: Row, source: int | None) -> Iterator[Ahead]:
+    def start(self, slot: int, row: Row, source: int | None) -> Iterator[PrefillEstimate]:
         """Read the prompt, once the target has."""
         return self._drafts.start(slot, row.tokens, source)
 
@@ -35,7 +35,7 @@ class TrainedDrafter:
         return self._drafts.draft(unseen, lengths, [row.seeds[0] for row in rows], [row.sampling for row in rows])
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
-        """Forget what was drafted: accepted tokens are read again, with the target's states."""
+        """Forget the draft: accepted tokens are read again, with the target's states."""
         for slot, n_pairs in enumerate(self._n_pairs):
             self._drafts.cache.rewind(slot, n_pairs)
 

@@ -117,7 +117,7 @@ class Admission:
     def _reads_in_time(self, state: RequestState) -> bool:
         """Return whether the next round, which reads the prompts of all that join before it, ends in time for them.
 
-        One of them joins in any case; what is left to a round cannot be stopped by a deadline, as a prefill can.
+        One of them joins in any case; a part that is left to a round cannot be stopped by a deadline, as a prefill can.
         """
         joining = [other for other in self._batch.requests if not other.rounds]
         n_unread = sum(self._batch.target.n_unread(self._batch.rows)) + self._batch.chunks(state)[1]
@@ -145,7 +145,7 @@ class Admission:
         return self._lengths.chance_to_end(n_tokens, state.limit, n_rounds * self._lengths.pace)
 
     def _likely_end_s(self, state: RequestState, round_s: float) -> float:
-        """Return the seconds until a request is likely to have ended and to leave its places."""
+        """Return the seconds until a request is likely to have ended and to free its rows."""
         n_tokens = max((sample.n_tokens for sample in state.samples if sample.finish_reason is None), default=0)
         rounds_left = self._lengths.expected_left(n_tokens, state.limit) / self._lengths.pace
         return min(rounds_left * round_s, max(state.clock.left_s, 0.0))
@@ -160,7 +160,8 @@ class Admission:
         return sum(map(verify, chunks)) + verify(n_round + n_rest) - verify(n_round)
 
     def _round_s(self, n_joining: int) -> float:
-        """Return the seconds of a round with so many more samples, if they share rows and draft as the others do."""
+        """Return the seconds of a round with `n_joining` more samples, if they share rows and draft as the others
+        do."""
         rows, last = self._batch.rows, [state.rounds[-1] for state in self._batch.requests if state.rounds]
         if not rows or not last:
             return self._round_timer.known_s

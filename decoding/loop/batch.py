@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from decoding.attention.runner import Ahead
+from decoding.attention.runner import PrefillEstimate
 from decoding.attention.target_runner import TargetRunner
 from decoding.drafters.base import Drafter
 from decoding.models.loaded import LoadedModel
@@ -46,7 +46,7 @@ class Batch:
         """Return how many rows there may be once a waiting request has joined: each sample may get one of its own."""
         return min(sum(len(row.samples) for row in self.rows) + len(state.samples), self._max_samples)
 
-    def admit(self, state: RequestState) -> Iterator[Ahead]:
+    def admit(self, state: RequestState) -> Iterator[PrefillEstimate]:
         """Prefill a request's prompt, yielding the time ahead before each chunk; then start as many samples as fit.
 
         A caller that does not iterate to the end has to `finish` the request.
@@ -112,7 +112,9 @@ class Batch:
         for _ in self._start(samples, state, slot, source):
             raise AssertionError("a prompt that is copied needs no prefill")
 
-    def _start(self, samples: list[Sample], state: RequestState, slot: int, source: int | None) -> Iterator[Ahead]:
+    def _start(
+        self, samples: list[Sample], state: RequestState, slot: int, source: int | None
+    ) -> Iterator[PrefillEstimate]:
         """Put a new row into a slot; iterating over the result prefills its prompt, if there is no `source`."""
         row = Row(samples, state, list(state.prompt), TextStream(self._tokenizer, state.prompt, state.request.stop))
         self.rows[slot : slot + 1] = [row]

@@ -13,14 +13,14 @@ from decoding.state.request_state import RequestState
 # A service claims requests for this batch alone, so most of those that wait are left to other workers.
 _MOST_WAITING = 4
 
-Taken = RequestState | tuple[int, RequestError]
+Arrival = RequestState | tuple[int, RequestError]
 """A request to be decoded, or the position of one that cannot be honoured, and why."""
 
 
 class Intake(Protocol):
     """Hands requests to a batch."""
 
-    def next(self) -> Taken | None:
+    def next(self) -> Arrival | None:
         """Take the next request if it may join the batch now."""
 
     def waiting(self) -> list[RequestState]:
@@ -41,17 +41,17 @@ class InOrder:
         has_place: Callable[[], bool],
         has_room: Callable[[RequestState], bool],
     ) -> None:
-        """A request is taken if there is a place for one of its samples, and joins if there is room for its prompt."""
+        """A request is taken if there is room for one of its samples, and joins if there is memory for its prompt."""
         self._incoming = enumerate(requests)
         self._model = model
         self._has_place = has_place
         self._has_room = has_room
         self._held: RequestState | None = None
 
-    def next(self) -> Taken | None:
-        """See Intake."""
+    def next(self) -> Arrival | None:
+        """Take the next request if the others leave room for it."""
         if self._held is not None:
-            taken: Taken | None = self._held
+            taken: Arrival | None = self._held
             self._held.restart_clock()
             self._held = None
         else:
@@ -68,7 +68,7 @@ class InOrder:
 
     @property
     def is_over(self) -> bool:
-        """See Intake: a batch without requests has room, so the last request has come."""
+        """Whether an empty batch stays empty: it has room, so the last request has come."""
         return True
 
 
@@ -87,8 +87,8 @@ class EarliestDeadline:
         self._n_taken = 0
         self._has_ended = False
 
-    def next(self) -> Taken | None:
-        """See Intake."""
+    def next(self) -> Arrival | None:
+        """Take the requests that have arrived, and let the most urgent one join if it is admitted."""
         while len(self._waiting) < _MOST_WAITING and (request := self._arrived()):
             taken = _started(self._n_taken, request, self._model)
             self._n_taken += 1
@@ -98,13 +98,13 @@ class EarliestDeadline:
         return self._join()
 
     def waiting(self) -> list[RequestState]:
-        """See Intake."""
+        """Return the requests that have arrived and not joined."""
         self._waiting = [state for state in self._waiting if not state.is_done]
         return list(self._waiting)
 
     @property
     def is_over(self) -> bool:
-        """See Intake."""
+        """Whether the source has ended and nobody waits."""
         return self._has_ended and not self._waiting
 
     def _arrived(self) -> Request | None:
@@ -127,7 +127,7 @@ class EarliestDeadline:
         return state
 
 
-def _started(position: int, request: Request, model: LoadedModel) -> Taken:
+def _started(position: int, request: Request, model: LoadedModel) -> Arrival:
     try:
         return RequestState.start(position, request, model)
     except RequestError as error:

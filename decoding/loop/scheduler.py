@@ -20,13 +20,13 @@ Outcome = tuple[int, Completion | RequestError]
 
 
 class Scheduler:
-    """Decodes requests in one batch. `round_cost` predicts a round's seconds, from earlier batches too."""
+    """Decodes requests in one batch. `round_timer` predicts a round's seconds, from earlier batches too."""
 
     def __init__(
         self,
         decoder: Decoder,
         runners: Runners,
-        round_cost: CostTimer,
+        round_timer: CostTimer,
         lengths: Lengths,
         on_update: OnUpdateOf | None,
         should_cancel: ShouldCancelOf | None,
@@ -35,14 +35,14 @@ class Scheduler:
         self._batch = decoder.batch
         self._model = decoder.model
         self._runners = runners
-        self._round_cost = round_cost
+        self._round_timer = round_timer
         self._lengths = lengths
         self._on_update = on_update
         self._should_cancel = should_cancel
 
     def run(self, intake: Intake) -> Iterator[Outcome]:
         """Yield (position, outcome) as each request is done, until the intake has none and the batch is empty."""
-        for timer in (self._round_cost, *self._runners.prefill_costs):
+        for timer in (self._round_timer, *self._runners.prefill_costs):
             timer.restart()
         batch = self._batch
         while True:
@@ -63,7 +63,7 @@ class Scheduler:
                 yield self._outcome(state)
 
     def has_place(self) -> bool:
-        """Return whether there is a place for another sample."""
+        """Return whether there is room for another sample."""
         return self._batch.n_free > 0
 
     def has_room(self, state: RequestState) -> bool:
@@ -71,7 +71,7 @@ class Scheduler:
         others = self._batch.requests
         chunks, n_rest = self._batch.chunks(state)
         prefill_s = (sum(chunks) + n_rest) * sum(timer.known_s for timer in self._runners.prefill_costs)
-        seconds = self._round_cost.known_s + prefill_s
+        seconds = self._round_timer.known_s + prefill_s
         return not others or (all(o.clock.fits(seconds) for o in others) and self._has_memory(state))
 
     def _has_memory(self, state: RequestState) -> bool:
@@ -81,9 +81,9 @@ class Scheduler:
         return self._runners.lacks_bytes(self._batch.most_rows(state), state.capacity)
 
     def admission(self, cost: RoundCost) -> Admission:
-        """Return who decides whether requests may join the batch; `cost` is that of a round by its rows and tokens."""
+        """Return the admission of requests to the batch; `cost` predicts a round by its rows and tokens."""
         token_timer = self._runners.prefill_costs[0]
-        return Admission(self._batch, self._lengths, self._round_cost, token_timer, cost, self._has_memory)
+        return Admission(self._batch, self._lengths, self._round_timer, token_timer, cost, self._has_memory)
 
     def _is_cancelled(self, state: RequestState) -> bool:
         return self._should_cancel is not None and self._should_cancel(state.position)
@@ -142,7 +142,7 @@ class Scheduler:
         """End the requests that wait to join and are cancelled or out of time, and yield them."""
         for state in intake.waiting():
             cancelled = self._is_cancelled(state)
-            if cancelled or not state.clock.fits(self._round_cost.least_s):
+            if cancelled or not state.clock.fits(self._round_timer.least_s):
                 state.waited_s = state.clock.elapsed
                 state.finish_waiting("cancelled" if cancelled else "deadline")
                 yield self._outcome(state)
@@ -155,11 +155,11 @@ class Scheduler:
         """
         token_s = self._runners.prefill_costs[0].expected_s
         prompts_s = token_s * sum(self._batch.target.n_unread(self._batch.rows))
-        expected_s = self._round_cost.expected_s + self._runners.capture_ahead_s + prompts_s
+        expected_s = self._round_timer.expected_s + self._runners.capture_ahead_s + prompts_s
         for state in self._batch.requests:
             if self._is_cancelled(state):
                 publish(self._batch.finish(state, "cancelled"), self._on_update)
-            elif not state.clock.fits(expected_s if state.rounds else self._round_cost.least_s):
+            elif not state.clock.fits(expected_s if state.rounds else self._round_timer.least_s):
                 publish(self._batch.finish(state, "deadline"), self._on_update)
 
     def _step(self) -> list[RequestState]:
@@ -171,5 +171,5 @@ class Scheduler:
         done = self._batch.retire()
         if not reads_prompts:
             # The time that a round takes to capture its graphs says nothing about the next.
-            self._round_cost.observe(time.perf_counter() - started - (self._runners.captured_s - captured_s))
+            self._round_timer.observe(time.perf_counter() - started - (self._runners.captured_s - captured_s))
         return done

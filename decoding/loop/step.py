@@ -57,7 +57,7 @@ class Decoder:
         ]
         drafter.observe(batch.rows, [draw.n_accepted for draw in taken])
         seconds = time.perf_counter() - started
-        if not any(unread):  # the time that a prompt takes says nothing of other rounds
+        if not any(unread):  # the time of a prompt says nothing about other rounds
             self.policy.observe(proposal, draws, draft_s, seconds - draft_s)
         for state in batch.requests:
             mine = [r for r, row in enumerate(rows) if row.state is state]
@@ -92,9 +92,9 @@ class Decoder:
                 sample.n_accepted += draw.n_accepted
 
     def _top(self, row: Row, draw: Draw) -> list[Top]:
-        """Return the likeliest tokens in the place of each drawn one, as many as the row's request asks for."""
+        """Return the top tokens at each sampled position, as many as the row's request asks for."""
         texts = TokenTexts.of(self.model)
-        return [texts.top(likeliest[: row.n_top]) for likeliest in draw.top] if row.n_top else []
+        return [texts.top(top[: row.n_top]) for top in draw.top] if row.n_top else []
 
     def _fork_rows(self, rows: Sequence[Row], draws: Sequence[Sequence[Draw]]) -> list[Draw]:
         """Keep samples that drew the same tokens in one row; return the draw of each row of the batch after that."""

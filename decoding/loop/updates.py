@@ -1,4 +1,4 @@
-"""What callers are told while samples grow."""
+"""Updates to callers while samples grow."""
 
 from __future__ import annotations
 

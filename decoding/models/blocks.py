@@ -20,7 +20,7 @@ _MODELS = (LlamaForCausalLM, Qwen2ForCausalLM)
 Linear = Callable[[torch.Tensor], torch.Tensor]
 
 
-class Heads(NamedTuple):
+class QKV(NamedTuple):
     """What an attention reads of N new tokens: queries [N, Hq, D], keys and values [N, Hkv, D], rotated."""
 
     queries: torch.Tensor
@@ -31,14 +31,14 @@ class Heads(NamedTuple):
 class Steps(Protocol):
     """The steps of one forward over N tokens. `x` is the residual stream, [N, H]."""
 
-    def first(self, x: torch.Tensor) -> Heads:
+    def first(self, x: torch.Tensor) -> QKV:
         """Return the heads of the first layer."""
 
-    def following(self, layer: int, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, Heads]:
+    def following(self, layer: int, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, QKV]:
         """Return the output of `layer`, given what its heads attended to [N, Hq * D], and the next layer's heads."""
 
     def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
-        """Return logits [N, V] after the last layer, of the tokens at the places `keep` only if it is given."""
+        """Return logits [N, V] after the last layer, of the tokens at the positions `keep` only if it is given."""
 
 
 class Blocks(Protocol):
@@ -75,10 +75,10 @@ class _DenseSteps(NamedTuple):
     cos: torch.Tensor  # [N, 1, D]
     sin: torch.Tensor  # [N, 1, D]
 
-    def first(self, x: torch.Tensor) -> Heads:
+    def first(self, x: torch.Tensor) -> QKV:
         return self.blocks.layers[0].read(x, self.cos, self.sin)
 
-    def following(self, layer: int, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, Heads]:
+    def following(self, layer: int, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, QKV]:
         x = self.blocks.layers[layer].finish(x, attended)
         return x, self.blocks.layers[layer + 1].read(x, self.cos, self.sin)
 
@@ -100,20 +100,20 @@ class Layer:
         self._down: Linear = layer.mlp.down_proj
         self._norms = layer.input_layernorm, layer.post_attention_layernorm
 
-    def read(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> Heads:
+    def read(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> QKV:
         """Return the heads of the residual stream x [N, H], rotated by cos and sin [N, 1, D]."""
         return self.heads(rms_norm(x, self._norms[0]), cos, sin)
 
-    def heads(self, normed: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> Heads:
+    def heads(self, normed: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> QKV:
         """Return the heads of what the attention's projections read, [N, in]."""
         heads = self._joint(normed)  # [N, (Hq + 2 Hkv) D]
         heads = heads.view(len(normed), -1, self._size)
         n_values = heads.shape[1] // (self._group + 2)
-        turning, values = torch.split(heads, [heads.shape[1] - n_values, n_values], dim=1)
-        left, right = turning.chunk(2, dim=-1)
-        turned = torch.addcmul(turning * cos, torch.cat((-right, left), dim=-1), sin)
-        queries, keys = torch.split(turned, [turned.shape[1] - n_values, n_values], dim=1)
-        return Heads(queries, keys, values)
+        unrotated, values = torch.split(heads, [heads.shape[1] - n_values, n_values], dim=1)
+        left, right = unrotated.chunk(2, dim=-1)
+        rotated = torch.addcmul(unrotated * cos, torch.cat((-right, left), dim=-1), sin)
+        queries, keys = torch.split(rotated, [rotated.shape[1] - n_values, n_values], dim=1)
+        return QKV(queries, keys, values)
 
     def finish(self, x: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
         """Return the layer's output [N, H], given the residual stream and what its heads attended to [N, Hq * D]."""
@@ -123,7 +123,7 @@ class Layer:
 
 
 def rms_norm(x: torch.Tensor, norm: Any) -> torch.Tensor:
-    """Return what a module with the weights of an RMSNorm computes, in one operation."""
+    """Apply an RMSNorm, given the module with its weights, in one operation."""
     return F.rms_norm(x, norm.weight.shape, norm.weight.to(x.dtype), norm.variance_epsilon)
 
 

@@ -1,4 +1,4 @@
-"""The device and number format of a model, chosen for the hardware when the user does not name them."""
+"""The device and dtype of a model, chosen for the hardware when the user does not name them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pick_device(device: str) -> torch.device:
 
 
 def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
-    """Return the number format; `auto` is bfloat16 if the hardware multiplies it, else float16 (GPU) or float32 (CPU).
+    """Return the dtype; `auto` is bfloat16 if the hardware multiplies it, else float16 (GPU) or float32 (CPU).
 
     Raises `ModelError` for an unknown name.
     """

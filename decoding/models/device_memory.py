@@ -39,7 +39,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def release_unused() -> None:
-    """Give the memory of what was dropped back to the system.
+    """Give memory of dropped objects back to the system.
 
     Python's cycles, PyTorch's allocator for GPUs and glibc's heap keep it otherwise: after smollm2-135m was loaded and
     dropped, 1.1 of its 1.3 GB stayed with the process, and after loading it again 1.5 GB.

@@ -2,7 +2,7 @@
 
 At position t the head reads the token at t + 1 and a feature of position t, and predicts the token at t + 2. Where the
 target has been, the feature is a projection of its hidden states at three depths; beyond, while drafting, it is the
-head's own output of the step before. The modules and their names are those of published checkpoints.
+head's own output of the step before. Modules are named as in published checkpoints.
 """
 
 from __future__ import annotations
@@ -15,20 +15,16 @@ from torch import nn
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, LlamaRotaryEmbedding
 
-from decoding.models.blocks import Heads, Layer, rms_norm
+from decoding.models.blocks import QKV, Layer, rms_norm
 
 
 @dataclass(frozen=True, slots=True)
 class Eagle3Shape:
-    """What distinguishes one head from another; the flags are those of published configurations.
+    """What distinguishes one head from another; the flags have the names of published configurations."""
 
-    `layer` is the decoder layer's configuration, `taps` the layers of the target whose inputs the head reads,
-    `target_width` the width of these, H.
-    """
-
-    layer: LlamaConfig
-    taps: tuple[int, ...]
-    target_width: int
+    layer: LlamaConfig  # the decoder layer's configuration
+    taps: tuple[int, ...]  # the layers of the target whose inputs the head reads
+    target_width: int  # their width, H
     n_drafted: int
     """The tokens that it can propose, its own vocabulary."""
     has_embedding: bool = False
@@ -111,7 +107,7 @@ class Eagle3(nn.Module):
 
     def heads(
         self, embedded: torch.Tensor, features: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
-    ) -> tuple[torch.Tensor, Heads]:
+    ) -> tuple[torch.Tensor, QKV]:
         """Return the residual stream [N, H] and the rotated heads of embedded tokens [N, H] with their features."""
         layer = self.midlayer
         normed = rms_norm(features, layer.hidden_norm)
@@ -133,5 +129,5 @@ class Eagle3(nn.Module):
         return result
 
     def embedding_or(self, target: Any) -> Any:
-        """Return the module that embeds tokens: the head's own, else that of the target model."""
+        """Return the module that embeds tokens: the head's own, else the target's."""
         return self.embed_tokens if self.shape.has_embedding else target.get_input_embeddings()

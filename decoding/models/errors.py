@@ -51,7 +51,7 @@ class EncoderDecoderError(NotCausalError):
 
 
 class IncompatibleModelError(ModelError):
-    """A model whose logits in the engine differ from those of its own forward."""
+    """A model whose logits in the engine differ from its own forward."""
 
 
 class NoMemoryError(ModelError):

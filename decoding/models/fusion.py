@@ -31,7 +31,7 @@ class Fused(nn.Module):
         self._computed: tuple[torch.Tensor, tuple[torch.Tensor, ...]] | None = None
 
     def part(self, index: int, x: torch.Tensor) -> torch.Tensor:
-        """Return what the layer `index` computes of x."""
+        """Return the output of the layer `index` for x."""
         computed = self._computed
         if computed is None or computed[0] is not x:
             computed = self._computed = (x, self.linear(x).split(self._sizes, dim=-1))
@@ -41,7 +41,7 @@ class Fused(nn.Module):
 
 
 class Part(nn.Module):
-    """One of the linear layers that were fused, in its old place."""
+    """Stands for one of the linear layers that were fused."""
 
     def __init__(self, fused: Fused, index: int) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Part(nn.Module):
 
 
 def fuse(model: nn.Module) -> None:
-    """Fuse the groups of linear layers in a model; what has other names or layers of other types stays as it is."""
+    """Fuse the groups of linear layers in a model; layers of other names or types stay as they are."""
     for module in list(model.modules()):
         for names in _GROUPS:
             linears = [one for name in names if type(one := getattr(module, name, None)) is nn.Linear]

@@ -1,4 +1,4 @@
-"""The layers of Llama and Qwen2 in 8-bit integers: all that lies between two attentions is one graph.
+"""The layers of Llama and Qwen2 in 8-bit integers: everything between two attentions is one graph.
 
 Numbers between the products are float32. What an attention reads has the model's own type, as its cache has.
 """
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from decoding.models import int8
-from decoding.models.blocks import Heads, Steps
+from decoding.models.blocks import QKV, Steps
 from decoding.models.fusion import Part
 from decoding.models.onnx_graph import FLOAT, INT64, ORT, UINT8, Compiled, Graph
 from decoding.models.packing import Packed, replace_linears
@@ -42,14 +42,14 @@ class Int8Blocks:
         """Return the steps of a forward with this rotary embedding of its tokens, [N, D] each."""
         return _Int8Steps(self, cos, sin)
 
-    def heads(self, turned: torch.Tensor, values: torch.Tensor) -> Heads:
-        """Return the heads of turned queries and keys [1, N, (Hq + Hkv) D] and of values [N, Hkv D]."""
-        turned = turned[0].to(self._attention_dtype).view(len(values), -1, self._size)
-        queries, keys = torch.split(turned, [self._n_queries, self._n_keys], dim=1)
-        return Heads(queries, keys, values.to(self._attention_dtype).view(len(values), self._n_keys, self._size))
+    def heads(self, rotated: torch.Tensor, values: torch.Tensor) -> QKV:
+        """Return the heads of rotated queries and keys [1, N, (Hq + Hkv) D] and of values [N, Hkv D]."""
+        rotated = rotated[0].to(self._attention_dtype).view(len(values), -1, self._size)
+        queries, keys = torch.split(rotated, [self._n_queries, self._n_keys], dim=1)
+        return QKV(queries, keys, values.to(self._attention_dtype).view(len(values), self._n_keys, self._size))
 
     def _build(self, layer: Any, after: Any) -> Compiled:
-        """The graph from the attention of `layer` up to that of the layer `after` it.
+        """The graph from the attention of `layer` up to the attention of the layer `after` it.
 
         Without a `layer` it begins at the embedding, and without one `after` it ends before the last norm.
         """
@@ -59,7 +59,7 @@ class Int8Blocks:
             inputs["attended"] = (FLOAT, ["N", self._n_queries * self._size])
         if after is not None:
             half = self._size // 2
-            inputs |= {"cos": (FLOAT, ["N", half]), "sin": (FLOAT, ["N", half]), "places": (INT64, [1, "N"])}
+            inputs |= {"cos": (FLOAT, ["N", half]), "sin": (FLOAT, ["N", half]), "positions": (INT64, [1, "N"])}
         graph = Graph(**inputs)
         x, outputs = "x", []
         if layer is None:
@@ -74,10 +74,10 @@ class Int8Blocks:
             outputs.append(x)
         joint = int8.linear(graph, normed, _joint(after.self_attn.q_proj))
         sizes = graph.constant([(self._n_queries + self._n_keys) * self._size, self._n_keys * self._size])
-        turning, values = graph.add_many("Split", 2, joint, sizes, axis=1)
-        turning = graph.add("Unsqueeze", turning, graph.constant([0]))
-        turned = graph.add("RotaryEmbedding", turning, "places", "cos", "sin", domain=ORT)
-        return graph.compile(*outputs, turned, values)
+        unrotated, values = graph.add_many("Split", 2, joint, sizes, axis=1)
+        unrotated = graph.add("Unsqueeze", unrotated, graph.constant([0]))
+        rotated = graph.add("RotaryEmbedding", unrotated, "positions", "cos", "sin", domain=ORT)
+        return graph.compile(*outputs, rotated, values)
 
     def _build_head(self, norm: Any, head: nn.Linear) -> Compiled:
         graph = Graph(x=(FLOAT, ["N", self._width]), zero_points=(UINT8, ["N"]))
@@ -89,22 +89,22 @@ class _Int8Steps:
         n, half = len(cos), cos.shape[1] // 2
         self._blocks = blocks
         self._zero_points = {int8.ZERO_POINTS: int8.zero_points(n)}
-        # ONNX Runtime looks the rotation up by place, and takes one half, since the other is the same.
+        # ONNX Runtime looks the rotation up by index, and takes one half, since the other is the same.
         self._feeds: dict[str, Any] = {
             **self._zero_points,
-            "places": np.arange(n)[None],
+            "positions": np.arange(n)[None],
             "cos": cos[:, :half].contiguous().numpy(),
             "sin": sin[:, :half].contiguous().numpy(),
         }
 
-    def first(self, x: torch.Tensor) -> Heads:
+    def first(self, x: torch.Tensor) -> QKV:
         return self._blocks.heads(*self._blocks.first({"x": x.numpy(), **self._feeds}))
 
-    def following(self, layer: int, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, Heads]:
-        x, turned, values = self._blocks.following[layer](
+    def following(self, layer: int, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, QKV]:
+        x, rotated, values = self._blocks.following[layer](
             {"x": x.numpy(), "attended": attended.float().numpy(), **self._feeds}
         )
-        return x, self._blocks.heads(turned, values)
+        return x, self._blocks.heads(rotated, values)
 
     def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
         (x,) = self._blocks.last({"x": x.numpy(), "attended": attended.float().numpy(), **self._zero_points})
@@ -113,7 +113,7 @@ class _Int8Steps:
 
 
 class Released(Packed):
-    """Stands where a linear layer was whose weight is now in a graph."""
+    """Replaces a linear layer whose weight is now in a graph."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ T = TypeVar("T")
 class ModelSpec:
     """What decides which weights are loaded and how they run. Engines that name equal ones share a `LoadedModel`.
 
-    `ref` is a model reference; the others are those of `EngineConfig`.
+    `ref` is a model reference; the others are fields of `EngineConfig`.
     """
 
     ref: str
@@ -32,32 +32,27 @@ class ModelSpec:
 class LoadedModel:
     """A model in evaluation mode on its device, its tokenizer, and the facts that the engine and figures need.
 
-    `sha256` identifies the files (see `manifest.ModelInfo`), `weights_sha256` the model that decodes: with weights that
-    are not dense it is another one. `n_parameters` counts stored parameters, tied ones once; `n_weight_bytes` are those
-    of the weights that a forward reads. `context_length` is in tokens. Valid token ids run from 0 to `vocab_size - 1`:
-    the tokenizer and the output layer both know these, and rows beyond them are padding. A sample ends at any of
-    `eos_token_ids`. `fim_tokens` are the prefix, suffix and middle markers of infilling, or None. `disabled` maps the
-    kernels that must not be used for this model here to the reasons.
-
-    Several engines may use a model at the same time, so nothing about it changes once it is loaded.
+    Several engines may use a model at the same time, so nothing about it changes once it is loaded. Valid token ids run
+    from 0 to `vocab_size - 1`: the tokenizer and the output layer both know these, and rows beyond them are padding.
     """
 
     model: Any
     tokenizer: Any
     ref: str
     name: str
-    sha256: str
+    sha256: str  # identifies the files (`manifest.ModelInfo`); `weights_sha256` identifies the weights as they are used
     source: str
     folder: Path
     dtype: torch.dtype
     device: torch.device
-    n_parameters: int
-    n_weight_bytes: int
-    context_length: int
+    n_parameters: int  # stored parameters, tied ones once
+    n_weight_bytes: int  # of the weights that a forward reads
+    context_length: int  # tokens
     vocab_size: int
-    eos_token_ids: tuple[int, ...]
-    fim_tokens: tuple[str, str, str] | None
+    eos_token_ids: tuple[int, ...]  # a sample ends at any of these
+    fim_tokens: tuple[str, str, str] | None  # prefix, suffix and middle markers of infilling
     has_chat_template: bool
+    # kernels that must not be used for this model here, with the reasons
     disabled: Mapping[str, str] = field(default_factory=dict)
     weights: str = "dense"
     _measured: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

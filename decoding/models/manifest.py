@@ -31,19 +31,17 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A ready model. `folder` holds its files, and figures name it by `sha256`.
-
-    `sha256` is that of the GGUF file if the weights were converted from one, else that of the safetensors file, or of
-    the list of hashes if there are several files. `dtype` is the format in which the weights are stored.
-    """
+    """A ready model."""
 
     ref: str
     name: str
-    folder: Path
+    folder: Path  # holds its files
+    # of the GGUF file if the weights were converted from one, else of the safetensors file, or of the list of hashes if
+    # there are several files; figures name the model by it
     sha256: str
     source: str
     licence: str | None
-    dtype: str
+    dtype: str  # in which the weights are stored
     n_parameters: int
     files: dict[str, FileRecord]
     versions: dict[str, str]
@@ -121,7 +119,7 @@ def weights_sha256(files: dict[str, FileRecord]) -> str:
 def count_parameters(folder: Path, name: str) -> tuple[int, str]:
     """Return (number of parameters, stored dtype) from the safetensors headers, without reading the weights.
 
-    The dtype is that of most parameters. Raises `ModelError` if there are no safetensors or one cannot be read.
+    The dtype is the one of most parameters. Raises `ModelError` if there are no safetensors or one cannot be read.
     """
     count: Counter[str] = Counter()
     for path in folder.glob("*.safetensors"):

@@ -16,7 +16,7 @@ _DTYPES = (torch.bfloat16, torch.float32)
 
 
 class Packed(nn.Module):
-    """A linear layer whose weight is no parameter: it is in a layout that only its own kernel reads."""
+    """A linear layer whose weight is in a layout that only its own kernel reads, and therefore not a parameter."""
 
     @property
     def n_bytes(self) -> int:

@@ -20,7 +20,7 @@ class ModelPool:
     def get(self, spec: ModelSpec, load: Callable[[], LoadedModel]) -> LoadedModel:
         """Return the model of `spec` that is in memory, else what `load` returns.
 
-        A model whose files have changed since is loaded anew. One thread loads at a time, so that two which want the
+        A model whose files have changed since is loaded again. One thread loads at a time, so that two which want the
         same model get the same. Raises UnknownModelError, and what `load` raises.
         """
         with self._lock:

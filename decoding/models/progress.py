@@ -18,19 +18,16 @@ POLL_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One progress message; `str()` formats it as a line for a terminal.
-
-    `stage` is `wait` (for another process), `probe`, `download`, `check`, `convert` or `ready`. Bytes are None in
-    stages that do not count them. `bytes_per_s` is the rate over the last ten seconds, and `seconds_left` follows from
-    it.
+    """One progress message; `str()` formats it as a line for a terminal. Bytes are None in stages that do not count
+    them.
     """
 
-    stage: str
+    stage: str  # `wait` (for another process), `probe`, `download`, `check`, `convert` or `ready`
     message: str
     done_bytes: int | None = None
     total_bytes: int | None = None
-    bytes_per_s: float | None = None
-    seconds_left: float | None = None
+    bytes_per_s: float | None = None  # over the last ten seconds
+    seconds_left: float | None = None  # at that rate
 
     def __str__(self) -> str:
         if self.done_bytes is None or not self.total_bytes:

@@ -66,7 +66,8 @@ def _set(*, n: int, outside: int | None) -> None:
 def _find_setter() -> Callable[[int], None]:
     """Return OpenMP's own function, which sets the number for the calling thread.
 
-    PyTorch's sets it for threads that start later, too: one that starts inside `one_thread` would keep one thread.
+    PyTorch's sets it for threads that start later as well: a thread that starts inside `one_thread` would keep one
+    thread.
     """
     try:
         setter: Callable[[int], None] = ctypes.CDLL(None).omp_set_num_threads

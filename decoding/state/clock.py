@@ -1,4 +1,4 @@
-"""The wall clock of a request, and predictions of what the engine's work costs."""
+"""The wall clock of a request, and predictions of the cost of the engine's work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MARGIN = 1.15
 _REMEMBERED = 4
 # How much faster the machine may have become since the batch before.
 _SPEEDUP = 4.0
-# How long a measurement says what is possible now: the load of a machine changes within seconds.
+# How long a measurement stays valid: the load of a machine changes within seconds.
 _FRESH_S = 1.0
 
 

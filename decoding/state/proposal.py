@@ -10,7 +10,7 @@ import torch
 from decoding.acceptance.distribution import Distribution
 
 PENDING = -2
-"""In the place of a draft token that is still on the device."""
+"""Marks a draft token that is still on the device."""
 
 MODEL_EVIDENCE = 0
 """The evidence behind a draft model's tokens; a lookup's is the length of its match, from 1."""
@@ -18,17 +18,17 @@ MODEL_EVIDENCE = 0
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Draft tokens per row (rows may differ in length), the evidence for them, and what they were drawn from.
-
-    `evidence` tells per row why the tokens were proposed: `MODEL_EVIDENCE`, or the length of a match. `q` holds one
-    distribution per row and step, [R * k, C] in row order with k the longest draft; None means that the drafter is
-    certain of every token (one-hot), as a lookup is. `pending` int64 [R, k] holds on the device the tokens that
-    `tokens` only marks as PENDING: a draft that a CUDA graph has made and the host has not read.
+    """Draft tokens per row (rows may differ in length), the evidence for them, and the distributions they were drawn
+    from.
     """
 
     tokens: list[list[int]]
-    evidence: list[int]
+    evidence: list[int]  # per row why the tokens were proposed: `MODEL_EVIDENCE`, or the length of a match
+    # one distribution per row and step, [R * k, C] in row order with k the longest draft; None: the drafter is certain
+    # of every token (one-hot), as a lookup is
     q: Distribution | None = None
+    # int64 [R, k] on the device: the tokens that `tokens` only marks as PENDING, from a draft that a CUDA graph has
+    # made and the host has not read
     pending: torch.Tensor | None = None
 
     def cut(self, lengths: Sequence[int]) -> Proposal:

@@ -31,23 +31,19 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class RequestState:
-    """A request of a batch, by its `position` among the requests decoded together.
+    """A request of a batch."""
 
-    `prompt` are its token ids, `limit` the most tokens a sample may have; samples start in the order of `waiting`.
-    `waited_s` is the time on its clock at which its prefill began. `scored` are the log-probabilities of the prompt's
-    tokens from the second on, with the likeliest in their places.
-    """
-
-    position: int
+    position: int  # among the requests decoded together
     request: Request
-    prompt: list[int]
-    limit: int
+    prompt: list[int]  # token ids
+    limit: int  # the most tokens a sample may have
     clock: Clock
     samples: list[Sample] = field(init=False)
-    waiting: deque[Sample] = field(init=False)
+    waiting: deque[Sample] = field(init=False)  # samples start in this order
     rounds: list[Round] = field(default_factory=list)
+    # log-probabilities of the prompt's tokens from the second on, with the top tokens at their positions
     scored: list[tuple[float, TopIds]] = field(default_factory=list)
-    waited_s: float = field(init=False)
+    waited_s: float = field(init=False)  # the time on its clock at which its prefill began
     prefill_s: float = 0.0
     cached_tokens: int = 0
 
@@ -66,7 +62,7 @@ class RequestState:
     def start(cls, position: int, request: Request, model: LoadedModel) -> RequestState:
         """Start the request's clock and tokenize its prompt.
 
-        Raises RequestError when the prompt does not leave room for one token, or holds an id that is no token.
+        Raises RequestError when the prompt does not leave room for one token, or holds an invalid token id.
         """
         clock = Clock(request.budget_s, request.waited_s)
         prompt = encode(model, request.prompt)
@@ -109,7 +105,7 @@ class RequestState:
         self.waiting.clear()
 
     def completion(self, model: LoadedModel) -> Completion:
-        """Return the samples, the rounds, the times and what the prompt's tokens scored."""
+        """Return the samples, the rounds, the times and the log-probabilities of the prompt."""
         return Completion(
             samples=self.samples,
             n_prompt_tokens=len(self.prompt),

@@ -1,7 +1,7 @@
 """One row of a batch: the samples that have written the same text so far, in one slot of the cache.
 
 n samples of a prompt begin as one row. Each draws its tokens from the same distributions with its own noise. As long as
-they agree, the model runs once for all of them; when they differ, the row forks, and each part goes on with a copy of
+they agree, the model runs once for all of them; when they differ, the row forks, and each part continues with a copy of
 the cache. At the low temperatures of an assistant samples agree for a long time.
 """
 
@@ -46,7 +46,7 @@ class Row:
 
     @property
     def n_top(self) -> int:
-        """How many of the likeliest tokens its request wants to know in the place of each drawn one."""
+        """How many top tokens its request asks for at each sampled position."""
         return self.state.request.top_logprobs
 
     @property

@@ -27,7 +27,7 @@ class TextStream:
         """The stop string that ended the text, which does not hold it; empty while none did."""
 
     def fork(self) -> TextStream:
-        """Return a stream that goes on from here on its own."""
+        """Return an independent copy of the stream."""
         twin = copy(self)
         twin._window = list(self._window)
         return twin
@@ -50,7 +50,7 @@ class TextStream:
         return self._text[: len(self._text) - self._held]
 
     def close(self) -> None:
-        """No more tokens: what was held back as a possible stop string is text after all."""
+        """End the stream: text held back as a possible stop string is text after all."""
         self._held = 0
 
     def _append(self, gained: str) -> bool:

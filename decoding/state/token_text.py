@@ -1,4 +1,4 @@
-"""The texts of single tokens: those in the place of another, and those of a prompt."""
+"""The texts of single tokens: of alternatives at a position, and of a prompt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from decoding.models.loaded import LoadedModel
 from decoding.request import RequestError, Top
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_LONGEST_CHARACTER = 32  # tokens; what is still unfinished after so many is no character
+_LONGEST_CHARACTER = 32  # tokens; text still unfinished after this many is not a character
 
 
 class TokenTexts:
@@ -24,7 +24,7 @@ class TokenTexts:
 
     @classmethod
     def of(cls, model: LoadedModel) -> TokenTexts:
-        """Return those of a model; they are remembered with it."""
+        """Return the texts of a model's tokens, which are cached with it."""
         return model.measured_once("token_texts", lambda: cls(model.tokenizer))
 
     def __call__(self, token: int) -> str:
@@ -34,9 +34,9 @@ class TokenTexts:
             self._known[token] = self._tokenizer.convert_ids_to_tokens(token) if _REPLACEMENT in text else text
         return self._known[token]
 
-    def top(self, likeliest: Sequence[tuple[int, float]]) -> Top:
+    def top(self, tokens: Sequence[tuple[int, float]]) -> Top:
         """Return the texts and log-probabilities of (token, log-probability)."""
-        return tuple((self(token), logprob) for token, logprob in likeliest)
+        return tuple((self(token), logprob) for token, logprob in tokens)
 
 
 def pieces(tokenizer: Any, tokens: Sequence[int]) -> list[str]:
@@ -66,7 +66,7 @@ def decode(tokenizer: Any, tokens: Sequence[int]) -> str:
 
 
 def check_known(model: LoadedModel, tokens: Sequence[int]) -> None:
-    """Raise RequestError for an id that is no token of the model."""
+    """Raise RequestError for an id that is not a token of the model."""
     for token in tokens:
         if not 0 <= token < model.vocab_size:
             raise RequestError(

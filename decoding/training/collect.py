@@ -1,7 +1,7 @@
 """Lets a target generate text and keeps its hidden states: one forward serves both.
 
 The same prompts give the same recordings, whatever the time: nothing is drafted, no request has a deadline, and each
-call of `record` is a batch of its own. So a collection that was interrupted goes on with its next batch of prompts.
+call of `record` is a batch of its own. So a collection that was interrupted resumes with its next batch of prompts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_ROWS = 32
 
 
 class RecordingRunner(ModelRunner):
-    """Also records what the output layer reads of every token that a round verifies."""
+    """Also records the input of the output layer for every token that a round verifies."""
 
     def forward(
         self, tokens: Sequence[Sequence[int]], *, n_last: Sequence[int] | None = None, first_slot: int = 0
@@ -55,7 +55,7 @@ def record(
 ) -> list[tuple[str, Recording | None]]:
     """Return the text of each request, all of one sample, and its recording; None for one that is too short.
 
-    `on_done` is told the tokens of each request that has ended. The texts are cut where `should_cancel` became true.
+    `on_done` gets the tokens of each request that has ended. The texts are cut where `should_cancel` became true.
     Raises RequestError for a prompt that does not fit the target, BrokenModelError.
     """
     recordings: dict[int, Recording] = {}

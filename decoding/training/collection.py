@@ -75,7 +75,7 @@ def fitting_prompts(
 
 @dataclass
 class Collection:
-    """Fills shards with what `target` answers to `statements`, an iterator that always begins anew."""
+    """Fills shards with what `target` answers to `statements`, an iterator that always starts over."""
 
     target: LoadedModel
     taps: Sequence[int]

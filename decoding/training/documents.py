@@ -15,20 +15,17 @@ BATCH_TOKENS = 2048
 """Padded tokens of a batch."""
 _SORTED_TOGETHER = 128
 _HELD_OUT = 20
-"""One document in so many is held out."""
+"""One document in every N is held out."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentBatch:
-    """B documents of up to T tokens: `tokens` int64 [B, T], `taps` [B, T, 3 H], `outputs` [B, T, H].
+    """B documents of up to T tokens."""
 
-    `known` bool [B, T] marks positions with outputs: those whose next token the target has generated.
-    """
-
-    tokens: torch.Tensor
-    taps: torch.Tensor
-    outputs: torch.Tensor
-    known: torch.Tensor
+    tokens: torch.Tensor  # int64 [B, T]
+    taps: torch.Tensor  # [B, T, 3 H]
+    outputs: torch.Tensor  # [B, T, H]
+    known: torch.Tensor  # bool [B, T]: positions with outputs, whose next token the target has generated
 
     @classmethod
     def of(cls, recordings: Sequence[Recording]) -> DocumentBatch:

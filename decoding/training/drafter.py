@@ -1,6 +1,6 @@
 """One command's work: collect the target's text, train a head on it, measure it, store it.
 
-Every step can be interrupted. What was collected and trained stays in the work folder, and the same call goes on there.
+Every step can be interrupted. What was collected and trained stays in the work folder, and the same call resumes there.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import Any, Protocol
 
-from decoding.models import heads
+from decoding.models import trained_heads
 from decoding.models.eagle3 import Eagle3
 from decoding.models.errors import ModelError
-from decoding.models.heads import HeadRecord, LoadedHead
 from decoding.models.loaded import LoadedModel, ModelSpec
+from decoding.models.trained_heads import HeadRecord, LoadedHead
 from decoding.prepare import load_model, load_unpacked, refuse_row_by_row
 from decoding.request import RequestError
 from decoding.training import measure
@@ -38,27 +38,27 @@ _N_PROMPTS = 2
 
 
 class Watcher(Protocol):
-    """Is told how a training goes, and asked whether to stop."""
+    """Receives the progress of a training, and decides whether to stop."""
 
     def stage(self, name: str, total: float) -> None:
         """A part of the work begins; `total` is what `advance` will count to."""
 
     def advance(self, done: float, facts: str) -> None:
-        """So much of the part is done; `facts` is a line for people."""
+        """`done` of the part is finished; `facts` is a line for people."""
 
     def should_stop(self) -> bool:
         """Return whether to stop at the next safe point."""
 
 
 class StoppedError(RuntimeError):
-    """The training was stopped; the same call goes on with it."""
+    """The training was stopped; the same call resumes it."""
 
 
 @dataclass
 class DrafterTraining:
     """Trains the head of a target. `statements` yields the same prompts, in the same order, each time it is called.
 
-    `asking_of` tells how the loaded target is asked; `tasks` are the texts of evaluated tasks to keep out.
+    `asking_of` returns how to ask the loaded target; `tasks` are the texts of evaluated tasks to keep out.
     """
 
     plan: Plan
@@ -137,7 +137,7 @@ class DrafterTraining:
     # Training -----------------------------------------------------------------------------------------------------
 
     def _train(self) -> tuple[Eagle3, HeadRecord]:
-        """The trained head and its record, which lacks what is known once it is written and measured."""
+        """The trained head and its record, still without hash and speeds."""
         plan = self._plan
         assert plan.n_shards is not None
         target = load_unpacked(ModelSpec(plan.target))
@@ -190,7 +190,7 @@ class DrafterTraining:
         return trainer
 
     def _n_steps(self, target: LoadedModel, documents: Documents) -> int:
-        """How many steps to take: those of the epochs, or what fits into the hours."""
+        """How many steps to take: all of the epochs, or as many as fit into the hours."""
         plan = self._plan
         if plan.epochs is not None:
             return plan.epochs * documents.n_batches()
@@ -217,9 +217,9 @@ class DrafterTraining:
 
         def describe(stored: Eagle3, sha256: str, n_bytes: int) -> HeadRecord:
             known = replace(record, sha256=sha256, n_bytes=n_bytes)
-            return replace(known, speeds=self._speeds(target, heads.ready(stored, target, known)))
+            return replace(known, speeds=self._speeds(target, trained_heads.ready(stored, target, known)))
 
-        return heads.store(target, head, describe)
+        return trained_heads.store(target, head, describe)
 
     def _speeds(self, target: LoadedModel, head: LoadedHead) -> list[dict[str, Any]]:
         n_used = len(self._shards.infos) * N_STATEMENTS
@@ -240,7 +240,7 @@ class DrafterTraining:
 
 @dataclass
 class _Collected:
-    """Counts what is collected and tells the watcher: seconds of `limit_s` if there is one, else tokens."""
+    """Counts the collected text and reports it to the watcher: seconds of `limit_s` if there is one, else tokens."""
 
     watcher: Watcher
     infos: list[ShardInfo]

@@ -12,13 +12,13 @@ from tempfile import TemporaryDirectory
 import huggingface_hub
 from huggingface_hub.errors import HfHubHTTPError
 
-from decoding.models import eagle3_files, heads
+from decoding.models import eagle3_files, trained_heads
 from decoding.models.eagle3 import Eagle3
 from decoding.models.eagle3_config import CONFIG
 from decoding.models.errors import ModelError, first_line
-from decoding.models.heads import HeadRecord
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.registry import is_repository
+from decoding.models.trained_heads import HeadRecord
 from decoding.prepare import load_unpacked, refuse_row_by_row
 from decoding.request import Request, SamplingParams
 from decoding.training import measure
@@ -42,8 +42,8 @@ def run(
     refuse_row_by_row(loaded)
     prompts = fitting_prompts(loaded, asking_of(loaded), statements, _N_PROMPTS, _LONGEST)
     if source is None:
-        known = heads.verified(loaded)
-        head = eagle3_files.read(heads.folder_of(target), loaded.model.config.get_text_config())
+        known = trained_heads.verified(loaded)
+        head = eagle3_files.read(trained_heads.folder_of(target), loaded.model.config.get_text_config())
         return replace(known, match=_match(head, head.shape.taps, loaded, prompts))
     with TemporaryDirectory() as scratch:
         head = eagle3_files.read(_folder(source, Path(scratch)), loaded.model.config.get_text_config())
@@ -58,7 +58,7 @@ def _store(head: Eagle3, source: str, target: LoadedModel, prompts: list[str]) -
     matches = {taps: _match(head, taps, target, prompts) for taps in choices if min(taps) >= 0 and max(taps) < n_layers}
     taps = max(matches, key=lambda each: matches[each][0])
     head.shape = replace(head.shape, taps=taps)
-    return heads.store(
+    return trained_heads.store(
         target,
         head,
         lambda stored, sha256, n_bytes: HeadRecord(

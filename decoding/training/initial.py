@@ -50,7 +50,7 @@ def new_head(target: LoadedModel, taps: tuple[int, ...], ids: torch.Tensor, seed
         head.fc.weight[:, -width:] += torch.eye(width)
         for name in _PROJECTIONS:
             own, theirs = getattr(head.midlayer.self_attn, name), _weight(last.self_attn, name)
-            own.weight.normal_(0, 0.02)  # what it reads of the token's embedding
+            own.weight.normal_(0, 0.02)  # the columns that read the token's embedding
             own.weight[:, -theirs.shape[1] :] = theirs
         for name in ("gate_proj", "up_proj", "down_proj"):
             getattr(head.midlayer.mlp, name).weight.copy_(_weight(last.mlp, name))

@@ -12,8 +12,8 @@ from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models.eagle3 import Eagle3
 from decoding.models.errors import ModelError
-from decoding.models.heads import LoadedHead
 from decoding.models.loaded import LoadedModel
+from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
 from decoding.training.documents import DocumentBatch
 from decoding.training.initial import output_rows
@@ -29,7 +29,7 @@ LONGEST = 160
 
 @torch.inference_mode()
 def match(head: Eagle3, target: LoadedModel, recordings: Sequence[Recording]) -> list[float]:
-    """Return the share of positions whose likeliest token the head has, in each step of a draft.
+    """Return the share of positions whose top token the head has right, in each step of a draft.
 
     `target` has its weights as PyTorch loads them, `head` runs in float32; the recordings have the head's taps. Raises
     ModelError where its logits are not numbers.

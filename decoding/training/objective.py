@@ -1,7 +1,7 @@
 """What a head is trained for: the target's distributions, over several steps of its own drafting.
 
 EAGLE-3 (arXiv 2503.01840, section 3.2) calls this training-time test. In step 0 the head reads the target's features,
-in step j its own output of step j - 1 in their place, as it does while drafting. So at index t, step j predicts the
+in step j its own output of step j - 1 instead, as it does while drafting. So at index t, step j predicts the
 token at t + 2 + j from true features up to t and j outputs of its own.
 """
 
@@ -18,7 +18,7 @@ from decoding.training.documents import DocumentBatch
 
 N_STEPS = 3
 _STEP_WEIGHT = 0.8
-"""The weight of a step relative to that of the step before, as in SpecForge."""
+"""The weight of a step relative to the step before, as in SpecForge."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class WorkFolder:
 
     @property
     def checkpoint(self) -> Path:
-        """The file that the training of the head goes on from."""
+        """The file from which the training of the head resumes."""
         return self.path / "checkpoint.pt"
 
     def open(self, wanted: Plan) -> Plan:
@@ -62,8 +62,8 @@ class WorkFolder:
             if differing:
                 was = ", ".join(f"{name} {getattr(found, name)}" for name in differing)
                 raise RequestError(
-                    f"a training of {wanted.target} was interrupted that had {was}: give the same options to go on with"
-                    " it, or --restart to begin anew"
+                    f"a training of {wanted.target} was interrupted that had {was}: give the same options to resume"
+                    " it, or --restart to start over"
                 )
             return found
         self.path.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ class WorkFolder:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise RequestError(f"{self._plan} is damaged: give --restart to begin anew") from error
+            raise RequestError(f"{self._plan} is damaged: give --restart to start over") from error
 
     def write(self, plan: Plan) -> None:
         """Write the plan, whole or not at all."""

@@ -15,14 +15,12 @@ from decoding.state.row import Row
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One text with its states: `tokens` [T]; `taps` [T - 1, 3 H] of all but the last, which no forward has read.
+    """One text with its states."""
 
-    `outputs` [G, H] are what the output layer read at the G positions from the prompt's last token on: with the output
-    layer's weights they are the target's distributions of the G generated tokens.
-    """
-
-    tokens: torch.Tensor
-    taps: torch.Tensor
+    tokens: torch.Tensor  # [T]
+    taps: torch.Tensor  # [T - 1, 3 H] of all tokens but the last, which no forward has read
+    # [G, H]: what the output layer read at the G positions from the prompt's last token on; with the output layer's
+    # weights they are the target's distributions of the G generated tokens
     outputs: torch.Tensor
 
 

@@ -17,19 +17,15 @@ from decoding.training.recorder import Recording
 
 @dataclass(frozen=True, slots=True)
 class ShardInfo:
-    """What a shard holds besides its recordings.
-
-    `n_tokens` are generated tokens. `invented` are instructions that the target wrote itself, for the next shard. Of
-    `n_prompts`, `dropped_prompts` shared words with an evaluated task, and so did `dropped_texts` of the answers.
-    """
+    """What a shard holds besides its recordings."""
 
     n_prompts: int = 0
-    n_tokens: int = 0
+    n_tokens: int = 0  # generated
     n_documents: int = 0
-    dropped_prompts: int = 0
-    dropped_texts: int = 0
+    dropped_prompts: int = 0  # of `n_prompts`, shared words with an evaluated task
+    dropped_texts: int = 0  # answers dropped for the same reason
     seconds: float = 0.0
-    invented: list[str] = field(default_factory=list)
+    invented: list[str] = field(default_factory=list)  # instructions that the target wrote itself, for the next shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,7 @@ class Shards:
         return sum(path.stat().st_size for path in self.folder.glob("*.safetensors"))
 
     def add(self, recordings: Sequence[Recording], info: ShardInfo) -> None:
-        """Store a shard behind the others. A process killed meanwhile leaves none."""
+        """Store a shard after the others. A process killed meanwhile leaves none."""
         path = self._path(len(self.infos))
         tensors = {
             f"{i}.{name}": tensor.contiguous()

@@ -1,6 +1,6 @@
 """Fits a head to the collected text: AdamW over shuffled batches, checkpoints on the way, the best weights at the end.
 
-The state after a step depends on the seed and the number of the step alone. So a training that was killed goes on from
+The state after a step depends on the seed and the number of the step alone. So a training that was killed resumes from
 its last checkpoint and ends with the weights that it would have had.
 """
 
@@ -36,8 +36,9 @@ CHECKPOINT_EVERY_S = 60.0
 class Evaluation:
     """How good a head was on held-out text after some steps.
 
-    `match[j]` is the share of positions whose likeliest token was right in step j of the drafting, given the steps
-    before; `divergence` is that of step 0 from the target, in nats; `loss` the training's since the evaluation before.
+    `match[j]` is the share of positions whose top token was right in step j of the drafting, given the steps before;
+    `divergence` is the divergence of step 0 from the target, in nats; `loss` the training's since the evaluation
+    before.
     """
 
     step: int
@@ -53,7 +54,7 @@ class Evaluation:
 
 @dataclass
 class Trainer:
-    """Trains `head` for `n_steps` steps; `checkpoint` is the file that it can go on from."""
+    """Trains `head` for `n_steps` steps; `checkpoint` is the file from which it can resume."""
 
     head: Eagle3
     objective: Objective
@@ -80,7 +81,7 @@ class Trainer:
     def run(self) -> bool:
         """Train to the end and put the best weights into the head; return False if it was stopped before.
 
-        Stopped or not, what was done is in the checkpoint.
+        Stopped or not, the steps so far are in the checkpoint.
         """
         if not self.curve:
             self._evaluate()

@@ -1,1 +1,1 @@
-"""Formats of dataset files: one module each, which tells its records and makes tasks of them; `registry` lists them."""
+"""Formats of dataset files: one module each, which recognizes and reads its records; `registry` lists them."""

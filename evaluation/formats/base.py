@@ -13,7 +13,7 @@ Record = Mapping[str, Any]
 
 
 class RecordError(ValueError):
-    """A record that is no task; the message starts with the field. The reader adds file and line."""
+    """A record that is not a task; the message starts with the field. The reader adds file and line."""
 
 
 @dataclass(frozen=True, slots=True)

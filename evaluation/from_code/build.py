@@ -14,7 +14,7 @@ from evaluation.from_code.calls.cases import Case
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.calls.variety import choose
-from evaluation.from_code.reasons import LeftOut
+from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.duplicates import duplicates
 from evaluation.from_code.source.find import Function
 from evaluation.from_code.source.project import Project
@@ -31,19 +31,17 @@ from evaluation.from_code.tasks import (
 from evaluation.sandbox import Sandbox
 
 BUILDER = "from-code-2"
-"""A change of what is recorded, chosen or written gets a new version, so that stored datasets keep their meaning."""
+"""A change of the recording, the choice or the output gets a new version, so that stored datasets keep their
+meaning."""
 
 
 @dataclass
-class Made:
-    """What became of one function: a row of the dataset, or the reason why there is none.
-
-    `program_prefix` is that of its infilling form.
-    """
+class TaskResult:
+    """The task of one function: a row of the dataset, or the reason why there is none."""
 
     key: str
     row: dict[str, Any] | None = None
-    program_prefix: str = ""
+    program_prefix: str = ""  # of its infilling form
     reason: str = ""
     detail: str = ""
     seconds: float = 0.0
@@ -67,14 +65,14 @@ def make(
     function: Function,
     recording: Recording,
     extra: Sequence[Call],
-) -> Made:
-    """The task of one function, checked, or the reason why it becomes none."""
+) -> TaskResult:
+    """The task of one function, checked, or the reason why there is none."""
     started = time.monotonic()
     try:
         row = _row(sandbox, project, origin, function, recording, extra)
-        made = Made(function.key, row, _program_prefix(sandbox, function, row))
-    except LeftOut as reason:
-        made = Made(function.key, reason=reason.reason, detail=reason.detail)
+        made = TaskResult(function.key, row, _program_prefix(sandbox, function, row))
+    except ExcludedError as reason:
+        made = TaskResult(function.key, reason=reason.reason, detail=reason.detail)
     made.seconds = round(time.monotonic() - started, 2)
     return made
 
@@ -84,7 +82,7 @@ def _program_prefix(sandbox: Sandbox, function: Function, row: dict[str, Any]) -
     prefix = with_imports(row["prompt"], function.module)
     try:
         checks.passes(sandbox, _task({**row, "prompt": prefix}), prefix + row["canonical_solution"])
-    except LeftOut:
+    except ExcludedError:
         return str(row["prompt"])
     return prefix
 
@@ -105,19 +103,19 @@ def _row(
     if not calls:
         refused = recording.refused.get(function.key)
         if refused:
-            raise LeftOut("returns values that are not plain data", ", ".join(sorted(set(refused))))
+            raise ExcludedError("returns values that are not plain data", ", ".join(sorted(set(refused))))
         ended = f"before the tests {recording.failure}" if recording.failure else "while the tests ran"
-        raise LeftOut(f"was not called with plain data {ended}")
+        raise ExcludedError(f"was not called with plain data {ended}")
     allowed = sandbox.packages
     prompt, program = program_of(project, function, allowed.names if allowed else frozenset())
     cases = checks.repeated(sandbox, program, calls)
     cases += checks.generated(sandbox, program, extra, cases)
     if len(cases) < checks.MIN_CASES:
-        raise LeftOut(f"has fewer than {checks.MIN_CASES} calls with plain data as arguments and result")
-    if not any(case.is_telling() for case in cases):
-        raise LeftOut("returns and changes nothing in every call")
+        raise ExcludedError(f"has fewer than {checks.MIN_CASES} calls with plain data as arguments and result")
+    if not any(case.is_informative() for case in cases):
+        raise ExcludedError("returns and changes nothing in every call")
     if len({(case.outcome.returned, case.outcome.raised[:1], case.outcome.after) for case in cases}) == 1:
-        raise LeftOut("does the same in every call, so that its test could not tell it from a constant")
+        raise ExcludedError("does the same in every call, so that its test could not tell it from a constant")
     chosen = choose(cases)
     source = _source(project, origin, function, chosen)
     if allowed and (needed := allowed.needed_by(program.text)):
@@ -130,7 +128,7 @@ def _row(
     shift = function.node.lineno - definition.lineno
     faulty = mutants.mutants(definition, checks.MAX_MUTANTS)
     if len(faulty) < checks.MIN_MUTANTS:
-        raise LeftOut(f"has fewer than {checks.MIN_MUTANTS} mutants, too few to judge its test", str(len(faulty)))
+        raise ExcludedError(f"has fewer than {checks.MIN_MUTANTS} mutants, too few to judge its test", str(len(faulty)))
     programs = [(mutant, with_body(prompt, function, mutant.source)) for mutant in faulty]
     score = checks.mutation_score(sandbox, task, programs)
     row["source"] |= {
@@ -164,14 +162,14 @@ def _source(project: Project, origin: Origin, function: Function, cases: Sequenc
 
 @dataclass
 class Result:
-    """The rows of both forms in the project's order, and every function with what became of it."""
+    """The rows of both forms in the project's order, and the result of every function."""
 
     completion: list[dict[str, Any]] = field(default_factory=list)
     infilling: list[dict[str, Any]] = field(default_factory=list)
-    made: list[Made] = field(default_factory=list)
+    made: list[TaskResult] = field(default_factory=list)
 
 
-def finish(functions: Sequence[Function], made: Sequence[Made], options: Options) -> Result:
+def finish(functions: Sequence[Function], made: Sequence[TaskResult], options: Options) -> Result:
     """The dataset: each problem once, in both forms."""
     by_key = {function.key: function for function in functions}
     kept = [each for each in made if each.row is not None]
@@ -182,7 +180,7 @@ def finish(functions: Sequence[Function], made: Sequence[Made], options: Options
             earlier, same = repeats[index]
             how = "has the same body as another function" if same else "has nearly the same body as another function"
             place = result.made.index(each)
-            result.made[place] = Made(each.key, reason=how, detail=kept[earlier].key, seconds=each.seconds)
+            result.made[place] = TaskResult(each.key, reason=how, detail=kept[earlier].key, seconds=each.seconds)
             continue
         assert each.row is not None
         function = by_key[each.key]

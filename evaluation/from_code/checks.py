@@ -1,4 +1,4 @@
-"""Checks of a function before it becomes a task: it repeats what was recorded, and its test notices faults."""
+"""Checks of a function before it becomes a task: it repeats the recorded calls, and its test notices faults."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from evaluation.datasets import Task
 from evaluation.from_code.calls.cases import Case
-from evaluation.from_code.calls.observe import Outcome, Program, Unobservable, observe_all, observe_each
+from evaluation.from_code.calls.observe import Outcome, Program, UnobservableError, observe_all, observe_each
 from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.faults import without_faults
 from evaluation.from_code.mutants import Mutant
-from evaluation.from_code.reasons import LeftOut
+from evaluation.from_code.reasons import ExcludedError
 from evaluation.sandbox import Limits, Sandbox
 from evaluation.verdicts import Status, Trust
 
@@ -49,21 +49,21 @@ class MutationScore:
 
 
 def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> list[Case]:
-    """The recorded calls as cases, after the original did twice in the sandbox what was recorded.
+    """The recorded calls as cases, after the original repeated them twice in the sandbox.
 
-    Calls that do not repeat what was recorded are dropped where they are few: tests change what a function depends on,
-    for example a table of its module. Raises LeftOut where they are many, and where two runs differ.
+    Calls that do not repeat are dropped where they are few: tests change what a function depends on,
+    for example a table of its module. Raises ExcludedError where they are many, and where two runs differ.
     """
     texts = [call.call for call in calls]
     try:
         first, second = (observe_all(sandbox, program, texts) for _ in range(2))
-    except Unobservable as reason:
-        raise LeftOut("cannot do in the sandbox what it did in its tests", str(reason)[:200]) from None
+    except UnobservableError as reason:
+        raise ExcludedError("cannot do in the sandbox what it did in its tests", str(reason)[:200]) from None
     cases: list[Case] = []
     differs = 0
     for call, one, two in zip(calls, first, second, strict=True):
         if not one.same_as(two) or one.refused != two.refused:
-            raise LeftOut("gives other results when it is called again", "random, the time, or a state")
+            raise ExcludedError("gives other results when it is called again", "random, the time, or a state")
         if one.refused:
             continue
         recorded = Outcome(call.returned, call.raised, call.after)
@@ -72,7 +72,7 @@ def repeated(sandbox: Sandbox, program: Program, calls: Sequence[Call]) -> list[
         else:
             differs += 1
     if differs > MAX_DIFFERENT * len(calls):
-        raise LeftOut(
+        raise ExcludedError(
             "does not repeat in the sandbox what it did in its tests",
             f"{differs} of {len(calls)} calls differ: state, time, randomness, the order of a set, or its surroundings",
         )
@@ -88,7 +88,7 @@ def generated(sandbox: Sandbox, program: Program, calls: Sequence[Call], known: 
     texts = [call.call for call in fresh]
     try:
         first, second = (observe_each(sandbox, program, texts) for _ in range(2))
-    except Unobservable:
+    except UnobservableError:
         return []
     return [
         Case(call.call, call.digest, one, False, call.shape)
@@ -99,27 +99,27 @@ def generated(sandbox: Sandbox, program: Program, calls: Sequence[Call], known: 
 
 
 def passes(sandbox: Sandbox, task: Task, program: str) -> None:
-    """Raises LeftOut unless the original passes its test by proxy, in a fraction of the time allowed.
+    """Raises ExcludedError unless the original passes its test by proxy, in a fraction of the time allowed.
 
     Other work on the machine can only add to the CPU time, so the least of several measurements counts.
     """
     result = without_faults(lambda: sandbox.judge(program, task, _LIMITS))
     if result.status != Status.PASSED:
-        raise LeftOut("does not pass its own test", f"{result.status}: {result.detail[:200]}")
+        raise ExcludedError("does not pass its own test", f"{result.status}: {result.detail[:200]}")
     if result.trust != Trust.PROXY:
-        raise LeftOut("has a test that would have to run beside the program")
+        raise ExcludedError("has a test that would have to run beside the program")
     cpu_s = result.cpu_s
     for _ in range(_MEASUREMENTS - 1):
         if cpu_s > _MAX_CPU_S:
             cpu_s = min(cpu_s, without_faults(lambda: sandbox.judge(program, task, _LIMITS)).cpu_s)
     if cpu_s > _MAX_CPU_S:
-        raise LeftOut(f"needs more than {_MAX_CPU_S} CPU seconds for its test", f"{cpu_s:.2f} s")
+        raise ExcludedError(f"needs more than {_MAX_CPU_S} CPU seconds for its test", f"{cpu_s:.2f} s")
 
 
 def refuses_stub(sandbox: Sandbox, task: Task, stub: str) -> None:
-    """Raises LeftOut where a program whose function does nothing passes the test."""
+    """Raises ExcludedError where a program whose function does nothing passes the test."""
     if without_faults(lambda: sandbox.judge(stub, task, _LIMITS)).status == Status.PASSED:
-        raise LeftOut("has a test that an empty function (pass) would pass")
+        raise ExcludedError("has a test that an empty function (pass) would pass")
 
 
 def mutation_score(sandbox: Sandbox, task: Task, programs: Sequence[tuple[Mutant, str]]) -> MutationScore:

@@ -1,6 +1,6 @@
 """Mutants: copies of a function with one small fault each, to measure how many faults its test notices.
 
-The operators are the usual ones (Offutt et al. 1996, and those of mutmut and cosmic-ray): other operators of
+The operators are the usual ones (Offutt et al. 1996, mutmut, cosmic-ray): other operators of
 arithmetic and comparison, other constants, negated conditions, left out statements. Messages of exceptions and
 docstrings stay as they are, because a test compares neither.
 """
@@ -31,7 +31,7 @@ _IDENTITY = (ast.Is, ast.IsNot)
 
 @dataclass(frozen=True)
 class Mutant:
-    """The source of a function with one fault. `operator` names the kind of fault, `line` is that of the original."""
+    """The source of a function with one fault. `operator` names the kind of fault, `line` counts in the original."""
 
     source: str
     operator: str
@@ -202,7 +202,7 @@ def _other_calls(node: ast.Call, args: list[ast.expr], keywords: list[ast.keywor
 
 
 class _Mutator:
-    """Puts one variant of one fault into a function: that of the site with this number."""
+    """Puts one variant of one fault into a function, at the site with this number."""
 
     def __init__(self, site: int, variant: int, names: list[str]) -> None:
         self._names = names

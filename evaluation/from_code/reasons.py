@@ -1,10 +1,11 @@
-"""Why a function becomes no task."""
+"""Why a function does not become a task."""
 
 from __future__ import annotations
 
 
-class LeftOut(Exception):  # noqa: N818  (a decision, not an error)
-    """The function becomes no task. The message is the reason in a few words; equal reasons are counted together.
+class ExcludedError(Exception):
+    """The function does not become a task. The message is the reason in a few words; equal reasons are counted
+    together.
 
     `detail` adds what differs from function to function.
     """

@@ -1,4 +1,4 @@
-"""Makes the dataset of a project from start to end, or goes on where an earlier run was stopped."""
+"""Makes the dataset of a project from start to end, or resumes an earlier run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from evaluation.from_code import build
-from evaluation.from_code.build import BUILDER, Made, Options
+from evaluation.from_code.build import BUILDER, Options, TaskResult
 from evaluation.from_code.calls import inputs, record
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
@@ -25,16 +25,16 @@ from evaluation.sandbox import Sandbox
 
 
 class Watcher(Protocol):
-    """Is told how far the work is."""
+    """Receives the progress of the work."""
 
     def recording(self, command: Sequence[str], seconds: float) -> None:
-        """The tests have run for so many seconds."""
+        """The tests have run for `seconds`."""
 
     def generating(self, done: int, total: int) -> None:
-        """Inputs are drawn for so many functions."""
+        """Inputs are drawn for `done` functions."""
 
-    def checking(self, done: int, total: int, made: Made | None) -> None:
-        """So many functions are done; `made` is the last one."""
+    def checking(self, done: int, total: int, made: TaskResult | None) -> None:
+        """`done` functions are checked; `made` is the last one."""
 
 
 @dataclass
@@ -62,9 +62,9 @@ class Finished:
 def state_of(
     folder: Path, project: Project, commands: Sequence[Sequence[str]], options: Options, packages: str = ""
 ) -> State:
-    """The state of this dataset in a folder for all of them.
+    """The state of this dataset, in the folder that holds the states of all datasets.
 
-    A changed source, command, option or hash of the sandbox's packages has another one.
+    A changed source, command, option or hash of the sandbox's packages gets a new state.
     """
     facts = [str(project.root), project.sha256, [list(command) for command in commands], vars(options), BUILDER]
     facts.append(packages)
@@ -152,24 +152,24 @@ def _make(
     functions: Sequence[Function],
     recording: Recording,
     generated: dict[str, list[Call]],
-    known: dict[str, Made],
+    known: dict[str, TaskResult],
     state: State,
     watcher: Watcher,
     workers: int,
-) -> list[Made]:
+) -> list[TaskResult]:
     todo = [function for function in functions if not function.reason and function.key not in known]
     total = len(todo) + len(known)
     done = dict(known)
     watcher.checking(len(done), total, None)
 
-    def make_one(function: Function) -> Made:
+    def make_one(function: Function) -> TaskResult:
         made = build.make(sandbox, project, origin, function, recording, generated.get(function.key, ()))
         state.add(made)
         return made
 
     executor = ThreadPoolExecutor(workers, "from-code")
     try:
-        pending: set[Future[Made]] = {executor.submit(make_one, function) for function in todo}
+        pending: set[Future[TaskResult]] = {executor.submit(make_one, function) for function in todo}
         while pending:
             finished, pending = wait(pending, timeout=1.0, return_when=FIRST_COMPLETED)
             for future in finished:
@@ -179,7 +179,8 @@ def _make(
     finally:
         executor.shutdown(cancel_futures=True)
     return [
-        Made(function.key, reason=function.reason) if function.reason else done[function.key] for function in functions
+        TaskResult(function.key, reason=function.reason) if function.reason else done[function.key]
+        for function in functions
     ]
 
 

@@ -1,4 +1,4 @@
-"""The state of an unfinished dataset on disk, so that a run that was killed continues where it was."""
+"""The state of an unfinished dataset on disk, so that a killed run can be resumed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from evaluation.from_code.build import Made
+from evaluation.from_code.build import TaskResult
 from evaluation.from_code.calls.record import Recording
 from evaluation.from_code.calls.recorded import Call
 from evaluation.from_code.reasons import ProjectError
 
 
 class State:
-    """What is done so far: the recording, the generated calls, and each function with what became of it."""
+    """The work done so far: the recording, the generated calls, and the results of functions."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -63,23 +63,23 @@ class State:
         """Store the generated calls."""
         self._write("generated.json", {key: [asdict(call) for call in each] for key, each in calls.items()})
 
-    def made(self) -> dict[str, Made]:
-        """What became of the functions that are done, by key."""
+    def made(self) -> dict[str, TaskResult]:
+        """The results of finished functions, by key."""
         try:
             lines = self._made.read_text("utf-8").splitlines()
         except OSError:
             return {}
-        found: dict[str, Made] = {}
+        found: dict[str, TaskResult] = {}
         for line in lines:
             try:
-                each = Made(**json.loads(line))
+                each = TaskResult(**json.loads(line))
             except (ValueError, TypeError):  # the process was killed while it wrote
                 continue
             found[each.key] = each
         return found
 
-    def add(self, made: Made) -> None:
-        """Store what became of one function. Safe to call from several threads."""
+    def add(self, made: TaskResult) -> None:
+        """Store the result of one function. Safe to call from several threads."""
         with self._writing, self._made.open("a", encoding="utf-8") as file:
             file.write("\n" + json.dumps(asdict(made)))  # a line that was cut off does not spoil this one
 

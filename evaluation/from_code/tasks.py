@@ -9,7 +9,7 @@ from typing import Any
 
 from evaluation.from_code.calls.cases import Case, test_of
 from evaluation.from_code.calls.observe import Program
-from evaluation.from_code.reasons import LeftOut
+from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.context import FUTURE, prompt_of, signature_of, solution_of
 from evaluation.from_code.source.find import Function
 from evaluation.from_code.source.project import Module, Project
@@ -26,11 +26,11 @@ def task_id(project: Project, function: Function) -> str:
 
 
 def program_of(project: Project, function: Function, packages: frozenset[str]) -> tuple[str, Program]:
-    """(prompt, the original as a complete program). Raises LeftOut."""
+    """(prompt, the original as a complete program). Raises ExcludedError."""
     prompt = prompt_of(project, function, packages)
     text = prompt + solution_of(function)
     if reason := compile_error(text):
-        raise LeftOut("does not compile outside its file", reason)
+        raise ExcludedError("does not compile outside its file", reason)
     head = signature_of(function)
     first = prompt.count("\n") - head.count("\n") + 1
     last = text.count("\n")
@@ -38,7 +38,7 @@ def program_of(project: Project, function: Function, packages: frozenset[str]) -
 
 
 def with_body(prompt: str, function: Function, source: str) -> str:
-    """The program with another source in place of the function."""
+    """The program with the function replaced by another source."""
     before = prompt[: len(prompt) - len(signature_of(function))]
     return f"{before}{source}\n"
 
@@ -77,7 +77,7 @@ def infilling_row(
 
 
 def with_imports(prompt: str, module: Module) -> str:
-    """The completion form's prompt behind the file's imports of the standard library, which an answer in the file may
+    """The completion form's prompt after the file's imports of the standard library, which an answer in the file may
     use."""
     future = f"{FUTURE}\n" if prompt.startswith(FUTURE) else ""
     imports = [ast.unparse(node) for node in module.tree.body if _is_of_stdlib(node)]

@@ -1,11 +1,11 @@
-"""The sandbox: runs untrusted programs and judges the values that they return. See docs/sandbox.md."""
+"""The sandbox: runs untrusted programs and judges the values that they return. docs/sandbox.md explains how."""
 
-from evaluation.sandbox.jobs import Job, Result, Task, clean, prepare, repeat_faults
+from evaluation.sandbox.jobs import Job, Result, Task, clean, repeat_faults
 from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.packages import Packages, PackagesError, stage
-from evaluation.sandbox.sandbox import Sandbox, SandboxUnavailable
+from evaluation.sandbox.sandbox import Sandbox, SandboxUnavailableError
 
 __all__ = [
-    "Job", "Limits", "Packages", "PackagesError", "Result", "Sandbox", "SandboxUnavailable", "Task", "clean", "prepare",
+    "Job", "Limits", "Packages", "PackagesError", "Result", "Sandbox", "SandboxUnavailableError", "Task", "clean",
     "repeat_faults", "stage",
 ]  # fmt: skip

@@ -1,20 +1,23 @@
 """Decides whether a test can run against a proxy, in another process than the candidate, and needs the prompt there.
 
-The decision depends on the task alone: a candidate that could influence it would choose how far its verdict is trusted.
+The decision depends on the task and the sandbox's Python, never on the candidate: a candidate that could influence it
+would choose how far its verdict is trusted.
 """
 
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Iterator
 
 from evaluation.sandbox import obstacles
+from evaluation.sandbox.interpreter import Names
 from evaluation.source import parse
 
 
-def obstacle(prompt: str, test: str, entry_point: str) -> str | None:
+def obstacle(prompt: str, test: str, entry_point: str, names: Names) -> str | None:
     """Return why the test cannot run against a proxy, in a few words, or None where it can.
+
+    `names` are the names that the sandbox's Python defines.
 
     It cannot if it passes functions or classes to the candidate, needs one of its classes, uses other names that only
     the candidate defines, or breaks a rule of `obstacles`. A test that does not compile is left to the checker, which
@@ -28,23 +31,23 @@ def obstacle(prompt: str, test: str, entry_point: str) -> str | None:
         return "the entry point is a class"
     proxies = obstacles.aliases(tree, {entry_point, *_check_parameters(tree)})
     reason = (
-        obstacles.executes(tree)
-        or (obstacles.executes(prompt_tree) if needs_prompt(prompt, test, entry_point) else None)
+        obstacles.executes(tree, names)
+        or (obstacles.executes(prompt_tree, names) if needs_prompt(prompt, test, entry_point) else None)
         or obstacles.compares_identity(tree)
         or obstacles.needs_one_thread_of_control(tree, prompt_tree, entry_point)
-        or obstacles.uses_own_types(tree, prompt_tree, proxies)
+        or obstacles.uses_own_types(tree, prompt_tree, proxies, names)
     )
     if reason:
         return reason
-    callables = _callables(tree) | _callables(prompt_tree)
+    own = _callables(tree) | _callables(prompt_tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in proxies:
             return f"the test uses an attribute of the candidate ({node.attr})"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in proxies:
             for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
-                if any(_is_callable(part, callables) for part in _parts(argument)):
+                if any(_is_callable(part, own, names) for part in _parts(argument)):
                     return "the test passes a function or class to the candidate"
-    known = _bound(tree) | _bound(prompt_tree) | set(dir(builtins)) | {entry_point, "__name__"}
+    known = _bound(tree) | _bound(prompt_tree) | names.builtins | {entry_point, "__name__"}
     unknown = sorted(_used(tree) - known)
     return f"the test uses {unknown[0]!r}, which only the candidate defines" if unknown else None
 
@@ -89,14 +92,13 @@ def _parts(argument: ast.expr) -> Iterator[ast.expr]:
         yield argument
 
 
-def _is_callable(part: ast.expr, callables: set[str]) -> bool:
+def _is_callable(part: ast.expr, own: set[str], names: Names) -> bool:
     if isinstance(part, ast.Lambda):
         return True
     if isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
         # An instance of a class that the test defines cannot be sent either.
-        return part.func.id[:1].isupper() and part.func.id in callables
-    is_builtin = isinstance(part, ast.Name) and callable(getattr(builtins, part.id, None))
-    return isinstance(part, ast.Name) and (part.id in callables or is_builtin)
+        return part.func.id[:1].isupper() and part.func.id in own
+    return isinstance(part, ast.Name) and (part.id in own or part.id in names.callables)
 
 
 def _used(tree: ast.Module) -> set[str]:

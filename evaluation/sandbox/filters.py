@@ -34,7 +34,7 @@ _ABOUT_A_PROCESS = ("getpgid", "getsid", "sched_getaffinity", "sched_getparam", 
 """Allowed for the caller alone (pid 0): with other pids they reveal which processes exist."""
 _ON_A_CLOCK = ("clock_gettime", "clock_getres", "clock_nanosleep", "timer_create")
 _CLOCK_OF_A_PROCESS = 0xFFFFFFF0
-"""Bits of a clock id that are clear for the machine's clocks; those of a process hold its pid, inverted."""
+"""Bits of a clock id that are clear for the machine's clocks; clocks of a process hold its pid there, inverted."""
 _CPU_OF_THE_CALLER = 0xFFFFFFF8
 _NEW_NAMESPACES = 0x7E020080
 """Every CLONE_NEW* bit, time included."""

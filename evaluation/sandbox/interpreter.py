@@ -1,4 +1,4 @@
-"""Finds the Python that runs inside the sandbox, and the files that it needs.
+"""Finds the Python that runs inside the sandbox, with the files it needs and the names it defines.
 
 It may differ from the worker's interpreter, which the unprivileged uid cannot always read: pyenv and uv install into a
 private home folder.
@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -20,28 +21,31 @@ OLDEST = (3, 10)
 """The Python that the code inside the sandbox needs: `sys.orig_argv`, `dataclass(slots=True)`."""
 _SYSTEM_TREES = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64")
 _EXTRA_FILES = ("/etc/ld.so.cache", "/usr/share/zoneinfo")
-_ASK = """
-import json, os, sys, sysconfig
-paths = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), os.path.join(sys.base_prefix, "lib")]
-executable = os.path.realpath(sys.executable)
-print(json.dumps({"executable": executable, "version": list(sys.version_info[:3]), "paths": paths}))
-"""
+_FACTS = (resources.files("evaluation.sandbox.inside") / "facts.py").read_text("utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names that an interpreter defines. They differ between versions of Python."""
+
+    builtins: frozenset[str]
+    callables: frozenset[str]  # builtins that can be called
+    exceptions: frozenset[str]  # builtin classes of exceptions
+    modules: frozenset[str]  # of the standard library
+    attributes: frozenset[str]  # of values of plain types
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python for the sandbox. Only `trees` can be read inside, without the `hidden` folders of installed packages.
-
-    `packages` is the folder of those that programs may import nevertheless, "" where there are none.
-    """
+    """A Python for the sandbox."""
 
     executable: str
     version: tuple[int, int, int]
-    trees: tuple[str, ...]
-    hidden: tuple[str, ...]
-    links: tuple[tuple[str, str], ...]
-    """(target, path) of symbolic links such as /lib64 -> usr/lib64."""
-    packages: str = ""
+    trees: tuple[str, ...]  # the only folders and files that can be read inside
+    hidden: tuple[str, ...]  # folders of installed packages within `trees` that cannot
+    links: tuple[tuple[str, str], ...]  # (target, path) of symbolic links such as /lib64 -> usr/lib64
+    names: Names
+    packages: str = ""  # the folder of installed packages that programs may import, "" for none
 
     def with_packages(self, folder: str) -> Interpreter:
         """Return the same interpreter with a folder of packages that programs may import."""
@@ -66,7 +70,7 @@ def find() -> Interpreter:
     """Return the first interpreter that is new enough and that the unprivileged uid can start: this process's own, else
     one of its version, else the newest that is not newer, else any `python3`.
 
-    Raises RuntimeError with what was found.
+    Raises RuntimeError that lists the tried ones.
     """
     names = [*(f"python3.{minor}" for minor in range(sys.version_info.minor, OLDEST[1] - 1, -1)), "python3"]
     own = [sys.executable, *(str(Path(sys.base_prefix) / "bin" / name) for name in names[:1])]
@@ -93,7 +97,7 @@ def find() -> Interpreter:
 
 def _ask(executable: str) -> dict[str, Any]:
     done = subprocess.run(
-        [executable, "-S", "-s", "-B", "-c", _ASK],
+        [executable, "-S", "-s", "-B", "-c", _FACTS],
         env={}, cwd="/", capture_output=True, timeout=20, check=True, **identity(),
     )  # fmt: skip
     facts: dict[str, Any] = json.loads(done.stdout)
@@ -123,4 +127,5 @@ def _describe(facts: dict[str, Any]) -> Interpreter:
         if folder.is_dir() and not folder.is_symlink()
     )
     major, minor, micro = facts["version"]
-    return Interpreter(executable, (major, minor, micro), tuple(trees), tuple(hidden), links)
+    names = Names(**{kind: frozenset(found) for kind, found in facts["names"].items()})
+    return Interpreter(executable, (major, minor, micro), tuple(trees), tuple(hidden), links, names)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evaluation.sandbox.crossing import needs_prompt, obstacle
+from evaluation.sandbox.interpreter import Names
 from evaluation.verdicts import Status, Trust
 
 _ENTRY, _BUILTINS = "__bassline_check__", "__bassline_builtins__"
@@ -15,7 +16,7 @@ _ATTEMPTS = 3
 
 
 class Task(Protocol):
-    """What the sandbox needs of a task."""
+    """The fields of a task that the sandbox reads."""
 
     @property
     def prompt(self) -> str:
@@ -48,33 +49,32 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of a job. Times in seconds; texts may be hostile: pass them through `clean` before storing them.
+    """The outcome of a job. Times in seconds; texts may be hostile: pass them through `clean` before storing them."""
 
-    `status` is a `Status`, or "obstacle" where only running the test showed that it needs the guest. `answer` is the
-    text that check(candidate) returned, if it passed and returned a text: it computes something and judges nothing.
-    `waited_s` is the part of `wall_s` that its processes were ready to run and waited for a CPU, as far as it was
-    measured: only a job that reaches the wall-clock limit is asked. `lasting` marks a fault that another attempt would
-    meet too: the task's test cannot be loaded.
-    """
-
-    status: str
+    status: str  # a `Status`, or "obstacle" if only running the test showed that it needs the guest
     detail: str = ""
     traceback: str = ""
     failing_assert: str | None = None
     got: str | None = None
     expected: str | None = None
+    # the text that check(candidate) returned if it passed: it computes something and judges nothing
     answer: str | None = None
     calls: int = 0
     cpu_s: float = 0.0
     wall_s: float = 0.0
+    # the part of `wall_s` in which its processes were ready to run and waited for a CPU; measured only for a job that
+    # reaches the wall-clock limit
     waited_s: float = 0.0
-    lasting: bool = False
+    lasting: bool = False  # another attempt would meet the same fault: the task's test cannot be loaded
     trust: Trust = Trust.PROXY
 
 
-def prepare(program: str, task: Task) -> Job:
-    """The job that judges a program by its task's test: against a proxy where the test allows it, else in the guest."""
-    if _obstacle(task.prompt, task.test, task.entry_point) is not None:
+def prepare(program: str, task: Task, names: Names) -> Job:
+    """The job that judges a program by its task's test: against a proxy where the test allows it, else in the guest.
+
+    `names` are the names that the sandbox's Python defines.
+    """
+    if _obstacle(task.prompt, task.test, task.entry_point, names) is not None:
         return in_guest(program, task)
     prompt = task.prompt if _needs_prompt(task.prompt, task.test, task.entry_point) else ""
     return Job(program, task.entry_point, prompt, task.test)
@@ -101,7 +101,7 @@ def repeat_faults(attempt: Callable[[], Result]) -> Result:
 
 
 def clean(text: str) -> str:
-    """Text that any database and terminal takes: no lone surrogates, no control characters but \\t and \\n."""
+    """Text that any database and terminal accepts: no lone surrogates, no control characters but \\t and \\n."""
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return "".join(c if (c >= " " and c != "\x7f") or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
 

@@ -10,8 +10,8 @@ class Limits:
     """Limits of one judgement; memory and CPU are limited for the candidate and for the test's process each.
 
     `cpu_s` (whole seconds) is the real limit. `wall_s` bounds programs that sleep or wait for something that never
-    comes: seconds in which a program waits for a CPU do not count where the kernel tells them. Raises ValueError for a
-    limit that is not above 0.
+    comes: seconds in which a program waits for a CPU do not count where the kernel reports them. Raises ValueError for
+    a limit that is not above 0.
     """
 
     cpu_s: int = 3

@@ -7,16 +7,10 @@ a refused test runs beside the candidate instead, and the verdict's trust says s
 from __future__ import annotations
 
 import ast
-import builtins
-import datetime
-import re
-import sys
-import types
-from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator
-from decimal import Decimal
-from fractions import Fraction
 from itertools import pairwise
+
+from evaluation.sandbox.interpreter import Names
 
 _MODULES = frozenset(
     (
@@ -37,16 +31,11 @@ _EXECUTING = frozenset(
 )  # fmt: skip
 _QUIET = frozenset(("StopIteration", "StopAsyncIteration", "GeneratorExit"))
 _ITERATORS = frozenset(("map", "filter", "zip", "enumerate", "reversed"))
-_TYPES: tuple[type, ...] = (
-    *(int, float, complex, str, bytes, bytearray, memoryview, tuple, list, dict, set, frozenset, range),
-    *(Counter, OrderedDict, defaultdict, deque, Decimal, Fraction, types.GeneratorType, re.Match, re.Pattern),
-    *(datetime.datetime, datetime.date, datetime.time, datetime.timedelta, datetime.timezone),
-    *(OSError, SystemExit, SyntaxError, UnicodeError, UnicodeDecodeError, ImportError, AttributeError, NameError),
-)
-_ATTRIBUTES = {name for kind in _TYPES for name in dir(kind)} - {"__class__", "send", "throw"}
+_UNSENDABLE_ATTRIBUTES = frozenset(("__class__", "send", "throw"))
+"""Attributes of plain types that behave differently on a copy."""
 
 
-def executes(tree: ast.Module) -> str | None:
+def executes(tree: ast.Module, names: Names) -> str | None:
     """A test that executes text could execute the candidate's; unlisted modules may do so or share state."""
     for node in ast.walk(tree):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
@@ -56,7 +45,7 @@ def executes(tree: ast.Module) -> str | None:
             return "the test looks up attributes by a name that is computed"
         if name == "seed":
             return "the test seeds random numbers that the candidate may draw"
-    return next((f"the test imports {name}" for name in _imports(tree) if not _is_harmless(name, tree)), None)
+    return next((f"the test imports {name}" for name in _imports(tree) if not _is_harmless(name, tree, names)), None)
 
 
 def compares_identity(tree: ast.Module) -> str | None:
@@ -86,19 +75,20 @@ def needs_one_thread_of_control(tree: ast.Module, prompt: ast.Module, entry_poin
     return None
 
 
-def uses_own_types(tree: ast.Module, prompt: ast.Module, candidate: set[str]) -> str | None:
+def uses_own_types(tree: ast.Module, prompt: ast.Module, candidate: set[str], names: Names) -> str | None:
     """Objects of the candidate's classes, and functions that it returns, cannot leave the guest."""
-    exceptions: set[str] = set()
+    exceptions = set(names.exceptions - _QUIET)
+    attributes = names.attributes - _UNSENDABLE_ATTRIBUTES
     for node in ast.walk(prompt):
         if isinstance(node, ast.ClassDef):
-            if not any(isinstance(base, ast.Name) and _is_exception(base.id, exceptions) for base in node.bases):
+            if not any(isinstance(base, ast.Name) and base.id in exceptions for base in node.bases):
                 return f"the prompt defines the class {node.name}"
             exceptions.add(node.name)
     results = _results(tree, candidate)
     maybe = results | {argument.arg for node in ast.walk(tree) for argument in _parameters(node)}
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr not in _ATTRIBUTES and _mentions(node.value, maybe):
+        if isinstance(node, ast.Attribute) and node.attr not in attributes and _mentions(node.value, maybe):
             return f"the test uses an attribute that no plain value has ({node.attr})"
         if isinstance(node, ast.Call) and _is_result(node.func, results, candidate):
             return "the test calls what the candidate returned"
@@ -146,9 +136,9 @@ def _imports(tree: ast.Module) -> Iterator[str]:
             yield (node.module or "").partition(".")[0]
 
 
-def _is_harmless(module: str, tree: ast.Module) -> bool:
+def _is_harmless(module: str, tree: ast.Module, names: Names) -> bool:
     """A module outside the standard library cannot be loaded at all; the checker reports that for the task."""
-    if module in _MODULES or module not in sys.stdlib_module_names:
+    if module in _MODULES or module not in names.modules:
         return True
     allowed = _CONSTANTS.get(module, set())
     for node in ast.walk(tree):
@@ -167,12 +157,6 @@ def _is_harmless(module: str, tree: ast.Module) -> bool:
 
 def _is_singleton(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and any(node.value is value for value in (None, True, False, ...))
-
-
-def _is_exception(name: str, known: set[str]) -> bool:
-    kind = getattr(builtins, name, None)
-    is_builtin = isinstance(kind, type) and issubclass(kind, BaseException)
-    return name in known or (is_builtin and name not in _QUIET)
 
 
 def _parameters(node: ast.AST) -> list[ast.arg]:

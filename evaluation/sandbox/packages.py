@@ -41,7 +41,7 @@ class Packages:
         return frozenset(name for name, _version in self.versions)
 
     def needed_by(self, source: str) -> list[str]:
-        """The packages, with their versions, that a program names: it may import them by a name in a text, too."""
+        """The packages, with their versions, that a program names, in code or in a string."""
         words = set(re.findall(r"\w+", source))
         return [f"{name} {version}".strip() for name, version in self.versions if name in words]
 
@@ -73,7 +73,7 @@ def stage(names: tuple[str, ...]) -> Packages | None:
 def _files(name: str) -> Iterator[tuple[str, bytes]]:
     """(path in the copy, content) of a package's files."""
     if not name.isidentifier():
-        raise PackagesError(f"{name!r} is no import name: give names such as text_unidecode")
+        raise PackagesError(f"{name!r} is not an import name: give names such as text_unidecode")
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -111,7 +111,7 @@ def _sha256(files: dict[str, bytes]) -> str:
 
 
 def _is_intact(folder: Path, sha256: str) -> bool:
-    """Whether the folder is ours, nobody else may write to it, and it holds what it should."""
+    """Whether the folder is ours, nobody else may write to it, and its content is intact."""
     try:
         every = [folder, *folder.rglob("*")]
         facts = [path.lstat() for path in every]

@@ -22,7 +22,7 @@ from evaluation.sandbox.zygotes import Slot, ZygoteError
 from evaluation.verdicts import Status
 
 
-class SandboxUnavailable(Exception):  # noqa: N818  (the name other packages know it by)
+class SandboxUnavailableError(Exception):
     """No tier of isolation works here; the message names the failed step of each tier in one sentence."""
 
 
@@ -60,7 +60,7 @@ class Sandbox:
 
         `only` restricts the choice to one of TIERS. `outer="gvisor"` declares that the service runs under gVisor, which
         is checked. Programs may import `packages` beside the standard library; the self-test runs with them in place.
-        Raises SandboxUnavailable, and ValueError for an unknown tier.
+        Raises SandboxUnavailableError, and ValueError for an unknown tier.
         """
         if only is not None and only not in TIERS:
             raise ValueError(f"unknown sandbox tier {only!r}: choose one of {', '.join(TIERS)}")
@@ -76,7 +76,7 @@ class Sandbox:
         try:
             python = interpreter.find()
         except RuntimeError as error:
-            raise SandboxUnavailable(f"No sandbox: {error}.") from error
+            raise SandboxUnavailableError(f"No sandbox: {error}.") from error
         if packages is not None:
             python = python.with_packages(packages.folder)
         refused: list[str] = []
@@ -87,7 +87,7 @@ class Sandbox:
                 return sandbox
             sandbox.close()
             refused.append(f"{tier.label}: {'; '.join(reasons).rstrip('.')}.")
-        raise SandboxUnavailable(" ".join(["No tier of isolation works here.", *refused]))
+        raise SandboxUnavailableError(" ".join(["No tier of isolation works here.", *refused]))
 
     @property
     def tier(self) -> str:
@@ -128,12 +128,16 @@ class Sandbox:
         """Run the named built-in probes as one job; it passes if all of them were blocked."""
         return self.run(probes.job(names, self._tier.root_names(self._python)), probes.LIMITS)
 
+    def prepare(self, program: str, task: Task) -> Job:
+        """Return the job that judges a program by its task's test, without running it."""
+        return prepare(program, task, self._python.names)
+
     def judge(self, program: str, task: Task, limits: Limits) -> Result:
         """Judge a program by its task's test: against a proxy where the test allows it, else in the guest.
 
         A fault of the sandbox is not raised: it is a result with the status `sandbox_error`.
         """
-        result = self.run(prepare(program, task), limits)
+        result = self.run(self.prepare(program, task), limits)
         if result.status == OBSTACLE:
             # Only running the test showed that a value of it cannot be sent to the proxy.
             result = self.run(in_guest(program, task), limits)
@@ -145,7 +149,7 @@ class Sandbox:
 
     def _run(self, job: Job, limits: Limits) -> Result:
         try:
-            slot = self._take()
+            slot = self._acquire()
         except ZygoteError as error:
             return Result(Status.SANDBOX_ERROR, f"no process could be started: {error}")
         try:
@@ -156,7 +160,7 @@ class Sandbox:
         except BaseException:
             slot.close()
             raise
-        self._give_back(slot)
+        self._release(slot)
         return result
 
     def _current(self) -> _Pool:
@@ -165,7 +169,7 @@ class Sandbox:
                 self._pool = _Pool()
             return self._pool
 
-    def _take(self) -> Slot:
+    def _acquire(self) -> Slot:
         pool = self._current()
         with contextlib.suppress(IndexError):
             return pool.idle.pop()
@@ -173,7 +177,7 @@ class Sandbox:
         self._landlock_abi = slot.guest.landlock_abi
         return slot
 
-    def _give_back(self, slot: Slot) -> None:
+    def _release(self, slot: Slot) -> None:
         self._current().idle.append(slot)
 
     def close(self) -> None:

@@ -87,7 +87,7 @@ def run_selftest(
     """Run the built-in probes and, with `corpus`, every program of its INDEX.tsv; return the report.
 
     `on_row` is called with each row as it comes. `sandbox` is by default the best tier of this machine. Raises
-    SandboxUnavailable where there is none, ValueError where the corpus cannot be read.
+    SandboxUnavailableError where there is none, ValueError where the corpus cannot be read.
     """
     programs = _read_corpus(corpus) if corpus else None
     sandbox = sandbox or Sandbox.detect()

@@ -26,7 +26,7 @@ from evaluation.verdicts import Status
 _SPENT_SHARE = 0.5
 """The kernel counts RLIMIT_CPU in ticks and so may kill a process before its exact CPU time reaches the limit."""
 _NOTICEABLE_S = 0.05
-"""Waiting for a CPU that moves the deadline; a program that sleeps waits some milliseconds for one, too."""
+"""A wait for a CPU that moves the deadline. Shorter waits are normal: a program that sleeps has them as well."""
 _VERDICT_BYTES = 2**20
 _FROM_CHECKER = {
     *(Status.PASSED, Status.WRONG_ANSWER, Status.EXCEPTION, Status.SYNTAX_ERROR, Status.MEMORY, Status.CRASHED),
@@ -56,7 +56,7 @@ def run(slot: Slot, job: Job, limits: Limits) -> Result:
             replies_in, replies_out = _pipe(theirs, theirs)
             verdict_in, verdict_out = _pipe(ours, theirs)
             output_in, output_out = _pipe(ours, theirs)
-            null_output = _keep(theirs, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
+            null_output = _close_with(theirs, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
             slot.guest.start(limits, [output_out, calls_in, replies_out])
             slot.checker.start(limits, [null_output, replies_in, calls_out, verdict_out, _job_file(theirs, job)])
         watch = _watch(verdict_in, output_in, started + limits.wall_s, limits.output_bytes, slot.waited_s)
@@ -65,14 +65,14 @@ def run(slot: Slot, job: Job, limits: Limits) -> Result:
     return _decide(watch, guest, checker, limits)
 
 
-def _keep(stack: contextlib.ExitStack, descriptor: int) -> int:
+def _close_with(stack: contextlib.ExitStack, descriptor: int) -> int:
     stack.callback(os.close, descriptor)
     return descriptor
 
 
 def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[int, int]:
     read_end, write_end = os.pipe()
-    return _keep(reader, read_end), _keep(writer, write_end)
+    return _close_with(reader, read_end), _close_with(writer, write_end)
 
 
 def _job_file(stack: contextlib.ExitStack, job: Job) -> int:
@@ -83,7 +83,7 @@ def _job_file(stack: contextlib.ExitStack, job: Job) -> int:
         "prompt": job.prompt,
         "test": job.test,
     }
-    descriptor = _keep(stack, os.memfd_create("job"))
+    descriptor = _close_with(stack, os.memfd_create("job"))
     codec.write(descriptor, json.dumps({**content, "in_guest": job.in_guest}).encode())
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor

@@ -120,7 +120,7 @@ class Zygote:
             raise ZygoteError(f"the {self.role} zygote has ended: {error}") from error
 
     def end(self) -> dict[str, Any]:
-        """Kill what is left of the job; return exit_code and cpu_s. Raises ZygoteError."""
+        """Kill the rest of the job; return exit_code and cpu_s. Raises ZygoteError."""
         try:
             self._control.send(b"end")
             return self._receive()

@@ -13,7 +13,7 @@ from evaluation.metrics import BUDGET_GRID, Curve, MetricError, wilson
 from evaluation.studies.answer import Answer, answers, named_budgets, sentence
 from evaluation.studies.arms import Arm, Scored, score
 from evaluation.studies.frontier import Frontier, frontier
-from evaluation.studies.leaders import Figure, equally_good, leader
+from evaluation.studies.leaders import Metric, equally_good, leader
 from evaluation.studies.paper_table import PaperRow, paper_table
 from evaluation.studies.samples import FamilySamples, samples
 from evaluation.studies.speculation import Speculation, speculation
@@ -46,27 +46,22 @@ class ArmCurve:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What a study says. Budgets are in seconds.
+    """What a study says. Budgets are in seconds."""
 
-    `scored` has the arms at BUDGET_GRID up to the study's budget, at which the frontiers are read, and can be asked for
-    any other. `answers` are those at `named_budgets`. `samples` and `speculation` are at a few budgets, from where the
-    arms begin to differ to the study's own; `many` are more of these, for a heat map.
-    """
-
-    scored: Scored
+    scored: Scored  # at BUDGET_GRID up to the study's budget; can be asked for any other
     curves: tuple[ArmCurve, ...]
-    answers: tuple[Answer, ...]
-    sentence: str
+    answers: tuple[Answer, ...]  # at `named_budgets`
+    sentence: str  # the answers in words
     frontier_first: Frontier
     frontier_all: Frontier
     paper_table: tuple[PaperRow, ...]
-    samples: tuple[FamilySamples, ...]
-    many: tuple[float, ...]
-    speculation: tuple[Speculation, ...]
+    samples: tuple[FamilySamples, ...]  # at a few budgets, from where the arms begin to differ to the study's own
+    many: tuple[float, ...]  # more such budgets, for a heat map
+    speculation: tuple[Speculation, ...]  # at the budgets of `samples`
 
     @property
     def tasks_common(self) -> tuple[str, ...]:
-        """The ids of the tasks that every figure is over."""
+        """The ids of the tasks that all arms have graded."""
         return self.scored.task_ids
 
     @property
@@ -98,7 +93,7 @@ def analyse(arms: Sequence[Arm], budget_s: float) -> Analysis:
     scored = score(arms, study_budgets(budget_s))
     n_tasks = len(scored.task_ids)
     found = answers(scored, named_budgets(budget_s))
-    few = telling_budgets(scored, FEW)
+    few = distinguishing_budgets(scored, FEW)
     return Analysis(
         scored=scored,
         curves=tuple(ArmCurve(arm.name, n_tasks, scored.curve(place)) for place, arm in enumerate(scored.arms)),
@@ -108,24 +103,24 @@ def analyse(arms: Sequence[Arm], budget_s: float) -> Analysis:
         frontier_all=frontier(scored, "all"),
         paper_table=paper_table(scored),
         samples=samples(scored.at(few)),
-        many=telling_budgets(scored, MANY),
+        many=distinguishing_budgets(scored, MANY),
         speculation=speculation(scored, few),
     )
 
 
-def telling_budgets(scored: Scored, count: int) -> tuple[float, ...]:
-    """Up to `count` of the budgets, evenly apart on their grid, from the first at which the paired tests tell two arms
-    apart to the last; if they never do, from the first at which a task is solved."""
+def distinguishing_budgets(scored: Scored, count: int) -> tuple[float, ...]:
+    """Up to `count` of the budgets, evenly apart on their grid, from the first at which the paired tests separate two
+    arms to the last; if they never do, from the first at which a task is solved."""
     columns = range(len(scored.budgets))
-    told = (column for column in columns if _told_apart(scored, column))
+    separated = (column for column in columns if _separates_arms(scored, column))
     solved = (column for column in columns if scored.all[:, :, column].any())
-    start = next(told, next(solved, columns[-1]))
+    start = next(separated, next(solved, columns[-1]))
     return tuple(scored.budgets[k] for k in sorted(set(np.linspace(start, columns[-1], count).round().astype(int))))
 
 
-def _told_apart(scored: Scored, column: int) -> bool:
-    for figure in get_args(Figure):
-        best = leader(scored, figure, column)
-        if best is not None and len(equally_good(scored, figure, column, best)) < len(scored.arms) - 1:
+def _separates_arms(scored: Scored, column: int) -> bool:
+    for metric in get_args(Metric):
+        best = leader(scored, metric, column)
+        if best is not None and len(equally_good(scored, metric, column, best)) < len(scored.arms) - 1:
             return True
     return False

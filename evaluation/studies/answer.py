@@ -1,4 +1,4 @@
-"""The answer of a study: which arm to use at a budget, and which others the tasks cannot tell from it.
+"""The answer of a study: which arm to use at a budget, and which others are not significantly different.
 
 Answers are pointwise: each budget has its own figures and tests, so an answer always names its budget.
 """
@@ -21,23 +21,18 @@ NAMED = (1.0, 2.0, 3.0, 5.0, 10.0)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The arm to use at one budget (seconds); `arm` is None while no arm's chosen sample has passed.
+    """The arm to use at one budget."""
 
-    `pass_first` and `pass_all` are the arm's shares of the common tasks (without an arm the highest of any arm, so
-    the first is 0), `interval` is Wilson's for `pass_first`. `one_second_more` is what the same arm gains in
-    Pass@First within one more second, None where that second is past the last budget. `equally_good` are the arms that
-    the tasks cannot tell from it, cheapest first. `tasks_to_settle` is how many tasks would tell it from the best of
-    these in 80 % of the cases, if the difference stays as it is; None if there is no such arm, if the two are equal,
-    or if 100,000 tasks would not do.
-    """
-
-    budget_s: float
-    arm: str | None
-    pass_first: float
-    interval: tuple[float, float]
-    pass_all: float
+    budget_s: float  # seconds
+    arm: str | None  # None while no arm's chosen sample has passed
+    pass_first: float  # share of the common tasks
+    interval: tuple[float, float]  # Wilson's, of `pass_first`
+    pass_all: float  # share of the common tasks; without an arm the highest of any arm
+    # gain of the same arm in Pass@First within one more second, None where that second is past the last budget
     one_second_more: float | None
-    equally_good: tuple[str, ...]
+    equally_good: tuple[str, ...]  # the arms that are not significantly different, cheapest first
+    # how many tasks would separate the arm from the best of these in 80 % of the cases, if the difference stays as it
+    # is; None without such an arm, if the two are equal, or above 100,000
     tasks_to_settle: int | None
 
 

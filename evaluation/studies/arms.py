@@ -33,37 +33,32 @@ class ArmTiming:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One configuration with its graded samples.
-
-    `family` is a text of all options but n: arms of one family differ only in n. `pair` is a text of all options but
-    drafter, draft length, acceptance and their like: arms of one pair differ only in how they draft. `speculative`
-    is False for regular decoding (no drafter). `cost_s` is the mean engine time per task in seconds; it orders
-    "cheapest first". Every graded task has at least one row in `outcomes`.
-    """
+    """One configuration with its graded samples."""
 
     name: str
     target: str
     drafter: str
     n: int
-    family: str
+    family: str  # a text of all options but n: arms of one family differ only in n
+    # a text of all options but drafter, draft length, acceptance and their like: arms of one pair differ only in how
+    # they draft
     pair: str
-    speculative: bool
-    cost_s: float
-    outcomes: tuple[SampleOutcome, ...]
+    speculative: bool  # False for regular decoding (no drafter)
+    cost_s: float  # mean engine time per task in seconds; orders "cheapest first"
+    outcomes: tuple[SampleOutcome, ...]  # at least one for every graded task
     timing: ArmTiming = field(default_factory=ArmTiming)
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Whether each arm solves each common task within each budget (seconds), by its chosen sample (`first`) or by
-    any (`all`), bool `[A, T, K]`. `arms` hold the samples of the common tasks only, and so does `measured`."""
+    """Whether each arm solves each common task within each budget (seconds)."""
 
-    arms: tuple[Arm, ...]
+    arms: tuple[Arm, ...]  # with the samples of the common tasks only
     task_ids: tuple[str, ...]
     budgets: tuple[float, ...]
-    first: Bools
-    all: Bools
-    measured: ManyRuns
+    first: Bools  # by its chosen sample, `[A, T, K]`
+    all: Bools  # by any sample, `[A, T, K]`
+    measured: ManyRuns  # the same samples as arrays
 
     def at(self, budgets: Sequence[float]) -> Scored:
         """The same arms and tasks at other budgets."""

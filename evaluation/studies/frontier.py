@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evaluation.studies.arms import Scored
-from evaluation.studies.leaders import Figure, equally_good, leader, values
+from evaluation.studies.leaders import Metric, equally_good, leader, values
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class Frontier:
     """Per budget (seconds) the leading arm (None while nothing has passed), its share, and whether some other arm
-    cannot be told from it."""
+    is not significantly different."""
 
     budgets: tuple[float, ...]
     arms: tuple[str | None, ...]
@@ -29,12 +29,12 @@ class Frontier:
     changes: tuple[Change, ...]
 
 
-def frontier(scored: Scored, figure: Figure) -> Frontier:
+def frontier(scored: Scored, metric: Metric) -> Frontier:
     """The frontier of Pass@First ("first") or Pass@All ("all")."""
-    leaders = [leader(scored, figure, column) for column in range(len(scored.budgets))]
+    leaders = [leader(scored, metric, column) for column in range(len(scored.budgets))]
     names = [None if arm is None else scored.arms[arm].name for arm in leaders]
-    shares = values(scored, figure).mean(axis=1).max(axis=0)
-    close = [arm is not None and bool(equally_good(scored, figure, k, arm)) for k, arm in enumerate(leaders)]
+    shares = values(scored, metric).mean(axis=1).max(axis=0)
+    close = [arm is not None and bool(equally_good(scored, metric, k, arm)) for k, arm in enumerate(leaders)]
     changes = [
         Change(budget, before, arm)
         for budget, before, arm in zip(scored.budgets, [None, *names], names, strict=False)

@@ -1,6 +1,6 @@
 """The order of work in a study: of its tasks, and of the arms that take turns on them.
 
-Both are permuted by the seed, so that neither a place nor a predecessor nor easy first tasks favour an arm. The
+Both are permuted by the seed, so that neither a position nor a predecessor nor easy first tasks favour an arm. The
 permutations come from SHA-256, so that a study resumed years later under another version of Python or numpy keeps its
 order.
 """
@@ -15,8 +15,8 @@ def order(n_arms: int, block: int, seed: int) -> tuple[int, ...]:
     """The arms, 0 to `n_arms` - 1, in the order of their turns in block number `block` (from 0) of the tasks.
 
     A balanced Latin square (E. J. Williams, Australian Journal of Scientific Research A2, 1949). Over a whole square,
-    `n_arms` blocks or, for an odd number of arms, twice as many, each arm stands in each place equally often, and
-    directly after each other arm equally often. The seed permutes rows and arms, anew for each square.
+    `n_arms` blocks or, for an odd number of arms, twice as many, each arm has each position equally often, and
+    follows each other arm equally often. The seed permutes rows and arms, differently for each square.
     """
     rows = n_arms if n_arms % 2 == 0 else 2 * n_arms
     square, place = divmod(block, rows)
@@ -31,7 +31,7 @@ def order(n_arms: int, block: int, seed: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=32)
 def places(n_tasks: int, seed: int) -> tuple[int, ...]:
-    """When each task has its turn: `places[i]` is the place, from 0, of task i in the order of work.
+    """When each task has its turn: `places[i]` is the position, from 0, of task i in the order of work.
 
     The test that drops arms early (racing.py) assumes that the next task is like the last ones, and datasets begin with
     easy tasks. What a study has done when it is stopped early is then also a random part of its tasks.

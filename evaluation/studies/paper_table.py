@@ -36,24 +36,20 @@ class PaperPoint:
 
 @dataclass(frozen=True, slots=True)
 class PaperRow:
-    """One arm; `method` is one of METHODS.
-
-    `regular` is the arm that sets the budgets: of the regular arms with the same target the one with the largest n.
-    Milliseconds per token are BASS's First, Last and All, over the common tasks. `speed_up` is that of All against the
-    regular arm of the same pair, over the tasks on which both finished a sample; None for a regular arm and where
-    there is none to compare with. The others are as in ArmTiming.
-    """
+    """One arm. Milliseconds per token are the First, Last and All of BASS, over the common tasks."""
 
     arm: str
-    method: str
+    method: str  # one of METHODS
     target: str
     drafter: str
     n: int
-    regular: str | None
+    regular: str | None  # the arm that sets the budgets: the regular arm with the same target and the largest n
     points: tuple[PaperPoint, ...]
     ms_per_token_first: float | None
     ms_per_token_last: float | None
     ms_per_token_all: float | None
+    # All against All of the regular arm of the same pair, over the tasks on which both finished a sample; None for a
+    # regular arm and without one
     speed_up: float | None
     tokens_per_s: float | None
     mean_acceptance_length: float | None

@@ -1,4 +1,4 @@
-"""Dropping arms early, by a paired test that may be looked at after every block of tasks."""
+"""Dropping arms early, by a paired test that can be read after every block of tasks."""
 
 from __future__ import annotations
 
@@ -23,32 +23,28 @@ MOST_BUDGETS = 3
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """`arm` is worse than `by` at every budget of interest, over the `n_tasks` tasks that all running arms have.
-
-    `e_values` are those of this pair at each of `budgets` (seconds); each is at least `threshold`. A budget at which
-    neither of the two has solved a task is left out of both.
-    """
+    """An arm that is worse than another at every budget of interest."""
 
     arm: str
     by: str
-    n_tasks: int
-    budgets: tuple[float, ...]
-    e_values: tuple[float, ...]
+    n_tasks: int  # that all running arms have
+    budgets: tuple[float, ...]  # seconds, without those at which neither arm has solved a task
+    e_values: tuple[float, ...]  # of this pair at each of the budgets; each is at least the threshold
     threshold: float
 
 
 def budgets_of_interest(budget_s: float) -> tuple[float, ...]:
     """The study's budget, its half and its quarter down to one second, in seconds, ascending.
 
-    They depend on nothing but the budget, so that no result can choose where it is looked at.
+    They depend on nothing but the budget, so that no result can choose the budgets at which it is tested.
     """
     halves = [budget_s / 2**power for power in range(MOST_BUDGETS)]
     return tuple(sorted(half for half in halves if half >= SHORTEST_S or half == budget_s))
 
 
 def e_value(wins: int, losses: int) -> float:
-    """Evidence that a win is more probable than a loss: under the contrary at most 1 in expectation, whenever one
-    stops to look.
+    """Evidence that a win is more probable than a loss: under the contrary at most 1 in expectation, at any
+    stopping time.
 
     The likelihood ratio against p = 1/2, averaged over p uniform in (1/2, 1): the mixture martingale of Robbins (Annals
     of Mathematical Statistics 41, 1970); Ramdas et al., Statistical Science 38 (2023), arXiv 2210.01948, for its use.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evaluation.studies.arms import Scored
-from evaluation.studies.leaders import Figure, holm, interval, leader, p_value, wins_and_losses
+from evaluation.studies.leaders import Metric, holm, interval, leader, p_value, wins_and_losses
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +91,13 @@ def _cell(scored: Scored, place: int, column: int, best: bool) -> Cell:
     )
 
 
-def _enough(scored: Scored, figure: Figure, column: int, places: Sequence[int]) -> int | None:
-    if leader(scored, figure, column, among=places) is None:
+def _enough(scored: Scored, metric: Metric, column: int, places: Sequence[int]) -> int | None:
+    if leader(scored, metric, column, among=places) is None:
         return None
     for rank, place in enumerate(places):
         larger = [other for other in places[rank + 1 :] if scored.arms[other].n > scored.arms[place].n]
-        differs = holm([p_value(scored, figure, column, place, other) for other in larger])
-        counts = [wins_and_losses(scored, figure, column, place, other) for other in larger]
-        if not any(told and lost > won for told, (won, lost) in zip(differs, counts, strict=True)):
+        differs = holm([p_value(scored, metric, column, place, other) for other in larger])
+        counts = [wins_and_losses(scored, metric, column, place, other) for other in larger]
+        if not any(rejected and lost > won for rejected, (won, lost) in zip(differs, counts, strict=True)):
             return scored.arms[place].n
     return None

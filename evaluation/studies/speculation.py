@@ -23,21 +23,19 @@ STEPS = 256
 class Gain:
     """A speculative arm against regular decoding at one budget (seconds), with 95 % intervals over tasks.
 
-    `plain` and `speculative` are their Pass@First there, `gained` is the difference. `plain_s` and `speculative_s` are
-    when each reached the best Pass@First that regular decoding has reached within this budget, `saved_s` is the
-    difference. So time that regular decoding itself did not need does not count as saved. `speculative_s` and `saved_s`
-    are None if speculation does not get there within the study's budget; a limit of `saved_interval` is None where
-    there is no bound, because it does not get there in more than 2.5 % of the resamples.
+    Time that regular decoding itself did not need does not count as saved.
     """
 
     budget_s: float
-    plain: float
-    speculative: float
-    gained: float
+    plain: float  # Pass@First of regular decoding
+    speculative: float  # Pass@First of the speculative arm
+    gained: float  # the difference
     gained_interval: tuple[float, float]
-    plain_s: float
+    plain_s: float  # when regular decoding reached its best Pass@First within this budget
+    # when the speculative arm reached the same share, None if not within the study's budget
     speculative_s: float | None
-    saved_s: float | None
+    saved_s: float | None  # the difference
+    # a limit is None where there is no bound: speculation does not get there in more than 2.5 % of the resamples
     saved_interval: tuple[float | None, float | None]
 
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import cli
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.factory import create_app
 from app.jobs.embedded import Embedded
 from tests.fakes import FENCE, RIGHT
@@ -255,7 +255,7 @@ def test_importing_earlier_content_again_says_which_one_the_name_means(bassline,
 @pytest.mark.usefixtures("additions")
 def test_without_a_sandbox_nothing_is_decoded(bassline, ctx, engine):
     def no_sandbox():
-        raise Unavailable("no sandbox on this machine, so no sample can be graded: no bubblewrap")
+        raise UnavailableError("no sandbox on this machine, so no sample can be graded: no bubblewrap")
 
     ctx.make_grader = no_sandbox
     result = bassline(*EVAL)

@@ -8,7 +8,7 @@ import pytest
 
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.jobs.embedded import Embedded
 from app.runs import service, transitions
 from app.runs.repository import get_run, tasks_with_samples
@@ -47,7 +47,7 @@ def test_a_run_is_decoded_graded_and_closed_with_figures(ctx, spec):
 def test_a_second_process_on_the_database_is_refused(ctx):
     with (
         Embedded(ctx, "serve"),
-        pytest.raises(Unavailable, match=r"in use by bassline serve \(process \d+\)"),
+        pytest.raises(UnavailableError, match=r"in use by bassline serve \(process \d+\)"),
         Embedded(ctx, "eval"),
     ):
         pass
@@ -122,7 +122,7 @@ def test_no_further_task_is_started_after_the_time_limit(ctx, spec):
 
 def test_a_run_without_a_sandbox_fails_before_anything_is_decoded(ctx, spec, engine):
     def no_sandbox():
-        raise Unavailable("no sandbox on this machine")
+        raise UnavailableError("no sandbox on this machine")
 
     ctx.make_grader = no_sandbox
     with Embedded(ctx, "test"):

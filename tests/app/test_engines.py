@@ -1,4 +1,4 @@
-"""Engines stay in memory as far as they fit; those used longest ago go first, and none that is in use."""
+"""Engines stay in memory as far as they fit; least recently used first out, and none that is in use."""
 
 from __future__ import annotations
 

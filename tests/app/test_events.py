@@ -12,7 +12,7 @@ from flask import Response
 
 from app.accounts.service import create_token
 from app.completions import waiting
-from app.errors import Busy
+from app.errors import BusyError
 from app.events.bus import FIRST, MemoryBus
 from app.events.view_pool import ViewPool
 from app.factory import create_app
@@ -82,7 +82,7 @@ def test_a_stream_ends_by_itself_so_that_the_client_comes_back(ctx, run_id, monk
 def open_views(ctx, run_id, caller) -> list[Response]:
     """As many live views as the caller may open."""
     found = []
-    with contextlib.suppress(Busy):
+    with contextlib.suppress(BusyError):
         while True:
             found.append(event_stream.response(ctx, run_id, None, caller))
     return found

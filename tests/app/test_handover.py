@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from app.cli import cli
 from app.commands import foreground, handover
-from app.commands.handover import for_server
+from app.commands.handover import prepare_for_server
 from app.context import Context
 from app.db.database import Database
-from app.errors import BadInput, Unavailable
+from app.errors import BadInputError, UnavailableError
 from app.events import event_types
 from app.events.bus import MemoryBus
 from app.jobs.embedded import Embedded
@@ -31,7 +31,7 @@ EVAL = ("eval", "--target", "smollm2-135m", "--dataset", "additions", "--n", "2"
 
 @pytest.fixture
 def server(ctx, additions):
-    """A server at work on the database."""
+    """A server running on the database."""
     with Embedded(ctx, "serve"):
         yield ctx
 
@@ -131,7 +131,7 @@ def run_state(ctx, name: str) -> RunState:
 def test_ctrl_c_leaves_the_run_to_the_server_and_says_so(interrupted, server, engine, answer):
     result = interrupted(answer)
     assert result.exit_code == 1
-    assert "the server goes on with the run" in result.stderr
+    assert "the server continues the run" in result.stderr
     engine.hold.set()
     wait_for(lambda: run_state(server, "halted") is RunState.FINISHED)
 
@@ -150,7 +150,7 @@ def test_a_server_that_stops_is_noticed(ctx, other, spec, engine):
         assert engine.started.wait(20)
         events = handover.events(other, run_id)
         assert next(e for e in events if e is not None).type in (event_types.STATE, event_types.TASK)
-    with pytest.raises(Unavailable, match="has stopped: the run goes on when it starts again"):
+    with pytest.raises(UnavailableError, match="has stopped: the run continues when it starts again"):
         for _ in events:
             pass
 
@@ -178,11 +178,11 @@ def test_a_folder_is_named_so_that_the_server_finds_it_and_a_remote_endpoint_nee
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "config.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
-    spec = for_server(other, RunSpec(target="./mine", drafter="sibling+./mine"))
+    spec = prepare_for_server(other, RunSpec(target="./mine", drafter="sibling+./mine"))
     assert (spec.target, spec.drafter) == (str(tmp_path / "mine"), f"sibling+{tmp_path / 'mine'}")
-    assert for_server(other, RunSpec(target="smollm2-135m")).target == "smollm2-135m"
+    assert prepare_for_server(other, RunSpec(target="smollm2-135m")).target == "smollm2-135m"
     remote = RunSpec(target="openai:m@http://localhost:1/v1")
-    with pytest.raises(BadInput, match="BASSLINE_REMOTE_ENDPOINTS"):
-        for_server(other, remote)
+    with pytest.raises(BadInputError, match="BASSLINE_REMOTE_ENDPOINTS"):
+        prepare_for_server(other, remote)
     allowed = other.settings.model_copy(update={"remote_endpoints": "http://localhost:1/v1"})
-    assert for_server(replace(other, settings=allowed), remote) == remote
+    assert prepare_for_server(replace(other, settings=allowed), remote) == remote

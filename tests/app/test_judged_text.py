@@ -13,7 +13,7 @@ from app.runs import import_samples
 from app.runs.repository import tasks_with_samples
 from app.runs.schemas import ImportSpec
 from app.samples.models import Sample
-from evaluation.sandbox import Sandbox, SandboxUnavailable
+from evaluation.sandbox import Sandbox, SandboxUnavailableError
 
 PROGRAMS = {
     "U+0000 in a comment": ("    return a + b  # \0\n", "syntax_error"),
@@ -28,7 +28,7 @@ def judged(ctx, additions):
     """Imports each completion as a sample of one task, grades in the real sandbox; returns the samples in order."""
     try:
         Sandbox.detect()
-    except SandboxUnavailable as error:
+    except SandboxUnavailableError as error:
         pytest.skip(str(error))
     ctx.make_grader = ports.SandboxGrader
 

@@ -24,7 +24,7 @@ TICK_S = 0.02  # by which the system's counters may lag, on each CPU
 
 @contextmanager
 def busy_loops() -> Iterator[list[psutil.Process]]:
-    """A process for each CPU that does nothing but burn it, already at work."""
+    """A process for each CPU that does nothing but burn it, already running."""
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(len(os.sched_getaffinity(0)))]
     try:
         found = [psutil.Process(loop.pid) for loop in loops]

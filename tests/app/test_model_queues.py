@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.broker import queues
 from app.broker.celery_app import add_queue, celery_app
-from app.broker.model_queues import DEVICE_CLASSES, ModelQueue, among
+from app.broker.model_queues import DEVICE_CLASSES, ModelQueue, parse_all
 from decoding.config import DEVICES
 
 model_queues = st.builds(ModelQueue, st.sampled_from(DEVICE_CLASSES), st.text(min_size=1))
@@ -42,7 +42,7 @@ def test_names_of_usual_models_can_be_read():
 @pytest.mark.parametrize("name", [*queues.ALL, "gpu.interactive.", "gpu.interactive.tpu.x", "gpu.interactive.cpu.a/b"])
 def test_other_names_are_no_queues_of_models(name):
     assert ModelQueue.parse(name) is None
-    assert among([name]) == []
+    assert parse_all([name]) == []
 
 
 def test_every_class_of_device_that_a_run_may_ask_for_has_queues():

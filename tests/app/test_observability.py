@@ -13,7 +13,7 @@ import structlog
 
 from app import observability
 from app.cli import Sentence
-from app.errors import BadInput, Unavailable
+from app.errors import BadInputError, UnavailableError
 from app.settings import Settings
 
 SECRETS = ("hunter2", "s3cr3tpart", "abc.def")
@@ -51,7 +51,7 @@ def test_secrets_are_never_written(log, form):
     assert not any(secret in text for secret in SECRETS)
     assert "bass_0a1b2c3d_***" in text
     assert "postgresql+psycopg://me:***@db/x" in text
-    assert "5" in text.splitlines()[0]  # a number of tokens is no secret
+    assert "5" in text.splitlines()[0]  # a number of tokens is not a secret
 
 
 def test_a_library_s_lines_have_our_form(log):
@@ -89,11 +89,11 @@ raise LookupError("the end")
 
 
 @pytest.mark.parametrize(
-    ("error", "level"), [(Unavailable("the database is away"), "warning"), (BadInput("no"), "error")]
+    ("error", "level"), [(UnavailableError("the database is away"), "warning"), (BadInputError("no"), "error")]
 )
 def test_a_process_that_ends_because_something_is_away_logs_a_warning(monkeypatch, error, level):
     written = []
-    monkeypatch.setattr(observability, "goes_to_log_store", lambda: True)
+    monkeypatch.setattr(observability, "is_for_log_store", lambda: True)
     monkeypatch.setattr(observability, "write_line", lambda *line: written.append(line))
     Sentence(error).show()
     assert written == [(str(error), level)]

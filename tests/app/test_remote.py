@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from app import ports
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.remote.engine import RemoteEngine
@@ -196,14 +196,14 @@ def test_a_run_is_decoded_there_and_graded_here(ctx, spec, target, far_engine):
 
 
 def test_a_submitted_run_may_name_only_endpoints_that_the_operator_listed(ctx, spec):
-    with pytest.raises(BadInput, match="BASSLINE_REMOTE_ENDPOINTS"):
+    with pytest.raises(BadInputError, match="BASSLINE_REMOTE_ENDPOINTS"):
         service.submit(ctx, spec(target="openai:m@http://10.0.0.1/v1"))
     require_allowed("openai:m@http://10.0.0.1/v1", "http://a/v1 http://10.0.0.1/v1/")
 
 
 @pytest.mark.parametrize("target", ["openai:m", "openai:@http://a/v1", "openai:m@ftp://a", "openai:m@http://key@a/v1"])
 def test_a_target_that_is_no_address_is_refused(target):
-    with pytest.raises(BadInput):
+    with pytest.raises(BadInputError):
         parse(target)
 
 
@@ -211,5 +211,5 @@ def test_the_model_may_have_slashes_and_the_drafter_is_the_others_business():
     assert parse("openai:org/model-7b@https://a.example/v1/") == RemoteTarget("org/model-7b", "https://a.example/v1")
     remote = {"target": "openai:m@http://a/v1"}
     assert parse_spec(RunSpec, remote).drafter == "none"
-    with pytest.raises(BadInput, match="leave it out"):
+    with pytest.raises(BadInputError, match="leave it out"):
         parse_spec(RunSpec, {**remote, "drafter": "ngram"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.settings import load_settings
 
 
@@ -20,6 +20,6 @@ def test_the_memory_for_engines_is_auto_or_bytes_with_a_unit(written, n_bytes, m
 @pytest.mark.parametrize("written", ["lots", "-1", "8 GiBs", "50%", "8GiB each"])
 def test_another_memory_for_engines_is_refused_with_the_forms_it_may_have(written, monkeypatch):
     monkeypatch.setenv("BASSLINE_ENGINE_MEMORY", written)
-    with pytest.raises(BadInput) as refused:
+    with pytest.raises(BadInputError) as refused:
         load_settings()
     assert str(refused.value) == "BASSLINE_ENGINE_MEMORY is not usable: use auto, or a number of bytes such as 8GiB"

@@ -10,7 +10,7 @@ import pytest
 from app import ports
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.jobs.embedded import Embedded
 from app.jobs.work import prepare
 from app.jobs.work.decode import decode_task
@@ -175,7 +175,9 @@ def test_busy_time_is_a_sum_for_tasks_one_by_one_and_a_union_for_tasks_together(
 
 
 def test_a_remote_target_is_refused():
-    with pytest.raises(BadInput, match="throughput is True: a remote target decodes one task at a time") as refused:
+    with pytest.raises(
+        BadInputError, match="throughput is True: a remote target decodes one task at a time"
+    ) as refused:
         parse_spec(RunSpec, {"target": "openai:m@http://localhost/v1", "throughput": True})
     assert refused.value.field == "throughput"
 

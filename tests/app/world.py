@@ -223,7 +223,7 @@ class World:
         row.n_rounds, row.peak_memory_bytes = tokens // 3, 3 * 2**30
 
     def add_study(self, *arms: dict[str, Any], name: str = "Which n?", budget_s: float = 10.0) -> uuid.UUID:
-        """A study of which each arm is `add_run(**arm)`; the arm's name is that of its run."""
+        """A study of which each arm is `add_run(**arm)`; the arm is named like its run."""
         run_ids = [self.add_run(budget_s=budget_s, **arm) for arm in arms]
         with self.context.database.session() as session:
             study = Study(

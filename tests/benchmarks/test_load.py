@@ -23,9 +23,9 @@ from benchmarks._load_figures import Measured, figures, sentences
 from benchmarks._load_grading import Judge
 from benchmarks._load_service import ServiceError, own_service
 from evaluation.datasets import Task
-from evaluation.load import Asked, point
+from evaluation.load_metrics import LoadedRequest, point
 from evaluation.metrics import SampleOutcome
-from evaluation.sandbox import Sandbox, SandboxUnavailable
+from evaluation.sandbox import Sandbox, SandboxUnavailableError
 
 TASKS = [
     Task(f"add/{i}", f'def add(a, b):\n    """Sum {i}."""\n', "add", "def check(c):\n    assert c(1, 2) == 3\n", body)
@@ -161,7 +161,7 @@ def test_a_service_that_does_not_answer_is_a_failure(service, monkeypatch):
 def judge():
     try:
         Sandbox.detect()
-    except SandboxUnavailable as error:
+    except SandboxUnavailableError as error:
         pytest.skip(str(error))
     judge = Judge()
     yield judge
@@ -196,7 +196,7 @@ def service_at(arm: str, right: dict[float | None, int], requests: int = 20) -> 
     measured = Measured(arm)
     for rate, count in right.items():
         asked = [
-            Asked(f"{rate}/{i}", "answered", (SampleOutcome(f"{rate}/{i}", 0, 1.0, -0.1, i < count, 10),), 1.5)
+            LoadedRequest(f"{rate}/{i}", "answered", (SampleOutcome(f"{rate}/{i}", 0, 1.0, -0.1, i < count, 10),), 1.5)
             for i in range(requests)
         ]
         measured.asked[rate] = asked
@@ -230,7 +230,7 @@ def test_against_no_right_answer_at_all_the_ratio_is_a_lower_limit():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--rates 0.5,x", "--rates: '0.5,x': give different requests per second"),
+        ("--rates 0.5,x", "--rates: '0.5,x': give different rates"),
         ("--rates 1,1", "--rates: '1,1': give different"),
         ("--arms both", "--arms: 'both': use one or both of together, alone"),
         ("--budget 0", "--budget: '0': give seconds above 0, at most 600"),
@@ -307,7 +307,7 @@ def test_ctrl_c_reports_and_stores_what_is_done(service, judge, own_data, monkey
     words = ["--target", "m", "--rates", "5,10", "--duration", "1", "--budget", "0.5", "--url", service.url]
     assert load.main(words) == 1
     assert [p.rate for p in kept[0]["points"]] == [5.0]
-    assert "interrupted: what is done is reported" in capsys.readouterr().err
+    assert "interrupted: finished rates are reported" in capsys.readouterr().err
 
 
 def test_an_imported_dataset_that_is_not_here_is_named(own_data, capsys):

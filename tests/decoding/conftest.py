@@ -14,8 +14,8 @@ from decoding.attention.ragged import ATTENTION_NAME
 from decoding.config import EngineConfig
 from decoding.drafters import registry
 from decoding.engine import Engine
-from decoding.models.heads import HeadRecord, LoadedHead, ready
 from decoding.models.loaded import LoadedModel
+from decoding.models.trained_heads import HeadRecord, LoadedHead, ready
 from decoding.training.initial import new_head
 
 EOS = 256

@@ -29,7 +29,7 @@ def request(**changes: object) -> Request:
 
 
 def without_eos(engine: Engine) -> Engine:
-    """An engine whose samples never end by themselves: the end-of-sequence id is no token of its vocabulary."""
+    """An engine whose samples never end by themselves: the end-of-sequence id is not in its vocabulary."""
     return Engine(engine.config, replace(engine.target, vocab_size=EOS), engine.draft, engine.head)
 
 

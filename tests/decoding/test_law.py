@@ -1,4 +1,4 @@
-"""Whoever drafts, by either rule, eagerly or in graphs: three tokens in a row have the target's own joint law.
+"""With every drafter, by either rule, eagerly or in graphs: three tokens in a row have the target's own joint law.
 
 A real model over a vocabulary of four tokens, so that the law can be written down: 64 cells, compared by chi-square.
 The prompt makes every combination of drafters meet in one round: some rows find a long match, the others do not.
@@ -27,8 +27,8 @@ from decoding.attention.head_runner import HeadRunner
 from decoding.config import EngineConfig
 from decoding.drafters import registry
 from decoding.engine import Engine
-from decoding.models.heads import HeadRecord, ready
 from decoding.models.loaded import LoadedModel
+from decoding.models.trained_heads import HeadRecord, ready
 from decoding.request import Request, SamplingParams
 from decoding.training.initial import new_head
 from kernels import accept

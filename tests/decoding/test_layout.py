@@ -1,4 +1,5 @@
-"""Attention over rows of very different lengths: each token sees its own row, whoever else is in the call."""
+"""Attention over rows of very different lengths: each token sees its own row, no matter which others are in the
+call."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def test_a_draft_that_cannot_read_all_the_target_writes_is_refused(save: Save) -
     loading.check_same_tokenizer(draft, target)
 
 
-# Device and number format
+# Device and dtype
 
 
 def test_auto_takes_bfloat16_only_where_the_cpu_multiplies_in_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def test_what_the_cache_holds_is_counted_and_bounded(engine, monkeypatch):
 
 
 class Blocks:
-    """A prefix cache over made-up keys and values: each slot holds its token."""
+    """A prefix cache over dummy keys and values: each slot holds its token."""
 
     def __init__(self, n_blocks: int) -> None:
         self.cache = RaggedCache(2, 1, 64)

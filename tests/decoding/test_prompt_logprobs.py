@@ -1,4 +1,4 @@
-"""The log-probabilities of prompts and of the likeliest tokens are those of the model's own forward."""
+"""The log-probabilities of prompts and of top tokens equal the model's own forward."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_the_end_of_sequence_token_has_its_log_probability(loaded):
     (sample,) = engine.generate(Request(PROMPT, max_new_tokens=1, sampling=GREEDY)).samples
     assert sample.eos_logprob is None
     with torch.no_grad():
-        model.lm_head.weight[EOS] = 2 * model.lm_head.weight[sample.token_ids[0]]  # likelier than the likeliest
+        model.lm_head.weight[EOS] = 2 * model.lm_head.weight[sample.token_ids[0]]  # above the top token
     (sample,) = engine.generate(Request(PROMPT, max_new_tokens=1, sampling=GREEDY)).samples
     ids = ids_of(engine, PROMPT)
     assert (sample.finish_reason, sample.token_ids) == ("stop", [])

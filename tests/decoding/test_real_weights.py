@@ -1,4 +1,5 @@
-"""On real weights in float32 a sample is the same text whoever drafts, however long, and in whatever batch."""
+"""On real weights in float32 a sample is the same text with every drafter, however long the drafts, and in whatever
+batch."""
 
 from __future__ import annotations
 

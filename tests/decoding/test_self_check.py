@@ -25,7 +25,7 @@ from kernels.registry import BACKENDS
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("triton")
-HEADS = check.Heads(n_kv=2, group=2, dim=16, dtype=torch.float32)
+SHAPE = check.AttentionShape(n_kv=2, group=2, dim=16, dtype=torch.float32)
 CPU = torch.device("cpu")
 
 
@@ -59,7 +59,7 @@ def off_by_one(*arguments: Any) -> None:
 @pytest.mark.parametrize("attention", [name for name, backend in BACKENDS.items() if backend.needs_triton])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_kernels_that_work_pass(attention: str, dtype: torch.dtype) -> None:
-    assert check.failures(replace(HEADS, dtype=dtype), attention, CPU) == {}
+    assert check.failures(replace(SHAPE, dtype=dtype), attention, CPU) == {}
 
 
 def test_each_wrong_kernel_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_each_wrong_kernel_is_named_with_the_reason(monkeypatch: pytest.MonkeyPa
     for spoil in (lambda out: out + 0.01, lambda out: out.fill_(torch.nan), lambda out: out.roll(1, 0)):
         with monkeypatch.context() as patch:
             patch.setattr(verify_attention, "ragged", wrong(ragged, spoil))
-            found = check.failures(HEADS, "ragged", CPU)
+            found = check.failures(SHAPE, "ragged", CPU)
         assert list(found) == ["ragged"]
         assert "differs from its reference by" in found["ragged"]
 
@@ -77,12 +77,12 @@ def test_each_wrong_kernel_is_named_with_the_reason(monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as patch:
         patch.setattr(kv_scatter, "kv_scatter", off_by_one)
         patch.setattr(accept, "maximal", wrong(accept.maximal, lambda out: (out[0], out[1] + 1)))
-        assert check.failures(HEADS, "ragged", CPU) == {
+        assert check.failures(SHAPE, "ragged", CPU) == {
             "kv_scatter": "writes other slots than its reference",
             "accept": "decides differently from its reference",
         }
     monkeypatch.setattr(accept, "coupled", broken)
-    assert check.failures(HEADS, "ragged", CPU) == {"accept": "out of resource: shared memory"}
+    assert check.failures(SHAPE, "ragged", CPU) == {"accept": "out of resource: shared memory"}
 
 
 def test_a_wrong_attention_is_replaced_by_pytorchs(

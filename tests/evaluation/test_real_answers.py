@@ -13,7 +13,7 @@ import pytest
 from evaluation.datasets import Task
 from evaluation.extraction import extract
 from evaluation.grading import Grader
-from evaluation.sandbox import Limits, Sandbox, SandboxUnavailable
+from evaluation.sandbox import Limits, Sandbox, SandboxUnavailableError
 from tests.evaluation.judges import HUMANEVAL, answers
 
 _STYLES = {"chat": "chat", "completion": "completion", "free": "completion"}
@@ -59,7 +59,7 @@ def restates_or_continues(program: str, task: Task) -> bool:
 def test_no_answer_that_a_reader_would_call_right_fails() -> None:
     try:
         grader = Grader(Sandbox.detect(), Limits(cpu_s=2, wall_s=6.0))
-    except SandboxUnavailable as error:
+    except SandboxUnavailableError as error:
         pytest.skip(str(error))
     given = answers(every=6)
     tasks = [HUMANEVAL.task(answer["task_id"]) for answer in given]

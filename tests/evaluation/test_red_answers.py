@@ -9,7 +9,7 @@ import pytest
 from evaluation.datasets import Task
 from evaluation.extraction import extract
 from evaluation.grading import Grader
-from evaluation.sandbox import Sandbox, SandboxUnavailable
+from evaluation.sandbox import Sandbox, SandboxUnavailableError
 
 ANSWERS = sorted((Path(__file__).parent / "red" / "answers").glob("e*.txt"))
 CHAT = {"e37_chat", "e38_chat_body", "e39_chat_two"}
@@ -68,7 +68,7 @@ SHAPES = {
 def grader():
     try:
         return Grader(Sandbox.detect())
-    except SandboxUnavailable as error:
+    except SandboxUnavailableError as error:
         pytest.skip(str(error))
 
 

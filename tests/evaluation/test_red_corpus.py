@@ -3,7 +3,7 @@
 import pytest
 
 from evaluation.grading import Grader
-from evaluation.sandbox import Sandbox, SandboxUnavailable
+from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from tests.evaluation.red_corpus import LIMITS, entries
 
 ENTRIES = entries()
@@ -13,7 +13,7 @@ ENTRIES = entries()
 def grader(request):
     try:
         return Grader(Sandbox.detect(only=request.param), LIMITS)
-    except SandboxUnavailable as error:
+    except SandboxUnavailableError as error:
         pytest.skip(str(error))
 
 

@@ -61,7 +61,7 @@ class Postgres(Server):
     def __init__(self) -> None:
         try:
             self._cluster = _postgres.create_cluster("fsync=off", "max_connections=200")
-        except _postgres.NotInstalled as error:
+        except _postgres.NotInstalledError as error:
             pytest.skip(str(error))
         self.folder, self.command, self.url = self._cluster.folder, self._cluster.command, self._cluster.url
         self.user = _postgres.server_identity()

@@ -11,7 +11,7 @@ from app.annotations.repository import known_tags
 from app.annotations.schemas import Changes
 from app.annotations.selection import Selection
 from app.datasets import service as datasets
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.leaderboard.repository import versions
 from app.runs import service, transitions
 from app.runs.models import RunCurve, RunTag
@@ -81,7 +81,7 @@ def test_together_they_add_no_more_than_a_run_may_have(ctx, run_id):
     changes = [Changes(add_tags=(f"more-{i}",)) for i in range(6)]
     errors = at_once(*(lambda one=one: service.annotate(ctx, run_id, one) for one in changes))
     assert len(errors) == 4
-    assert all(isinstance(error, BadInput) for error in errors)
+    assert all(isinstance(error, BadInputError) for error in errors)
     assert len(tags_of(ctx, run_id)) == 20
 
 

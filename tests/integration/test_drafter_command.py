@@ -71,7 +71,7 @@ def test_train_stop_go_on_list_check_and_use(model: Path, environment: dict[str,
     _, said = begun.communicate(timeout=120)
     assert begun.returncode == 1
     assert b"keeps at most 8 GB in" in said
-    assert b"the same command goes on where it was" in said
+    assert b"the same command resumes" in said
 
     other = bassline(environment, *train[:-1], 2)
     assert other.returncode == 2
@@ -89,7 +89,7 @@ def test_train_stop_go_on_list_check_and_use(model: Path, environment: dict[str,
     assert [one["sha256"] for one in listed] == [record["sha256"]]
     checked = bassline(environment, "drafter", "check", "--target", model)
     assert checked.returncode == 0, checked.stderr
-    assert "likeliest token right at positions 1 to 3" in checked.stdout
+    assert "top token right at positions 1 to 3" in checked.stdout
 
     (tmp_path / "prompt.py").write_text("def f(x):\n")
     complete = ("complete", "--target", model, "--drafter", "sibling+trained", "--n", 2, "--max-tokens", 16)

@@ -11,7 +11,7 @@ import pytest
 from app.accounts.service import create_token
 from app.completions import waiting
 from app.completions.schemas import CompletionSpec
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.factory import create_app
 from app.http import disconnect
 from app.http.operations import OPERATION
@@ -209,7 +209,7 @@ def test_names_of_files_headers_and_tokens_are_no_way_in_either(ctx, client):
     for name in ("a\0b", "\ud800", "", "x" * 300, "\x1b[1m"):
         data = {"file": (io.BytesIO(json.dumps(ROW).encode()), "f.jsonl"), "name": name.encode("utf-8", "replace")}
         fine(client.post("/api/v1/datasets", data=data))
-        with pytest.raises(BadInput):
+        with pytest.raises(BadInputError):
             create_token(ctx, name if name != "\x1b[1m" else "", Scope.READ)
     for key in ("\xff", "a\0", " " * 300, "é"):
         fine(client.post("/api/v1/runs", json={}, headers={"Idempotency-Key": key}))

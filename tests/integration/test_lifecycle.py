@@ -15,7 +15,7 @@ from app.broker import queues
 from app.datasets import service as datasets
 from app.db.database import after_commit
 from app.db.types import utcnow
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.jobs import claims, reaper
 from app.jobs.claims import LostClaim, Step
 from app.jobs.job import CannotLoad, Job, Stopped
@@ -170,7 +170,7 @@ class Broken(FakeGrader):
 
 
 FAULT = OSError("no room in /tmp")
-SANDBOX_GONE = Unavailable("no sandbox on this machine")
+SANDBOX_GONE = UnavailableError("no sandbox on this machine")
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_a_lost_message_is_sent_again_once(ctx, run_id, broker):
 
 def test_while_messages_wait_only_those_of_the_longest_waiting_jobs_are_sent_again(ctx, run_id, broker):
     assert broker.queue_length(queues.GPU_BATCH) == N_TASKS
-    silence = declared.silence(ctx)
+    silence = declared.silence_limit(ctx)
     long_ago, lately = (utcnow() - reaper.PATIENCE * silence * times for times in (1.5, 0.5))
     first = job_ids(ctx, run_id)[0]
     with ctx.database.session() as session:

@@ -10,7 +10,7 @@ from sqlalchemy import insert, select
 
 from app.datasets import service as datasets
 from app.db.ids import new_id
-from app.errors import BadInput, NotFound
+from app.errors import BadInputError, NotFoundError
 from app.runs import service
 from app.runs.models import Run
 from app.runs.repository import SORTS, find_run, list_runs
@@ -72,7 +72,7 @@ def test_both_days_are_included(ctx):
 
 
 def test_a_page_behind_a_run_that_has_gone_is_refused_where_it_has_no_place(ctx):
-    with ctx.database.read() as session, pytest.raises(BadInput, match="start over"):
+    with ctx.database.read() as session, pytest.raises(BadInputError, match="start over"):
         list_runs(session, sort="name", before=new_id())
 
 
@@ -108,7 +108,7 @@ def test_a_run_is_found_by_its_id_the_beginning_of_one_or_its_name(ctx, alike):
 
 def test_a_beginning_of_several_ids_is_refused_with_their_number(ctx, alike):
     for beginning in ("0abc", "0abc0000-bbbb-7000"):
-        with pytest.raises(BadInput, match=f"{beginning!r} is the beginning of 2 ids: give more of it"):
+        with pytest.raises(BadInputError, match=f"{beginning!r} is the beginning of 2 ids: give more of it"):
             found(ctx, beginning)
 
 
@@ -116,5 +116,5 @@ def test_a_beginning_of_several_ids_is_refused_with_their_number(ctx, alike):
     "reference", ["0ab", "0abd-0000", "0abg", "", "Alphq", "%", "0abd0000-bbbb-7000-8000-0123456789a2f"]
 )
 def test_what_names_no_run_is_refused_with_the_nearest_name(ctx, alike, reference):
-    with pytest.raises(NotFound, match="did you mean (A|a)lpha" if reference == "Alphq" else "there is no run"):
+    with pytest.raises(NotFoundError, match="did you mean (A|a)lpha" if reference == "Alphq" else "there is no run"):
         found(ctx, reference)

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from app.datasets import service as datasets
-from app.errors import Conflict
+from app.errors import ConflictError
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import import_samples, service, transitions
@@ -118,7 +118,7 @@ def test_decoded_graded_and_left_are_told_apart_and_a_run_stopped_while_grading_
     prepare.prepare_run(ctx, run_id)
     work(ctx, run_id)
     assert counts(ctx, run_id) == (N_TASKS, N_TASKS, 0, False)
-    with pytest.raises(Conflict, match="nothing is left to resume"):
+    with pytest.raises(ConflictError, match="nothing is left to resume"):
         service.resume(ctx, run_id)
 
 

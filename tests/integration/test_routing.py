@@ -67,7 +67,7 @@ def start(ctx):
 def silence(ctx: Context, name: str) -> None:
     """As if the worker had died long enough ago."""
     with ctx.database.session() as session:
-        session.get_one(Worker, name).last_seen_at -= declared.silence(ctx) + dt.timedelta(seconds=1)
+        session.get_one(Worker, name).last_seen_at -= declared.silence_limit(ctx) + dt.timedelta(seconds=1)
 
 
 def complete(ctx: Context, model: str, device: str = "auto") -> uuid.UUID:
@@ -115,7 +115,7 @@ def test_a_worker_that_is_gone_declares_nothing(ctx, broker, start, gone):
     if gone == "silent":
         silence(ctx, "a")
     else:
-        service.asked_to_stop(ctx, "a@host")
+        service.report_stop_request(ctx, "a@host")
     job = complete(ctx, A)
     assert broker.waiting() == {queues.GPU_INTERACTIVE: [job]}
 
@@ -215,7 +215,7 @@ def test_a_message_that_was_lost_is_sent_again_to_the_queue_of_its_model(ctx, br
     reaper.reap(ctx)
     assert broker.waiting() == {}  # it may be on its way
     with ctx.database.session() as session:
-        session.execute(update(RunTask).values(enqueued_at=utcnow() - declared.silence(ctx) * 2))
+        session.execute(update(RunTask).values(enqueued_at=utcnow() - declared.silence_limit(ctx) * 2))
     reaper.reap(ctx)
     assert broker.waiting() == {CPU_A.name: [job]}
 

@@ -13,7 +13,7 @@ from app.context import Context
 from app.datasets import service as datasets
 from app.db import migrate
 from app.db.ids import new_id
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.jobs import old_samples
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
@@ -419,14 +419,14 @@ def test_a_query_that_can_find_nothing_says_so(ctx, q):
     if q.startswith("§"):
         assert search(ctx, q) == []
         return
-    with pytest.raises(BadInput, match=r"^q (is|has)"):
+    with pytest.raises(BadInputError, match=r"^q (is|has)"):
         search(ctx, q)
 
 
 def test_a_cursor_that_is_none_is_refused_or_finds_nothing(ctx):
     write(ctx, "one", "needle")
     for cursor_ in ("x", "1", "1.2.3", "-1.0", "1." + "9" * 10, "9" * 19 + ".0", "١.٢"):
-        with pytest.raises(BadInput, match="cursor is"):
+        with pytest.raises(BadInputError, match="cursor is"):
             search(ctx, "needle", cursor=cursor_)
     assert search(ctx, "needle", cursor="0.0") == []
     assert search(ctx, "needle", cursor="9" * 18 + "." + "9" * 9) == [("one", "add/0", 0)]

@@ -32,7 +32,7 @@ from app.settings import Settings
 from app.states import DatasetKind, RunKind, RunState, TaskState
 from app.workers.service import list_workers, report
 from evaluation.datasets import Dataset, Task
-from evaluation.sandbox import Sandbox, SandboxUnavailable
+from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from tests.fakes import RIGHT, FakeEngine
 from tests.integration.waiting import wait_for
 
@@ -73,7 +73,7 @@ def stack(postgres_url, redis_url, tmp_path):
     """(context of this process, environment for the others) over an empty database and Redis as broker."""
     try:
         Sandbox.detect()
-    except SandboxUnavailable as error:
+    except SandboxUnavailableError as error:
         pytest.skip(f"no sandbox here: {error}")
     emptied = Database(postgres_url)
     with emptied.engine.begin() as connection:

@@ -11,7 +11,7 @@ from sqlalchemy import func, select, update
 from app.broker.queues import DECODE_TASK
 from app.datasets import service as datasets
 from app.db.types import utcnow
-from app.errors import BadInput, Conflict
+from app.errors import BadInputError, ConflictError
 from app.jobs import reaper
 from app.jobs.embedded import Embedded
 from app.jobs.work import grade, prepare
@@ -241,16 +241,16 @@ def test_cancelled_studies_resume_with_what_is_left(ctx, broker):
     service.cancel(ctx, study_id)
     work(ctx, broker)  # what was decoded is graded
     assert study(ctx, study_id).state is RunState.CANCELLED
-    with pytest.raises(Conflict, match="only a queued or running one"):
+    with pytest.raises(ConflictError, match="only a queued or running one"):
         service.cancel(ctx, study_id)
     service.resume(ctx, study_id)
-    with pytest.raises(Conflict, match="only one that has ended"):
+    with pytest.raises(ConflictError, match="only one that has ended"):
         service.resume(ctx, study_id)
     work(ctx, broker)
     assert states(ctx, study_id) == [RunState.FINISHED] * len(ARMS)
     assert each_sample_is_there_once(ctx)
     assert len(engines.served) == len(ARMS) * N_TASKS
-    with pytest.raises(Conflict, match="nothing is left to resume"):
+    with pytest.raises(ConflictError, match="nothing is left to resume"):
         service.resume(ctx, study_id)
 
 
@@ -263,7 +263,7 @@ def test_another_machine_does_not_go_on_with_a_study(ctx, broker):
     work(ctx, broker)
     with ctx.database.session() as session:
         session.execute(update(Study).values(machine={"cpu": "Pentium", "cpu_count": 1}))
-    with pytest.raises(Conflict, match=r"begun on another machine \(Pentium, 1 CPUs\)"):
+    with pytest.raises(ConflictError, match=r"begun on another machine \(Pentium, 1 CPUs\)"):
         service.resume(ctx, study_id, ctx.worker_name)
     served = len(engines.served)
     if not ctx.database.is_sqlite:  # elsewhere a worker of that machine may still come
@@ -295,7 +295,7 @@ def test_a_race_drops_an_arm_that_is_worse_although_another_lost_a_task(ctx, bro
     assert done["none"] == done["sibling"] == MANY
     assert done["ngram"] == found.arms[1].dropped_after + len(failing) < MANY
     if not failing:
-        with pytest.raises(Conflict, match="nothing is left to resume"):
+        with pytest.raises(ConflictError, match="nothing is left to resume"):
             service.resume(ctx, study_id)
 
 
@@ -331,7 +331,7 @@ def test_the_embedded_form_works_a_pinned_study_to_its_end(ctx):
     ],
 )
 def test_arms_that_cannot_be_compared_are_refused_before_anything_is_stored(ctx, arms, changes, sentence, field):
-    with pytest.raises(BadInput, match=sentence) as refused:
+    with pytest.raises(BadInputError, match=sentence) as refused:
         service.submit(ctx, spec(*arms, **changes))
     if field is not None:
         assert refused.value.field == field
@@ -342,11 +342,11 @@ def test_arms_that_cannot_be_compared_are_refused_before_anything_is_stored(ctx,
 def test_a_study_goes_with_its_runs_and_an_arm_does_not_go_alone(ctx, broker):
     Engines(ctx)
     study_id = submitted(ctx)
-    with pytest.raises(Conflict, match="cancel it before"):
+    with pytest.raises(ConflictError, match="cancel it before"):
         service.delete(ctx, study_id)
     work(ctx, broker)
     arm = study(ctx, study_id).runs[0]
-    with pytest.raises(Conflict, match="an arm of a study"):
+    with pytest.raises(ConflictError, match="an arm of a study"):
         runs.delete(ctx, arm.id)
     with ctx.database.read() as session:
         assert find_study(session, str(study_id)[:13]).id == study_id

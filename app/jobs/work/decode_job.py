@@ -15,7 +15,7 @@ from app.context import Context
 from app.datasets.service import as_plain
 from app.db.database import after_commit
 from app.db.types import utcnow
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.events import event_types
 from app.jobs import claims, deadlines
 from app.jobs.claims import Claim, Step
@@ -235,7 +235,7 @@ def ready_engine(ctx: Context, run: Run) -> Engine:
     if run.prompt_mode == "infill" and not remote.is_remote(run.target):
         try:
             require_infilling(run.target)
-        except BadInput as error:
+        except BadInputError as error:
             raise prompting.PromptError(str(error)) from None
 
     def on_progress(message: str) -> None:

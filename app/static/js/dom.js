@@ -16,7 +16,7 @@ export function find(root, selector, type) {
 }
 
 /**
- * The numbers of a text, separated by spaces.
+ * The space-separated numbers of a text.
  *
  * @param {string | null | undefined} text
  */

@@ -1,4 +1,4 @@
-// The page of a run at work: each event of the run makes the page fetch its parts marked data-live again.
+// The page of a running run: each event of the run makes the page fetch its parts marked data-live again.
 
 import { refreshParts } from "./parts.js";
 

@@ -1,4 +1,4 @@
-// Replaces the parts of this page marked data-live by those of a fresh page. The server's escaping is the only escaping.
+// Replaces the parts of this page marked data-live by the same parts of a fresh page. The server's escaping is the only escaping.
 
 /** Fetches this page again and replaces its parts. Does nothing when the server cannot be reached. */
 export async function refreshParts() {

@@ -105,7 +105,7 @@ def nice_top(value: float) -> float:
 
 
 def table_budgets(low: float, high: float) -> list[float]:
-    """Round budgets in the range, and its end: what a chart's table lists."""
+    """Round budgets in the range, and its end, for a chart's table."""
     return [*(m for m in _TICKS if low <= m < high * 0.999), high]
 
 

@@ -16,20 +16,16 @@ FEW = 4  # curves whose labels can all stand, if need be some lines away from th
 
 @dataclass(frozen=True)
 class Curve:
-    """Quality of one run as a function of the budget: a step function, `values[i]` from `budgets[i]` seconds on.
-
-    It ends at its last budget. `kind` is `first` (solid) or `all` (dashed). `low` and `high` bound the interval where
-    there is one. `key` names whose curve it is.
-    """
+    """Quality of one run as a function of the budget: a step function that ends at its last budget."""
 
     label: str
     budgets: Sequence[float]
-    values: Sequence[float]
+    values: Sequence[float]  # `values[i]` holds from `budgets[i]` seconds on
     series: int = 0
-    kind: str = "first"
-    low: Sequence[float] | None = None
-    high: Sequence[float] | None = None
-    key: str = ""
+    kind: str = "first"  # `first` (solid) or `all` (dashed)
+    low: Sequence[float] | None = None  # of the interval, where there is one
+    high: Sequence[float] | None = None  # of the interval
+    key: str = ""  # identifies the run
 
     @property
     def css(self) -> str:

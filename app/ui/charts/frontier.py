@@ -22,7 +22,7 @@ T = TypeVar("T")
 class Envelope:
     """The upper envelope: at `budgets[i]` seconds the curve with the key `leaders[i]` leads (None: none has passed).
 
-    `close[i]` tells that the tasks cannot tell it from some other.
+    `close[i]`: some other curve is not significantly different.
     """
 
     budgets: Sequence[float]

@@ -67,24 +67,20 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart ready for its macro: two drawings, a title, one sentence of description and the table behind it.
-
-    `low` to `high` is the range of x in seconds, `top` the highest y; `keys` are label, classes and key of every
-    series; `row_keys` name whose the table's rows are.
-    """
+    """A chart ready for its macro: two drawings, a title, one sentence of description and the table below it."""
 
     title: str
     description: str
     x_title: str
     y_title: str
     drawings: tuple[Drawing, ...]
-    low: float
-    high: float
-    top: float
+    low: float  # of the range of x, in seconds
+    high: float  # of the range of x, in seconds
+    top: float  # the highest y
     table_head: tuple[str, ...]
     table: list[tuple[str, ...]]
-    keys: list[tuple[str, str, str]]
-    row_keys: tuple[str, ...] = ()
+    keys: list[tuple[str, str, str]]  # label, classes and key of every series
+    row_keys: tuple[str, ...] = ()  # the keys of the table's rows
 
 
 def series_css(series: int) -> str:

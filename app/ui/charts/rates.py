@@ -16,20 +16,16 @@ DASHED = " dash-2"
 
 @dataclass(frozen=True)
 class RateLine:
-    """One line: `values[i]` at `rates[i]` requests per second, None where there is none; rates ascend.
-
-    `series` is its colour, `dashed` sets a second figure of the same service apart. `low` and `high` bound the interval
-    where there is one. `idle` is the value of the service without load.
-    """
+    """One line of a chart over rates."""
 
     label: str
-    rates: Sequence[float]
-    values: Sequence[float | None]
-    series: int = 0
-    dashed: bool = False
-    low: Sequence[float] | None = None
-    high: Sequence[float] | None = None
-    idle: float | None = None
+    rates: Sequence[float]  # requests per second, ascending
+    values: Sequence[float | None]  # at each rate, None where there is none
+    series: int = 0  # its colour
+    dashed: bool = False  # sets a second figure of the same service apart
+    low: Sequence[float] | None = None  # of the interval, where there is one
+    high: Sequence[float] | None = None  # of the interval
+    idle: float | None = None  # the value of the idle service
 
     @property
     def css(self) -> str:

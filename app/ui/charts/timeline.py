@@ -91,7 +91,8 @@ def _bar(life: Life, y: float, x: Callable[[float], float], cursor: float | None
 
 @dataclass(frozen=True)
 class Segment:
-    """One step of the ledger. `x` and `width` are per mille of the bar; `share` is None for what is not in scale."""
+    """One step of the ledger. `x` and `width` are per mille of the bar; `share` is None for a step that is not to
+    scale."""
 
     css: str
     name: str

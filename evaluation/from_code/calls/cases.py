@@ -41,7 +41,7 @@ class Case:
     recorded: bool
     shape: str = ""
 
-    def is_telling(self) -> bool:
+    def is_informative(self) -> bool:
         """Whether a function that does nothing would fail it."""
         return bool(self.outcome.raised) or self.outcome.after is not None or self.outcome.returned != "null"
 

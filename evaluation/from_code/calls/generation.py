@@ -1,7 +1,7 @@
 """Draws inputs with hypothesis, in a process of its own.
 
-Hypothesis mixes constants of the modules that are loaded into what it draws. In a process that has loaded hypothesis
-alone, the inputs depend on the request and on hypothesis' version, and on nothing else.
+Hypothesis mixes constants of the modules that are loaded into the values it draws. In a process that has loaded
+hypothesis alone, the inputs depend on the request and on hypothesis' version, and on nothing else.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def draw_calls(request: dict[str, Any], values: Any) -> list[str]:
                 kwargs[name] = data.draw(from_hint(hint))
         try:
             text = values.write((tuple(args), kwargs))
-        except values.NotPlain:
+        except values.NotPlainError:
             return
         found.setdefault(text)
 
@@ -79,7 +79,7 @@ def _name(slot: int | str, request: dict[str, Any]) -> str:
 
 
 def _pools(bases: list[Any], names: list[str]) -> dict[int | str, list[Any]]:
-    """The values that each argument had, by position or keyword; what a keyword had counts for its position too."""
+    """The values that each argument had, by position or keyword; a keyword's value counts for its position as well."""
     pools: dict[int | str, list[Any]] = {}
     for args, kwargs in bases:
         for slot, value in [*enumerate(args), *kwargs.items()]:

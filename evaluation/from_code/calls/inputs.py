@@ -44,7 +44,7 @@ def generate(
 ) -> dict[str, list[Call]]:
     """New calls by function key, the same ones for the same recorded calls and version of hypothesis.
 
-    `on_function` is called with the number of functions that are done, and that of all.
+    `on_function` is called with the number of functions done and the number of all functions.
     """
     wanted = [function for function in functions if calls.get(function.key) and not function.reason]
     requests = "".join(json.dumps(_request(function, calls[function.key])) + "\n" for function in wanted)

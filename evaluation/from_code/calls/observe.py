@@ -1,4 +1,4 @@
-"""Runs a function on given arguments in the sandbox and returns what it did: results, changed arguments, branches.
+"""Runs a function on given arguments in the sandbox and returns its behaviour: results, changed arguments, branches.
 
 The project's code runs here on inputs that nobody meant for it, so nothing outside the sandbox may be in its reach.
 """
@@ -85,15 +85,15 @@ def outcome(function, text, file, first, last):
     else:
         try:
             if "iterator" in row and len(result) > {items}:
-                raise values.NotPlain("too large")
+                raise values.NotPlainError("too large")
             row["returned"] = values.write(result)
-        except values.NotPlain as reason:
+        except values.NotPlainError as reason:
             row["refused"] = str(reason)
     try:
         after = values.write((args, kwargs))
         if after != text:
             row["after"] = after
-    except values.NotPlain as reason:
+    except values.NotPlainError as reason:
         row["refused"] = str(reason)
     if steps[0] > {steps}:
         row["refused"] = "too long"
@@ -104,18 +104,15 @@ def outcome(function, text, file, first, last):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one call did. The fields are those of `record.Call`, but `returned` has the items of a result that is an
-    iterator (`iterates`). `refused` says why it is not plain data, `failed` how the sandbox ended the program before it
-    answered. `arcs` are the steps from line to line that it took in the function.
-    """
+    """What one call did, in the fields of `recorded.Call`."""
 
-    returned: str | None = None
+    returned: str | None = None  # with the items of a result that is an iterator
     raised: tuple[str, ...] = ()
     after: str | None = None
-    refused: str = ""
-    failed: str = ""
-    iterates: bool = False
-    arcs: frozenset[tuple[int, int]] = frozenset()
+    refused: str = ""  # why the result is not plain data
+    failed: str = ""  # how the sandbox ended the program before it answered
+    iterates: bool = False  # whether the result is an iterator
+    arcs: frozenset[tuple[int, int]] = frozenset()  # the steps from line to line inside the function
 
     def same_as(self, other: Outcome) -> bool:
         """Whether both did the same, their paths through the function aside."""
@@ -134,7 +131,7 @@ class Program:
     last_line: int
 
 
-class Unobservable(Exception):  # noqa: N818  (a fact about a program)
+class UnobservableError(Exception):
     """The program did not answer; `status` is the sandbox's."""
 
     def __init__(self, status: str, detail: str) -> None:
@@ -144,7 +141,7 @@ class Unobservable(Exception):  # noqa: N818  (a fact about a program)
 
 
 def observe(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> list[Outcome]:
-    """The outcome of each call, in one process. Raises Unobservable, and SandboxFaultError."""
+    """The outcome of each call, in one process. Raises UnobservableError, and SandboxFaultError."""
     observer = _OBSERVER.format(values=_VALUES, items=MAX_ITEMS, steps=MAX_STEPS)
     install = _INSTALL.format(observer=observer, entry=_ENTRY, function=program.entry_point)
     arguments = (json.dumps(list(calls)), program.first_line, program.last_line)
@@ -152,25 +149,25 @@ def observe(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> list[Ou
     job = Job(program.text + install, _ENTRY, "", test)
     result = without_faults(lambda: sandbox.run(job, LIMITS))
     if result.status != Status.PASSED:
-        raise Unobservable(result.status, result.detail)
+        raise UnobservableError(result.status, result.detail)
     try:
         rows = json.loads(result.answer or "")
         outcomes = [_outcome(row) for row in rows]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise Unobservable(Status.FORGED, f"the answer cannot be read: {error}") from None
+        raise UnobservableError(Status.FORGED, f"the answer cannot be read: {error}") from None
     if len(outcomes) != len(calls):
-        raise Unobservable(Status.FORGED, "the answer has another number of calls")
+        raise UnobservableError(Status.FORGED, "the answer has another number of calls")
     return outcomes
 
 
 def observe_all(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> list[Outcome]:
     """The outcome of each call, in batches of BATCH; one that takes too long is halved, because all its calls share
-    one limit of CPU time. Raises Unobservable if a call does not answer."""
+    one limit of CPU time. Raises UnobservableError if a call does not answer."""
 
     def each(part: Sequence[str]) -> list[Outcome]:
         try:
             return observe(sandbox, program, part)
-        except Unobservable as reason:
+        except UnobservableError as reason:
             if reason.status != Status.TIMEOUT or len(part) == 1:
                 raise
         half = len(part) // 2
@@ -182,14 +179,14 @@ def observe_all(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> lis
 def observe_each(sandbox: Sandbox, program: Program, calls: Sequence[str]) -> list[Outcome]:
     """The same, with `failed` for calls that end the process or take too long: a batch is halved to find them.
 
-    At most MAX_FAILED calls are found so; Raises Unobservable where more fail.
+    At most MAX_FAILED calls are found so; Raises UnobservableError where more fail.
     """
     failed = [0]
 
     def each(part: Sequence[str]) -> list[Outcome]:
         try:
             return observe(sandbox, program, part)
-        except Unobservable as reason:
+        except UnobservableError as reason:
             if len(part) == 1:
                 failed[0] += 1
                 if failed[0] > MAX_FAILED:

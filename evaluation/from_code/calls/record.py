@@ -30,17 +30,16 @@ _DOCTESTS = "bassline_doctests"
 
 @dataclass
 class Recording:
-    """What was recorded: calls by function key, types of results that are not plain data, and how the tests ended.
+    """What was recorded while the tests ran, and how the tests ended."""
 
-    `exit_code` and `output` come from the first command that failed, else from the last one; the code is None
-    where it was ended at the limit of `seconds`. `unread` says what was not read of the recorder's files, by name.
-    """
-
-    calls: dict[str, list[Call]] = field(default_factory=dict)
+    calls: dict[str, list[Call]] = field(default_factory=dict)  # by function key
+    # types of results that are not plain data, by function key
     refused: dict[str, list[str]] = field(default_factory=dict)
+    # of the first command that failed, else of the last one; None if it was ended at the limit of `seconds`
     exit_code: int | None = 0
-    output: str = ""
+    output: str = ""  # of the same command
     seconds: float = 0.0
+    # reasons for files of the recorder that were not read, by name
     unread: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -83,7 +82,7 @@ def record(
     on_second: Callable[[float], None] = lambda _seconds: None,
     python: str = "",
 ) -> Recording:
-    """Run the commands one after the other, each for at most `limit_s` seconds, and return what was recorded.
+    """Run the commands one after the other, each for at most `limit_s` seconds, and return the recording.
 
     `folder` is for the recorder's files; `on_second` is called with the seconds that passed. The programs beside the
     interpreter `python` come first on PATH. Raises ProjectError where a command cannot be started. On KeyboardInterrupt

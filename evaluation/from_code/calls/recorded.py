@@ -24,24 +24,23 @@ _MAX_LINE_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Call:
-    """One recorded call. `call` is the text of (args, kwargs); `returned` the text of the result, or `raised` the names
-    of the exception's class and its bases. `after` is the text of the arguments after the call where it changed them.
-    `iterator` is the type of a result that is an iterator: its items were not recorded, since reading them would have
-    taken them from the caller."""
+    """One recorded call. Values are texts (`recording.values`)."""
 
-    call: str
+    call: str  # (args, kwargs)
     digest: str
     shape: str
     returned: str | None = None
-    raised: tuple[str, ...] = ()
-    after: str | None = None
+    raised: tuple[str, ...] = ()  # instead of a result: the names of the class of the exception and of its bases
+    after: str | None = None  # the arguments after the call, if it changed them
+    # the type of a result that is an iterator. Its items are not recorded: reading them would take them from the
+    # caller.
     iterator: str = ""
 
 
 @dataclass
 class Recorded:
-    """Calls by function key, types of results that are not plain data by function key, and what was not read: the
-    reason by file name."""
+    """Calls by function key, types of results that are not plain data by function key, and files that were not read:
+    the reason by file name."""
 
     calls: dict[str, list[Call]] = field(default_factory=dict)
     refused: dict[str, list[str]] = field(default_factory=dict)
@@ -79,7 +78,7 @@ def read_recorded(folder: Path, keys: Collection[str], local_paths: Sequence[str
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO | None]:
-    """The file, or None for what is not a regular one; a FIFO is opened without waiting for a writer."""
+    """The file, or None if it is not a regular one; a FIFO is opened without waiting for a writer."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -116,7 +115,7 @@ def _call(row: dict[str, Any]) -> Call | None:
             row.get("returned"), tuple(row.get("raised", ())), row.get("after"), row.get("iterator", ""),
         )  # fmt: skip
         values_are_ours = all(values.write(values.read(text)) == text for text in _texts(call))
-    except (ValueError, TypeError, KeyError, RecursionError, values.NotPlain):
+    except (ValueError, TypeError, KeyError, RecursionError, values.NotPlainError):
         return None
     names_are_texts = all(isinstance(name, str) for name in (call.shape, call.iterator, *call.raised))
     return call if values_are_ours and names_are_texts and type(args) is tuple and type(kwargs) is dict else None

@@ -1,4 +1,4 @@
-"""Writes the calls of the chosen functions to a file: arguments copied before the call, and what came of it.
+"""Writes the calls of the chosen functions to a file: arguments copied before the call, and its outcome.
 
 Nothing here runs the project's code, and nothing is raised into it: a call that cannot be written is not recorded.
 Which calls are kept depends on their arguments alone: for each function, those whose digests are the smallest. So the
@@ -26,7 +26,7 @@ KEPT = 120
 KEPT_OF_A_KIND = 4
 """Calls of a function with one shape, or with one exception."""
 MAX_SEEN = 20_000
-"""Calls of a function that are looked at in a process; later ones cost nothing."""
+"""Calls of a function that are examined in a process; later ones cost nothing."""
 MAX_FILE_BYTES = 64 * 2**20
 
 _here = _thread._local()
@@ -106,7 +106,7 @@ class _Call:
                 self._end({"iterator": type(value).__name__}, "")
             else:
                 self._end({"returned": values.write(value)}, "")
-        except values.NotPlain:
+        except values.NotPlainError:
             self.function.unwritable(value)
 
     def _end(self, outcome: dict[str, Any], exception: str) -> None:

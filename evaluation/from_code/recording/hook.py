@@ -124,7 +124,7 @@ def _instrument(node: ast.FunctionDef, key: str, inputs_only: bool) -> None:
 
 
 class _Returns(ast.NodeTransformer):
-    """Lets each `return` of the function itself report its value; those of functions inside stay."""
+    """Lets each `return` of the function itself report its value; the returns of nested functions stay."""
 
     def visit_Return(self, node: ast.Return) -> ast.Return:
         value = node.value or ast.copy_location(ast.Constant(None), node)

@@ -16,15 +16,15 @@ MAX_DEPTH = 12
 MAX_BITS = 1024
 
 
-class NotPlain(Exception):  # noqa: N818  (a fact about a value, not an error)
+class NotPlainError(Exception):
     """A value that is not plain data or is too large; the message says which."""
 
 
 def write(value: Any) -> str:
-    """The text of a value. Raises NotPlain."""
+    """The text of a value. Raises NotPlainError."""
     text = json.dumps(_Writer().tree(value, 0), separators=(",", ":"), ensure_ascii=True)
     if len(text) > 2 * MAX_CHARS:
-        raise NotPlain("too large")
+        raise NotPlainError("too large")
     return text
 
 
@@ -46,13 +46,13 @@ class _Writer:
         """The value as JSON: lists as lists, other types than JSON's as objects with one key."""
         self.parts += 1
         if self.parts > MAX_PARTS or depth > MAX_DEPTH:
-            raise NotPlain("too large")
+            raise NotPlainError("too large")
         kind = type(value)
         if value is None or kind is bool:
             return value
         if kind is int:
             if value.bit_length() > MAX_BITS:
-                raise NotPlain("too large")
+                raise NotPlainError("too large")
             return value
         if kind is float:
             return {"float": repr(value)}
@@ -65,12 +65,12 @@ class _Writer:
         if kind is range:
             return {"range": [self.tree(part, depth + 1) for part in (value.start, value.stop, value.step)]}
         if kind not in (list, tuple, dict, set, frozenset):
-            raise NotPlain(f"a {kind.__name__}")
+            raise NotPlainError(f"a {kind.__name__}")
         if len(value) > MAX_PARTS:
-            raise NotPlain("too large")
+            raise NotPlainError("too large")
         if kind in (list, dict, set):
             if id(value) in self.seen:
-                raise NotPlain("one object in two places")
+                raise NotPlainError("one object in two places")
             self.seen.add(id(value))
         if kind is dict:
             return {"dict": [[self.tree(k, depth + 1), self.tree(v, depth + 1)] for k, v in value.items()]}
@@ -84,7 +84,7 @@ class _Writer:
     def _count(self, chars: int) -> None:
         self.chars += chars
         if self.chars > MAX_CHARS:
-            raise NotPlain("too large")
+            raise NotPlainError("too large")
 
 
 def _value(tree: Any) -> Any:

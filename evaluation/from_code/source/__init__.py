@@ -1,1 +1,1 @@
-"""A project's source: its modules and functions, what a function needs, where it comes from, what is there twice."""
+"""A project's source: its modules and functions, their dependencies, their origin, and duplicates."""

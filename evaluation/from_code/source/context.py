@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from evaluation.effects import Program, is_builtin, names_read
-from evaluation.from_code.reasons import LeftOut
+from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.find import Function
 from evaluation.from_code.source.project import Module, Project
 from evaluation.source import bound_names, parse
@@ -26,7 +26,7 @@ def prompt_of(project: Project, function: Function, packages: frozenset[str] = f
     """The prompt: imports, helpers, constants, then the function's decorators, signature and docstring.
 
     It may import the standard library and `packages`, which the sandbox has.
-    Raises LeftOut where they cannot be taken out of the project, need an installed package, or are too long.
+    Raises ExcludedError where they cannot be taken out of the project, need an installed package, or are too long.
     """
     gathering = _Gathering(project, function, sys.stdlib_module_names | packages)
     gathering.follow(function.module, gathering.names_of(function.module, function.node))
@@ -35,7 +35,7 @@ def prompt_of(project: Project, function: Function, packages: frozenset[str] = f
     before = gathering.text()
     prompt = f"{before}\n\n{head}" if before else head
     if len(prompt) > MAX_CHARS:
-        raise LeftOut(f"needs helpers and constants of more than {MAX_CHARS} characters")
+        raise ExcludedError(f"needs helpers and constants of more than {MAX_CHARS} characters")
     return prompt
 
 
@@ -53,7 +53,7 @@ def solution_of(function: Function) -> str:
 @dataclass
 class _Gathering:
     """The statements gathered so far by module, and the modules that each module `needs`. `origins` says for a name
-    whose it is: a module's, or that of an import statement."""
+    who defines it: a module or an import statement."""
 
     project: Project
     function: Function
@@ -162,21 +162,24 @@ class _Gathering:
             if is_builtin(name):
                 return
             stars = [n for n in module.tree.body if isinstance(n, ast.ImportFrom) and n.names[0].name == "*"]
-            raise LeftOut(
+            raise ExcludedError(
                 "needs a name of a star import" if stars else "needs a name that its module does not define", name
             )
         for index in dict.fromkeys(places):
             self._take(module, index, name)
 
     def _claim(self, name: str, owner: str, module: Module, node: ast.stmt) -> bool:
-        """Note whose a name is. False where another module binds it to the same constant; LeftOut where it differs."""
+        """Note whose a name is. False where another module binds it to the same constant.
+
+        Raises ExcludedError where it binds it to something else.
+        """
         text = ast.unparse(node)
         owned = self.origins.setdefault(name, (owner, text))
         if owned[0] == owner:
             return True
         if owned[1] == text and isinstance(node, ast.Assign | ast.AnnAssign):
             return False
-        raise LeftOut("needs two different objects of one name from two modules", f"{name} in {module.name}")
+        raise ExcludedError("needs two different objects of one name from two modules", f"{name} in {module.name}")
 
     def _take(self, module: Module, index: int, name: str) -> None:
         node = module.tree.body[index]
@@ -188,7 +191,7 @@ class _Gathering:
         if index in self.chosen.get(module.name, ()) or node is self.function.node:
             return
         if isinstance(node, ast.ClassDef) and not _is_exception(node):
-            raise LeftOut("needs a class of the project, whose objects the sandbox does not pass", name)
+            raise ExcludedError("needs a class of the project, whose objects the sandbox does not pass", name)
         if not self._claim(name, module.name, module, node):
             return
         self.chosen.setdefault(module.name, set()).add(index)
@@ -203,18 +206,18 @@ class _Gathering:
         if not self._is_ours(module, node):
             top = _top(node, name)
             if top not in self.importable:
-                raise LeftOut("needs an installed package", top)
+                raise ExcludedError("needs an installed package", top)
             text = ast.unparse(_one(node, alias))
             self._claim(name, text, module, node)
             self.imports[text] = None
             return
         if isinstance(node, ast.Import):
-            raise LeftOut("uses a module of the project as an object", name)
+            raise ExcludedError("uses a module of the project as an object", name)
         source = self.project.modules.get(_absolute(module, node))
         if source is None:
-            raise LeftOut("needs a module of the project that could not be read", _absolute(module, node))
+            raise ExcludedError("needs a module of the project that could not be read", _absolute(module, node))
         if f"{source.name}.{alias.name}" in self.project.modules and alias.name not in self._tables(source)[0]:
-            raise LeftOut("uses a module of the project as an object", name)
+            raise ExcludedError("uses a module of the project as an object", name)
         self.needs.setdefault(module.name, {})[source.name] = None
         self.follow(source, {alias.name})
         if alias.asname and alias.asname != alias.name:
@@ -233,7 +236,7 @@ class _Gathering:
         for inner in ast.walk(node):
             if isinstance(inner, ast.Import | ast.ImportFrom):
                 if self._is_ours(module, inner):
-                    raise LeftOut("imports from the project inside a statement or function")
+                    raise ExcludedError("imports from the project inside a statement or function")
                 tops = (
                     [_top(inner, "")]
                     if isinstance(inner, ast.ImportFrom)
@@ -241,7 +244,7 @@ class _Gathering:
                 )
                 missing = [top for top in tops if top not in self.importable]
                 if missing and not isinstance(node, ast.Try):
-                    raise LeftOut("needs an installed package", missing[0])
+                    raise ExcludedError("needs an installed package", missing[0])
 
 
 def _names_in_signature(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:

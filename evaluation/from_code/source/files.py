@@ -1,4 +1,4 @@
-"""Which Python files of a folder are the project's source; what is skipped has its reason."""
+"""Which Python files of a folder are the project's source; skipped files have a reason."""
 
 from __future__ import annotations
 

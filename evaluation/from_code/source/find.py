@@ -51,7 +51,7 @@ def find(project: Project) -> list[Function]:
 
 
 def own_nodes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
-    """The nodes of a function's body without those of functions and classes in it."""
+    """The nodes of a function's body, without the bodies of nested functions and classes."""
     todo: list[ast.AST] = list(function.body)
     while todo:
         node = todo.pop()

@@ -64,20 +64,16 @@ class Module:
 
 @dataclass(frozen=True)
 class Project:
-    """A project's modules by dotted name, and the reasons, by path, for files that could not be read (`unread`) and for
-    files and folders that are not its source (`skipped`).
-
-    `import_roots` are the folders from which the modules are imported. `version` is that of an installed package, and
-    "" for a folder.
-    """
+    """The source files of a project."""
 
     name: str
     root: Path
-    modules: dict[str, Module]
-    unread: dict[str, str] = field(default_factory=dict)
+    modules: dict[str, Module]  # by dotted name
+    unread: dict[str, str] = field(default_factory=dict)  # reasons for files that could not be read, by path
+    # reasons for files and folders that are not its source, by path
     skipped: dict[str, str] = field(default_factory=dict)
-    import_roots: tuple[Path, ...] = ()
-    version: str = ""
+    import_roots: tuple[Path, ...] = ()  # the folders from which the modules are imported
+    version: str = ""  # of an installed package, "" for a folder
 
     @cached_property
     def sha256(self) -> str:
@@ -115,7 +111,7 @@ def open_project(target: str, python: str) -> Project:
 
 
 def _name_of(folder: Path) -> str:
-    """The distribution's name, which does not depend on where its folder lies; else that of the folder."""
+    """The name of the distribution, which does not depend on its folder; else the name of the folder."""
     try:
         declared = tomllib.loads((folder / "pyproject.toml").read_text("utf-8")).get("project", {}).get("name")
         if isinstance(declared, str) and declared.isprintable():

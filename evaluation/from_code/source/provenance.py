@@ -15,17 +15,16 @@ _LICENCES = re.compile(r"(?i)(licen[cs]e|copying|unlicense)([-.].*)?")
 
 @dataclass(frozen=True)
 class Origin:
-    """`commit` is that of the git repository, with `-dirty` where files differ from it; "" where there is none.
-    `version` is the distribution's, "" where it is unknown. `licence` is a file in the project's folder, or ""."""
+    """Where the source of a project comes from; "" for what is unknown."""
 
-    commit: str
-    version: str
-    licence: str
+    commit: str  # of the git repository, with `-dirty` where files differ from it
+    version: str  # of the distribution
+    licence: str  # a file in the project's folder
 
 
 def origin_of(project: Project) -> Origin:
     """The origin of a project's source."""
-    if project.version:  # the folder of installed packages is no repository of this one
+    if project.version:  # the folder of installed packages is not its repository
         return Origin("", project.version, "")
     return Origin(_commit(project), _version(project.root), _licence(project.root))
 

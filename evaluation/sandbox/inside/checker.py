@@ -42,7 +42,7 @@ class Proxy:
         self.returned: list[Any] = []
         self._names = names
         self._messages = 0
-        self._shared = Shared(borrow=self._items)
+        self._shared = Shared(make_proxy=self._items)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the candidate's value for these arguments, or raise its exception."""

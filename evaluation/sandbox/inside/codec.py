@@ -54,13 +54,13 @@ def decode(form: Any, shared: Shared | None = None) -> Any:
 def encode_changes(shared: Shared) -> list[list[Any]]:
     """Return [number, form] of each object whose content changed since the last mark.
 
-    The side that lends its objects also lends parts of them that are not plain data; on the other side such parts
+    The side that owns the objects also numbers parts of them that are not plain data; on the other side such parts
     raise CodecError.
     """
     changes: list[list[Any]] = []
     for number, item in shared.changed():
         content = partial(_Writer.content, item=item, depth=0)
-        changes.append([number, _whole(content, shared, lend_all=True)])
+        changes.append([number, _whole(content, shared, number_all=True)])
     return changes
 
 
@@ -86,7 +86,7 @@ def parse(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise CodecError(f"a frame is not the JSON expected here ({type(error).__name__})") from None
     if type(message) is not dict:
-        raise CodecError("a frame is no JSON object")
+        raise CodecError("a frame is not a JSON object")
     return message
 
 
@@ -135,10 +135,10 @@ _to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _from_json = json.JSONDecoder(parse_int=_parse_int, parse_float=_refuse, parse_constant=_refuse).decode
 
 
-def _whole(write_one: Callable[[_Writer], Any], shared: Shared, lend_all: bool = False) -> Any:
+def _whole(write_one: Callable[[_Writer], Any], shared: Shared, number_all: bool = False) -> Any:
     count = shared.count
     try:
-        return write_one(_Writer(shared, lend_all))
+        return write_one(_Writer(shared, number_all))
     except BaseException as error:
         shared.cut(count)
         if isinstance(error, RecursionError):
@@ -166,11 +166,11 @@ class _Walk:
 
 
 class _Writer(_Walk):
-    """Encodes one value. `lend_all`: parts that are not plain data cross as numbers, if this side lends objects."""
+    """Encodes one value. `number_all`: on the owning side, parts that are not plain data cross as numbers."""
 
-    def __init__(self, shared: Shared, lend_all: bool) -> None:
+    def __init__(self, shared: Shared, number_all: bool) -> None:
         super().__init__(shared)
-        self._lends = lend_all and shared.lends
+        self._numbers_all = number_all and shared.owns_iterators
 
     def walk(self, item: Any, depth: int) -> Any:
         """Return the form of a value."""
@@ -212,7 +212,7 @@ class _Writer(_Walk):
         if number is not None:
             return {"ref": number}
         kind = type(item)
-        if base_of(kind) is None and not (self._lends or (self._shared.lends and _is_iterator(kind))):
+        if base_of(kind) is None and not (self._numbers_all or (self._shared.owns_iterators and _is_iterator(kind))):
             raise CodecError(f"a value of type {kind.__name__!s:.80} is not plain data")
         self._shared.add(item)
         return self.content(item, depth)
@@ -243,10 +243,10 @@ class _Reader(_Walk):
         tag, body = ("list", form) if type(form) is list else _tagged(form)
         if tag == "ref":
             return self._known(body)
-        if tag in ("iterator", "opaque") and self._shared.borrow is not None:
-            lent: Any = Opaque() if tag == "opaque" else self._shared.borrow(self._shared.count)
-            self._shared.add(lent)
-            return lent
+        if tag in ("iterator", "opaque") and self._shared.make_proxy is not None:
+            created: Any = Opaque() if tag == "opaque" else self._shared.make_proxy(self._shared.count)
+            self._shared.add(created)
+            return created
         if tag in _EMPTY:
             made = _EMPTY[tag](body)
             self._shared.add(made)
@@ -297,7 +297,7 @@ class _Reader(_Walk):
 
 def _tagged(form: Any) -> tuple[str, Any]:
     if type(form) is not dict or len(form) != 1:
-        raise CodecError("a value is no plain data")
+        raise CodecError("a value is not plain data")
     ((tag, body),) = form.items()
     return tag, body
 

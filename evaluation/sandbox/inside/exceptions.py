@@ -27,19 +27,15 @@ class CandidateError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An exception as the guest describes it; the candidate can forge all of it.
-
-    `builtin` names the nearest builtin class. `classes` are (module, name), its own first; `args` and `state` are
-    forms, None where they are not plain data.
-    """
+    """An exception as the guest describes it; the candidate can forge all of it."""
 
     name: str
-    builtin: str
+    builtin: str  # the nearest builtin class
     text: str
     trace: str
-    classes: Any
-    args: Any
-    state: Any
+    classes: Any  # (module, name), its own class first
+    args: Any  # a form, None if they are not plain data
+    state: Any  # the same
 
     @property
     def status(self) -> str:
@@ -106,7 +102,7 @@ def read(reply: Mapping[str, Any]) -> Raised | None:
 def rebuild(raised: Raised, names: Mapping[str, Any], shared: Shared) -> BaseException:
     """Return the exception to raise in the test, of the first of its classes that exists in this process.
 
-    These are builtin classes, those of standard modules loaded here, and those among `names`, which the prompt
+    These are builtin classes, classes of standard modules loaded here, and classes among `names`, which the prompt
     defines. Raises CodecError for forms that the guest's codec never writes.
     """
     arguments = codec.decode(raised.args, shared)

@@ -32,7 +32,7 @@ def serve() -> None:
     error = _load(job["code"], job["entry"], namespace)
     codec.write(REPLIES_OUT, codec.dump(error or {"ready": True}))
     if error is None:
-        function, shared = namespace[job["entry"]], Shared(lends=True)
+        function, shared = namespace[job["entry"]], Shared(owns_iterators=True)
         while True:
             request = codec.read(CALLS_IN)
             if request is None:

@@ -190,7 +190,7 @@ def read_pairs(body: Any, walk: Walk) -> list[Any]:
 def _read_items(body: Any, walk: Walk) -> Any:
     pairs = [walk(part) for part in as_list(body)]
     if any(type(pair) is not tuple or len(pair) != 2 for pair in pairs):
-        raise CodecError("a dict item is no pair")
+        raise CodecError("a dict item is not a pair")
     return read_unique(dict, pairs).items()
 
 

@@ -20,13 +20,13 @@ MUTABLE: tuple[type, ...] = (list, dict, set, bytearray, deque, Counter, Ordered
 class Shared:
     """Objects by number and numbers by object.
 
-    Iterators do not cross: the side that `lends` gives its iterator a number, and the other side creates with `borrow`
-    one that requests the items of that number.
+    Iterators do not cross: the side that `owns_iterators` gives its iterator a number, and the other side creates with
+    `make_proxy` one that requests the items of that number.
     """
 
-    def __init__(self, lends: bool = False, borrow: Callable[[int], Iterator[Any]] | None = None) -> None:
-        self.lends = lends
-        self.borrow = borrow
+    def __init__(self, owns_iterators: bool = False, make_proxy: Callable[[int], Iterator[Any]] | None = None) -> None:
+        self.owns_iterators = owns_iterators
+        self.make_proxy = make_proxy
         self.count = 0
         self._items: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}
@@ -77,11 +77,11 @@ class Shared:
     def drop_unused(self) -> list[int]:
         """Forget the objects that only this table references; return their numbers.
 
-        Neither side can change or return them any more. A lent object stays until the other side drops it.
+        Neither side can change or return them any more. An iterator stays until the other side drops it.
         """
         dropped = []
         for number in list(self._items):  # a container has a lower number than its parts, so one pass is enough
-            if self.lends and base_of(type(self._items[number])) is None:
+            if self.owns_iterators and base_of(type(self._items[number])) is None:
                 continue
             if sys.getrefcount(self._items[number]) <= _HELD_BY_THE_TABLE_ALONE:
                 self.drop(number)

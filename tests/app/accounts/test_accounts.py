@@ -17,7 +17,7 @@ from app.accounts import users
 from app.accounts.models import BrowserSession, Token, User
 from app.accounts.service import create_token, list_tokens, revoke_token
 from app.cli import cli
-from app.errors import BadInput, Forbidden
+from app.errors import BadInputError, ForbiddenError
 from app.factory import create_app
 from app.http.callers import LOCAL
 from app.http.security import PUBLIC, is_api
@@ -283,9 +283,9 @@ def test_without_tokens_this_machine_needs_no_login(ctx):
 
 
 def test_passwords_are_long_enough_and_names_unique(ctx):
-    with pytest.raises(BadInput, match="give 12 to"):
+    with pytest.raises(BadInputError, match="give 12 to"):
         users.create_user(ctx, "ada", "short", Scope.READ)
-    with pytest.raises(Forbidden):
+    with pytest.raises(ForbiddenError):
         create_token(ctx, "up", Scope.ADMIN, dataclasses.replace(LOCAL, scope=Scope.READ))
 
 

@@ -52,7 +52,7 @@ def test_a_service_whose_clock_misses_part_of_the_wait_is_pointed_out(world, add
     assert "own times miss up to 2.5 s of the wait" in text_of(world.client.get(f"/capacity/{add(unclocked_s=2.5)}"))
 
 
-def test_two_ticked_load_tests_are_laid_over_each_other_under_short_names(world, add):
+def test_two_selected_load_tests_are_overlaid_under_short_names(world, add):
     a = add(name="smollm2-135m, n = 4, together", carries=1.0)
     b = add(name="smollm2-135m, n = 4, alone", arm="alone", carries=0.1)
     ticked = world.client.get(f"/capacity?test={a}&test={b}&compare=1")
@@ -83,7 +83,7 @@ def test_ticking_other_than_two_is_refused_and_keeps_the_ticks(world, add, count
     answer = world.client.get("/capacity?compare=1" + "".join(f"&test={one}" for one in ids))
     assert answer.status_code == 422
     body = answer.get_data(as_text=True)
-    assert f"{count} load tests are ticked: tick two to compare them" in body.lower()
+    assert f"{count} load tests are selected: select two to compare them" in body.lower()
     assert body.count(" checked>") == count
 
 

@@ -14,7 +14,7 @@ from app.completions import service
 from app.completions.admission import Costs, Ended, Open, expected_wait_s, foreseen_wait_s, usual_s
 from app.completions.schemas import CompletionSpec
 from app.db.types import utcnow
-from app.errors import Overloaded
+from app.errors import OverloadedError
 from app.factory import create_app
 from app.jobs import deadlines
 from app.jobs.embedded import Embedded
@@ -92,7 +92,7 @@ def accepted(ctx, n_asked: int, **changes) -> int:
     def ask(i: int) -> bool:
         try:
             service.submit(ctx, CompletionSpec(**ASKED | {"prompt": f"prompt {i}", **changes}))
-        except Overloaded:
+        except OverloadedError:
             return False
         return True
 
@@ -150,7 +150,9 @@ def crowded(ctx):
 
 
 def test_one_too_many_is_refused_before_a_run_is_made(crowded):
-    with pytest.raises(Overloaded, match="smollm2-135m has 4 completions to decode: one more waits about") as refused:
+    with pytest.raises(
+        OverloadedError, match="smollm2-135m has 4 completions to decode: one more waits about"
+    ) as refused:
         service.submit(crowded, CompletionSpec(**ASKED))
     assert 4 <= refused.value.retry_after_s <= 10
 

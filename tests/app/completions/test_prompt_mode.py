@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from app.cli import cli
 from app.completions import service
 from app.completions.schemas import CompletionSpec
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.factory import create_app
 from app.jobs.embedded import Embedded
 from app.jobs.work.decode_job import ready_engine
@@ -91,7 +91,7 @@ def without_infilling(tmp_path, monkeypatch):
 @pytest.mark.parametrize("mode", ["infill", "auto"])
 def test_a_model_that_cannot_infill_is_refused_before_it_is_loaded(ctx, engine, without_infilling, mode):
     spec = CompletionSpec(target=without_infilling, prompt=PROMPT, suffix="\n", prompt_mode=mode)
-    with pytest.raises(BadInput, match="no fill-in-the-middle tokens: use another model"):
+    with pytest.raises(BadInputError, match="no fill-in-the-middle tokens: use another model"):
         service.submit(ctx, spec, pinned_worker="here")
     assert engine.requests == []
 

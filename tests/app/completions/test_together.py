@@ -10,7 +10,7 @@ import pytest
 from app.completions import service
 from app.completions.schemas import CompletionSpec
 from app.db.types import utcnow
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.jobs.embedded import Embedded
 from app.jobs.work import prepare
 from app.jobs.work.decode import decode_task
@@ -182,7 +182,7 @@ def test_fewer_samples_are_an_answer_where_the_caller_allows_them(ctx, ask, engi
 
 
 def test_more_than_n_are_not_a_least_number_of_samples(ask):
-    with pytest.raises(BadInput, match="n_min is 9 and n is 2: give at most n"):
+    with pytest.raises(BadInputError, match="n_min is 9 and n is 2: give at most n"):
         ask(n_min=9)
 
 

@@ -161,7 +161,7 @@ def test_killed_in_the_middle_the_same_command_goes_on(tmp_path, project):
     assert made
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "goes on where it was stopped: " in done.stderr
+    assert "resumed: " in done.stderr
     assert "runs the project's own code" not in done.stderr
 
 
@@ -177,7 +177,7 @@ def test_the_projects_interpreter_runs_its_tests_and_a_crash_is_shown_with_its_l
         "--json", tmp_path / "report.json",
     )  # fmt: skip
     assert f"outside the sandbox: {folder}/bin/python -c " in result.stderr
-    assert "the project's tests ended with exit code 9; what they called until then counts" in result.stderr
+    assert "the project's tests ended with exit code 9; their calls until then count" in result.stderr
     assert result.stderr.index("    -c\n    boom\n")
     assert "skipped, is not a package: tools" in result.stdout
     report = json.loads((tmp_path / "report.json").read_text())
@@ -190,4 +190,4 @@ def test_a_fault_of_the_sandbox_stops_with_one_sentence_and_exit_code_1(bassline
     monkeypatch.setattr("evaluation.sandbox.Sandbox.run", lambda self, job, limits: fault)
     result = bassline("datasets", "from-code", project, "--doctests", "--python", sys.executable)
     assert result.exit_code == 1
-    assert "the sandbox failed repeatedly: no process could be started; the same command goes on" in result.stderr
+    assert "the sandbox failed repeatedly: no process could be started; the same command resumes" in result.stderr

@@ -9,7 +9,7 @@ from sqlalchemy import event
 
 from app.datasets import service
 from app.datasets.models import Task
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.states import DatasetKind
 from evaluation import dataset_files as files
 from tests.fakes import RIGHT
@@ -62,7 +62,7 @@ def test_a_file_of_more_tasks_than_a_request_can_check_is_refused_before_any_is_
     monkeypatch.setattr(files, "MAX_TASKS", N - 1)
     monkeypatch.setattr(files, "_check", None)
     monkeypatch.setattr(files.registry, "to_task", None)
-    with pytest.raises(BadInput, match=f"more than {N - 1} tasks: split it"):
+    with pytest.raises(BadInputError, match=f"more than {N - 1} tasks: split it"):
         service.import_bytes(ctx, rows(), "many", "many.jsonl")
 
 
@@ -74,13 +74,15 @@ def test_blank_lines_are_no_tasks(ctx, monkeypatch):
 def test_an_id_that_is_there_twice_is_found_before_any_task_is_compiled(ctx, monkeypatch):
     monkeypatch.setattr(files, "_check", None)
     data = rows().replace(f"add/{N - 1}".encode(), b"add/0")
-    with pytest.raises(BadInput, match=f"many.jsonl, line {N}, field task_id: 'add/0' is already the task of"):
+    with pytest.raises(BadInputError, match=f"many.jsonl, line {N}, field task_id: 'add/0' is already the task of"):
         service.import_bytes(ctx, data, "many", "many.jsonl")
 
 
 @pytest.mark.parametrize("name", ["", " ", " mine", "mine ", "--help", "-", ".mine", "a\nb", "x" * 201])
 def test_a_name_that_reads_as_an_option_or_as_nothing_is_refused(ctx, name):
-    with pytest.raises(BadInput, match=r"name is .*: give 1 to 200 printable characters, first a letter") as refused:
+    with pytest.raises(
+        BadInputError, match=r"name is .*: give 1 to 200 printable characters, first a letter"
+    ) as refused:
         service.import_bytes(ctx, rows(), name, "many.jsonl")
     assert refused.value.field == "name"
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from app.cli import cli
 from app.datasets import repository
 from app.datasets.service import require
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from tests.fakes import RIGHT
 
 ROW = {
@@ -61,7 +61,7 @@ def test_that_all_are_right_is_said(imported, ctx):
 
 def test_without_a_sandbox_the_file_is_imported_unchecked(imported, ctx):
     def none():
-        raise Unavailable("no sandbox on this machine: install bubblewrap")
+        raise UnavailableError("no sandbox on this machine: install bubblewrap")
 
     ctx.make_grader = none
     result = imported(RIGHT)

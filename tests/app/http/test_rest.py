@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from app.accounts.service import create_token
 from app.broker import queues
 from app.db.types import utcnow
-from app.errors import Conflict
+from app.errors import ConflictError
 from app.factory import create_app
 from app.http import idempotency
 from app.http.limits import BODY_BYTES
@@ -81,7 +81,7 @@ def test_of_many_at_once_with_one_key_exactly_one_may_work(ctx):
     def claim():
         try:
             won.append(idempotency.claim(ctx, "me", "k", "0" * 64))
-        except Conflict:
+        except ConflictError:
             busy.append(1)
 
     threads = [threading.Thread(target=claim) for _ in range(8)]

@@ -1,4 +1,5 @@
-"""Whoever may submit names only the models that the operator allows, and learns nothing about files from a refusal."""
+"""A caller who may submit names only the models that the operator allows, and learns nothing about files from a
+refusal."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.accounts.service import create_token
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.factory import create_app
 from app.language_models.allowed import is_allowed
 from app.runs import service, transitions
@@ -144,7 +145,7 @@ def test_a_run_of_the_command_line_names_what_it_likes_and_is_not_resumed_from_o
     ctx = guarded()
     run_id = service.submit(ctx, spec(target=str(folder)), pinned_worker=ctx.worker_name)
     transitions.interrupt(ctx, run_id)
-    with pytest.raises(BadInput, match="BASSLINE_ALLOWED_MODELS"):
+    with pytest.raises(BadInputError, match="BASSLINE_ALLOWED_MODELS"):
         service.submit(ctx, spec(target=str(folder)))
     refused = client_with().post(f"/api/v1/runs/{run_id}/resume")
     assert (refused.status_code, refused.json["errors"][0]["field"]) == (422, "target")

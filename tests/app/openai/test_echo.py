@@ -24,7 +24,7 @@ def test_echo_begins_with_the_prompt_and_its_log_probabilities(client, prompt):
     assert given.token_logprobs == [*OF_PROMPT, *[-0.1] * 4, -0.7], "the end-of-sequence token comes last"
     assert given.text_offset == [0, 1, 2, 3, 7, 13, 15, 20]
     assert given.top_logprobs[:2] == [None, {"    ": -0.05, "b": -0.5}]
-    assert given.top_logprobs[3] == {"    ": -0.05}, "the likeliest token and the chosen one are the same text"
+    assert given.top_logprobs[3] == {"    ": -0.05}, "the top token and the chosen one are the same text"
     assert given.top_logprobs[4] == {"    ": -0.05, "return": -0.1}
     assert given.top_logprobs[-1] == {"": -0.7}
 

@@ -16,7 +16,7 @@ import yaml
 from app.overlay import run_file
 from app.runs.repository import get_run
 from decoding.models import fetch
-from evaluation.sandbox import Sandbox, SandboxUnavailable
+from evaluation.sandbox import Sandbox
 from tests.app.overlay.test_compare_command import BASE, CLEARLY_WORSE, add
 
 CHECKOUT = Path(__file__).parents[3]
@@ -126,7 +126,7 @@ def has_build_backend(folder: Path) -> bool:
 def test_its_steps_run(workflow, tmp_path):
     try:
         Sandbox.detect()
-    except SandboxUnavailable as error:
+    except SandboxUnavailableError as error:
         pytest.skip(f"no sandbox here: {error}")
     if not has_build_backend(tmp_path / "backend"):
         pytest.skip("no package index here: pip cannot get hatchling")

@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 from sqlalchemy import event, select
 
-from app.errors import Conflict
+from app.errors import ConflictError
 from app.runs import export_samples, service
 from app.runs.models import RunTask
 from app.runs.repository import get_run
@@ -91,7 +91,7 @@ def test_a_run_that_is_deleted_meanwhile_ends_the_export_with_an_error(world):
     rows = tasks_in_batches(world.context.database, run)
     assert [next(rows).position for _ in range(BATCH_TASKS)] == list(range(BATCH_TASKS))
     service.delete(world.context, run)
-    with pytest.raises(Conflict, match="the run was deleted while it was exported"):
+    with pytest.raises(ConflictError, match="the run was deleted while it was exported"):
         next(rows)
 
 

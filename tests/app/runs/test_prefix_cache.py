@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.factory import create_app
 from app.jobs.embedded import Embedded
 from app.runs import service
@@ -30,5 +30,5 @@ def test_the_cached_tokens_of_each_task_are_stored_and_shown(ctx, spec, engine, 
 
 
 def test_a_remote_target_is_not_told_how_to_cache():
-    with pytest.raises(BadInput, match="prefix_cache is True: a remote target caches as it likes, leave it out"):
+    with pytest.raises(BadInputError, match="prefix_cache is True: a remote target caches as it likes, leave it out"):
         parse_spec(RunSpec, {"target": "openai:m@http://localhost:1/v1", "prefix_cache": True})

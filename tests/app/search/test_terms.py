@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.samples.words import fold, words_in
 from app.search.terms import index_words, parse
 
@@ -37,13 +37,13 @@ def test_a_sample_fits_if_it_holds_the_text_and_not_as_part_of_longer_words(type
 
 @pytest.mark.parametrize("typed", ["->", "( ) [ ]", '""', "*", "&& ||", '"-> :="', "\u202e", "<>"])
 def test_a_query_without_a_word_is_refused_in_a_sentence(typed):
-    with pytest.raises(BadInput, match="holds no word, add one"):
+    with pytest.raises(BadInputError, match="holds no word, add one"):
         parse(typed)
 
 
 @pytest.mark.parametrize("typed", ['"list index', 'a "b', '"a"b'])
 def test_a_quotation_without_an_end_is_refused_in_a_sentence(typed):
-    with pytest.raises(BadInput, match="missing closing quotation mark"):
+    with pytest.raises(BadInputError, match="missing closing quotation mark"):
         parse(typed)
 
 
@@ -56,7 +56,7 @@ def test_operators_of_the_databases_are_plain_words():
 def test_any_text_is_terms_or_a_sentence(typed):
     try:
         terms = parse(typed)
-    except BadInput:
+    except BadInputError:
         return
     assert index_words(terms)
 
@@ -67,7 +67,7 @@ def test_the_index_misses_no_sample_that_holds_the_text(text, before, after):
     sample = before + " " + text + " " + after
     try:
         terms = parse(text)
-    except BadInput:
+    except BadInputError:
         return
     if all(term.pattern.search(fold(sample)) for term in terms):
         assert set(index_words(terms)) <= set(words_in([sample]))

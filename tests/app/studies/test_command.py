@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 from app.commands import foreground, study_progress
-from app.commands.handover import study_for_server
-from app.errors import BadInput
+from app.commands.handover import prepare_study_for_server
+from app.errors import BadInputError
 from app.jobs.embedded import Embedded
 from app.studies.schemas import StudySpec
 from tests.app.studies.conftest import GRID
@@ -275,7 +275,7 @@ def test_while_the_server_runs_a_study_is_handed_to_it_and_followed(elsewhere, e
 
 
 @pytest.mark.usefixtures("_ctrl_c")
-@pytest.mark.parametrize(("answer", "sentence"), [(None, "the server goes on with the study"), ("y\n", "cancelled: ")])
+@pytest.mark.parametrize(("answer", "sentence"), [(None, "the server continues the study"), ("y\n", "cancelled: ")])
 def test_ctrl_c_leaves_the_study_to_the_server_or_cancels_it(elsewhere, server, engine, monkeypatch, answer, sentence):
     engine.hold = threading.Event()
     main = threading.main_thread().ident
@@ -298,6 +298,6 @@ def test_ctrl_c_leaves_the_study_to_the_server_or_cancels_it(elsewhere, server, 
 
 def test_an_endpoint_that_the_server_may_not_use_names_its_arm(ctx):
     arms = [{"target": "smollm2-135m"}, {"target": "openai:m@http://localhost:1/v1"}]
-    with pytest.raises(BadInput, match=r"arm 2 \(.*\): target names an endpoint") as refused:
-        study_for_server(ctx, StudySpec.model_validate({"arms": arms}))
+    with pytest.raises(BadInputError, match=r"arm 2 \(.*\): target names an endpoint") as refused:
+        prepare_study_for_server(ctx, StudySpec.model_validate({"arms": arms}))
     assert refused.value.field == "arms.1.target"

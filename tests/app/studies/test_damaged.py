@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.leaderboard import cards
 from app.settings import MIN_BUDGET_S
 from app.studies import export, loading, service
@@ -57,7 +57,7 @@ def check(world, data: bytes) -> None:
     refused = ""
     try:
         study_id = loading.load(world.context, data, "file.json")
-    except BadInput as error:
+    except BadInputError as error:
         refused = str(error)
     if refused:
         assert refused.startswith("file.json: ")
@@ -84,7 +84,7 @@ COMPUTED = ("target_parameters", "device_name", "device", "dtype", "cpu")
 @pytest.mark.parametrize("value", [[], {"a": 1}, 1.5, 10**400], ids=["list", "object", "float", "huge"])
 def test_provenance_that_pages_compute_with_is_checked(world, reference, key, value):
     data = damaged(reference, ("arms", 0, "provenance", key), value)
-    with pytest.raises(BadInput, match=rf"arms\.0\.provenance(\.{key})? "):
+    with pytest.raises(BadInputError, match=rf"arms\.0\.provenance(\.{key})? "):
         loading.load(world.context, data, "file.json")
 
 
@@ -99,7 +99,7 @@ def test_the_smallest_budget_has_a_curve(world):
 @pytest.mark.parametrize("field", ["wall_s", "queue_s", "prefill_s", "capacity_s", "steal_s"])
 def test_no_time_is_longer_than_any_run(world, reference, field):
     data = damaged(reference, ("arms", 0, "tasks", 0, field), 1e308)
-    with pytest.raises(BadInput, match=rf"arms\.0\.tasks\.0\.{field} is 1e\+308: input should be less than"):
+    with pytest.raises(BadInputError, match=rf"arms\.0\.tasks\.0\.{field} is 1e\+308: input should be less than"):
         loading.load(world.context, data, "file.json")
 
 

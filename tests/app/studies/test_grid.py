@@ -8,7 +8,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from app.errors import BadInput
+from app.errors import BadInputError
 from app.studies import presets
 from app.studies.grid import grid
 from app.studies.schemas import MAX_ARMS, ArmSpec, StudySpec
@@ -34,7 +34,7 @@ def test_every_combination_is_an_arm_or_a_sentence_and_no_two_arms_decode_alike(
     combinations = math.prod(map(len, values.values()))
     try:
         made = grid(values)
-    except BadInput as error:  # too few, too many, or what a remote target refuses everywhere
+    except BadInputError as error:  # too few, too many, or what a remote target refuses everywhere
         event(str(error.field))
         return
     assert 2 <= len(made.arms) <= MAX_ARMS
@@ -52,14 +52,14 @@ def test_what_one_target_refuses_is_left_out_and_what_all_refuse_is_an_error():
     assert [(arm.target, arm.drafter) for arm in made.arms] == [(SMALL, "none"), (SMALL, "ngram"), (REMOTE, "none")]
     (sentence,) = made.left_out
     assert sentence.startswith(f"target {REMOTE}, drafter ngram is left out: drafter is 'ngram': a remote target")
-    with pytest.raises(BadInput, match="n is 0: "):
+    with pytest.raises(BadInputError, match="n is 0: "):
         grid({"target": [SMALL], "n": [0, 1, 2]})
 
 
 def test_values_are_counted_before_they_are_multiplied():
-    with pytest.raises(BadInput, match="make 1000000 combinations"):
+    with pytest.raises(BadInputError, match="make 1000000 combinations"):
         grid({"target": [SMALL], "n": range(1000), "max_tokens": range(1000)})
-    with pytest.raises(BadInput, match="make 33 arms: give fewer of them, 32 arms at most"):
+    with pytest.raises(BadInputError, match="make 33 arms: give fewer of them, 32 arms at most"):
         grid({"target": [SMALL], "n": range(1, 34)})
 
 
@@ -93,7 +93,7 @@ def test_drafters_takes_a_cached_draft_model_of_the_family(cached):
 
 
 def test_models_takes_the_cached_ones_unless_some_are_named(cached):
-    with pytest.raises(BadInput, match="1 of the models is in the cache") as refused:
+    with pytest.raises(BadInputError, match="1 of the models is in the cache") as refused:
         presets.arms("models", (), {})
     assert refused.value.field == "target"
     cached(SMALL, BIG)
@@ -103,12 +103,12 @@ def test_models_takes_the_cached_ones_unless_some_are_named(cached):
 
 def test_further_values_multiply_a_preset_but_for_those_it_sets(cached):
     assert len(arms_of("bass", SMALL, BIG, temperature=[0.2, 0.8])) == 16
-    with pytest.raises(BadInput, match="n is set by the preset bass") as refused:
+    with pytest.raises(BadInputError, match="n is set by the preset bass") as refused:
         presets.arms("bass", [SMALL], {"n": [2]})
     assert refused.value.field == "n"
-    with pytest.raises(BadInput, match="needs a model"):
+    with pytest.raises(BadInputError, match="needs a model"):
         presets.arms("bass", (), {})
-    with pytest.raises(BadInput, match="did you mean bass"):
+    with pytest.raises(BadInputError, match="did you mean bass"):
         presets.arms("bas", [SMALL], {})
 
 

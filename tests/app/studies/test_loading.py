@@ -18,7 +18,7 @@ from sqlalchemy import func, select
 from app.context import Context
 from app.datasets.service import import_bytes
 from app.db.database import Database
-from app.errors import BadInput, Conflict, NotFound
+from app.errors import BadInputError, ConflictError, NotFoundError
 from app.events.bus import MemoryBus
 from app.factory import create_app
 from app.runs.models import Run
@@ -100,7 +100,7 @@ def test_a_loaded_study_is_neither_ranked_nor_resumed_and_its_pages_work(
     client = create_app(here).test_client()
     rows = client.get("/api/v1/leaderboard").json["rows"]
     assert [(row["rank"], row["label"]) for row in rows] == [(None, "measured elsewhere")] * 2
-    with pytest.raises(Conflict, match="measured elsewhere: start one of your own"):
+    with pytest.raises(ConflictError, match="measured elsewhere: start one of your own"):
         service.resume(here, study_id)
     run = rows[0]["run"]
     refused = client.post(f"/api/v1/runs/{run}/resume")
@@ -133,7 +133,7 @@ def test_the_reference_is_what_is_packaged(archive, here, tmp_path, monkeypatch)
     folder = tmp_path / "results"
     monkeypatch.setattr(loading, "REFERENCE_FOLDERS", (folder, tmp_path / "none"))
     assert not loading.reference_to_load(here)
-    with pytest.raises(NotFound, match="there is no reference study in this installation"):
+    with pytest.raises(NotFoundError, match="there is no reference study in this installation"):
         loading.load_reference(here)
     folder.mkdir()
     (folder / "bass.json.gz").write_bytes(archive)
@@ -210,7 +210,7 @@ WRONG = (
 
 def test_what_no_study_can_have_is_one_sentence_and_nothing_is_stored(archive, here):
     for path, value, sentence in WRONG:
-        with pytest.raises(BadInput) as refused:
+        with pytest.raises(BadInputError) as refused:
             loading.load(here, changed(archive, path, value), "theirs.json.gz")
         assert str(refused.value).startswith("theirs.json.gz: ")
         assert sentence in str(refused.value)
@@ -221,12 +221,12 @@ def test_what_no_study_can_have_is_one_sentence_and_nothing_is_stored(archive, h
 def test_what_is_no_archive_is_refused(here, monkeypatch):
     deep = b'{"machine": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     for data in (b"", b"[]", b"{", b"\xff", b"\x1f\x8b\x08", deep, b'{"name": "\\ud800"}', gzip.compress(b"{}")):
-        with pytest.raises(BadInput) as refused:
+        with pytest.raises(BadInputError) as refused:
             loading.load(here, data, "x.json.gz")
         assert "x.json.gz" in str(refused.value)
         assert len(str(refused.value)) < 300
     monkeypatch.setattr(jsonlines, "MAX_BYTES", 2**20)
-    with pytest.raises(BadInput, match="unfolds to more than"):
+    with pytest.raises(BadInputError, match="decompresses to more than"):
         loading.load(here, gzip.compress(b" " * 2**21), "bomb")
 
 
@@ -258,7 +258,7 @@ def test_any_value_anywhere_is_loaded_or_refused_and_never_half_stored(archive, 
         place[path[-1]] = value
         try:
             study_id = loading.load(here, json.dumps(file).encode(), "x")
-        except BadInput:
+        except BadInputError:
             assert (count(here, Study), count(here, Run)) == (0, 0)
         else:
             assert count(here, Run) == len(file["arms"])
@@ -295,6 +295,6 @@ def test_tags_and_notes_of_a_study_and_its_runs_go_into_the_archive_and_come_bac
 @pytest.mark.parametrize(("field", "value"), [("tags", ["two words"]), ("tags", ["t"] * 21), ("note", "x" * 10_001)])
 def test_an_archive_with_annotations_that_nothing_here_could_have_is_refused(archive, here, field, value):
     changed = json.loads(gzip.decompress(archive)) | {field: value}
-    with pytest.raises(BadInput, match=field):
+    with pytest.raises(BadInputError, match=field):
         loading.load(here, json.dumps(changed).encode(), "theirs.json")
     assert count(here, Study) == 0

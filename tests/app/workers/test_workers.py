@@ -41,7 +41,7 @@ def test_rest_and_page_name_the_models_that_a_worker_declares(ctx):
 
 def test_a_worker_that_was_asked_to_stop_is_not_counted_as_crashed(ctx):
     service.register(ctx, "gpu0@a", list(queues.GPU))
-    service.asked_to_stop(ctx, "gpu0@a")
+    service.report_stop_request(ctx, "gpu0@a")
     again = dataclasses.replace(ctx, worker_name="a:2")
     service.register(again, "gpu0@a", list(queues.GPU))
     with ctx.database.read() as session:

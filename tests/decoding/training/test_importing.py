@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, PreTrainedTokenizerFast
 
-from decoding.models import eagle3_files, heads
+from decoding.models import eagle3_files, trained_heads
 from decoding.models.eagle3 import Eagle3, Eagle3Shape
 from decoding.models.errors import ModelError
 from decoding.models.loaded import ModelSpec
@@ -61,7 +61,7 @@ def test_the_neighbours_are_tried_and_the_best_is_kept(
     record = importing._store(head(given), "hf:owner/head", target, [])
     assert seen == tried
     assert (record.taps, record.match, record.source) == (list(best), [0.6], "hf:owner/head")
-    assert eagle3_files.read(heads.folder_of("qwen2.5-coder-0.5b"), CONFIG).shape.taps == best
+    assert eagle3_files.read(trained_heads.folder_of("qwen2.5-coder-0.5b"), CONFIG).shape.taps == best
 
 
 def test_prompts_that_the_target_cannot_read_are_not_measured_with(
@@ -76,11 +76,11 @@ def test_prompts_that_the_target_cannot_read_are_not_measured_with(
     asking = Asking(lambda statement: Rendered(statement.text, ()))
     too_long = Statement("function", "x" * 600)
 
-    def take(statements: list[Statement]) -> heads.HeadRecord:
+    def take(statements: list[Statement]) -> trained_heads.HeadRecord:
         return importing.run(str(tmp_path / "model"), str(tmp_path / "head"), iter(statements), lambda _target: asking)
 
     record = take([too_long, Statement("function", "def f(x):\n    return x\n"), too_long])
-    assert heads.find(str(tmp_path / "model")) == record
+    assert trained_heads.find(str(tmp_path / "model")) == record
     with pytest.raises(ModelError, match="reads 512 tokens at once, too few"):
         take([too_long])
 
@@ -95,7 +95,7 @@ def test_a_head_whose_logits_are_not_numbers_leaves_the_old_one(
     published = new_head(target, (0, 1, 1), torch.arange(0, 200, 2), seed=0)
     asking = Asking(lambda statement: Rendered(statement.text, ()))
 
-    def take(name: str) -> heads.HeadRecord:
+    def take(name: str) -> trained_heads.HeadRecord:
         eagle3_files.write(published, tmp_path / name, target.model.config)
         statement = Statement("function", "def f(x):\n    return x\n")
         return importing.run(str(tmp_path / "model"), str(tmp_path / name), iter([statement]), lambda _target: asking)
@@ -104,4 +104,4 @@ def test_a_head_whose_logits_are_not_numbers_leaves_the_old_one(
     published.requires_grad_(requires_grad=False).lm_head.weight.fill_(3e38)  # finite, and its products are not
     with pytest.raises(ModelError, match="logits that are not numbers"):
         take("bad")
-    assert heads.find(str(tmp_path / "model")) == first
+    assert trained_heads.find(str(tmp_path / "model")) == first

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from decoding.attention.head_runner import HeadRunner
 from decoding.attention.runner import ModelRunner
 from decoding.attention.taps import TAPS
-from decoding.models.heads import LoadedHead
 from decoding.models.loaded import LoadedModel
+from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
 from decoding.training.collect import record
 from decoding.training.documents import DocumentBatch

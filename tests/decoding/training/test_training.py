@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models import heads
+from decoding.models import trained_heads
 from decoding.models.errors import ModelError
 from decoding.request import Request, RequestError, SamplingParams
 from decoding.training.drafter import StoppedError
@@ -94,8 +94,8 @@ def test_killed_at_any_moment_it_ends_with_the_weights_of_an_undisturbed_one(mod
 
 def test_a_training_leaves_a_head_that_drafts_and_a_record_of_what_it_did(place: Path) -> None:
     record = training(place).run()
-    assert heads.find(str(place / "model")) == record
-    assert heads.every() == [record]
+    assert trained_heads.find(str(place / "model")) == record
+    assert trained_heads.every() == [record]
     assert record.data["n_tokens"] >= 30_000
     assert record.data["n_prompts"] > 64
     assert record.data["dropped_prompts"] == 1, "the planted task"

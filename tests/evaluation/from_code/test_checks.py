@@ -7,7 +7,7 @@ import pytest
 from evaluation.datasets import Task
 from evaluation.from_code import checks
 from evaluation.from_code.mutants import Mutant
-from evaluation.from_code.reasons import LeftOut, SandboxFaultError
+from evaluation.from_code.reasons import ExcludedError, SandboxFaultError
 from evaluation.sandbox import Limits, Result
 
 ADD = "def add(a, b):\n    return a + b\n"
@@ -50,7 +50,7 @@ def test_a_fault_that_lasts_stops_the_work():
 
 def test_a_test_that_cannot_be_loaded_is_the_tasks_fault(sandbox):
     broken = Task("t", "", "add", "import no_such_module\ndef check(candidate):\n    candidate(1, 2)\n", "")
-    with pytest.raises(LeftOut, match="does not pass its own test"):
+    with pytest.raises(ExcludedError, match="does not pass its own test"):
         checks.passes(sandbox, broken, ADD)
 
 
@@ -63,5 +63,5 @@ def test_a_mutant_that_waits_forever_or_never_ends_is_killed(sandbox, monkeypatc
 def test_the_least_cpu_time_of_several_measurements_counts():
     slow, quick = Result("passed", cpu_s=0.4), Result("passed", cpu_s=0.2)
     checks.passes(Scripted(slow, quick), TASK, ADD)
-    with pytest.raises(LeftOut, match=r"needs more than 0\.3 CPU seconds"):
+    with pytest.raises(ExcludedError, match=r"needs more than 0\.3 CPU seconds"):
         checks.passes(Scripted(slow, slow, slow), TASK, ADD)

@@ -1,6 +1,6 @@
 import pytest
 
-from evaluation.sandbox import Sandbox, SandboxUnavailable
+from evaluation.sandbox import Sandbox, SandboxUnavailableError
 
 
 @pytest.fixture(scope="session", params=["bwrap", "landlock"])
@@ -8,5 +8,5 @@ def sandbox(request):
     """Each tier that this machine offers; the others are skipped with the sandbox's own reasons."""
     try:
         return Sandbox.detect(only=request.param)
-    except SandboxUnavailable as error:
+    except SandboxUnavailableError as error:
         pytest.skip(str(error))

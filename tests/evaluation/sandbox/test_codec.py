@@ -146,7 +146,7 @@ class Sides:
     """Checker and guest without the processes between them."""
 
     def __init__(self):
-        self.checker, self.guest = Shared(borrow=lambda number: iter([number])), Shared(lends=True)
+        self.checker, self.guest = Shared(make_proxy=lambda number: iter([number])), Shared(owns_iterators=True)
 
     def send(self, value, to_guest=True):
         ours, theirs = (self.checker, self.guest) if to_guest else (self.guest, self.checker)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.sandbox import SandboxUnavailable, interpreter
+from evaluation.sandbox import SandboxUnavailableError, interpreter
 from evaluation.sandbox import inside as inside_package
 from evaluation.sandbox.sandbox import Sandbox
 
@@ -46,7 +46,7 @@ def test_where_every_python_is_too_old_one_sentence_says_what_was_found(old_pyth
         return real([str(old_python), *command[1:]], **options)
 
     monkeypatch.setattr(interpreter.subprocess, "run", only_old_ones)
-    with pytest.raises(SandboxUnavailable) as raised:
+    with pytest.raises(SandboxUnavailableError) as raised:
         Sandbox._choose([], None)
     sentence = str(raised.value)
     assert sentence.startswith("No sandbox: no Python 3.10 or later that an unprivileged user can start: ")

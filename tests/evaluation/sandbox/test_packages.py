@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.sandbox import Job, Limits, PackagesError, Sandbox, SandboxUnavailable, packages, stage
+from evaluation.sandbox import Job, Limits, PackagesError, Sandbox, SandboxUnavailableError, packages, stage
 
 LIMITS = Limits(cpu_s=2, wall_s=8.0)
 PROGRAM = "import packaging.version\ndef newer(a, b):\n    v = packaging.version.Version\n    return v(a) > v(b)\n"
@@ -18,7 +18,7 @@ JOB = Job(PROGRAM, "newer", "", TEST)
 def equipped(request):
     try:
         found = Sandbox.detect(only=request.param, packages=stage(("packaging",)))
-    except SandboxUnavailable as error:
+    except SandboxUnavailableError as error:
         pytest.skip(str(error))
     yield found
     found.close()
@@ -54,7 +54,7 @@ def test_the_checker_does_not_get_the_packages(equipped):
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [("numpy", "has compiled modules"), ("no_such_package_x", "is not installed"), ("../up", "is no import name")],
+    [("numpy", "has compiled modules"), ("no_such_package_x", "is not installed"), ("../up", "is not an import name")],
 )
 def test_what_cannot_be_allowed_is_one_sentence_with_the_remedy(name, sentence):
     with pytest.raises(PackagesError, match=sentence):

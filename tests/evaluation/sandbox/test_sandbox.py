@@ -16,7 +16,7 @@ from evaluation.sandbox import (
     Job,
     Limits,
     Sandbox,
-    SandboxUnavailable,
+    SandboxUnavailableError,
     filters,
     interpreter,
     probes,
@@ -64,7 +64,7 @@ def test_the_tier_for_gvisor_blocks_every_probe_without_landlock_and_namespaces(
 
 
 def test_gvisor_is_not_believed_but_looked_for():
-    with pytest.raises(SandboxUnavailable, match="not gVisor"):
+    with pytest.raises(SandboxUnavailableError, match="not gVisor"):
         Sandbox.detect(only="seccomp", outer="gvisor")
 
 
@@ -282,7 +282,7 @@ def test_nothing_survives_a_judge_that_is_killed_in_the_middle(sandbox):
 RESTRICTED = """
 import errno, json, sys
 import pyseccomp as s
-from evaluation.sandbox import Sandbox, SandboxUnavailable, interpreter
+from evaluation.sandbox import Sandbox, SandboxUnavailableError, interpreter
 block = s.SyscallFilter(s.ALLOW)
 if "userns" in sys.argv:
     for position, name in ((0, "clone"), (0, "unshare")):
@@ -294,7 +294,7 @@ block.load()
 try:
     sandbox = Sandbox.detect()
     print(json.dumps(sandbox.describe()))
-except SandboxUnavailable as error:
+except SandboxUnavailableError as error:
     print(json.dumps({"refused": str(error)}))
 """
 

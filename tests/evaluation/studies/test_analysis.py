@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evaluation.metrics import BUDGET_GRID, MetricError, pass_all, pass_first, wilson
-from evaluation.studies.analysis import Analysis, analyse, study_budgets, telling_budgets
+from evaluation.studies.analysis import Analysis, analyse, distinguishing_budgets, study_budgets
 from evaluation.studies.arms import Arm, score
 from tests.evaluation.studies.making import Sample, arm, passing
 
@@ -91,15 +91,15 @@ def test_telling_budgets_run_from_the_first_difference_that_is_told_to_the_last(
     slow = arm("slow", [[(3.0, True)]] * 9)
     early = arm("early", [[(1.0, True)], *[[(2.0, True)]] * 8])  # one task ahead after 1 s, nine after 2 s
     budgets = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0]
-    assert telling_budgets(score([slow, early], budgets), 2) == (2.0, 4.0)
+    assert distinguishing_budgets(score([slow, early], budgets), 2) == (2.0, 4.0)
     only_any = arm("early", [[(1.0, False), (2.0, True)]] * 9)
-    assert telling_budgets(score([slow, only_any], budgets), 9) == (2.0, 2.5, 3.0, 4.0)
+    assert distinguishing_budgets(score([slow, only_any], budgets), 9) == (2.0, 2.5, 3.0, 4.0)
 
 
 def test_telling_budgets_of_equal_arms_run_from_the_first_pass() -> None:
     twins = score([passing("a", 5, 9, 2.0), passing("b", 5, 9, 2.0)], [1.0, 2.0, 4.0])
-    assert telling_budgets(twins, 4) == (2.0, 4.0)
-    assert telling_budgets(score([passing("a", 0, 9)], [1.0, 2.0]), 4) == (2.0,)
+    assert distinguishing_budgets(twins, 4) == (2.0, 4.0)
+    assert distinguishing_budgets(score([passing("a", 0, 9)], [1.0, 2.0]), 4) == (2.0,)
 
 
 NOT_FINISHED: list[list[Sample]] = [[(None, False)] * 2] * 3

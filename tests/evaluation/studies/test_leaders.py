@@ -1,4 +1,4 @@
-"""Who leads, and whom the tasks cannot tell from the leader."""
+"""Which arm leads, and which others are not significantly different."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from statsmodels.stats.multitest import multipletests
 
 from evaluation.studies.arms import Scored, score
 from evaluation.studies.leaders import ALPHA, equally_good, holm, leader
@@ -21,6 +22,11 @@ def test_holms_procedure_is_the_closed_test_of_bonferronis(p_values: list[float]
     subsets = [subset for size in places for subset in combinations(places, size + 1)]
     tested = [(subset, min(p_values[i] for i in subset) <= ALPHA / len(subset)) for subset in subsets]
     assert holm(p_values) == [all(rejects for subset, rejects in tested if place in subset) for place in places]
+
+
+@pytest.mark.parametrize("p_values", [[0.01], [0.02, 0.03, 0.2], [0.049, 0.001, 0.012, 0.013, 0.9]])
+def test_holms_procedure_agrees_with_statsmodels(p_values: list[float]) -> None:
+    assert holm(p_values) == multipletests(p_values, ALPHA, "holm")[0].tolist()
 
 
 def test_the_arm_that_solves_the_most_leads() -> None:

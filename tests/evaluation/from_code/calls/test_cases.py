@@ -39,7 +39,7 @@ ACCEPTED = {
 }
 REFUSED = {
     "another float": (case(returned=0.3), "return 0.30001"),
-    "a float that is no number": (case(returned=1.0), "return float('nan')"),
+    "a float that is not a number": (case(returned=1.0), "return float('nan')"),
     "a list for a tuple": (case(returned=(1, 2.0)), "return [1, 2.0]"),
     "another order of a list": (case(returned=[1, 2]), "return [2, 1]"),
     "another exception": (case(raised=("KeyError", "LookupError", "Exception")), "raise IndexError"),

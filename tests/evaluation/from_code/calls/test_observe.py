@@ -8,7 +8,7 @@ from evaluation.from_code.calls.observe import (
     MAX_ITEMS,
     MAX_STEPS,
     Program,
-    Unobservable,
+    UnobservableError,
     observe_all,
     observe_each,
 )
@@ -71,7 +71,7 @@ def test_a_program_that_does_not_load_or_prints_megabytes_does_not_answer(sandbo
         ("1 / 0\ndef f(x): pass\n", "exception"),
         ("def f(x):\n    print('x' * 10**7)\n", "output_limit"),
     ]:
-        with pytest.raises(Unobservable) as raised:
+        with pytest.raises(UnobservableError) as raised:
             observe_all(sandbox, program(source), calls(1))
         assert raised.value.status == status
 

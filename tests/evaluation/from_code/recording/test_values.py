@@ -31,26 +31,26 @@ def test_a_subclass_is_refused_because_reading_it_may_run_its_code():
             raise SystemExit
 
     for value in (Loud([1]), OrderedDict(), [Loud()], {1: Loud()}):
-        with pytest.raises(values.NotPlain):
+        with pytest.raises(values.NotPlainError):
             values.write(value)
 
 
 def test_one_list_in_two_places_is_refused_because_two_literals_would_be_two_lists():
     shared: list[int] = []
-    with pytest.raises(values.NotPlain, match="two places"):
+    with pytest.raises(values.NotPlainError, match="two places"):
         values.write([shared, shared])
 
 
 @pytest.mark.parametrize("value", ["x" * 5000, list(range(1000)), 1 << 2000, {i: [] for i in range(500)}])
 def test_large_values_are_refused(value):
-    with pytest.raises(values.NotPlain):
+    with pytest.raises(values.NotPlainError):
         values.write(value)
 
 
 def test_a_list_that_holds_itself_is_refused():
     loop: list[object] = []
     loop.append(loop)
-    with pytest.raises(values.NotPlain):
+    with pytest.raises(values.NotPlainError):
         values.write(loop)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.from_code.reasons import LeftOut
+from evaluation.from_code.reasons import ExcludedError
 from evaluation.from_code.source.context import prompt_of, solution_of
 from evaluation.from_code.source.find import find
 
@@ -109,7 +109,7 @@ def test_the_program_has_what_the_signature_names(opened, name):
 )
 def test_a_function_whose_signature_names_what_the_program_cannot_have_is_left_out(opened, hint, quoted, reason):
     source = TYPES + "import numpy\nclass Version:\n    pass\n" + HINTED.format(hint=hint, quoted=quoted)
-    with pytest.raises(LeftOut) as raised:
+    with pytest.raises(ExcludedError) as raised:
         prompt(opened(m=source))
     assert raised.value.reason == reason
 
@@ -144,6 +144,6 @@ LEFT_OUT = {
 
 @pytest.mark.parametrize("reason", LEFT_OUT)
 def test_what_cannot_be_taken_out_of_its_project_has_its_reason(opened, reason):
-    with pytest.raises(LeftOut) as raised:
+    with pytest.raises(ExcludedError) as raised:
         prompt(opened(**LEFT_OUT[reason]))
     assert raised.value.reason == reason

@@ -30,18 +30,16 @@ LOW_RATE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One request as its client saw it. `key` is the same for the same request to another service.
+class LoadedRequest:
+    """One request of a load test as its client saw it."""
 
-    `samples` are empty unless it was answered; their `finished_s` counts from when the request was due, and so does
-    `answer_s`, the arrival of the whole answer. `unclocked_s` is the part of the wait that the service's own times do
-    not cover: connecting, and what it does before its clock starts and after its last sample.
-    """
-
-    key: str
+    key: str  # the same for the same request to another service
     fate: Fate
+    # empty unless it was answered; `finished_s` counts from when the request was due
     samples: tuple[SampleOutcome, ...] = ()
-    answer_s: float | None = None
+    answer_s: float | None = None  # arrival of the whole answer, from when the request was due
+    # the part of the wait outside the service's own times: connecting, and what it does before its clock starts and
+    # after its last sample
     unclocked_s: float | None = None
     retry_after_s: float | None = None
 
@@ -53,15 +51,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A service at one rate (requests per second; None: idle, one request at a time).
-
-    `window_s` is how long requests arrived. Shares are of all requests, with Wilson's 95 % intervals. Quantiles are
-    over the requests that have such a time, None where none has. `tokens_per_s` counts until the last answer,
-    `right_in_time` the requests whose chosen sample is right within the budget, `right_in_time_per_s` over the window.
+    """A service at one rate. Shares are of all requests, with Wilson's 95 % intervals; quantiles are over the requests
+    that have such a time, None where none has.
     """
 
-    rate: float | None
-    window_s: float
+    rate: float | None  # requests per second; None: idle, one request at a time
+    window_s: float  # how long requests arrived
     requests: int
     answered: int
     refused: int
@@ -78,20 +73,22 @@ class Point:
     over_budget: float
     over_budget_max_s: float
     unclocked_p95_s: float | None
-    tokens_per_s: float
-    right_in_time: int
-    right_in_time_per_s: float
+    tokens_per_s: float  # until the last answer
+    right_in_time: int  # requests whose chosen sample is right within the budget
+    right_in_time_per_s: float  # over the window
     n_given: float | None
 
 
-class Tried(NamedTuple):
+class RateResult(NamedTuple):
     """A rate that was tried, and Pass@First at it."""
 
     rate: float
     pass_first: float
 
 
-def point(asked: Sequence[Asked], rate: float | None, budget_s: float, window_s: float, elapsed_s: float) -> Point:
+def point(
+    asked: Sequence[LoadedRequest], rate: float | None, budget_s: float, window_s: float, elapsed_s: float
+) -> Point:
     """The figures of the requests that arrived within `window_s` at one rate; all were settled after `elapsed_s`.
 
     Raises MetricError without requests.
@@ -133,7 +130,7 @@ def point(asked: Sequence[Asked], rate: float | None, budget_s: float, window_s:
     )
 
 
-def capacity(idle_pass_first: float, tried: Iterable[Tried]) -> float | None:
+def capacity(idle_pass_first: float, tried: Iterable[RateResult]) -> float | None:
     """The highest tried rate at which Pass@First is within CAPACITY_LOSS of the idle service; None where none is.
 
     A service without a right answer when idle has nothing to lose, and no capacity.
@@ -144,7 +141,7 @@ def capacity(idle_pass_first: float, tried: Iterable[Tried]) -> float | None:
     return max((rate for rate, pass_first in tried if pass_first >= least), default=None)
 
 
-def sentence(idle_pass_first: float, tried: Sequence[Tried]) -> str:
+def sentence(idle_pass_first: float, tried: Sequence[RateResult]) -> str:
     """The capacity in words, with the rates that were tried."""
     rates = ", ".join(f"{rate:g}" for rate, _ in tried)
     loss, idle = f"{100 * CAPACITY_LOSS:g} points", f"{100 * idle_pass_first:.0f} %"
@@ -162,7 +159,7 @@ def sentence(idle_pass_first: float, tried: Sequence[Tried]) -> str:
     )
 
 
-def collapse(idle_pass_first: float, tried: Iterable[Tried]) -> float | None:
+def collapse(idle_pass_first: float, tried: Iterable[RateResult]) -> float | None:
     """The lowest tried rate at which Pass@First is below COLLAPSED of the idle one; None where none is."""
     return min((rate for rate, pass_first in tried if pass_first < COLLAPSED * idle_pass_first), default=None)
 
@@ -178,7 +175,7 @@ def low_rate(rates: Iterable[float], collapsed_at: float | None) -> float:
     return min(rates, key=lambda rate: abs(math.log(rate / wanted)))
 
 
-def difference(a: Sequence[Asked], b: Sequence[Asked], budget_s: float) -> Comparison:
+def difference(a: Sequence[LoadedRequest], b: Sequence[LoadedRequest], budget_s: float) -> Comparison:
     """Pass@First of service A against B over the same requests. Raises MetricError where they share none."""
     of_a, of_b = ([sample for one in asked for sample in one.outcomes] for asked in (a, b))
     return compare(of_a, of_b, budget_s)

@@ -27,27 +27,24 @@ RECORD, WEIGHTS = "bassline.json", "model.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class HeadRecord:
-    """What is known of a head: whose it is, where it comes from, and how good it was on held-out text.
-
-    `source` is `trained`, or the reference it was imported from. `match[j]` is the share of held-out positions whose
-    likeliest token it had in step j of a draft; `curve` holds the evaluations of its training, `speeds` tokens per
-    second of whole answers by drafter and batch. `data` tells how much text of which kind it was trained on.
-    """
+    """The facts about a head: its target, its source, and how good it was on held-out text."""
 
     target: str
     target_sha256: str
     sha256: str
-    source: str
+    source: str  # `trained`, or the reference it was imported from
     created_at: str
     n_parameters: int
     n_bytes: int
     n_drafted: int
     taps: list[int]
     hours: float = 0.0
+    # share of held-out positions whose top token it had right, by step of a draft
     match: list[float] = field(default_factory=list)
-    curve: list[dict[str, Any]] = field(default_factory=list)
+    curve: list[dict[str, Any]] = field(default_factory=list)  # the evaluations of its training
+    # tokens per second of whole answers by drafter and batch
     speeds: list[dict[str, Any]] = field(default_factory=list)
-    data: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)  # how much text of which kind it was trained on
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ def folder_of(target: str) -> Path:
 
 
 def find(target: str) -> HeadRecord | None:
-    """Return what is known of a target's head; None if it has none. Raises ModelError if its record is damaged."""
+    """Return the record of a target's head; None if it has none. Raises ModelError if its record is damaged."""
     return _read(folder_of(target))
 
 

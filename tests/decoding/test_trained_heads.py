@@ -13,11 +13,11 @@ from transformers import PreTrainedTokenizerFast
 
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models import fetch, heads
+from decoding.models import fetch, trained_heads
 from decoding.models.eagle3 import Eagle3
 from decoding.models.errors import ModelError
-from decoding.models.heads import HeadRecord
 from decoding.models.loaded import LoadedModel
+from decoding.models.trained_heads import HeadRecord
 from decoding.training.initial import new_head
 from tests.decoding.conftest import EOS, tiny_qwen2
 
@@ -32,7 +32,7 @@ def model(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytes
 
 
 def store(model: str, target: LoadedModel, *, head: Eagle3 | None = None, **changes: object) -> HeadRecord:
-    return heads.store(
+    return trained_heads.store(
         replace(target, ref=model),
         head or a_head(target),
         lambda _stored, sha256, n_bytes: replace(
@@ -47,7 +47,7 @@ def a_head(target: LoadedModel, ids: torch.Tensor | None = None) -> Eagle3:
 
 
 def files(model: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in heads.folder_of(model).iterdir()}
+    return {path.name: path.read_bytes() for path in trained_heads.folder_of(model).iterdir()}
 
 
 def load(model: str, drafter: str = "trained") -> Engine:
@@ -55,18 +55,18 @@ def load(model: str, drafter: str = "trained") -> Engine:
 
 
 def test_a_stored_head_is_found_and_replaced_as_a_whole(model: str, target: LoadedModel) -> None:
-    assert heads.find(model) is None
-    assert heads.every() == []
+    assert trained_heads.find(model) is None
+    assert trained_heads.every() == []
     first = store(model, target)
-    assert heads.find(model) == first
+    assert trained_heads.find(model) == first
     second = store(model, target, hours=2.0)
-    assert heads.every() == [second]
-    assert sorted(path.name for path in heads.folder_of(model).iterdir()) == [
+    assert trained_heads.every() == [second]
+    assert sorted(path.name for path in trained_heads.folder_of(model).iterdir()) == [
         "bassline.json",
         "config.json",
         "model.safetensors",
     ]
-    assert [path.name for path in heads.heads_folder().iterdir()] == [heads.folder_of(model).name]
+    assert [path.name for path in trained_heads.heads_folder().iterdir()] == [trained_heads.folder_of(model).name]
 
 
 def damaged(target: LoadedModel, change: Callable[[Eagle3], object]) -> Eagle3:
@@ -93,7 +93,7 @@ def test_a_head_that_would_decode_wrongly_leaves_the_old_one(
     with pytest.raises(ModelError, match=why):
         store(model, target, head=damaged(target, change))
     assert files(model) == before
-    assert [path.name for path in heads.heads_folder().iterdir()] == [heads.folder_of(model).name]
+    assert [path.name for path in trained_heads.heads_folder().iterdir()] == [trained_heads.folder_of(model).name]
 
 
 def test_a_head_that_could_not_be_measured_leaves_the_old_one(model: str, target: LoadedModel) -> None:
@@ -101,25 +101,25 @@ def test_a_head_that_could_not_be_measured_leaves_the_old_one(model: str, target
     before = files(model)
 
     def measure(_stored: Eagle3, _sha256: str, _n_bytes: int) -> HeadRecord:
-        assert heads.find(model) == first, "the old one serves until the new one was measured"
-        assert heads.every() == [first]
+        assert trained_heads.find(model) == first, "the old one serves until the new one was measured"
+        assert trained_heads.every() == [first]
         raise RuntimeError("the measurement failed")
 
     with pytest.raises(RuntimeError, match="measurement failed"):
-        heads.store(replace(target, ref=model), a_head(target), measure)
+        trained_heads.store(replace(target, ref=model), a_head(target), measure)
     assert files(model) == before
     assert load(model).head is not None
 
 
 def test_a_process_killed_between_the_renames_leaves_the_old_head(model: str, target: LoadedModel) -> None:
     first = store(model, target)
-    place = heads.folder_of(model)
+    place = trained_heads.folder_of(model)
     place.rename(place.with_name(f".{place.name}.old"))
-    assert heads.find(model) == first
+    assert trained_heads.find(model) == first
     assert load(model).head is not None
     second = store(model, target, hours=2.0)
-    assert heads.every() == [second]
-    assert [path.name for path in heads.heads_folder().iterdir()] == [place.name]
+    assert trained_heads.every() == [second]
+    assert [path.name for path in trained_heads.heads_folder().iterdir()] == [place.name]
 
 
 @pytest.mark.parametrize(
@@ -135,12 +135,12 @@ def test_whoever_made_a_head_it_is_checked_before_it_drafts(
 ) -> None:
     record = store(model, target)
     with pytest.raises(ModelError, match=why):
-        heads.ready(damaged(target, change), target, record)
+        trained_heads.ready(damaged(target, change), target, record)
 
 
 def test_files_of_a_head_are_readable_alike(model: str, target: LoadedModel) -> None:
     store(model, target)
-    assert len({path.stat().st_mode for path in heads.folder_of(model).iterdir()}) == 1
+    assert len({path.stat().st_mode for path in trained_heads.folder_of(model).iterdir()}) == 1
 
 
 @pytest.mark.parametrize("drafter", ["trained", "ngram+trained", "sibling+trained"])
@@ -169,7 +169,7 @@ def test_a_target_whose_files_change_needs_a_new_head(
 
 def test_a_head_that_changed_on_disk_is_refused(model: str, target: LoadedModel) -> None:
     store(model, target)
-    file = heads.folder_of(model) / "model.safetensors"
+    file = trained_heads.folder_of(model) / "model.safetensors"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
@@ -189,15 +189,15 @@ def test_a_head_with_tokens_that_the_tokenizer_lacks_is_refused(model: str, targ
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"target": 1}', "[" * 100_000])
 def test_a_damaged_record_is_one_sentence_and_hides_no_other(content: str, model: str, target: LoadedModel) -> None:
     store(model, target)
-    record = heads.folder_of(model) / heads.RECORD
+    record = trained_heads.folder_of(model) / trained_heads.RECORD
     good = record.read_text()
     record.write_text(content)
     with pytest.raises(ModelError, match="damaged: train it again"):
-        heads.find(model)
-    other = heads.heads_folder() / "other"
+        trained_heads.find(model)
+    other = trained_heads.heads_folder() / "other"
     other.mkdir()
-    (other / heads.RECORD).write_text(good)
-    assert [one.target for one in heads.every()] == [json.loads(good)["target"]]
+    (other / trained_heads.RECORD).write_text(good)
+    assert [one.target for one in trained_heads.every()] == [json.loads(good)["target"]]
 
 
 def test_a_target_that_runs_row_by_row_is_refused(

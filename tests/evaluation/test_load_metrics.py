@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.load import Asked, Tried, capacity, collapse, difference, low_rate, point, sentence
+from evaluation.load_metrics import LoadedRequest, RateResult, capacity, collapse, difference, low_rate, point, sentence
 from evaluation.metrics import MetricError, SampleOutcome
 
 BUDGET_S = 5.0
 
 
-def asked(key: str, *samples: tuple[float | None, float, bool], answer_s: float = 4.0, **more) -> Asked:
+def asked(key: str, *samples: tuple[float | None, float, bool], answer_s: float = 4.0, **more) -> LoadedRequest:
     """A request answered with samples (finished_s, mean log-probability, passed) of ten tokens each."""
     outcomes = tuple(SampleOutcome(key, i, at, logprob, ok, 10) for i, (at, logprob, ok) in enumerate(samples))
-    return Asked(key, "answered", outcomes, answer_s=answer_s, **more)
+    return LoadedRequest(key, "answered", outcomes, answer_s=answer_s, **more)
 
 
-def measured(*requests: Asked, **more):
+def measured(*requests: LoadedRequest, **more):
     return point(requests, 0.5, BUDGET_S, **{"window_s": 10.0, "elapsed_s": 20.0, **more})
 
 
@@ -31,7 +31,12 @@ def test_the_chosen_sample_is_the_likeliest_of_those_in_time():
 
 def test_refused_and_failed_requests_count_as_not_solved():
     right = asked("a", (1.0, -0.1, True))
-    found = measured(right, Asked("b", "refused", retry_after_s=3.0), Asked("c", "failed"), Asked("d", "refused"))
+    found = measured(
+        right,
+        LoadedRequest("b", "refused", retry_after_s=3.0),
+        LoadedRequest("c", "failed"),
+        LoadedRequest("d", "refused"),
+    )
     assert (found.requests, found.answered, found.refused, found.failed) == (4, 1, 2, 1)
     assert (found.pass_first, found.pass_all) == (0.25, 0.25)
     assert (found.retry_after_s, found.n_given) == (3.0, 1.0)
@@ -48,7 +53,7 @@ def test_an_answer_without_a_finished_sample_has_no_first_sample_and_is_over_bud
 
 
 def test_a_rate_at_which_all_was_refused_has_no_times():
-    found = measured(Asked("a", "refused"), Asked("b", "refused"))
+    found = measured(LoadedRequest("a", "refused"), LoadedRequest("b", "refused"))
     assert (found.pass_first, found.answer_p95_s, found.first_finished_p50_s, found.n_given) == (0.0, None, None, None)
     assert (found.tokens_per_s, found.over_budget) == (0.0, 0.0)
 
@@ -59,12 +64,12 @@ def test_without_requests_there_is_nothing_to_measure():
 
 
 @st.composite
-def requests(draw) -> list[Asked]:
+def requests(draw) -> list[LoadedRequest]:
     found = []
     for i in range(draw(st.integers(1, 12))):
         fate = draw(st.sampled_from(["answered", "refused", "failed"]))
         if fate != "answered":
-            found.append(Asked(f"{i}", fate))
+            found.append(LoadedRequest(f"{i}", fate))
             continue
         sample = st.tuples(st.none() | st.floats(0, 20), st.floats(-3, 0), st.booleans())
         found.append(asked(f"{i}", *draw(st.lists(sample, max_size=4)), answer_s=draw(st.floats(0, 30))))
@@ -97,7 +102,7 @@ def test_waiting_longer_makes_nothing_better(asked_for, wait_s):
 
 
 RATES = st.lists(st.tuples(st.floats(0.01, 100), st.floats(0, 1)), min_size=1, unique_by=lambda pair: pair[0]).map(
-    lambda pairs: [Tried(*pair) for pair in pairs]
+    lambda pairs: [RateResult(*pair) for pair in pairs]
 )
 
 
@@ -111,13 +116,13 @@ def test_capacity_is_the_highest_rate_within_five_points_of_idle(idle, tried):
 
 
 def test_a_service_without_right_answers_has_no_capacity_and_collapses_nowhere():
-    tried = [Tried(0.1, 0.0), Tried(1.0, 0.0)]
+    tried = [RateResult(0.1, 0.0), RateResult(1.0, 0.0)]
     assert (capacity(0.0, tried), collapse(0.0, tried)) == (None, None)
     assert "no quality" in sentence(0.0, tried)
 
 
 def test_the_sentence_names_the_capacity_and_what_was_tried():
-    tried = [Tried(0.1, 0.6), Tried(1.0, 0.56), Tried(2.0, 0.2)]
+    tried = [RateResult(0.1, 0.6), RateResult(1.0, 0.56), RateResult(2.0, 0.2)]
     assert sentence(0.6, tried).startswith("It carries 1 request per second: there Pass@First is within 5 points")
     assert sentence(0.6, tried).endswith("Tried: 0.1, 1, 2.")
     assert "none of the rates tried, 2 requests per second" in sentence(0.6, tried[2:])
@@ -132,7 +137,7 @@ def test_the_low_rate_is_the_tried_one_nearest_to_a_tenth_of_the_collapse():
 def test_two_services_are_compared_request_by_request():
     right, wrong = (1.0, -0.1, True), (1.0, -0.1, False)
     a = [asked("0", right), asked("1", right), asked("2", wrong)]
-    b = [asked("0", right), Asked("1", "refused"), asked("2", wrong)]
+    b = [asked("0", right), LoadedRequest("1", "refused"), asked("2", wrong)]
     found = difference(a, b, BUDGET_S)
     assert (found.delta, found.wins, found.losses) == (pytest.approx(1 / 3), ("1",), ())
     assert found.low < found.delta < found.high
