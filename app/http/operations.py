@@ -45,8 +45,8 @@ def operation(
 ) -> Callable[[View], View]:
     """Declares a view as an endpoint of the API: validates its parameters and turns the returned model into JSON.
 
-    A returned model is sent with the first status of `answers`. The endpoint raises BadInputError for an invalid request
-    and UnsupportedMediaType for a body of another type.
+    A returned model is sent with the first status of `answers`. The endpoint raises BadInputError for an invalid
+    request and UnsupportedMediaType for a body of another type.
     """
 
     def declare(view: View) -> View:

@@ -16,7 +16,7 @@ import yaml
 from app.overlay import run_file
 from app.runs.repository import get_run
 from decoding.models import fetch
-from evaluation.sandbox import Sandbox
+from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from tests.app.overlay.test_compare_command import BASE, CLEARLY_WORSE, add
 
 CHECKOUT = Path(__file__).parents[3]
