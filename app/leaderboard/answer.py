@@ -31,7 +31,7 @@ class FromStudy:
 
     id: uuid.UUID
     name: str
-    at_work: bool
+    in_progress: bool
     elsewhere: str | None
 
 

@@ -18,7 +18,7 @@ from app.states import RunState
 from app.versioned_cache import VersionedCache
 
 ENOUGH = 20  # common tasks: fewer give no answer
-LOOK_EVERY = 8  # tasks of a study at work: looking more often would take the machine from what it measures
+LOOK_EVERY = 8  # tasks of a running study: looking more often would take the machine from what it measures
 KEPT = 20  # answers
 
 
@@ -70,7 +70,7 @@ def newest_run(entries: Sequence[Entry], dataset: str = "") -> Entry | None:
 
 
 def _of_study(study: StudyVersion) -> Source:
-    looked_at = study.n_tasks // LOOK_EVERY if study.at_work else study.n_tasks
+    looked_at = study.n_tasks // LOOK_EVERY if study.in_progress else study.n_tasks
     return Source((study.arms, looked_at), study.id)
 
 

@@ -84,7 +84,7 @@ class StudyVersion:
 
     id: uuid.UUID
     elsewhere: bool
-    at_work: bool
+    in_progress: bool
     n_tasks: int
     arms: tuple[object, ...]
 
@@ -117,8 +117,8 @@ def studies(session: Session, dataset: str = "") -> list[StudyVersion]:
 
 def _study_version(session: Session, study_id: uuid.UUID, rows: Sequence[Any]) -> StudyVersion:
     compared = [row for row in rows if row.dropped_at is None and row.state is not RunState.FAILED and not row.archived]
-    at_work = any(row.state in OPEN_RUN_STATES for row in compared)
-    if at_work:
+    in_progress = any(row.state in OPEN_RUN_STATES for row in compared)
+    if in_progress:
         finished = _finished(session, [row.run_id for row in compared])
         n_tasks = min(finished.get(row.run_id, 0) for row in compared)
     else:
@@ -126,7 +126,7 @@ def _study_version(session: Session, study_id: uuid.UUID, rows: Sequence[Any]) -
     return StudyVersion(
         id=study_id,
         elsewhere=rows[0].measured_elsewhere is not None,
-        at_work=at_work,
+        in_progress=in_progress,
         n_tasks=n_tasks,
         arms=tuple((row.run_id, row.state, row.finished_at, row.dropped_at, row.archived) for row in rows),
     )

@@ -20,7 +20,7 @@ from evaluation.metrics import SampleOutcome
 LEAST_LEFT = 0.01  # of the machine, so that the factor stays finite
 REMEDY = "To know, let both take turns in a study (bassline study run)."
 SAME_WORK = ("target_sha256", "attention", "threads", "torch", "transformers")
-"""What a fixed verify depends on beside the device: runs that share it can be compared by its time."""
+"""What the fixed benchmark step depends on beside the device: runs that share it can be compared by its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def machine_factor(one: Side, other: Side, circumstances: Circumstances) -> floa
 def _stretch(winner: Side, loser: Side, circumstances: Circumstances) -> float | None:
     """The factor by which the winner's times might have been longer on the loser's machine as it was then; at least 1.
 
-    It has three parts: the ratio of the calibrations where the device is the same (of the fixed verify if the work is
+    It has three parts: the ratio of the calibrations where the device is the same (of the fixed benchmark step if the work is
     the same too, else of the memory read), the drift inside each run, and the largest share of the machine that a task
     of the loser lost. None if a clock is not known. The parts multiply, so it is an upper limit, not an estimate.
     """

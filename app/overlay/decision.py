@@ -28,7 +28,7 @@ def decide(found: RunComparison) -> Decision:
     Where A solves so few tasks that losing all of them would not be significant, nothing is decided unless B is better.
 
     Pass@All is reported and decides nothing: two tests would find a difference by chance more often than 5 %.
-    A difference that the speed of the machine could explain (app/overlay/caution.py) is no finding either way.
+    A difference that the speed of the machine could explain (app/overlay/caution.py) is not a finding either way.
     """
     first = found.first
     differing = len(first.wins) + len(first.losses)

@@ -119,7 +119,7 @@ def _read(ctx: Context, session: Session, path: Path) -> Measured:
     except ValidationError as error:
         why = "it is not JSON" if error.errors()[0]["type"] == "json_invalid" else str(bad_input(error))
         raise BadInputError(
-            f"{path} is no run: {why}; write one with `bassline runs export ID --format {FORMAT} --output {path}`",
+            f"{path} is not a run: {why}; write one with `bassline runs export ID --format {FORMAT} --output {path}`",
             "run",
         ) from None
     name, sha256 = file.run.dataset, file.run.dataset_sha256

@@ -14,7 +14,7 @@ from app.runs.models import Calibration, RunTask
 from app.ui.units import counted, percent
 
 DRIFT = 0.10
-"""How much slower a fixed verify may be in the slowest third of a run than in its fastest."""
+"""How much slower the fixed benchmark step may be in the slowest third of a run than in its fastest."""
 LOST_TO_OTHERS = 0.05
 """The share of the machine that others may take while a task is decoded."""
 LOST_AT_LEAST_S = 0.05
@@ -25,7 +25,7 @@ LOST_AT_LEAST_S = 0.05
 class Clock:
     """What is known of a run's times; None is unknown, as for runs from before it was recorded.
 
-    `drift` is by how much the fixed verify took longer in the slowest third of the run than in the fastest (`drift`
+    `drift` is by how much the fixed benchmark step took longer in the slowest third of the run than in the fastest (`drift`
     below). Of `tasks` with a reading, `disturbed` lost more than LOST_TO_OTHERS of the machine. `lost_max` is the
     largest share that a task lost, and `stolen` whether most of what the disturbed tasks lost was withheld by the
     hypervisor.
@@ -47,10 +47,10 @@ class Clock:
         """Why the times of the run are not to be trusted, in sentences; none where nothing is wrong or known."""
         found = []
         if self.disturbed:
-            who = "the hypervisor withheld" if self.stolen else "others took"
+            who = "the hypervisor withheld" if self.stolen else "other programs used"
             found.append(
-                f"In {self.disturbed} of {counted(self.tasks, 'task')} {who} more than {percent(LOST_TO_OTHERS, 0)} "
-                f"of the machine, at most {percent(self.lost_max, 0)}."
+                f"In {self.disturbed} of {counted(self.tasks, 'task')} {who} up to {percent(self.lost_max, 0)} of the "
+                f"machine (limit {percent(LOST_TO_OTHERS, 0)})."
             )
         if self.drift is not None and self.drift > DRIFT:
             found.append(

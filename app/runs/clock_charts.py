@@ -24,7 +24,7 @@ def charts(tasks: Sequence[RunTask], calibrations: Sequence[Calibration]) -> lis
         return []
     found = []
     if calibrations:
-        note = "A fixed verify, timed before, during and after the run, against the fastest one."
+        note = "A fixed benchmark step, timed before, during and after the run, against the fastest one."
         found.append(("Speed of the machine", note, _speed(calibrations, start)))
     if lost:
         note = "CPU time of other processes, and time withheld by the hypervisor, while the task was decoded."

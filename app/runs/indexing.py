@@ -1,4 +1,4 @@
-"""Keeps the search index: whoever stores or changes samples calls this in the same transaction."""
+"""Keeps the search index: code that stores or changes samples calls this in the same transaction."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def read_old(database: Database) -> bool:
         if not rows:
             return False
         words = _words(session, [row.run_task_id for row in rows])
-    # Whoever stored newer words meanwhile has the last word: this changes only what is still empty.
+    # Newer words that were stored meanwhile win: this changes only what is still empty.
     fill = (
         update(TaskWords)
         .where(TaskWords.id == bindparam("row"), TaskWords.words.is_(None))

@@ -188,7 +188,7 @@ def scores(run: Run, figures: Figures, n_tasks: int) -> list[Score]:
                     label,
                     f"{100 * share:.1f}",
                     "%",
-                    f"95 % between {100 * low:.1f} and {100 * high:.1f}, {counted(n_tasks, 'task')} at "
+                    f"95 % interval {100 * low:.1f} to {100 * high:.1f} %, {counted(n_tasks, 'task')} at "
                     f"{seconds(run.budget_s)}",
                 )
             )

@@ -72,7 +72,7 @@ def candidates(
 def samples(session: Session, run_task_ids: Sequence[uuid.UUID], verdict: str | None) -> list[Row[*tuple[Any, ...]]]:
     """The samples of these tasks with what a search shows of their runs, by index.
 
-    Those of runs that lists hide are left out, whatever the index holds.
+    Samples of runs that lists hide are left out, whatever the index holds.
     """
     query = (
         select(

@@ -62,9 +62,9 @@ def test_a_text_scores_what_transformers_computes_of_the_same_tokens(client):
         # Both compute in bfloat16, in another order.
         assert (scored - own).abs().max() < 0.5
         assert (scored - own).abs().mean() < 0.05
-        likeliest = torch.tensor([max(top.values()) for top in given.top_logprobs[1:-1]])
-        assert (likeliest - expected.amax(dim=1)).abs().mean() < 0.05
-        is_greedy = scored == likeliest
+        most_likely = torch.tensor([max(top.values()) for top in given.top_logprobs[1:-1]])
+        assert (most_likely - expected.amax(dim=1)).abs().mean() < 0.05
+        is_greedy = scored == most_likely
         clear = expected.topk(2).values.diff(dim=1)[:, 0].abs() > 0.5
         assert torch.equal(is_greedy[clear], (torch.tensor(ids[1:]) == expected.argmax(dim=1))[clear])
     with pytest.raises(openai.BadRequestError, match="prompt holds the token id 49152, and smollm2-135m has"):

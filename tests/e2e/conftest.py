@@ -53,7 +53,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
         ),
         "cpu": world.add_run("on a processor", limit=None, n=1, skill=0.2, pace=5, device="CPU, 2 cores"),
         "stopped": world.add_run("stopped", limit=None, n=2, state=RunState.INTERRUPTED, done=30),
-        "at work": world.add_run("at work", state=RunState.RUNNING, done=5),
+        "running": world.add_run("running", state=RunState.RUNNING, done=5),
         "broken": world.add_run("broken", state=RunState.FAILED, done=0),
         "completion": world.add_run("completion", limit=1, kind=RunKind.COMPLETION),
         "second completion": world.add_run(
@@ -71,7 +71,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
 
 @pytest.fixture
 def live_service(tmp_path: Path) -> Iterator[SimpleNamespace]:
-    """A service at work with its own queue and stream: `url`, and the `ctx` whose engine a test may replace."""
+    """A running service with its own queue and stream: `url`, and the `ctx` whose engine a test may replace."""
     ctx = make_context(Settings(_env_file=None, data_dir=tmp_path / "data", reap_interval_s=0.2))
     engine = StreamingEngine()
     ctx.load_engine, ctx.make_grader = (lambda config, on_progress: engine), FakeGrader

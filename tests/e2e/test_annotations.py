@@ -42,7 +42,7 @@ def many(tmp_path_factory) -> Iterator[SimpleNamespace]:
     service.annotate(
         ctx, run, Changes(tags=tuple(f"a-long-tag-with-the-number/{i:02}" for i in range(20)), note="n " * 4000)
     )
-    at_work = world.add_run("at work", state=RunState.RUNNING, limit=4, done=1)
+    running = world.add_run("running", state=RunState.RUNNING, limit=4, done=1)
     with served(world) as url:
         yield SimpleNamespace(url=url, first=run, at_work=at_work, world=world)
     ctx.database.dispose()
@@ -77,7 +77,7 @@ def test_on_a_phone_the_list_of_runs_ends_within_eight_screens_and_goes_on(many,
         phone.wait_for_load_state()
     assert len(seen) == RUNS + 1
     phone.get_by_role("link", name="Back to the first").click()
-    expect(phone.get_by_role("link", name="at work")).to_be_visible()
+    expect(phone.get_by_role("link", name="running")).to_be_visible()
 
 
 @in_all_looks

@@ -1,4 +1,4 @@
-"""A completion and a run at work, live over the real queue and stream, with an engine that takes its time."""
+"""A completion and a run, live over the real queue and stream, with an engine that takes its time."""
 
 from __future__ import annotations
 

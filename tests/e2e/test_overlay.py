@@ -24,7 +24,7 @@ HOSTILE = "</h1><script>document.title='owned'</script><b>\u202e"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A service with runs of three drafters and two seeds each; `runs` are their ids, those of `text` with commas."""
+    """A service with runs of three drafters and two seeds each; `runs` are their ids, `text` the same with commas."""
     folder = tmp_path_factory.mktemp("overlay")
     ctx = make_context(Settings(data_dir=folder, database_url=f"sqlite:///{folder}/bassline.db", _env_file=None))
     upgrade(ctx.database)

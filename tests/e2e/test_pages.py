@@ -29,7 +29,7 @@ PAGES = {
     "broken": "/runs/{broken}",
     "stopped": "/runs/{stopped}",
     "hostile": "/runs/{hostile}/tasks/HumanEval/0",
-    "at work": "/runs/{at work}",
+    "running": "/runs/{running}",
     "unjudged": "/runs/{unjudged}",
     "completion": "/complete/{completion}",
     "hostile completion": "/complete/{hostile completion}",

@@ -40,7 +40,7 @@ def site(tmp_path_factory):
     running = {"state": RunState.RUNNING}
     studies = {
         "paper": world.add_study(arm("none", 1, pace=4), arm("none", 8, pace=5), arm(n=1), arm(n=8), name="paper"),
-        "work": world.add_study(arm(n=1, done=5, **running), arm(n=4, done=4, **running), name="at work"),
+        "work": world.add_study(arm(n=1, done=5, **running), arm(n=4, done=4, **running), name="in progress"),
         "lost": world.add_study(arm(n=1), arm(n=4), arm(n=8, done=8), arm("ngram", done=2, state=RunState.FAILED)),
         "empty": world.add_study(arm(n=1, done=0, state=RunState.QUEUED), arm(n=4, done=0, state=RunState.QUEUED)),
         "one task": world.add_study(arm(n=1, limit=1), arm(n=4, limit=1), name="one task"),

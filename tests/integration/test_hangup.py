@@ -1,4 +1,4 @@
-"""Clients that hang up on a completion, on both servers: the work ends, and whoever comes next is answered."""
+"""Clients that hang up on a completion, on both servers: the work ends, and the next client is answered."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_a_page_behind_a_run_that_has_gone_is_refused_where_it_has_no_place(ctx)
 
 @pytest.fixture
 def alike(ctx) -> list[uuid.UUID]:
-    """Three more runs, named after their ids; those of the first two differ in the last digit."""
+    """Three more runs, named after their ids; the ids of the first two differ in the last digit."""
     ids = [
         uuid.UUID(f"{text}-7000-8000-0123456789a{i}")
         for i, text in enumerate(("0abc0000-bbbb",) * 2 + ("0abd0000-bbbb",))

@@ -1,4 +1,4 @@
-"""An overlay reads both databases alike, and its figures are those of Compare, which reads them another way."""
+"""An overlay reads both databases alike, and its figures equal the page of two runs, which reads them another way."""
 
 from __future__ import annotations
 

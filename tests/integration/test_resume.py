@@ -108,7 +108,7 @@ def test_decoded_graded_and_left_are_told_apart_and_a_run_stopped_while_grading_
     for job_id in (first, *rest):
         decode_task(ctx, job_id)
     grade.grade_task(ctx, first)
-    assert counts(ctx, run_id) == (N_TASKS, 1, 2, False)  # still at work
+    assert counts(ctx, run_id) == (N_TASKS, 1, 2, False)  # still running
     transitions.interrupt(ctx, run_id, "stopped")
     assert counts(ctx, run_id) == (N_TASKS, 1, 2, True)
     with ctx.database.read() as session:

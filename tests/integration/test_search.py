@@ -179,7 +179,7 @@ def test_samples_are_found_from_the_moment_they_are_stored_and_their_errors_once
     assert search(ctx, "return") == []
     decode_task(ctx, first)
     assert search(ctx, '"return a - b"') == [("one", "add/0", 1)]
-    assert search(ctx, "task_0") == [], "the prompt is no part of what the model wrote"
+    assert search(ctx, "task_0") == [], "the prompt is not part of what the model wrote"
     assert search(ctx, "return", verdict="passed") == []
     grade.grade_task(ctx, first)
     assert search(ctx, "task_0") == [("one", "add/0", 0), ("one", "add/0", 1)]
@@ -279,7 +279,7 @@ def test_samples_of_a_loaded_study_are_found(ctx):
 
 
 def test_what_lists_hide_is_not_found(ctx):
-    """A completion belongs to whoever has its address, and so do its samples."""
+    """A completion belongs to the holders of its address, and so do its samples."""
     for kind in RunKind:
         write(ctx, kind, "secret_word", kind=kind)
     assert {name for name, _, _ in search(ctx, "secret_word")} == {"eval", "imported"}

@@ -1,4 +1,4 @@
-// Follows a completion at work: one lane per sample, filled from the event stream of its run. Model output is only ever
+// Follows a running completion: one lane per sample, filled from the event stream of its run. Model output is only ever
 // textContent.
 
 import { find } from "./dom.js";

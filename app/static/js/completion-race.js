@@ -1,4 +1,4 @@
-// The page of a race: follows A, then B, while they are at work; then it replays both.
+// The page of a race: follows A, then B, while they run; then it replays both.
 
 import { follow } from "./completion-live.js";
 import { replay } from "./completion-replay.js";

@@ -1,4 +1,4 @@
-// The page of a single completion: follows it while it is at work.
+// The page of a single completion: follows it while it runs.
 
 import { follow } from "./completion-live.js";
 

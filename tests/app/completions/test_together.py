@@ -51,7 +51,7 @@ def accepted(ctx, run_id, seconds_ago: float) -> None:
 
 
 def loaded(ctx, ask) -> None:
-    """Has the engine in memory, so that no clock starts anew."""
+    """Has the engine in memory, so that no clock starts again."""
     decode_task(ctx, job(ctx, ask("warm up")).id)
 
 

@@ -350,4 +350,4 @@ def test_a_worker_that_beats_but_takes_nothing_up_is_deaf(client, ctx, spec, sta
     if waiting is TaskState.QUEUED:
         with ctx.database.session() as session:
             session.get_one(Run, run_id).tasks[0].state = TaskState.DECODING
-        assert checks(client)["workers"] == "ok"  # one is at work, the others merely wait
+        assert checks(client)["workers"] == "ok"  # one runs, the others wait

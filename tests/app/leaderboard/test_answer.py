@@ -133,7 +133,7 @@ def test_a_study_at_work_answers_from_enough_common_tasks_on(world, card):
     assert card() is None
     world.add_study(arms[0] | {"done": cards.ENOUGH}, arms[1] | {"done": 40}, name="later")
     found = card()
-    assert (found.study.name, found.study.at_work, found.n_tasks) == ("later", True, cards.ENOUGH)
+    assert (found.study.name, found.study.in_progress, found.n_tasks) == ("later", True, cards.ENOUGH)
 
 
 def test_dropped_and_failed_arms_take_no_tasks_from_the_others(world, card):

@@ -190,7 +190,7 @@ def broken(document, field, value):
     ("text", "sentence"),
     [
         (lambda d: "", "it is not JSON"),
-        (lambda d: "[]", "is no run"),
+        (lambda d: "[]", "is not a run"),
         (lambda d: json.dumps({"bassline": "run-1"}), "run is missing"),
         (lambda d: json.dumps({**d, "bassline": "run-9"}), "bassline is 'run-9'"),
         (lambda d: broken(d, "dataset_sha256", "0" * 64), "is over another humaneval"),

@@ -163,7 +163,7 @@ def test_runs_on_different_devices_or_not_in_turn_carry_a_caution(world):
 
 
 def test_a_run_that_is_still_at_work_is_read_from_its_samples(world):
-    a, b = world.add_run("ended"), world.add_run("at work", state=RunState.RUNNING, done=5)
+    a, b = world.add_run("ended"), world.add_run("running", state=RunState.RUNNING, done=5)
     assert len(api(world, a, b)["tasks"]) == 5
 
 

@@ -109,10 +109,12 @@ def test_a_run_says_what_became_of_it(world, state, saying):
 
 
 def test_an_open_run_is_followed_live_and_an_ended_one_is_not(world):
-    at_work = world.client.get(f"/runs/{world.add_run('one', state=RunState.RUNNING, done=2)}").get_data(as_text=True)
+    in_progress = world.client.get(f"/runs/{world.add_run('one', state=RunState.RUNNING, done=2)}").get_data(
+        as_text=True
+    )
     ended = world.client.get(f"/runs/{world.add_run('two')}").get_data(as_text=True)
-    assert "js/live.js" in at_work
-    assert "data-events" in at_work
+    assert "js/live.js" in in_progress
+    assert "data-events" in in_progress
     assert "js/live.js" not in ended
     assert "data-events" not in ended
 

@@ -41,7 +41,7 @@ def test_a_run_stopped_while_it_was_graded_says_how_much_was_and_offers_to_resum
     leave_ungraded(world, run, 3, state, run_state)
     page = text_of(world.client.get(f"/runs/{run}"))
     assert "8 of 8 tasks were decoded and 3 graded." in page
-    assert "Resume works the 5 tasks left." in page
+    assert "Resume runs the remaining 5 tasks." in page
     assert ">Resume</button>" in world.client.get(f"/runs/{run}").get_data(as_text=True)
     listed = text_of(world.client.get("/runs"))
     assert "3 graded" in listed

@@ -38,7 +38,7 @@ def test_a_quiet_run_has_a_known_clock_without_marks():
 
 def test_a_task_that_lost_too_much_is_named_with_its_share():
     (mark,) = clock.clock([task(0.2), task(9.0)], QUIET).marks
-    assert mark == "In 1 of 2 tasks others took more than 5 % of the machine, at most 45 %."
+    assert mark == "In 1 of 2 tasks other programs used up to 45 % of the machine (limit 5 %)."
 
 
 def test_time_that_the_hypervisor_withheld_is_called_so():
@@ -89,7 +89,7 @@ def test_a_mark_is_on_the_board_the_run_compare_and_in_every_export(world):
     busy = world.add_run("busy", limit=None, n=1, lost=0.4, verifies=(0.02, 0.03))
     client = world.client
     reasons = (
-        "In 164 of 164 tasks others took more than 5 % of the machine, at most 40 %.",
+        "In 164 of 164 tasks other programs used up to 40 % of the machine (limit 5 %).",
         "The machine changed its speed by 50 % during the run; 10 % is the limit.",
     )
     board = client.get("/").text

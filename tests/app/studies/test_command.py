@@ -242,7 +242,7 @@ def test_a_study_that_fails_is_shown_with_the_reason_and_exit_code_1(bassline, a
 
 @pytest.fixture
 def server(ctx, additions):
-    """A server at work on the database."""
+    """A server that works on the database."""
     with Embedded(ctx, "serve"):
         yield ctx
 

@@ -243,7 +243,7 @@ def test_a_cancelled_study_says_what_it_has_and_can_be_resumed(world):
     study = world.add_study(arm(n=1), arm(n=4, done=5, state=RunState.CANCELLED))
     page = text_of(world.client.get(f"/studies/{study}"))
     assert "Cancelled: 17 of 24 tasks of all arms were decoded" in page
-    assert "Resume works the rest" in page
+    assert "Resume runs the remaining ones" in page
     assert world.client.post(f"/studies/{study}/resume").status_code == 303
     assert "running" in text_of(world.client.get(f"/studies/{study}"))
 

@@ -15,7 +15,7 @@ from decoding.request import Completion, Request
 from tests.fakes import RIGHT, WRONG, FakeEngine
 
 LOG = "CHAOS_LOG"
-DEADLY_MODEL = "qwen2.5-coder-1.5b"  # whoever loads it dies
+DEADLY_MODEL = "qwen2.5-coder-1.5b"  # a process that loads it dies
 
 
 def expected_text(prompt: str, seed: int, index: int) -> str:
@@ -38,15 +38,15 @@ class ScriptedEngine(FakeEngine):
 
     def serve(self, requests, on_update=None, should_cancel=None):
         """All at the same time."""
-        incoming, at_work, n_taken = iter(requests), {}, 0
-        while (request := next(incoming, self)) is not self or at_work:
+        incoming, in_progress, n_taken = iter(requests), {}, 0
+        while (request := next(incoming, self)) is not self or in_progress:
             if isinstance(request, Request):
-                at_work[n_taken] = (request, self._begin(request))
+                in_progress[n_taken] = (request, self._begin(request))
                 n_taken += 1
-            for position, (each, until) in list(at_work.items()):
+            for position, (each, until) in list(in_progress.items()):
                 cancelled = bool(should_cancel and should_cancel(position))
                 if cancelled or time.monotonic() >= until:
-                    del at_work[position]
+                    del in_progress[position]
                     yield position, self._end(each, None, cancelled)
             time.sleep(0.01)
 

@@ -141,16 +141,16 @@ def test_a_study_survives_all_of_these_and_its_arms_never_decode_at_the_same_tim
     with stack.ctx.database.read() as session:
         run_ids = [run.id for run in get_study(session, study_id).runs]
 
-    def at_work() -> str | None:
+    def in_progress() -> str | None:
         return next((name for run_id in run_ids if (name := stack.working(run_id))), None)
 
     def tasks_done() -> int:
         return sum(stack.decoded(run_id) for run_id in run_ids)
 
-    wait_for(at_work)
-    os.kill(stack.child(at_work()), signal.SIGKILL)
-    wait_for(lambda: tasks_done() >= 4 and at_work(), 60)
-    stack.kill(at_work())
+    wait_for(in_progress)
+    os.kill(stack.child(in_progress()), signal.SIGKILL)
+    wait_for(lambda: tasks_done() >= 4 and in_progress(), 60)
+    stack.kill(in_progress())
     stack.kill("web")
     wait_for(lambda: tasks_done() >= 8, 60)
     stack.redis.kill()

@@ -1,4 +1,4 @@
-"""Completions that are decoded in company, and whatever is killed or away: each is answered once, and in time."""
+"""Completions that are decoded in one batch, whatever is killed or away: each is answered once, and in time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def ask(stack: Stack, prompt: str, budget_s: float) -> Answer:
 def company(stack: Stack, clients: ThreadPoolExecutor, seconds: float, budget_s: float) -> list[Future[Answer]]:
     """Completions in one batch of gpu0."""
     ask(stack, "# takes 0 warm up", 60)  # the engine is loaded: all clocks run from now on
-    prompts = [f"# takes {seconds} in company {i} of {time.time()}" for i in range(COMPANY)]
+    prompts = [f"# takes {seconds} batched {i} of {time.time()}" for i in range(COMPANY)]
     asked = [clients.submit(ask, stack, prompt, budget_s) for prompt in prompts]
     wait_for(lambda: stack.decoding()["gpu0"] == COMPANY)
     return asked

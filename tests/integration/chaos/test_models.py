@@ -83,18 +83,18 @@ def test_a_completion_for_a_device_that_no_worker_declares_is_served_by_one_of_t
 
 
 def test_completions_of_a_killed_worker_are_answered_by_the_other_within_the_reapers_silence(stack: Stack):
-    at_work = prompt("takes 4")
-    first = submit(stack, A, at_work)
-    wait_for(lambda: pids(stack, at_work))
+    first_text = prompt("takes 4")
+    first = submit(stack, A, first_text)
+    wait_for(lambda: pids(stack, first_text))
     (of_a,) = worker(stack, "gpu0")["declared"]
-    company = [prompt("takes 3") for _ in range(4)]
-    beside = [submit(stack, A, text) for text in company]
-    wait_for(lambda: all(pids(stack, text) for text in company))
+    others = [prompt("takes 3") for _ in range(4)]
+    beside = [submit(stack, A, text) for text in others]
+    wait_for(lambda: all(pids(stack, text) for text in others))
     stack.kill("gpu0")
     after = prompt("takes 0")
     stack.wait_for_end(first, *beside, submit(stack, A, after), timeout_s=GONE_S)
     other = stack.child("gpu1")
-    assert all(other in pids(stack, text) for text in (at_work, *company))
+    assert all(other in pids(stack, text) for text in (first_text, *others))
     assert pids(stack, after) == {other}
     for run_id in (first, *beside):
         assert stack.state(run_id) is RunState.FINISHED
@@ -102,9 +102,9 @@ def test_completions_of_a_killed_worker_are_answered_by_the_other_within_the_rea
 
 
 def test_a_worker_that_was_asked_to_stop_finishes_its_task_while_the_other_serves_its_model(stack: Stack):
-    at_work = prompt("takes 4")
-    first = submit(stack, A, at_work)
-    wait_for(lambda: pids(stack, at_work))
+    first_text = prompt("takes 4")
+    first = submit(stack, A, first_text)
+    wait_for(lambda: pids(stack, first_text))
     stack.parts["gpu0"].terminate()
     wait_for(lambda: worker(stack, "gpu0")["stopped_at"])
     after = prompt("takes 0")
@@ -112,14 +112,14 @@ def test_a_worker_that_was_asked_to_stop_finishes_its_task_while_the_other_serve
     assert stack.state(first) is RunState.RUNNING
     assert pids(stack, after) == {stack.child("gpu1")}
     stack.wait_for_end(first)
-    assert len(pids(stack, at_work)) == 1
+    assert len(pids(stack, first_text)) == 1
     assert stack.parts["gpu0"].wait(30) == 0
 
 
 def test_a_redis_that_forgets_every_message_delays_completions_and_moves_none(stack: Stack):
-    at_work, waiting = prompt("takes 1"), [prompt("takes 0") for _ in range(3)]
-    first = submit(stack, A, at_work)
-    wait_for(lambda: pids(stack, at_work))
+    first_text, waiting = prompt("takes 1"), [prompt("takes 0") for _ in range(3)]
+    first = submit(stack, A, first_text)
+    wait_for(lambda: pids(stack, first_text))
     behind = [submit(stack, A, text) for text in waiting]
     stack.redis.kill()
     stack.redis.start()
