@@ -1,5 +1,6 @@
 """What holds for all tests: kernels run in Triton's interpreter where there is no GPU, and slow files come first."""
 
+import gc
 import os
 
 import pytest
@@ -13,3 +14,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests come first: a long file that begins last would leave one of two workers idle."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported out of garbage collections: each model that is loaded or dropped asks for a full one."""
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let the interpreter free everything at its end: Triton reports what it finds left as leaked."""
+    gc.unfreeze()
