@@ -1,5 +1,6 @@
 """What holds for all tests: kernels run in Triton's interpreter where there is no GPU, and slow files come first."""
 
+import gc
 import importlib.util
 import os
 
@@ -26,3 +27,13 @@ def _compile_each_template_once(tmp_path_factory: pytest.TempPathFactory) -> Non
 
     folder = tmp_path_factory.mktemp("templates")
     Flask.jinja_options = {**Flask.jinja_options, "bytecode_cache": FileSystemBytecodeCache(str(folder))}
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported out of garbage collections: each model that is loaded or dropped asks for a full one."""
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let the interpreter free everything at its end: Triton reports what it finds left as leaked."""
+    gc.unfreeze()

@@ -95,9 +95,9 @@ def machine_factor(one: Side, other: Side, circumstances: Circumstances) -> floa
 def _stretch(winner: Side, loser: Side, circumstances: Circumstances) -> float | None:
     """The factor by which the winner's times might have been longer on the loser's machine as it was then; at least 1.
 
-    It has three parts: the ratio of the calibrations where the device is the same (of the fixed benchmark step if the work is
-    the same too, else of the memory read), the drift inside each run, and the largest share of the machine that a task
-    of the loser lost. None if a clock is not known. The parts multiply, so it is an upper limit, not an estimate.
+    It has three parts: the ratio of the calibrations where the device is the same (of the fixed benchmark step if the
+    work is the same too, else of the memory read), the drift inside each run, and the largest share of the machine that
+    a task of the loser lost. None if a clock is not known. The parts multiply: it is an upper limit, not an estimate.
     """
     if winner.clock.drift is None or loser.clock.drift is None or loser.clock.lost_max is None:
         return None

@@ -25,10 +25,10 @@ LOST_AT_LEAST_S = 0.05
 class Clock:
     """What is known of a run's times; None is unknown, as for runs from before it was recorded.
 
-    `drift` is by how much the fixed benchmark step took longer in the slowest third of the run than in the fastest (`drift`
-    below). Of `tasks` with a reading, `disturbed` lost more than LOST_TO_OTHERS of the machine. `lost_max` is the
-    largest share that a task lost, and `stolen` whether most of what the disturbed tasks lost was withheld by the
-    hypervisor.
+    `drift` is by how much the fixed benchmark step took longer in the slowest third of the run than in the
+    fastest (`drift` below). Of `tasks` with a reading, `disturbed` lost more than LOST_TO_OTHERS of the machine.
+    `lost_max` is the largest share that a task lost, and `stolen` whether the hypervisor withheld most of what the
+    disturbed tasks lost.
     """
 
     drift: float | None

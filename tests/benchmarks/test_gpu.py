@@ -9,12 +9,14 @@ import pytest
 import torch
 
 from benchmarks import gpu, kernels
+from decoding.attention import runner_pool
 
 pytest.importorskip("triton")
 
 
 @pytest.mark.slow
-def test_the_gpu_benchmark_checks_and_reports_every_part(tmp_path: Path) -> None:
+def test_the_gpu_benchmark_checks_and_reports_every_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner_pool, "_CAPACITY_STEP", 32)
     file = tmp_path / "gpu.json"
     assert gpu.main(["--tiny", "--json", str(file)]) == 0
     report = json.loads(file.read_text())

@@ -26,6 +26,7 @@ from evaluation.datasets import Task
 from evaluation.load_metrics import LoadedRequest, point
 from evaluation.metrics import SampleOutcome
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
+from tests.decoding.conftest import byte_tokenizer, tiny_qwen2
 
 TASKS = [
     Task(f"add/{i}", f'def add(a, b):\n    """Sum {i}."""\n', "add", "def check(c):\n    assert c(1, 2) == 3\n", body)
@@ -324,12 +325,17 @@ def test_a_service_that_does_not_start_says_why(own_data, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.model
-def test_a_service_of_its_own_is_started_loaded_measured_and_stored(judge, own_data, tmp_path):
+def test_a_service_of_its_own_is_started_loaded_measured_and_stored(judge, own_data, tmp_path, monkeypatch):
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # matrices this small only wait for each other on several threads
+    model = tiny_qwen2()
+    model.config.max_position_embeddings = 4096  # each byte of a prompt is a token
+    model.save_pretrained(tmp_path / "tiny")
+    byte_tokenizer().save_pretrained(tmp_path / "tiny")
     file = tmp_path / "load.json"
-    words = "--target smollm2-135m --rates 1 --duration 3 --budget 20 --n 2 --max-tokens 16 --arms together --name tiny"
+    words = "--rates 1 --duration 3 --budget 20 --n 2 --max-tokens 16 --arms together --name tiny"
     began = time.monotonic()
-    assert load.main([*words.split(), "--json", str(file)]) == 0
+    assert load.main(["--target", str(tmp_path / "tiny"), *words.split(), "--json", str(file)]) == 0
     report = json.loads(file.read_text())
     assert time.monotonic() - began > 3  # requests arrive over the whole window
     assert [(row["rate"], row["requests"], row["answered"]) for row in report["rows"]] == [("idle", 1, 1), ("1", 3, 3)]

@@ -39,6 +39,10 @@ def two_threads() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def tokenizer() -> PreTrainedTokenizerFast:
+    return byte_tokenizer()
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
     """One token per byte, and an end of sequence."""
     vocabulary = {c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))} | {"<eos>": EOS}
     inner = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))

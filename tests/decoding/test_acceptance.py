@@ -4,6 +4,8 @@ The statistical test is the joint one: a Markov target over 4 tokens, drafts of 
 tokens of each row as one of 64 cells, rows of unequal draft length in one ragged batch, and a positive control.
 """
 
+from functools import cache
+
 import pytest
 import torch
 
@@ -59,6 +61,7 @@ def one_round(name: str, keys: torch.Tensor, start: torch.Tensor, at: int, k: in
     return accepted, emitted
 
 
+@cache
 def first_three(rule: str) -> torch.Tensor:
     """Run rounds until every row has three tokens; return them [N_TRIALS, 3]."""
     keys = torch.tensor([sample_seed(11, i) for i in range(N_TRIALS)])

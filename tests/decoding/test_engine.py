@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import product
 
 import pytest
 import torch
@@ -20,6 +22,7 @@ PROMPT = "def add(a, b):\n    return a + b\n\ndef add(a, b):"
 DRAFTERS = drafters()
 EOS = 256
 MakeEngine = Callable[..., Engine]
+thorough = partial(pytest.param, marks=pytest.mark.thorough)
 
 
 def request(**changes: object) -> Request:
@@ -37,15 +40,27 @@ def tokens_of(engine: Engine, wanted: Request) -> list[list[int]]:
     return [sample.token_ids for sample in engine.generate(wanted).samples]
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.2, 0.8, 1.0])
+MEETINGS = [(1, "goodput"), (3, "bass"), (8, "fixed:3")]
+ALL_MEETINGS = list(product((1, 3, 8), ("goodput", "bass", "fixed:3")))
+
+
+@pytest.mark.parametrize(
+    ("temperature", "meetings"),
+    [
+        (0.0, MEETINGS),
+        (0.8, MEETINGS),
+        *(thorough(t, ALL_MEETINGS) for t in (0.0, 0.2, 0.8, 1.0)),
+    ],
+)
 @pytest.mark.parametrize("drafter", DRAFTERS)
-def test_no_drafter_policy_or_batch_size_changes_a_sample(engine: MakeEngine, drafter: str, temperature: float) -> None:
+def test_no_drafter_policy_or_batch_size_changes_a_sample(
+    engine: MakeEngine, drafter: str, temperature: float, meetings: list[tuple[int, str]]
+) -> None:
     wanted = request(temperature=temperature)
     plain = tokens_of(engine(), wanted)
-    for max_batch in (1, 3, 8):
-        for draft_length in ("goodput", "bass", "fixed:3"):
-            made = engine(drafter=drafter, draft_length=draft_length, max_batch=max_batch)
-            assert tokens_of(made, wanted) == plain, (drafter, draft_length, max_batch)
+    for max_batch, draft_length in meetings:
+        made = engine(drafter=drafter, draft_length=draft_length, max_batch=max_batch)
+        assert tokens_of(made, wanted) == plain, (drafter, draft_length, max_batch)
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
@@ -109,7 +124,7 @@ def test_a_sample_does_not_depend_on_how_many_there_are(engine: MakeEngine) -> N
     assert many[:2] == few
 
 
-@pytest.mark.parametrize("max_batch", [1, 2, 4, 7])
+@pytest.mark.parametrize("max_batch", [thorough(1), 2, 4, thorough(7)])
 @pytest.mark.parametrize("drafter", ["none", "sibling", "ngram+./draft"])
 def test_waiting_samples_take_the_places_of_finished_ones(engine: MakeEngine, drafter: str, max_batch: int) -> None:
     # Short limits and a stop end rows in the same round and in different ones.
@@ -263,7 +278,7 @@ def test_samples_with_a_draft_model_under_the_maximal_rule_have_rows_of_their_ow
 PROMPTS = [PROMPT, "x = [1, 2, 3]\nfor i in x:", "import os\n\n\ndef read(path):\n    " * 4, "class A:"]
 
 
-@pytest.mark.parametrize("max_batch", [2, 5, 16])
+@pytest.mark.parametrize("max_batch", [thorough(2), 5, thorough(16)])
 @pytest.mark.parametrize("drafter", ["none", "sibling", "./draft", "ngram+./draft"])
 @pytest.mark.parametrize("acceptance", ["coupled", "maximal"])
 def test_prompts_decoded_in_one_batch_get_the_samples_they_get_alone(

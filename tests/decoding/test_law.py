@@ -6,7 +6,7 @@ The prompt makes every combination of drafters meet in one round: some rows find
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -38,13 +38,23 @@ pytestmark = pytest.mark.slow
 
 V = 4
 CHI2_LIMIT = 103.44  # 63 degrees of freedom, 0.001
-N_SAMPLES = {"coupled": 2000, "maximal": 4000}
+N_SAMPLES = 1500
 AT_ONCE = 500
 N_TOKENS = 3
 # Bytes 33 to 36 are tokens 0 to 3. Whatever token comes first, the text then ends in four tokens seen before or not.
 PROMPT = '!"#$!"#"!"##!"#!$#"!!"#'
 SAMPLING = SamplingParams(temperature=1.0, top_p=1.0)
 DRAFTERS = [form.replace(registry.MODEL, "./model") for form in registry.forms()]
+# Under the coupled rule the drafts decide nothing: every drafter's texts are compared with those of none, one by one.
+LAWS = [(drafter, "maximal", False) for drafter in DRAFTERS]
+# In graphs those whose drafts are drawn there, and one that asks the graphs for nothing but verifies.
+IN_GRAPHS = ("none", "./model", "sibling+./model", "trained", "ngram+trained")
+LAWS += [("none", "coupled", False), ("none", "coupled", True), *((drafter, "maximal", True) for drafter in IN_GRAPHS)]
+
+
+def with_the_rest(quick: list[tuple[Any, ...]], every: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """The quick combinations, and the others for a thorough run."""
+    return [*quick, *(pytest.param(*one, marks=pytest.mark.thorough) for one in every if one not in quick)]
 
 
 def tiny() -> PreTrainedModel:
@@ -129,15 +139,14 @@ def chi2(
 ) -> list[float]:
     """The statistic of each request of a batch that share it equally, with sampling parameters of their own."""
     target, draft = pair
-    n_samples = N_SAMPLES[settings["acceptance"]]
-    expected = [law(target, sampling) * n_samples for sampling in samplings]
+    expected = [law(target, sampling) * N_SAMPLES for sampling in samplings]
     if graphs:
         target.model.set_attn_implementation(NAMES["reference"])
     config = EngineConfig(target="tiny", draft_length="fixed:2", max_batch=AT_ONCE, **settings)
     engine = make_engine(config, target, draft, graphs=graphs)
     observed = [torch.zeros(V**N_TOKENS, dtype=torch.float64) for _ in samplings]
     n = AT_ONCE // len(samplings)
-    for seed in range(n_samples // n):
+    for seed in range(N_SAMPLES // n):
         requests = [
             Request(PROMPT, n=n, sampling=sampling, seed=seed, max_new_tokens=N_TOKENS + 1) for sampling in samplings
         ]
@@ -153,13 +162,29 @@ def chi2(
     ]
 
 
-@pytest.mark.parametrize("graphs", [False, True], ids=["eager", "graphs"])
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize(("drafter", "rule", "graphs"), with_the_rest(LAWS, product(DRAFTERS, RULES, (False, True))))
 def test_the_law_of_the_text_is_the_targets(drafter: str, rule: str, graphs: bool, pair: Any, on_path: Any) -> None:
     on_path(graphs)
     (statistic,) = chi2(pair, graphs=graphs, samplings=[SAMPLING], drafter=drafter, acceptance=rule)
     assert statistic < CHI2_LIMIT
+
+
+COUPLED = [*((drafter, False) for drafter in DRAFTERS), *((drafter, True) for drafter in IN_GRAPHS)]
+
+
+@pytest.mark.parametrize(("drafter", "graphs"), with_the_rest(COUPLED, product(DRAFTERS, (False, True))))
+def test_under_the_coupled_rule_no_drafter_changes_a_text_whose_law_was_tested(
+    drafter: str, graphs: bool, pair: Any, on_path: Any
+) -> None:
+    on_path(graphs)
+    texts = []
+    for each in ("none", drafter):
+        config = EngineConfig(target="tiny", draft_length="fixed:2", max_batch=60, drafter=each)
+        done = make_engine(config, *pair, graphs=graphs).generate(
+            Request(PROMPT, n=60, sampling=SAMPLING, max_new_tokens=2 * N_TOKENS)
+        )
+        texts.append([s.token_ids for s in done.samples])
+    assert texts[0] == texts[1]
 
 
 def test_a_head_that_gives_its_own_ids_for_the_targets_is_found_out(
@@ -178,8 +203,10 @@ def test_a_head_that_gives_its_own_ids_for_the_targets_is_found_out(
     assert statistic > CHI2_LIMIT
 
 
-@pytest.mark.parametrize("graphs", [False, True], ids=["eager", "graphs"])
-@pytest.mark.parametrize("rule", RULES)
+MIXED = [("maximal", False), ("maximal", True)]  # the coupled rule's: test_engine.py and test_graphs.py, text by text
+
+
+@pytest.mark.parametrize(("rule", "graphs"), with_the_rest(MIXED, product(RULES, (False, True))))
 def test_requests_with_different_sampling_in_one_batch_follow_each_its_own_law(
     rule: str, graphs: bool, pair: Any, on_path: Any
 ) -> None:

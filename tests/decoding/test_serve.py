@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from decoding.request import Completion, FinishReason, Request, RequestError, Sa
 
 MakeEngine = Callable[..., Engine]
 PROMPTS = ["def add(a, b):", "x = [1, 2, 3]\nfor i in x:", "import os\n\n\ndef read(path):\n    " * 4, "class A:"]
+DRAFTERS = ["none", "ngram", "sibling", "./draft", "sibling+./draft", "trained", "ngram+trained"]
 FORWARD_S, TOKEN_S = 0.02, 0.0022
 
 
@@ -37,9 +39,12 @@ def answers(outcomes: Iterator[tuple[int, Completion | RequestError]]) -> dict[i
     return found  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("every", [0, 1, 4])
+ARRIVALS = [(drafter, 1) for drafter in DRAFTERS] + [("sibling+./draft", 0), ("ngram+trained", 4)]
+OTHER_ARRIVALS = [one for one in product(DRAFTERS, (0, 4)) if one not in ARRIVALS]
+
+
 @pytest.mark.parametrize(
-    "drafter", ["none", "ngram", "sibling", "./draft", "sibling+./draft", "trained", "ngram+trained"]
+    ("drafter", "every"), [*ARRIVALS, *(pytest.param(*one, marks=pytest.mark.thorough) for one in OTHER_ARRIVALS)]
 )
 def test_a_request_gets_the_samples_in_company_that_it_gets_alone(engine: MakeEngine, drafter: str, every: int) -> None:
     wanted = [asked(p, n=n, seed=n) for n, p in enumerate(PROMPTS, 2)]

@@ -44,7 +44,7 @@ def many(tmp_path_factory) -> Iterator[SimpleNamespace]:
     )
     running = world.add_run("running", state=RunState.RUNNING, limit=4, done=1)
     with served(world) as url:
-        yield SimpleNamespace(url=url, first=run, at_work=at_work, world=world)
+        yield SimpleNamespace(url=url, first=run, running=running, world=world)
     ctx.database.dispose()
 
 
@@ -118,24 +118,24 @@ def test_a_run_is_tagged_noted_starred_archived_and_found_again_without_a_script
     context.close()
 
 
-def test_what_one_types_on_the_page_of_a_run_at_work_is_not_lost(many, page):
-    page.goto(f"{many.url}/runs/{many.at_work}")
+def test_what_one_types_on_the_page_of_a_running_run_is_not_lost(many, page):
+    page.goto(f"{many.url}/runs/{many.running}")
     field = page.get_by_label("Add tags, space-separated")
     field.fill("half a ta")
     page.locator("h1").click()  # elsewhere, so that the field has no focus
-    with page.expect_response(f"**/runs/{many.at_work}"):
+    with page.expect_response(f"**/runs/{many.running}"):
         pass
     page.wait_for_load_state("networkidle")
     assert field.input_value() == "half a ta"
 
 
 def test_a_refused_form_on_a_page_that_follows_a_run_is_still_followed(many, page):
-    page.goto(f"{many.url}/runs/{many.at_work}?tab=tasks")
+    page.goto(f"{many.url}/runs/{many.running}?tab=tasks")
     page.get_by_label("Add tags, space-separated").fill("ä")
     page.get_by_role("button", name="Add tag").click()
     expect(page.get_by_role("alert")).to_have_text(
         "Tag is 'ä': give 1 to 40 letters from a to z, digits and - _ . : /."
     )
-    with page.expect_response(lambda answer: answer.url.endswith(f"/runs/{many.at_work}?tab=tasks")) as answer:
+    with page.expect_response(lambda answer: answer.url.endswith(f"/runs/{many.running}?tab=tasks")) as answer:
         pass
     assert answer.value.status == 200

@@ -127,7 +127,7 @@ def test_a_study_is_started_from_the_form_and_followed(site, page):
     expect(page.get_by_text("0 of 12 tasks of all arms decoded")).to_be_visible()
 
 
-def test_a_study_at_work_updates_itself(site, page):
+def test_a_running_study_updates_itself(site, page):
     study = site.world.add_study(arm(n=1, done=2, state=RunState.RUNNING), arm(n=4, done=2, state=RunState.RUNNING))
     page.goto(f"{site.url}/studies/{study}")
     expect(page.get_by_role("button", name="Cancel")).to_be_visible()

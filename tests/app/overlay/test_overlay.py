@@ -162,7 +162,7 @@ def test_runs_on_different_devices_or_not_in_turn_carry_a_caution(world):
     assert api(world, a, b)["measured_in_turn"] is False
 
 
-def test_a_run_that_is_still_at_work_is_read_from_its_samples(world):
+def test_a_run_that_still_runs_is_read_from_its_samples(world):
     a, b = world.add_run("ended"), world.add_run("running", state=RunState.RUNNING, done=5)
     assert len(api(world, a, b)["tasks"]) == 5
 

@@ -1,21 +1,25 @@
-"""A training of a tiny model as a process, to be killed: FOLDER holds the model, the Python files and the cache."""
+"""A small training of a tiny model, and the same in a process that dies. FOLDER holds the model and Python files."""
 
 from __future__ import annotations
 
 import os
-import sys
+import signal
 from pathlib import Path
 
 import torch
 
 from decoding.models import fetch
-from decoding.training import trainer
+from decoding.training import collection, documents, measure, trainer
 from decoding.training.collection import Asking, Rendered
 from decoding.training.drafter import DrafterTraining
 from decoding.training.plan import Plan
 from decoding.training.statements import statements
 
 TASK = "def planted(amount, rate):\n    '''Return what a loan of this amount costs in ten years at that rate.'''"
+
+
+SMALL = ((collection, "N_STATEMENTS", 16), (collection, "N_INVENTED", 4), (collection, "LONGEST_PROMPT", 128))
+SMALL += ((collection, "LONGEST_ANSWER", 48), (documents, "BATCH_TOKENS", 512), (measure, "LONGEST", 16))
 
 
 class Quiet:
@@ -32,7 +36,7 @@ class Quiet:
 def training(folder: Path, watcher: object = None, **changes: object) -> DrafterTraining:
     """The training of the model in a folder."""
     model = str(folder / "model")
-    options = {"hours": None, "tokens": 30_000, "epochs": 3, "seed": 0, "max_bytes": 2**28, **changes}
+    options = {"hours": None, "tokens": 1_700, "epochs": 2, "seed": 0, "max_bytes": 2**28, **changes}
     plan = Plan(model, fetch.ensure(model).sha256, (0, 1, 1), **options)  # type: ignore[arg-type]
     return DrafterTraining(
         plan,
@@ -43,14 +47,24 @@ def training(folder: Path, watcher: object = None, **changes: object) -> Drafter
     )
 
 
-def main() -> None:
-    """Train to the end, with a checkpoint after every step."""
+class Mortal(Quiet):
+    """Kills its process at a report."""
+
+    def __init__(self, n: int | None) -> None:
+        self.left = n
+
+    def advance(self, done: float, facts: str) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def train_until(folder: Path, n_reports: int | None) -> None:
+    """Train with a checkpoint after every step, to the end or until the process dies at its n-th report."""
     torch.set_num_threads(1)
     trainer.CHECKPOINT_EVERY_S = 0.0
-    folder = Path(sys.argv[1])
+    for module, name, value in SMALL:
+        setattr(module, name, value)
     os.environ["BASSLINE_CACHE_DIR"] = str(folder / "cache")
-    training(folder).run()
-
-
-if __name__ == "__main__":
-    main()
+    training(folder, Mortal(n_reports)).run()

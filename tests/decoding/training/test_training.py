@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import multiprocessing
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,15 +16,14 @@ from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import trained_heads
 from decoding.models.errors import ModelError
+from decoding.models.trained_heads import HeadRecord
 from decoding.request import Request, RequestError, SamplingParams
 from decoding.training.drafter import StoppedError
 from decoding.training.plan import WorkFolder
 from tests.decoding.conftest import tiny_qwen2
-from tests.decoding.training.program import TASK, Quiet, training
-from tests.integration.waiting import wait_for
+from tests.decoding.training.program import SMALL, TASK, Quiet, train_until, training
 
-ROOT = Path(__file__).resolve().parents[3]
-N_FUNCTIONS = 150
+N_FUNCTIONS = 46  # with the planted task three shards, and fewer tokens than asked for in two
 
 
 @pytest.fixture(scope="session")
@@ -54,12 +51,24 @@ def place(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "place"
 
 
-def start(place: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.decoding.training.program", str(place)],
-        cwd=ROOT,
-        env={**os.environ, "BASSLINE_CACHE_DIR": str(place / "cache")},
-    )
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_small(monkeypatch)
+
+
+def make_small(patch: pytest.MonkeyPatch) -> None:
+    """Short answers, few of them in a shard, and small batches."""
+    for module, name, value in SMALL:
+        patch.setattr(module, name, value)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(model: Path) -> HeadRecord:
+    """The record of a training that ran to its end; the cache in the model's folder holds the head."""
+    with pytest.MonkeyPatch.context() as patch:
+        make_small(patch)
+        patch.setenv("BASSLINE_CACHE_DIR", str(model / "cache"))
+        return training(model).run()
 
 
 def weights(place: Path) -> str:
@@ -67,37 +76,42 @@ def weights(place: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def kill_when(process: subprocess.Popen[bytes], happened: Callable[[], object]) -> None:
-    """Kill a process once something has happened in its folder; it must not have ended by itself before."""
-    wait_for(lambda: happened() or process.poll() is not None, 120)
-    assert process.poll() is None
-    process.kill()
-    process.wait()
+def test_killed_at_any_moment_it_ends_with_the_weights_of_an_undisturbed_one(
+    model: Path, place: Path, undisturbed: HeadRecord
+) -> None:
+    processes = multiprocessing.get_context("forkserver")  # imports once what each of them needs
+    processes.set_forkserver_preload(["tests.decoding.training.program", "transformers.models.qwen2.modeling_qwen2"])
 
+    def run(n_reports: int | None) -> int | None:
+        process = processes.Process(target=train_until, args=(place, n_reports))
+        process.start()
+        process.join(240)
+        return process.exitcode
 
-def test_killed_at_any_moment_it_ends_with_the_weights_of_an_undisturbed_one(model: Path, place: Path) -> None:
-    undisturbed = start(model)
     work = place / "cache" / "training"
-    kill_when(start(place), lambda: list(work.glob("*/shards/*.safetensors")))
-    kill_when(start(place), lambda: len(list(work.glob("*/shards/*.safetensors"))) > 1)
-    kill_when(start(place), lambda: list(work.glob("*/checkpoint.pt")))
-    (checkpoint,) = work.glob("*/checkpoint.pt")
-    written = checkpoint.stat().st_mtime_ns
-    kill_when(start(place), lambda: checkpoint.stat().st_mtime_ns > written)
+    stored = []
+    for n_reports in (5, 20, 20, 20, 8):  # in each of the three shards, then twice while the head is trained
+        assert run(n_reports) == -signal.SIGKILL
+        (checkpoint,) = [*work.glob("*/checkpoint.pt")] or [None]
+        step = torch.load(checkpoint, weights_only=True)["step"] if checkpoint else 0
+        stored.append((len(list(work.glob("*/shards/*.safetensors"))), step))
+    assert [n_shards for n_shards, _ in stored] == [0, 1, 2, 3, 3]
+    assert 0 < stored[3][1] < stored[4][1] < undisturbed.data["steps"]
     assert not list((place / "cache" / "drafters").glob("*"))
-    last = start(place)
-    assert last.wait(240) == 0
-    assert undisturbed.wait(240) == 0
+    assert run(None) == 0
     assert weights(place) == weights(model)
     assert not list(work.glob("*")), "only the head is left"
 
 
-def test_a_training_leaves_a_head_that_drafts_and_a_record_of_what_it_did(place: Path) -> None:
-    record = training(place).run()
-    assert trained_heads.find(str(place / "model")) == record
+def test_a_training_leaves_a_head_that_drafts_and_a_record_of_what_it_did(
+    model: Path, undisturbed: HeadRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = undisturbed
+    monkeypatch.setenv("BASSLINE_CACHE_DIR", str(model / "cache"))
+    assert trained_heads.find(str(model / "model")) == record
     assert trained_heads.every() == [record]
-    assert record.data["n_tokens"] >= 30_000
-    assert record.data["n_prompts"] > 64
+    assert record.data["n_tokens"] >= 1_700
+    assert record.data["n_prompts"] == N_FUNCTIONS + 1
     assert record.data["dropped_prompts"] == 1, "the planted task"
     assert record.hours > 0
     assert [row["drafter"] for row in record.speeds[:4]] == ["none", "trained", "sibling", "sibling+trained"]
@@ -106,7 +120,7 @@ def test_a_training_leaves_a_head_that_drafts_and_a_record_of_what_it_did(place:
     assert steps[0] == 0
     assert record.match[0] > record.curve[0]["match"][0] + 0.1, "it learned"
     engines = [
-        Engine.load(EngineConfig(str(place / "model"), drafter, "fixed:3", dtype="float32"))
+        Engine.load(EngineConfig(str(model / "model"), drafter, "fixed:3", dtype="float32"))
         for drafter in ("none", "trained")
     ]
     request = Request("def f(x):\n" * 4, n=4, sampling=SamplingParams(0.8), max_new_tokens=40)
@@ -130,20 +144,23 @@ class Impatient(Quiet):
 
 
 @pytest.mark.parametrize("n", [1, 40])
-def test_stopped_it_goes_on_with_the_same_options_and_refuses_others(n: int, place: Path) -> None:
+def test_stopped_it_goes_on_with_the_same_options_and_refuses_others(n: int, place: Path, small: None) -> None:
     with pytest.raises(StoppedError):
         training(place, Impatient(n)).run()
-    with pytest.raises(RequestError, match=r"interrupted that had epochs 3: give the same options"):
+    with pytest.raises(RequestError, match=r"interrupted that had epochs 2: give the same options"):
         training(place, epochs=4).run()
     assert WorkFolder(str(place / "model")).plan() is not None
 
 
-def test_it_refuses_to_begin_without_room_and_keeps_to_what_it_was_given(place: Path) -> None:
+def test_it_refuses_to_begin_without_room_and_keeps_to_what_it_was_given(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(RequestError, match="GB are free"):
         training(place, max_bytes=2**60).run()
     with pytest.raises(RequestError, match=r"a part of its training data may take 0\.02 GB: give a larger --max-disk"):
         training(place, max_bytes=2**20).run()
-    bound = 2**25
+    make_small(monkeypatch)
+    bound = int(2.7 * 2**20)
     with pytest.raises(StoppedError):
         training(place, _UntilTrained(), max_bytes=bound, tokens=10**9).run()
     shards = list((place / "cache" / "training").glob("*/shards/*"))
