@@ -10,7 +10,7 @@ from pathlib import Path
 
 from flask import Flask
 
-from app import tables
+from app import domains
 from app.accounts import access
 from app.context import Context, make_context
 from app.db import storable
@@ -54,7 +54,7 @@ def create_app(context: Context | None = None) -> Flask:
     ctx = context or make_context()
     if not ctx.settings.embedded and not ctx.settings.secret_key:
         raise BadInput("BASSLINE_SECRET_KEY is empty: set a long random text, the same for every web process")
-    assert tables.metadata.tables  # loads every mapper before the first query
+    assert domains.metadata.tables  # loads every mapper before the first query
     app = Flask("app", static_url_path=versioned_path(STATIC))
     app.config.update(
         SEND_FILE_MAX_AGE_DEFAULT=MAX_AGE_S,

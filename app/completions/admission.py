@@ -17,15 +17,15 @@ from typing import NamedTuple
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from app.completions import routing
 from app.context import Context
 from app.datasets.models import Task
 from app.db.types import utcnow
 from app.errors import Overloaded
-from app.runs import routing
 from app.runs.models import Run, RunTask
 from app.runs.schemas import DecodingSpec
 from app.samples.models import Sample
-from app.states import OPEN_RUN_STATES, RunKind, TaskState
+from app.states import OPEN_RUN_STATES, TaskState
 from app.workers import declared
 from app.workers import service as workers
 from decoding.limits import MAX_SERVED
@@ -153,7 +153,7 @@ def _open(session: Session, target: str) -> list[Open]:
         .join(RunTask.run)
         .join(RunTask.task)
         .where(
-            Run.kind == RunKind.COMPLETION,
+            Run.is_completion,
             Run.state.in_(OPEN_RUN_STATES),
             Run.after_id.is_(None),  # the second of a race waits for its turn outside of its clock
             Run.target == target,
@@ -166,9 +166,7 @@ def _open(session: Session, target: str) -> list[Open]:
 
 def _measured_costs(session: Session, target: str) -> Costs | None:
     """The costs of the completion of the target that was begun last, whenever that was; None if there was none."""
-    query = select(Run.provenance).where(
-        Run.kind == RunKind.COMPLETION, Run.target == target, Run.started_at.is_not(None)
-    )
+    query = select(Run.provenance).where(Run.is_completion, Run.target == target, Run.started_at.is_not(None))
     found = session.scalar(query.order_by(Run.started_at.desc()).limit(1)) or {}
     costs = [found[name] for name in Costs._fields if name in found]
     return Costs(*costs) if len(costs) == len(Costs._fields) else None
@@ -191,7 +189,7 @@ def _ended_lately(session: Session, target: str) -> list[Ended]:
         select(RunTask.queue_s, RunTask.wall_s, RunTask.finished_at, first)
         .join(RunTask.run)
         .where(
-            Run.kind == RunKind.COMPLETION,
+            Run.is_completion,
             Run.target == target,
             RunTask.state == TaskState.FINISHED,
             RunTask.finished_at >= since,

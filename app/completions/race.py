@@ -18,7 +18,7 @@ from app.runs import repository, transitions
 from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from app.states import OPEN_RUN_STATES, PASSED, RunKind
+from app.states import OPEN_RUN_STATES, PASSED
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,6 @@ def side(session: Session, name: str, run_id: uuid.UUID) -> Side:
     except NotFound:
         return Side(name, None, None)
     rows = repository.tasks_with_samples(session, run_id, origins=True)
-    if run.kind is not RunKind.COMPLETION or not rows:
+    if not run.is_completion or not rows:
         raise NotFound(f"run {run_id} is no completion: open it under Runs")
     return Side(name, run, rows[0])
