@@ -3,23 +3,32 @@
 With every table loaded, `Base.metadata` is whole for migrations and mappers.
 """
 
+from collections.abc import Sequence
+
 from app.accounts.models import BrowserSession, Token, User
 from app.capacity.models import LoadTest
-from app.completions.policy import CompletionPolicy
 from app.datasets.models import Dataset, DatasetCheck, Task
 from app.db.types import Base
 from app.http.idempotency_models import IdempotencyKey
-from app.runs import policy
-from app.runs.evaluations import EvaluationPolicy
 from app.runs.index_models import TaskWords
 from app.runs.models import Calibration, Run, RunCurve, RunTag, RunTask
+from app.runs.policy import Policy, register
 from app.samples.models import Sample
 from app.studies.models import Study, StudyArm, StudyTag
-from app.studies.policy import ArmPolicy
 from app.workers.models import Worker
 
 metadata = Base.metadata
-policy.register(CompletionPolicy(), ArmPolicy(), EvaluationPolicy())
+
+
+def _policies() -> Sequence[Policy]:
+    from app.completions.policy import CompletionPolicy  # noqa: PLC0415
+    from app.runs.evaluations import EvaluationPolicy  # noqa: PLC0415
+    from app.studies.policy import ArmPolicy  # noqa: PLC0415
+
+    return CompletionPolicy(), ArmPolicy(), EvaluationPolicy()
+
+
+register(_policies)
 
 __all__ = [
     "BrowserSession",

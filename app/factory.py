@@ -18,6 +18,7 @@ from app.errors import BadInput
 from app.http import etags, idempotency, limits, openapi, problems, request_log, security, web
 from app.http.static_files import MAX_AGE_S, versioned_path
 from app.monitoring import health, metrics
+from app.runs.policy import policies
 
 STATIC = Path(__file__).parent / "static"
 DOMAINS = (
@@ -44,6 +45,7 @@ def create_server_app(context: Context | None = None) -> Flask:
     A full collection over them takes 70 ms, and would interrupt every eighth request for a page of a run.
     """
     app = create_app(context)
+    policies()  # now, so that no request waits for their import
     gc.collect()
     gc.freeze()
     return app

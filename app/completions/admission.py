@@ -127,16 +127,16 @@ def foreseen_wait_s(ahead: Sequence[Open], costs: Costs | None, together: int, n
     return math.floor(batches) * kept_s + max(waiting_s, all_s - max(one.age_s for one in ahead))
 
 
-def expected_wait_s(waiting: int, at_work: int, ended: Sequence[Ended], now: dt.datetime) -> float:
+def expected_wait_s(waiting: int, decoding: int, ended: Sequence[Ended], now: dt.datetime) -> float:
     """Seconds until a completion that comes after `waiting` others is begun, by those that have ended lately.
 
-    By Little's law `at_work` completions end at a rate of their number over the time that each takes; if more have
+    By Little's law `decoding` completions end at a rate of their number over the time that each takes; if more have
     ended than that, their rate counts. A worker takes some that wait ahead of time, so those that have just ended tell
     more: if they waited longer than that, one that comes now will, too.
     """
     each_s = max(median(one.wall_s for one in ended), 0.001)
     span_s = max((now - min(one.at for one in ended)).total_seconds(), each_s)
-    per_s = max(max(at_work, 1) / each_s, len(ended) / span_s)
+    per_s = max(max(decoding, 1) / each_s, len(ended) / span_s)
     just = [one.queue_s for one in ended if (now - one.at).total_seconds() <= JUST_S]
     return max(waiting / per_s, median(just) if len(just) >= FEWEST else 0.0)
 

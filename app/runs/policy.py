@@ -6,8 +6,9 @@ of each: which job is next, where its message goes, how long a lost worker keeps
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -83,19 +84,27 @@ class Policy(Protocol):
         return
 
 
-_registered: list[Policy] = []
+_loaders: list[Callable[[], Sequence[Policy]]] = []
+_loaded: list[Policy] = []
+_loading = threading.Lock()
 
 
-def register(*policies: Policy) -> None:
-    """Makes these the policies of this process, the last for all runs that no other covers."""
-    _registered[:] = policies
+def register(load: Callable[[], Sequence[Policy]]) -> None:
+    """Makes what `load` returns the policies of this process, the last for all runs that no other covers.
+
+    It is called when a policy is needed for the first time: most commands need none, and no time to import them.
+    """
+    _loaders[:] = [load]
 
 
 def policies() -> Sequence[Policy]:
     """All policies, in the order in which they are asked."""
-    if not _registered:
-        raise RuntimeError("no policy is registered: import app.domains before any work")
-    return _registered
+    with _loading:
+        if not _loaded:
+            if not _loaders:
+                raise RuntimeError("no policies are registered: import app.domains before any work")
+            _loaded.extend(_loaders[0]())
+    return _loaded
 
 
 def policy_number() -> ColumnElement[int]:

@@ -16,7 +16,7 @@ from app.runs.evaluations import QUEUES, EvaluationPolicy, takes_turns
 from app.runs.models import Run, RunTask
 from app.runs.policy import Waiting
 from app.states import OPEN_RUN_STATES, Step
-from app.studies import race, schedule, service, starting
+from app.studies import schedule, service, starting
 from app.studies.models import Study, StudyArm
 from app.studies.schedule import is_here
 from app.workers.declared import silence
@@ -68,6 +68,8 @@ class ArmPolicy(EvaluationPolicy):
 
     def on_end(self, ctx: Context, run_id: uuid.UUID) -> None:
         """See Policy."""
+        from app.studies import race  # noqa: PLC0415 (imports scipy, which takes a second)
+
         study_id = _study_of(ctx, run_id)
         race.drop_losers(ctx, study_id)
         schedule.send_next(ctx, study_id)

@@ -83,10 +83,10 @@ def send_next(ctx: Context, study_id: uuid.UUID) -> None:
 
 
 def _is_busy(session: Session, study_id: uuid.UUID) -> bool:
-    at_work = (
+    busy = (
         select(RunTask.id)
         .join(StudyArm, StudyArm.run_id == RunTask.run_id)
         .join(Run, Run.id == RunTask.run_id)
         .where(StudyArm.study_id == study_id, RunTask.state.in_(BUSY_STATES), Run.state == RunState.RUNNING)
     )
-    return session.scalar(at_work.limit(1)) is not None
+    return session.scalar(busy.limit(1)) is not None
