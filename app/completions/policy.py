@@ -74,11 +74,12 @@ class CompletionPolicy(Policy):
         """See Policy. If its worker is lost, another one has half of the budget left."""
         return deadlines.lease_s(ctx, budget_s)
 
-    def on_start(self, ctx: Context, run: Run) -> None:
+    def on_start(self, ctx: Context, run: Run) -> dt.datetime | None:
         """See Policy. No completion's clock runs while the model is loaded: it is not slow but absent."""
-        if engine_config(run) not in ctx.engines.held() and not remote.is_remote(run.target):
-            ready_engine(ctx, run)
-            deadlines.restart(ctx, run.target)
+        if engine_config(run) in ctx.engines.held() or remote.is_remote(run.target):
+            return None
+        ready_engine(ctx, run)
+        return deadlines.restart(ctx, run.target)
 
     def recover(self, ctx: Context, ours: ColumnElement[bool]) -> None:
         """See Policy. Answers completions whose budget is over, and moves those whose worker is gone."""

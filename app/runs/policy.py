@@ -6,6 +6,7 @@ of each: which job is next, where its message goes, how long a lost worker keeps
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -71,9 +72,10 @@ class Policy(Protocol):
         """The lease while a job is decoded, where it must end sooner than usual; else None."""
         return None
 
-    def on_start(self, ctx: Context, run: Run) -> None:
-        """Precedes decoding of a claimed job, before its engine is asked for. Raises CannotLoadError, StoppedError."""
-        return
+    def on_start(self, ctx: Context, run: Run) -> dt.datetime | None:
+        """Precedes decoding of a claimed job, before its engine is asked for. Returns since when the job counts as
+        waiting, if that has changed. Raises CannotLoadError, StoppedError."""
+        return None
 
     def on_end(self, ctx: Context, run_id: uuid.UUID) -> None:
         """Follows each step of the run: when it was prepared, and when a job was decoded or graded, or failed."""

@@ -8,7 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 import structlog
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, update
 from sqlalchemy.orm import Session, joinedload
 
 from app.context import Context
@@ -61,11 +61,7 @@ class DecodeJob(Job):
 
     def ready_engine(self) -> Engine:
         """The engine, once all is done that precedes decoding. Raises CannotLoadError, StoppedError, PromptError."""
-        self.claim.policy.on_start(self._ctx, self.run)
-        with self._ctx.database.read() as session:  # loading may have started its clock again
-            self._queued_at = session.scalars(
-                select(RunTask.queued_at).where(RunTask.id == self.claim.run_task_id)
-            ).one()
+        self._queued_at = self.claim.policy.on_start(self._ctx, self.run) or self._queued_at
         return ready_engine(self._ctx, self.run)
 
     def start(self, engine: Engine) -> Request:
