@@ -26,8 +26,8 @@ class EvaluationPolicy(Policy):
 
     def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
         """See Policy."""
-        in_progress = jobs_in_progress(session, step)
-        runs = session.scalars(select(Run).where(runs_of(self), takes_turns(step)).options(*map(defer, _LONG)))
+        runs = session.scalars(select(Run).where(runs_of(self), takes_turns(step)).options(*map(defer, _LONG))).all()
+        in_progress = jobs_in_progress(session, step) if runs else {}
         return [Waiting(run.id, run, in_progress.get(run.id, 0)) for run in runs]
 
     def queue(self, ctx: Context, run_id: uuid.UUID, step: Step) -> str:

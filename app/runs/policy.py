@@ -7,6 +7,7 @@ of each: which job is next, where its message goes, how long a lost worker keeps
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -109,6 +110,7 @@ def policies() -> Sequence[Policy]:
     return _loaded
 
 
+@functools.cache
 def policy_number() -> ColumnElement[int]:
     """The position in `policies()` of a run's policy, as an expression over Run. Nothing else decides which it is."""
     *special, _ = policies()
