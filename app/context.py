@@ -8,21 +8,19 @@ import socket
 import threading
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from app import ports
 from app.broker import broker
 from app.broker.broker import Broker
 from app.broker.model_queues import ModelQueue
+from app.broker.turns import Turns
 from app.db.database import Database
 from app.engines import HeldEngines
 from app.events.bus import EventBus, connect
 from app.events.view_pool import ViewPool
 from app.settings import Settings, load_settings
+from app.states import Step
 from decoding.models import trusted_code
-
-if TYPE_CHECKING:
-    from app.jobs.turns import Turns
 
 CACHE_DIR = "BASSLINE_CACHE_DIR"
 
@@ -50,7 +48,7 @@ class Context:
     engines: HeldEngines = field(init=False)
     streams: threading.BoundedSemaphore = field(init=False)
     views: ViewPool = field(init=False)
-    turns: dict[str, Turns] = field(default_factory=dict)
+    turns: dict[Step, Turns] = field(default_factory=dict)
     declared: Collection[ModelQueue] = ()
     cpu: threading.Lock = field(init=False, default_factory=threading.Lock)
     admitting: threading.Lock = field(init=False, default_factory=threading.Lock)

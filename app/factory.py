@@ -10,13 +10,14 @@ from pathlib import Path
 
 from flask import Flask
 
-from app import request_layers, tables
+from app import domains, request_layers
 from app.accounts import users
 from app.context import Context, make_context
 from app.errors import BadInputError
 from app.http import limits, openapi, problems, security, web
 from app.http.static_files import MAX_AGE_S, versioned_path
 from app.monitoring import health, metrics
+from app.runs.policy import policies
 
 STATIC = Path(__file__).parent / "static"
 DOMAINS = (
@@ -42,6 +43,7 @@ def create_server_app(context: Context | None = None) -> Flask:
     A full collection over them takes 70 ms, and would interrupt every eighth request for a page of a run.
     """
     app = create_app(context)
+    policies()  # now, so that no request waits for their import
     gc.collect()
     gc.freeze()
     return app
@@ -52,7 +54,7 @@ def create_app(context: Context | None = None) -> Flask:
     ctx = context or make_context()
     if not ctx.settings.embedded and not ctx.settings.secret_key:
         raise BadInputError("BASSLINE_SECRET_KEY is empty: set a long random text, the same for every web process")
-    assert tables.metadata.tables  # loads every mapper before the first query
+    assert domains.metadata.tables  # loads every mapper before the first query
     app = Flask("app", static_url_path=versioned_path(STATIC))
     app.config.update(
         SEND_FILE_MAX_AGE_DEFAULT=MAX_AGE_S,

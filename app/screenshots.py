@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import click
+from sqlalchemy import select
 
 from app import observability
 from app.context import make_context
@@ -23,7 +24,6 @@ from app.errors import BadInputError, UnavailableError
 from app.runs.models import Run
 from app.runs.repository import list_runs, tasks_with_samples
 from app.settings import load_settings
-from app.states import RunKind
 from app.studies.repository import list_studies
 
 WIDTHS = {"wide": 1440, "narrow": 390}
@@ -53,8 +53,8 @@ def pages(database: Database) -> dict[str, str]:
             study = next((one for one in studies if len({run.drafter for run in one.runs}) > 1), studies[0])
             paths |= {"studies": "/studies", "new-study": "/studies/new", "study": f"/studies/{study.id}"}
             paths |= {f"study-{tab}": f"/studies/{study.id}?tab={tab}" for tab in ("samples", "speculation", "arms")}
-        if completions := list_runs(session, limit=1, kinds=(RunKind.COMPLETION,)):
-            paths["complete"] = f"/complete/{completions[0].id}"
+        if completion := session.scalar(select(Run.id).where(Run.is_completion).order_by(Run.id.desc()).limit(1)):
+            paths["complete"] = f"/complete/{completion}"
     return paths
 
 

@@ -70,6 +70,16 @@ class Failure(enum.StrEnum):
         return self in (Failure.DECODING, Failure.GRADING, Failure.WORKER_LOST)
 
 
+class Step(enum.Enum):
+    """The two steps of a job: (state it waits in, state while claimed, failure if it raises)."""
+
+    DECODE = (TaskState.QUEUED, TaskState.DECODING, Failure.DECODING)
+    GRADE = (TaskState.DECODED, TaskState.GRADING, Failure.GRADING)
+
+    def __init__(self, waiting: TaskState, working: TaskState, failure: Failure) -> None:
+        self.waiting, self.working, self.failure = waiting, working, failure
+
+
 class DatasetKind(enum.StrEnum):
     """Where a dataset came from; `prompt` holds the single task of one completion and is not listed."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
+import app.domains  # noqa: F401 (registers the policies)
 from app.context import Context
 from app.db import migrate
 from app.db.database import Database

@@ -22,11 +22,11 @@ from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Dataset
 from app.db.types import utcnow
+from app.domains import metadata
 from app.errors import BadInputError
 from app.runs import figures, indexing
 from app.runs.models import Run, RunCurve, RunTask
 from app.states import DatasetKind, RunKind, RunState, TaskState
-from app.tables import metadata
 from evaluation import dataset_files
 from evaluation import datasets as files
 from evaluation.verdicts import Status, Trust

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
+import app.domains  # noqa: F401 (registers the policies)
 from app.context import Context, make_context
 from app.jobs.embedded import Embedded
 from app.provenance import of_this_process

@@ -3,7 +3,7 @@
 from alembic import context
 
 from app.db.migrate import described_by_models
-from app.tables import metadata
+from app.domains import metadata
 
 connection = context.config.attributes["connection"]
 context.configure(

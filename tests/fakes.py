@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from types import SimpleNamespace
 
+import app.domains  # noqa: F401 (registers the policies, as every process does at its start)
 from app.broker import queues
 from app.broker.broker import MemoryBroker, Message
 from decoding.request import Calibration, Completion, PromptToken, Request, RequestError, Sample, Update

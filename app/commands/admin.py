@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from rich.table import Table
 
-from app import observability, tables
+from app import domains, observability
 from app.accounts import service
 from app.accounts import users as people
 from app.commands import common
@@ -44,7 +44,7 @@ def upgrade() -> None:
     Example:
         BASSLINE_DATABASE_URL=postgresql+psycopg://bassline@db/bassline bassline db upgrade
     """
-    assert tables.metadata.tables
+    assert domains.metadata.tables
     ctx = make_context()
     migrate.upgrade(ctx.database)
     done = f"the database is at schema {migrate.current(ctx.database)}"

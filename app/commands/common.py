@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from app import tables
+from app import domains
 from app.context import Context, make_context
 from app.db import migrate
 from app.errors import BadInputError, BasslineError, UnavailableError
@@ -50,7 +50,7 @@ json_option = click.option(
 
 def opened_context() -> Context:
     """A context whose database is at the newest schema. Raises UnavailableError or BadInputError."""
-    assert tables.metadata.tables
+    assert domains.metadata.tables
     ctx = make_context()
     migrate.ensure(ctx.database)
     return ctx

@@ -17,7 +17,7 @@ from app.runs import figures, service
 from app.runs.models import Run
 from app.runs.repository import get_run, tasks_without_texts
 from app.runs.schemas import RunSpec
-from app.states import RunKind, RunState, TaskState
+from app.states import RunState, TaskState
 
 
 @click.command("eval")
@@ -75,7 +75,7 @@ def _with_speedup(ctx: Context, place: foreground.Place, run: Run, spec: RunSpec
     same = tuple(t.task.task_id for t in ours if t.state is TaskState.FINISHED)[:k]
     changes = {"drafter": "none", "task_ids": same, "limit": None, "time_limit_s": None, "name": f"{run.name} (plain)"}
     plain_spec = spec.model_copy(update=changes)
-    plain_id = service.submit(ctx, plain_spec, kind=RunKind.BASELINE, **place.options)
+    plain_id = service.submit(ctx, plain_spec, is_baseline=True, **place.options)
     with ctx.database.session() as session:
         _note(get_run(session, run.id), plain_run=str(plain_id))
     try:

@@ -17,15 +17,15 @@ from typing import NamedTuple
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from app.completions import routing
 from app.context import Context
 from app.datasets.models import Task
 from app.db.types import utcnow
 from app.errors import OverloadedError
-from app.runs import routing
 from app.runs.models import Run, RunTask
 from app.runs.schemas import DecodingSpec
 from app.samples.models import Sample
-from app.states import OPEN_RUN_STATES, RunKind, TaskState
+from app.states import OPEN_RUN_STATES, TaskState
 from app.workers import declared
 from app.workers import service as workers
 from decoding.limits import MAX_SERVED
@@ -127,16 +127,16 @@ def foreseen_wait_s(ahead: Sequence[Open], costs: Costs | None, together: int, n
     return math.floor(batches) * kept_s + max(waiting_s, all_s - max(one.age_s for one in ahead))
 
 
-def expected_wait_s(waiting: int, at_work: int, ended: Sequence[Ended], now: dt.datetime) -> float:
+def expected_wait_s(waiting: int, decoding: int, ended: Sequence[Ended], now: dt.datetime) -> float:
     """Seconds until a completion that comes after `waiting` others is begun, by those that have ended lately.
 
-    By Little's law `at_work` completions end at a rate of their number over the time that each takes; if more have
+    By Little's law `decoding` completions end at a rate of their number over the time that each takes; if more have
     ended than that, their rate counts. A worker takes some that wait ahead of time, so those that have just ended tell
     more: if they waited longer than that, one that comes now will, too.
     """
     each_s = max(median(one.wall_s for one in ended), 0.001)
     span_s = max((now - min(one.at for one in ended)).total_seconds(), each_s)
-    per_s = max(max(at_work, 1) / each_s, len(ended) / span_s)
+    per_s = max(max(decoding, 1) / each_s, len(ended) / span_s)
     just = [one.queue_s for one in ended if (now - one.at).total_seconds() <= JUST_S]
     return max(waiting / per_s, median(just) if len(just) >= FEWEST else 0.0)
 
@@ -153,7 +153,7 @@ def _open(session: Session, target: str) -> list[Open]:
         .join(RunTask.run)
         .join(RunTask.task)
         .where(
-            Run.kind == RunKind.COMPLETION,
+            Run.is_completion,
             Run.state.in_(OPEN_RUN_STATES),
             Run.after_id.is_(None),  # the second of a race waits for its turn outside of its clock
             Run.target == target,
@@ -166,9 +166,7 @@ def _open(session: Session, target: str) -> list[Open]:
 
 def _measured_costs(session: Session, target: str) -> Costs | None:
     """The costs of the completion of the target that was begun last, whenever that was; None if there was none."""
-    query = select(Run.provenance).where(
-        Run.kind == RunKind.COMPLETION, Run.target == target, Run.started_at.is_not(None)
-    )
+    query = select(Run.provenance).where(Run.is_completion, Run.target == target, Run.started_at.is_not(None))
     found = session.scalar(query.order_by(Run.started_at.desc()).limit(1)) or {}
     costs = [found[name] for name in Costs._fields if name in found]
     return Costs(*costs) if len(costs) == len(Costs._fields) else None
@@ -191,7 +189,7 @@ def _ended_lately(session: Session, target: str) -> list[Ended]:
         select(RunTask.queue_s, RunTask.wall_s, RunTask.finished_at, first)
         .join(RunTask.run)
         .where(
-            Run.kind == RunKind.COMPLETION,
+            Run.is_completion,
             Run.target == target,
             RunTask.state == TaskState.FINISHED,
             RunTask.finished_at >= since,

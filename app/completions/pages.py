@@ -17,7 +17,7 @@ from app.runs import repository
 from app.runs.figures import in_budget_s
 from app.runs.forms import field_error
 from app.runs.models import Run, RunTask
-from app.states import OPEN_RUN_STATES, PASSED, RunKind
+from app.states import OPEN_RUN_STATES, PASSED
 from app.ui.display import VERDICTS
 
 bp = Blueprint("complete", __name__)
@@ -47,8 +47,8 @@ def show(run_id: uuid.UUID) -> str:
     """A completion, at work or ended. Raises NotFoundError."""
     run = repository.get_run(session(), run_id)
     rows = repository.tasks_with_samples(session(), run_id, origins=True)
-    if run.kind is not RunKind.COMPLETION or not rows:
-        raise NotFoundError(f"run {run_id} is no completion: open it under Runs")
+    if not run.is_completion or not rows:
+        raise NotFoundError(f"run {run_id} is not a completion: open it under Runs")
     return _page(forms.values(run, rows[0]), run=run, row=rows[0])
 
 

@@ -18,7 +18,7 @@ from app.runs import repository, transitions
 from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from app.states import OPEN_RUN_STATES, PASSED, RunKind
+from app.states import OPEN_RUN_STATES, PASSED
 
 
 @dataclass(frozen=True)
@@ -113,12 +113,12 @@ def load(session: Session, a: uuid.UUID, b: uuid.UUID) -> tuple[Side, Side]:
 
 
 def side(session: Session, name: str, run_id: uuid.UUID) -> Side:
-    """One side of a race. Raises NotFoundError for a run that is no completion."""
+    """One side of a race. Raises NotFoundError for a run that is not a completion."""
     try:
         run = repository.get_run(session, run_id)
     except NotFoundError:
         return Side(name, None, None)
     rows = repository.tasks_with_samples(session, run_id, origins=True)
-    if run.kind is not RunKind.COMPLETION or not rows:
-        raise NotFoundError(f"run {run_id} is no completion: open it under Runs")
+    if not run.is_completion or not rows:
+        raise NotFoundError(f"run {run_id} is not a completion: open it under Runs")
     return Side(name, run, rows[0])

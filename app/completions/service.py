@@ -23,7 +23,7 @@ from app.language_models.service import require_infilling
 from app.remote import target as remote
 from app.runs.schemas import DecodingSpec
 from app.runs.service import is_local, new_run, require_allowed, require_models, store
-from app.states import DatasetKind, RunKind
+from app.states import DatasetKind
 from evaluation import datasets as files
 
 TASK_ID = "prompt"
@@ -100,7 +100,7 @@ def submit_prompts(
                     stored,
                     name=name or _name_of(tasks[0].prompt),
                     command="",
-                    kind=RunKind.COMPLETION,
+                    is_completion=True,
                     pinned_worker=pinned_worker,
                     graded=graded,
                     handover=handover,

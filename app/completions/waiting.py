@@ -11,12 +11,13 @@ import structlog
 from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 
+from app.completions import deadlines
 from app.context import Context
 from app.db.database import error_summary
 from app.errors import BasslineError, BusyError, ConflictError, NotFoundError
 from app.events.bus import Event
 from app.http.disconnect import ClientDisconnected
-from app.jobs import deadlines, reaper
+from app.jobs import reaper
 from app.runs import event_stream, transitions
 from app.runs.models import Run
 from app.states import OPEN_RUN_STATES

@@ -8,7 +8,6 @@ later write carries `WHERE attempt_token = mine`, so a worker that lost its leas
 from __future__ import annotations
 
 import datetime as dt
-import enum
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -23,32 +22,20 @@ from app.db.database import updated_any
 from app.db.ids import new_id
 from app.db.types import utcnow
 from app.runs.models import Run, RunTask
-from app.states import Failure, RunKind, RunState, TaskState
-from app.studies.models import StudyArm
+from app.runs.policy import Policy, policies, policy_number
+from app.states import RunState, Step, TaskState
 
 MAX_ATTEMPTS = 3
 SERIALIZATION_FAILURES = ("40001", "40P01")  # PostgreSQL: could not serialize, deadlock
 
 
-class Step(enum.Enum):
-    """The two steps of a job: (state it waits in, state while claimed, failure if it raises)."""
-
-    DECODE = (TaskState.QUEUED, TaskState.DECODING, Failure.DECODING)
-    GRADE = (TaskState.DECODED, TaskState.GRADING, Failure.GRADING)
-
-    def __init__(self, waiting: TaskState, working: TaskState, failure: Failure) -> None:
-        self.waiting, self.working, self.failure = waiting, working, failure
-
-
-class LostClaim(Exception):  # noqa: N818 (reads as what happened)
+class LostClaimError(Exception):
     """Another worker owns the job by now; what was computed for it is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to write to a job until the lease runs out. `position` is the task's place in its run, from 0.
-
-    `study_id` is the study that the run is an arm of."""
+    """The right to write to a job until the lease runs out. `position` is the task's place in its run, from 0."""
 
     run_task_id: uuid.UUID
     run_id: uuid.UUID
@@ -57,8 +44,7 @@ class Claim:
     token: uuid.UUID
     step: Step
     attempt: int
-    kind: RunKind
-    study_id: uuid.UUID | None
+    policy: Policy
 
 
 def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
@@ -91,15 +77,14 @@ def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
             ).one_or_none()
             if won is None:
                 return None
-            kind, task_id, position, study_id = session.execute(
-                select(Run.kind, Task.task_id, RunTask.position, StudyArm.study_id)
+            number, task_id, position = session.execute(
+                select(policy_number(), Task.task_id, RunTask.position)
                 .select_from(RunTask)
                 .join(RunTask.run)
                 .join(RunTask.task)
-                .outerjoin(StudyArm, StudyArm.run_id == Run.id)
                 .where(RunTask.id == run_task_id)
             ).one()
-            return Claim(run_task_id, won.run_id, task_id, position, token, step, won.attempt, kind, study_id)
+            return Claim(run_task_id, won.run_id, task_id, position, token, step, won.attempt, policies()[number])
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) in SERIALIZATION_FAILURES:
             return None  # another worker won the race
@@ -107,11 +92,11 @@ def claim(ctx: Context, run_task_id: uuid.UUID, step: Step) -> Claim | None:
 
 
 def release(session: Session, claim: Claim, state: TaskState, **values: Any) -> None:
-    """Leaves the job in `state`, owned by nobody. Raises LostClaim, which rolls the unit of work back."""
+    """Leaves the job in `state`, owned by nobody. Raises LostClaimError, which rolls the unit of work back."""
     if not updated_any(
         session,
         update(RunTask)
         .where(RunTask.id == claim.run_task_id, RunTask.attempt_token == claim.token)
         .values(state=state, attempt_token=None, lease_until=None, **values),
     ):
-        raise LostClaim(str(claim.run_task_id))
+        raise LostClaimError(str(claim.run_task_id))

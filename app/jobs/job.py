@@ -18,13 +18,12 @@ from app.db.database import after_commit, error_summary
 from app.db.types import utcnow
 from app.errors import UnavailableError
 from app.jobs import claims
-from app.jobs.claims import MAX_ATTEMPTS, Claim, LostClaim, Step
+from app.jobs.claims import MAX_ATTEMPTS, Claim, LostClaimError
 from app.jobs.lease import Lease
 from app.jobs.work.live_updates import task_changed
-from app.runs import enqueue, transitions
+from app.runs import transitions
 from app.runs.models import Run
-from app.states import OPEN_TASK_STATES, Failure, TaskState
-from app.studies import race, schedule
+from app.states import OPEN_TASK_STATES, Failure, Step, TaskState
 from decoding.request import RequestError
 from evaluation.prompting import PromptError
 
@@ -32,11 +31,11 @@ WAITING = tuple(step.waiting for step in Step)
 log = structlog.get_logger(__name__)
 
 
-class CannotLoad(Exception):  # noqa: N818 (reads as what happened)
+class CannotLoadError(Exception):
     """The run's engine cannot be loaded, so none of its tasks can be decoded; the message says why."""
 
 
-class Stopped(Exception):  # noqa: N818 (reads as what happened)
+class StoppedError(Exception):
     """The run has stopped, or this process is stopping: the work is not wanted now."""
 
 
@@ -45,16 +44,16 @@ class Job:
 
     Inside, a heartbeat keeps the lease, and `finish` stores the results. An exception ends the attempt instead:
 
-        Stopped                    back to where the job waited, or cancelled with its run; the attempt does not count
-        CannotLoad                 the same, and the run fails
+        StoppedError               back to where the job waited, or cancelled with its run; the attempt does not count
+        CannotLoadError            the same, and the run fails
         UnavailableError                the same, and the run is interrupted
         RequestError, PromptError  the job fails: another attempt would end the same way
-        LostClaim                  another worker has the job: nothing is written
+        LostClaimError             another worker has the job: nothing is written
         any other Exception        another attempt, or after MAX_ATTEMPTS the job fails
 
     None of these leaves the block. What does (SystemExit, an error of the database while the attempt is ended) leaves
-    the job to the reaper, which finds the expired lease. The last open job closes its run. A job of a study is followed
-    by the study's next one.
+    the job to the reaper, which finds the expired lease. The last open job closes its run. What else follows
+    is the policy's (Policy.on_end).
     """
 
     def __init__(self, ctx: Context, claim: Claim) -> None:
@@ -77,9 +76,7 @@ class Job:
             self.lease.end()
         if self._ended:
             transitions.close_if_done(self._ctx, self.claim.run_id)
-        if self.claim.study_id is not None:
-            race.drop_losers(self._ctx, self.claim.study_id)
-            schedule.send_next(self._ctx, self.claim.study_id)
+        self.claim.policy.on_end(self._ctx, self.claim.run_id)
         return isinstance(error, Exception)
 
     def announce(self) -> None:
@@ -89,7 +86,7 @@ class Job:
     def finish(self, state: TaskState, write: Callable[[Session], None], **values: Any) -> None:
         """Stores the results: `write` and the job's new state with `values`, in one transaction.
 
-        Tries again while the database is unreachable, as long as the lease lasts. Raises LostClaim.
+        Tries again while the database is unreachable, as long as the lease lasts. Raises LostClaimError.
         """
         self.lease.store(lambda: self._release(state, write, error=None, failure=None, **values))
 
@@ -97,11 +94,11 @@ class Job:
         claim = self.claim
         try:
             match error:
-                case LostClaim():
+                case LostClaimError():
                     raise error
-                case Stopped():
+                case StoppedError():
                     self._requeue()
-                case CannotLoad():
+                case CannotLoadError():
                     transitions.fail_run(self._ctx, claim.run_id, Failure.MODEL, str(error))
                     self._requeue()
                 case UnavailableError():
@@ -111,7 +108,7 @@ class Job:
                     self._fail(Failure.REQUEST, str(error))
                 case _:
                     self._retry(error)
-        except LostClaim:
+        except LostClaimError:
             log.warning("result dropped: another worker owns the job", run_task=str(claim.run_task_id))
 
     def _requeue(self) -> None:
@@ -155,6 +152,6 @@ class Job:
 
     def _enqueue(self, state: TaskState) -> None:
         """Sends the message for the step that the job waits for, if any."""
-        sends = {Step.DECODE.waiting: enqueue.decode, Step.GRADE.waiting: enqueue.grade}
-        if state in sends and not (self.claim.study_id is not None and state is Step.DECODE.waiting):
-            sends[state](self._ctx, [self.claim.run_task_id], self.claim.kind)
+        for step in Step:
+            if state is step.waiting:
+                self.claim.policy.send(self._ctx, self.claim.run_id, step, [self.claim.run_task_id])

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from app.context import Context
 from app.db.database import error_summary, updated_any
 from app.db.types import utcnow
-from app.jobs.claims import Claim, LostClaim
+from app.jobs.claims import Claim, LostClaimError
 from app.runs.models import Run, RunTask
 from app.states import RunState
 
@@ -56,13 +56,13 @@ class Lease:
     def store(self, write: Callable[[], None]) -> None:
         """Calls `write`, a whole unit of work, again while the database is unreachable, for as long as a lease lasts.
 
-        Samples that took minutes must survive a restart of the database. Raises LostClaim once the lease is lost, or
-        the database's error after that time.
+        Samples that took minutes must survive a restart of the database. Raises LostClaimError once the lease is lost,
+        or the database's error after that time.
         """
         limit = time.monotonic() + self._lease_s
         while True:
             if self.stop is Stop.FENCED:
-                raise LostClaim(str(self._claim.run_task_id))
+                raise LostClaimError(str(self._claim.run_task_id))
             try:
                 return write()
             except (OperationalError, InterfaceError) as error:
@@ -75,12 +75,12 @@ class Lease:
         """Makes the lease end in `lease_s` seconds, if that is sooner, and heartbeats as frequent as that needs.
 
         A user who waits for the job must not wait for a long lease to run out, should this worker be lost. Raises
-        LostClaim, or the database's error.
+        LostClaimError, or the database's error.
         """
         lease_s = min(self._lease_s, lease_s)
         proven = time.monotonic()
         if not self._beat(lease_s):
-            raise LostClaim(str(self._claim.run_task_id))
+            raise LostClaimError(str(self._claim.run_task_id))
         # In this order: `stop` must never compare an old heartbeat with the shorter lease.
         self._proven = proven
         self._heartbeat_s, self._lease_s = min(self._heartbeat_s, lease_s / BEATS, LONGEST_BEAT_S), lease_s

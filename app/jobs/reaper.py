@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeVar
 
 import structlog
-from sqlalchemy import ColumnElement, and_, func, or_, select, true, update
+from sqlalchemy import ColumnElement, func, or_, select, true, update
 from sqlalchemy.orm import Session
 
 from app.broker import queues
@@ -17,14 +18,12 @@ from app.context import Context
 from app.datasets.models import Task
 from app.db.database import after_commit, updated_any
 from app.db.types import utcnow
-from app.jobs import deadlines
-from app.jobs.claims import MAX_ATTEMPTS, Step
+from app.jobs.claims import MAX_ATTEMPTS
 from app.jobs.work.live_updates import task_changed
-from app.runs import enqueue, routing, transitions
+from app.runs import enqueue, transitions
 from app.runs.models import Run, RunTask
-from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunKind, RunState, TaskState
-from app.studies import schedule
-from app.studies.models import StudyArm
+from app.runs.policy import policies, policy_of, waits_in
+from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, Step, TaskState
 from app.workers import declared
 from app.workers.declared import silence_limit
 from app.workers.models import Worker
@@ -38,12 +37,8 @@ LOADING_LOST = (
 )
 GONE = "the process that worked this run has gone"
 WORKING = tuple(step.working for step in Step)
+T = TypeVar("T")
 log = structlog.get_logger(__name__)
-
-# A study has at most one message, for the job whose turn it is.
-_decodes_in_a_study = and_(
-    RunTask.state == Step.DECODE.waiting, select(StudyArm.id).where(StudyArm.run_id == RunTask.run_id).exists()
-)
 
 
 def reap(ctx: Context, *, pinned_only: bool = False) -> None:
@@ -51,14 +46,12 @@ def reap(ctx: Context, *, pinned_only: bool = False) -> None:
     ours: ColumnElement[bool] = Run.pinned_worker == ctx.worker_name
     if not pinned_only:
         ours = or_(ours, Run.pinned_worker.is_(None))
-        _each(_abandoned(ctx), lambda run_id: transitions.interrupt(ctx, run_id, GONE))
+        recover_each(_abandoned(ctx), lambda run_id: transitions.interrupt(ctx, run_id, GONE))
     _return_expired(ctx, ours)
     # Their worker died before it closed them.
-    _each(_without_open_tasks(ctx, ours), lambda run_id: transitions.close_if_done(ctx, run_id))
-    _leave_lost_queues(ctx)
+    recover_each(_without_open_tasks(ctx, ours), lambda run_id: transitions.close_if_done(ctx, run_id))
+    recover_each(policies(), lambda policy: policy.recover(ctx, ours))
     _send_again(ctx, ours)
-    _each(_overdue_completions(ctx), lambda run_id: deadlines.enforce_deadline(ctx, run_id))
-    _each(_silent_studies(ctx, ours), lambda study_id: schedule.send_next(ctx, study_id))
 
 
 def enqueue_handed_over(ctx: Context) -> None:
@@ -83,24 +76,24 @@ def reset_orphans(ctx: Context) -> None:
     with ctx.database.session() as session:
         session.execute(update(RunTask).where(RunTask.state.in_(WORKING)).values(lease_until=utcnow()))
     _return_expired(ctx, true())
-    _each(_without_open_tasks(ctx, true()), lambda run_id: transitions.close_if_done(ctx, run_id))
-    _each(_pinned(ctx), lambda run_id: transitions.interrupt(ctx, run_id, GONE))
+    recover_each(_without_open_tasks(ctx, true()), lambda run_id: transitions.close_if_done(ctx, run_id))
+    recover_each(_pinned(ctx), lambda run_id: transitions.interrupt(ctx, run_id, GONE))
     with ctx.database.session() as session:
         session.execute(
             update(Run)
             .where(Run.state.in_(OPEN_RUN_STATES), Run.cancel_requested_at.is_(None))
             .values(state=RunState.QUEUED, enqueued_at=None)
         )
-    _each(_without_figures(ctx), lambda run_id: transitions.record_figures(ctx, run_id))
+    recover_each(_without_figures(ctx), lambda run_id: transitions.record_figures(ctx, run_id))
 
 
-def _each(ids: Sequence[uuid.UUID], action: Callable[[uuid.UUID], object]) -> None:
-    """Does it for every run or study it can: an error with one must not keep it from the others."""
-    for row_id in ids:
+def recover_each(found: Iterable[T], action: Callable[[T], object]) -> None:
+    """Calls `action` with each, such as the id of a run: an error with one must not keep it from the others."""
+    for one in found:
         try:
-            action(row_id)
+            action(one)
         except Exception:
-            log.exception("a run or study could not be recovered", id=str(row_id))
+            log.exception("could not be recovered", what=str(one))
 
 
 def _pinned(ctx: Context) -> Sequence[uuid.UUID]:
@@ -146,11 +139,6 @@ def _abandoned(ctx: Context) -> Sequence[uuid.UUID]:
         ).all()
 
 
-def _overdue_completions(ctx: Context) -> Sequence[uuid.UUID]:
-    with ctx.database.read() as session:
-        return list(deadlines.overdue(session))
-
-
 def _without_open_tasks(ctx: Context, ours: ColumnElement[bool]) -> Sequence[uuid.UUID]:
     some_open = select(RunTask.id).where(RunTask.run_id == Run.id, RunTask.state.in_(OPEN_TASK_STATES)).exists()
     with ctx.database.read() as session:
@@ -158,15 +146,16 @@ def _without_open_tasks(ctx: Context, ours: ColumnElement[bool]) -> Sequence[uui
 
 
 def return_expired(ctx: Context, run_id: uuid.UUID) -> None:
-    """Returns the expired jobs of a completion to their queue at once, because its user cannot wait for a sweep."""
+    """Returns the expired jobs of a run to their queue at once, for a user who cannot wait for a sweep."""
     _return_expired(ctx, Run.id == run_id)
     unsent = (RunTask.run_id == run_id, RunTask.state == TaskState.QUEUED, RunTask.enqueued_at.is_(None))
     with ctx.database.read() as session:
         ids = session.scalars(select(RunTask.id).join(RunTask.run).where(*unsent, Run.state == RunState.RUNNING)).all()
-    if ids:
+        policy = policy_of(session, run_id) if ids else None
+    if policy is not None:
         with ctx.database.session() as session:
             session.execute(update(RunTask).where(RunTask.id.in_(ids)).values(enqueued_at=utcnow()))
-            after_commit(session, enqueue.decode, ctx, ids, RunKind.COMPLETION)
+            after_commit(session, policy.send, ctx, run_id, Step.DECODE, ids)
 
 
 def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
@@ -184,7 +173,7 @@ def _return_expired(ctx: Context, ours: ColumnElement[bool]) -> None:
     with ctx.database.session() as session:
         lost = [run.id for row, run, task_id in expired if _return(ctx, session, row, run, task_id, now)]
     # None of their tasks was ever decoded: the next one would only cost three more workers.
-    _each(
+    recover_each(
         list(dict.fromkeys(lost)), lambda run_id: transitions.fail_run(ctx, run_id, Failure.WORKER_LOST, LOADING_LOST)
     )
 
@@ -218,20 +207,6 @@ def _return(ctx: Context, session: Session, row: RunTask, run: Run, task_id: str
     return state is TaskState.FAILED and step is Step.DECODE and run.started_at is None
 
 
-def _leave_lost_queues(ctx: Context) -> None:
-    """Empties the queues of models that no live worker consumes any more. Their jobs count as never sent, so they are
-    sent again at once, to where completions of the model go now."""
-    with ctx.database.read() as session:
-        lost = declared.lost(ctx, session)
-    for queue in lost:
-        if ctx.broker.queue_length(queue.name):
-            log.warning("no live worker consumes a queue; its jobs are sent elsewhere", queue=queue.name)
-            with ctx.database.session() as session:
-                waiting = select(RunTask.id).join(RunTask.run).where(routing.waits_for(queue))
-                session.execute(update(RunTask).where(RunTask.id.in_(waiting)).values(enqueued_at=None))
-                after_commit(session, ctx.broker.purge, queue.name)
-
-
 def _send_again(ctx: Context, ours: ColumnElement[bool]) -> None:
     """Sends messages that may be lost again, for the longest waiting first.
 
@@ -257,25 +232,6 @@ def _send_again(ctx: Context, ours: ColumnElement[bool]) -> None:
             after_commit(session, ctx.broker.send, messages, queue)
 
 
-def _silent_studies(ctx: Context, ours: ColumnElement[bool]) -> Sequence[uuid.UUID]:
-    """Studies whose next job waits, and was last sent a message so long ago that it may be lost."""
-    before = utcnow() - silence_limit(ctx)
-    with ctx.database.read() as session:
-        studies = session.scalars(
-            select(StudyArm.study_id)
-            .join(Run, Run.id == StudyArm.run_id)
-            .where(Run.state == RunState.RUNNING, ours)
-            .distinct()
-        ).all()
-        waiting = {study_id: schedule.next_job(session, study_id) for study_id in studies}
-        sent = {
-            study_id: session.scalar(select(RunTask.enqueued_at).where(RunTask.id == job.run_task_id))
-            for study_id, job in waiting.items()
-            if job is not None
-        }
-    return [study_id for study_id, at in sent.items() if at is None or at < before]
-
-
 def _unsent(
     ctx: Context,
     ours: ColumnElement[bool],
@@ -296,8 +252,7 @@ def _unsent(
             .where(
                 Run.state == RunState.RUNNING,
                 ours,
-                enqueue.waits_in(queue, live),
-                ~_decodes_in_a_study,
+                waits_in(queue, live),
                 or_(RunTask.enqueued_at.is_(None), RunTask.enqueued_at < before),
             )
             .order_by(RunTask.run_id, RunTask.position)

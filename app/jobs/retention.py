@@ -18,8 +18,9 @@ from app.errors import ConflictError, NotFoundError
 from app.http.idempotency_models import IdempotencyKey
 from app.runs import deletion
 from app.runs.models import Run
+from app.runs.policy import interactive_runs
 from app.settings import SWEEP_INTERVAL_S
-from app.states import OPEN_RUN_STATES, DatasetKind, RunKind
+from app.states import OPEN_RUN_STATES, DatasetKind
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +48,7 @@ def _old_completions(ctx: Context) -> Sequence[uuid.UUID]:
     with ctx.database.read() as session:
         return session.scalars(
             select(Run.id).where(
-                Run.kind == RunKind.COMPLETION,
+                interactive_runs(),
                 Run.state.not_in(OPEN_RUN_STATES),
                 ended < utcnow() - dt.timedelta(days=days),
             )

@@ -18,10 +18,9 @@ from app.errors import UnavailableError
 from app.http.operations import JSON, operation
 from app.http.schemas import ResponseModel
 from app.http.web import context
-from app.jobs.claims import Step
 from app.monitoring.storage import write_fault
 from app.runs.models import Run, RunTask
-from app.states import RunState, TaskState
+from app.states import RunState, Step, TaskState
 from app.workers import service as workers
 
 bp = Blueprint("health", __name__, url_prefix="/api/v1/health")

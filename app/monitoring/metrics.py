@@ -19,12 +19,12 @@ from sqlalchemy.orm import Session
 from app.db.types import utcnow
 from app.http.operations import operation
 from app.http.web import session
-from app.jobs.claims import Step
 from app.monitoring.health import waiting_s
 from app.runs.models import Run, RunTask
+from app.runs.policy import interactive_runs
 from app.runs.trust import IN_GUEST
 from app.samples.models import Sample
-from app.states import OPEN_TASK_STATES, RunKind, RunState
+from app.states import OPEN_TASK_STATES, RunState, Step
 from app.workers import service as workers
 
 bp = Blueprint("metrics", __name__, url_prefix="/api/v1")
@@ -85,8 +85,8 @@ def _recent(session: Session, now: dt.datetime) -> Iterator[Metric]:
             func.count(), func.coalesce(func.sum(RunTask.n_rounds), 0), func.coalesce(func.sum(RunTask.wall_s), 0.0)
         ).where(within)
     ).one()
-    # The budget of a completion begins when it is accepted.
-    waited = case((Run.kind == RunKind.COMPLETION, func.coalesce(RunTask.queue_s, 0.0)), else_=0.0)
+    # The budget of an interactive run begins when it is accepted.
+    waited = case((interactive_runs(), func.coalesce(RunTask.queue_s, 0.0)), else_=0.0)
     overrun = waited + RunTask.wall_s - Run.budget_s
     late, worst = session.execute(
         select(func.count(), func.coalesce(func.max(overrun), 0.0)).join(RunTask.run).where(within, overrun > 0)

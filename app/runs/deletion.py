@@ -15,7 +15,7 @@ from app.db.database import after_commit
 from app.errors import ConflictError
 from app.runs.models import Run
 from app.runs.repository import get_run
-from app.states import OPEN_RUN_STATES, DatasetKind, RunKind
+from app.states import OPEN_RUN_STATES, DatasetKind
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:
@@ -32,8 +32,7 @@ def delete(ctx: Context, run_id: uuid.UUID) -> None:
             remove(ctx, session, run)
     except IntegrityError:
         raise ConflictError("the run is an arm of a study: delete the study") from None
-    if run.kind is RunKind.COMPLETION:
-        _forget_prompt(ctx, run.dataset_id)
+    _forget_prompt(ctx, run.dataset_id)
 
 
 def remove(ctx: Context, session: Session, run: Run) -> None:
@@ -46,7 +45,7 @@ def remove(ctx: Context, session: Session, run: Run) -> None:
 
 
 def _forget_prompt(ctx: Context, dataset_id: uuid.UUID) -> None:
-    """Removes the prompt of a completion, unless another completion has the same."""
+    """Removes a dataset that is the prompt of a completion, unless another completion has the same."""
     used = select(Run.id).where(Run.dataset_id == Dataset.id).exists()
     try:
         with ctx.database.session() as session:

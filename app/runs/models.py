@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint, false
+from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.annotations.models import Annotatable, TagRow
@@ -37,7 +38,7 @@ class Run(Named, Annotatable, Base):
         Index("ix_runs_state", "state"),
     )
 
-    kind: Mapped[RunKind] = mapped_column(text_enum(RunKind, "kind"))
+    kind: Mapped[RunKind] = mapped_column(text_enum(RunKind, "kind"), default=RunKind.EVAL)
     state: Mapped[RunState] = mapped_column(text_enum(RunState, "state"), default=RunState.QUEUED)
     dataset_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("datasets.id"), index=True)
 
@@ -94,6 +95,16 @@ class Run(Named, Annotatable, Base):
     calibrations: Mapped[list[Calibration]] = relationship(
         order_by="Calibration.at", cascade="all, delete-orphan", passive_deletes=True
     )
+
+    @hybrid_property
+    def is_completion(self) -> bool:
+        """Whether it answers prompts for a user who waits; of the class, the same as a condition."""
+        return self.kind == RunKind.COMPLETION
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether another tool decoded its samples, so that its model is only a name."""
+        return self.kind is RunKind.IMPORTED
 
     @property
     def measured(self) -> Figures:

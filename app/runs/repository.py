@@ -25,7 +25,6 @@ from app.states import (
     OPEN_RUN_STATES,
     OPEN_TASK_STATES,
     PASSED,
-    RunKind,
     RunState,
     TaskState,
 )
@@ -105,7 +104,7 @@ def list_runs(
     *,
     limit: int = 50,
     before: uuid.UUID | None = None,
-    kinds: Collection[RunKind] = LISTED_RUN_KINDS,
+    kinds: Collection[str] = LISTED_RUN_KINDS,
     states: Collection[RunState] = (),
     target: str | None = None,
     dataset: str | None = None,

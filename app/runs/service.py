@@ -30,7 +30,7 @@ def submit(
     spec: RunSpec,
     *,
     command: str = "",
-    kind: RunKind = RunKind.EVAL,
+    is_baseline: bool = False,
     pinned_worker: str | None = None,
     handover: bool = False,
 ) -> uuid.UUID:
@@ -38,7 +38,8 @@ def submit(
 
     Raises BadInputError for an unknown model, dataset or task, and for a model it may not name. `command` repeats the
     run from a shell (made from the specification if empty). `pinned_worker` keeps other workers away. With `handover`
-    no message is sent: the server that owns the database looks for such runs (reaper.enqueue_handed_over).
+    no message is sent: the server that owns the database looks for such runs (reaper.enqueue_handed_over). A baseline
+    is another run decoded without a drafter, to compare its speed; no list shows it.
     """
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
@@ -49,10 +50,11 @@ def submit(
         tasks,
         name=spec.name or default_name(spec),
         command=command or shell_command(spec),
-        kind=kind,
         pinned_worker=pinned_worker,
         handover=handover,
     )
+    if is_baseline:
+        run.kind = RunKind.BASELINE
     return store(ctx, run)
 
 
@@ -82,11 +84,11 @@ def new_run(
     *,
     name: str,
     command: str,
-    kind: RunKind,
     pinned_worker: str | None = None,
     graded: bool = True,
     handover: bool = False,
     after_id: uuid.UUID | None = None,
+    is_completion: bool = False,
 ) -> Run:
     """A run over exactly these tasks, with its id, to be stored by the caller.
 
@@ -98,7 +100,7 @@ def new_run(
         id=new_id(),
         **option_columns(spec),
         name=name,
-        kind=kind,
+        kind=RunKind.COMPLETION if is_completion else RunKind.EVAL,
         dataset_id=dataset_id,
         n_tasks=len(tasks),
         graded=graded,
@@ -160,7 +162,7 @@ def resume(ctx: Context, run_id: uuid.UUID, pinned_worker: str | None = None, *,
     """
     with ctx.database.read() as session:
         run = get_run(session, run_id)
-    if run.kind is not RunKind.IMPORTED and not is_local(pinned_worker, handover):  # an import's model is only a name
+    if not run.is_imported and not is_local(pinned_worker, handover):
         require_allowed(ctx, run.target, run.drafter)
     transitions.reopen(ctx, run_id, pinned_worker, handover=handover)
 

@@ -17,7 +17,7 @@ from app.runs import enqueue, figures, indexing
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.samples.models import Sample
-from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunKind, RunState, TaskState
+from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, TaskState
 
 # A job before its first attempt.
 _FRESH = {"attempt": 0, "error": None, "failure": None, "started_at": None, "finished_at": None}
@@ -135,7 +135,7 @@ def _grade_again(session: Session, run: Run, undone: Sequence[TaskState]) -> Non
     """
     samples = select(Sample.id).where(Sample.run_task_id == RunTask.id)
     lacking: ColumnElement[bool] = RunTask.state.in_(undone)
-    if run.kind is not RunKind.IMPORTED:
+    if not run.is_imported:
         lacking = RunTask.state == TaskState.FAILED
         if run.graded:
             whole = ~samples.where(Sample.finish_reason == "cancelled").exists()

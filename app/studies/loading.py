@@ -22,7 +22,7 @@ from app.runs.configuration import option_columns
 from app.runs.models import Calibration, Run, RunTask
 from app.runs.schemas import RunSpec
 from app.samples.models import Sample
-from app.states import RunKind, RunState, TaskState
+from app.states import RunState, TaskState
 from app.studies import archive
 from app.studies.archive import Archive, ArchivedArm
 from app.studies.models import Study, StudyArm
@@ -149,7 +149,6 @@ def _run(found: Archive, arm: ArchivedArm, dataset: Dataset) -> Run:
     options = arm.configuration.model_dump(exclude={"name"})
     run = Run(
         id=new_id(),
-        kind=RunKind.EVAL,
         **option_columns(RunSpec(**options, budget_s=found.budget_s, seed=found.seed)),
         **arm.model_dump(include=own),
         name=arm.run_name,

@@ -17,8 +17,9 @@ from app.db.database import after_commit
 from app.db.types import utcnow
 from app.provenance import this_machine
 from app.runs import enqueue
+from app.runs.evaluations import QUEUES
 from app.runs.models import Run, RunTask
-from app.states import RunKind, RunState, TaskState
+from app.states import RunState, Step, TaskState
 from app.studies.models import Study, StudyArm
 from evaluation.studies.order import order, places
 
@@ -78,14 +79,14 @@ def send_next(ctx: Context, study_id: uuid.UUID) -> None:
         job = next_job(session, study_id)
         if job is not None:
             session.execute(update(RunTask).where(RunTask.id == job.run_task_id).values(enqueued_at=utcnow()))
-            after_commit(session, enqueue.decode, ctx, [job.run_task_id], RunKind.EVAL)
+            after_commit(session, enqueue.jobs, ctx, Step.DECODE, [job.run_task_id], QUEUES[Step.DECODE])
 
 
 def _is_busy(session: Session, study_id: uuid.UUID) -> bool:
-    in_progress = (
+    busy = (
         select(RunTask.id)
         .join(StudyArm, StudyArm.run_id == RunTask.run_id)
         .join(Run, Run.id == RunTask.run_id)
         .where(StudyArm.study_id == study_id, RunTask.state.in_(BUSY_STATES), Run.state == RunState.RUNNING)
     )
-    return session.scalar(in_progress.limit(1)) is not None
+    return session.scalar(busy.limit(1)) is not None

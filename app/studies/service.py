@@ -16,7 +16,7 @@ from app.runs import deletion, enqueue, transitions
 from app.runs import service as runs
 from app.runs.configuration import shell_command
 from app.runs.schemas import RunSpec
-from app.states import OPEN_RUN_STATES, RunKind
+from app.states import OPEN_RUN_STATES
 from app.studies import files, schedule
 from app.studies.models import Study, StudyArm
 from app.studies.repository import get_study
@@ -59,7 +59,6 @@ def submit(
             tasks,
             name=one.name,
             command=shell_command(one),
-            kind=RunKind.EVAL,
             pinned_worker=pinned_worker,
             handover=handover,
         )

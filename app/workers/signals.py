@@ -41,12 +41,12 @@ def _unbind(**_: object) -> None:
 
 @worker_process_init.connect
 def _report(sender: str | None = None, **_: object) -> None:
-    from app import tables  # noqa: PLC0415
+    from app import domains  # noqa: PLC0415
     from app.broker.model_queues import parse_all  # noqa: PLC0415
     from app.context import current  # noqa: PLC0415
     from app.workers.service import QUEUES, Heartbeat  # noqa: PLC0415
 
-    assert tables.metadata.tables  # every mapper must be known before the first query, of whichever thread
+    assert domains.metadata.tables  # every mapper must be known before the first query, of whichever thread
     consumed = os.environ.get(QUEUES)
     names = consumed.split(",") if consumed else None
     current().declared = parse_all(names or ())

@@ -13,13 +13,13 @@ from app.db.types import utcnow
 from app.events import event_types
 from app.events.bus import MemoryBus
 from app.jobs import claims, reaper
-from app.jobs.claims import MAX_ATTEMPTS, Step
+from app.jobs.claims import MAX_ATTEMPTS
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import service, transitions
 from app.runs.event_stream import follow
 from app.runs.models import RunTask
-from app.states import TaskState
+from app.states import Step, TaskState
 from tests.fakes import FakeGrader
 
 

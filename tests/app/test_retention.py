@@ -14,6 +14,7 @@ from app.broker.celery_app import celery_app, configure
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.db.types import utcnow
+from app.domains import metadata
 from app.events.bus import FIRST
 from app.factory import create_app
 from app.http.idempotency_models import IdempotencyKey
@@ -21,7 +22,6 @@ from app.jobs import embedded, retention
 from app.jobs.embedded import Embedded
 from app.runs import deletion, transitions
 from app.runs.models import Run
-from app.tables import metadata
 from tests.fakes import RIGHT
 from tests.integration.waiting import wait_for
 

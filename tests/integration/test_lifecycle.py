@@ -17,8 +17,8 @@ from app.db.database import after_commit
 from app.db.types import utcnow
 from app.errors import UnavailableError
 from app.jobs import claims, reaper
-from app.jobs.claims import LostClaim, Step
-from app.jobs.job import CannotLoad, Job, Stopped
+from app.jobs.claims import LostClaimError
+from app.jobs.job import CannotLoadError, Job, StoppedError
 from app.jobs.lease import Lease, Stop
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
@@ -26,7 +26,7 @@ from app.runs import enqueue, service, transitions
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
-from app.states import DatasetKind, Failure, RunState, TaskState
+from app.states import DatasetKind, Failure, RunState, Step, TaskState
 from app.workers import declared
 from decoding.request import RequestError
 from evaluation.datasets import Dataset, Task
@@ -103,7 +103,7 @@ def test_a_former_owner_can_write_nothing(ctx, run_id):
     reaper.reap(ctx)
     new = claims.claim(ctx, first_job, Step.DECODE)
     assert new.attempt == 2
-    with pytest.raises(LostClaim), ctx.database.session() as session:
+    with pytest.raises(LostClaimError), ctx.database.session() as session:
         claims.release(session, old, TaskState.DECODED)
     assert job(ctx, first_job).attempt_token == new.token
 
@@ -179,9 +179,9 @@ SANDBOX_GONE = UnavailableError("no sandbox on this machine")
         (FAULT, TaskState.QUEUED, 1, Failure.DECODING, (RunState.RUNNING, None)),
         (RequestError("the prompt is too long"), TaskState.FAILED, 1, Failure.REQUEST, (RunState.RUNNING, None)),
         (PromptError("no chat template"), TaskState.FAILED, 1, Failure.REQUEST, (RunState.RUNNING, None)),
-        (CannotLoad("no such model"), TaskState.QUEUED, 0, None, (RunState.FAILED, Failure.MODEL)),
-        (Stopped(), TaskState.QUEUED, 0, None, (RunState.RUNNING, None)),
-        (LostClaim(), TaskState.DECODING, 1, None, (RunState.RUNNING, None)),
+        (CannotLoadError("no such model"), TaskState.QUEUED, 0, None, (RunState.FAILED, Failure.MODEL)),
+        (StoppedError(), TaskState.QUEUED, 0, None, (RunState.RUNNING, None)),
+        (LostClaimError(), TaskState.DECODING, 1, None, (RunState.RUNNING, None)),
     ],
 )
 def test_what_an_exception_makes_of_a_job_and_its_run(ctx, run_id, broker, error, state, attempt, failure, of_run):
@@ -269,7 +269,7 @@ def test_a_worker_that_could_not_prove_that_it_lives_stores_nothing(ctx, run_id)
     ctx.settings = ctx.settings.model_copy(update={"lease_s": 0.2})
     lease = Lease(ctx, held)  # its heartbeat never ran, as if the process had been stopped
     wait_for(lambda: lease.stop is Stop.FENCED)
-    with pytest.raises(LostClaim):
+    with pytest.raises(LostClaimError):
         lease.store(lambda: pytest.fail("stored"))
 
 

@@ -14,7 +14,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import delete, inspect, select, text, update
 from sqlalchemy.exc import IntegrityError
 
-from app import tables
+from app import domains
 from app.accounts.service import list_tokens
 from app.context import Context
 from app.datasets import service as datasets
@@ -52,7 +52,7 @@ def test_up_down_up_and_equal_to_the_models(database_url):
     with database.engine.connect() as connection:
         opts = {"compare_type": True, "include_name": migrate.described_by_models}
         context = MigrationContext.configure(connection, opts=opts)
-        assert compare_metadata(context, tables.metadata) == []
+        assert compare_metadata(context, domains.metadata) == []
     migrate.downgrade(database, "base")
     assert set(inspect(database.engine).get_table_names()) <= {"alembic_version"}
     migrate.upgrade(database)
@@ -127,7 +127,7 @@ def test_revisions_are_numbered_and_linear():
 
 
 def test_every_constraint_has_a_name():
-    for table in tables.metadata.tables.values():
+    for table in domains.metadata.tables.values():
         for constraint in table.constraints:
             assert constraint.name, f"{table.name}: {constraint}"
 

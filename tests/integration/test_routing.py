@@ -12,16 +12,18 @@ from sqlalchemy import select, update
 
 from app.broker import queues
 from app.broker.model_queues import DEVICE_CLASSES, ModelQueue
+from app.completions import routing
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.context import Context
 from app.db.types import utcnow
 from app.jobs import reaper
+from app.jobs.next_job import interactive_waits
 from app.jobs.work.decode import decode_task
-from app.jobs.work.decode_job import completion_waits
-from app.runs import enqueue, routing
+from app.runs import policy
+from app.runs.evaluations import EvaluationPolicy
 from app.runs.models import Run, RunTask
-from app.states import RunKind, TaskState
+from app.states import Step, TaskState
 from app.workers import declared, service
 from app.workers.models import Worker
 from decoding.config import DEVICES
@@ -85,7 +87,7 @@ def state(ctx: Context, job: uuid.UUID) -> TaskState:
 def served(ctx: Context, worker: Context) -> set[uuid.UUID]:
     """The jobs that a worker finds by looking for waiting completions."""
     with ctx.database.read() as session:
-        waiting = routing.completions_waiting(worker, session)
+        waiting = routing.is_waiting_here(worker, session)
         return set(session.scalars(select(RunTask.id).join(RunTask.run).where(waiting)))
 
 
@@ -123,7 +125,7 @@ def test_a_worker_that_is_gone_declares_nothing(ctx, broker, start, gone):
 def test_batches_stay_in_their_queue(ctx, broker, start):
     start("a", CPU_A)
     job = uuid.uuid4()
-    enqueue.decode(ctx, [job], RunKind.EVAL)
+    EvaluationPolicy().send(ctx, uuid.uuid4(), Step.DECODE, [job])
     assert broker.waiting() == {queues.GPU_BATCH: [job]}
 
 
@@ -133,7 +135,7 @@ def test_every_completion_waits_in_exactly_one_queue_the_one_its_message_goes_to
     every = [queues.GPU_INTERACTIVE, *(ModelQueue(device, model).name for device in DEVICE_CLASSES for model in (A, B))]
     with ctx.database.read() as session:
         found = {
-            queue: set(session.scalars(select(RunTask.id).join(RunTask.run).where(enqueue.waits_in(queue, live))))
+            queue: set(session.scalars(select(RunTask.id).join(RunTask.run).where(policy.waits_in(queue, live))))
             for queue in every
         }
     for (model, device), job in jobs.items():
@@ -168,8 +170,8 @@ def test_of_two_workers_with_one_model_each_may_serve_it(ctx, start):
 def test_a_batch_gives_way_only_to_completions_that_its_worker_may_serve(ctx, start):
     a, b = start("a", CPU_A), start("b", CPU_B)
     complete(ctx, A)
-    assert completion_waits(a, Run(pinned_worker=None))
-    assert not completion_waits(b, Run(pinned_worker=None))
+    assert interactive_waits(a, Run(pinned_worker=None))
+    assert not interactive_waits(b, Run(pinned_worker=None))
 
 
 def test_a_message_that_comes_to_the_wrong_worker_is_sent_on_and_not_worked(ctx, broker, start):

@@ -18,6 +18,7 @@ import pytest
 import redis
 
 from app.broker import queues
+from app.completions.policy import CompletionPolicy
 from app.context import Context
 from app.datasets import service as datasets
 from app.db import migrate
@@ -25,11 +26,12 @@ from app.db.database import Database
 from app.events.bus import FIRST, MemoryBus, RedisBus
 from app.factory import create_app
 from app.jobs.work.decode import decode_task
-from app.runs import enqueue, service
+from app.runs import service
+from app.runs.evaluations import EvaluationPolicy
 from app.runs.repository import get_run, tasks_with_samples
 from app.runs.schemas import RunSpec
 from app.settings import Settings
-from app.states import DatasetKind, RunKind, RunState, TaskState
+from app.states import DatasetKind, RunState, Step, TaskState
 from app.workers.service import list_workers, report
 from evaluation.datasets import Dataset, Task
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
@@ -276,8 +278,8 @@ def test_the_messages_that_wait_in_a_queue_are_counted(stack):
     ctx, environment = stack
     redis.Redis.from_url(environment["BASSLINE_BROKER_URL"]).flushall()
     assert ctx.broker.queue_length(queues.GPU_BATCH) == 0
-    enqueue.decode(ctx, [uuid.uuid4(), uuid.uuid4()], RunKind.EVAL)
+    EvaluationPolicy().send(ctx, uuid.uuid4(), Step.DECODE, [uuid.uuid4(), uuid.uuid4()])
     assert ctx.broker.queue_length(queues.GPU_BATCH) == 2
     assert ctx.broker.queue_length(queues.GPU_INTERACTIVE) == 0
-    enqueue.decode(ctx, [uuid.uuid4()], RunKind.COMPLETION)
+    CompletionPolicy().send(ctx, uuid.uuid4(), Step.DECODE, [uuid.uuid4()])
     assert ctx.broker.queue_length(queues.GPU_INTERACTIVE) == 1

@@ -15,7 +15,6 @@ from app.errors import BadInputError, ConflictError
 from app.jobs import reaper
 from app.jobs.embedded import Embedded
 from app.jobs.work import grade, prepare
-from app.jobs.work import study as worker
 from app.jobs.work.decode import decode_task
 from app.provenance import this_machine
 from app.runs import service as runs
@@ -23,7 +22,7 @@ from app.runs.models import Run, RunTask
 from app.runs.schemas import RunSpec
 from app.samples.models import Sample
 from app.states import DatasetKind, RunState, TaskState
-from app.studies import schedule, service
+from app.studies import schedule, service, starting
 from app.studies.models import Study, StudyArm
 from app.studies.repository import find_study, get_study
 from app.studies.schemas import StudySpec
@@ -158,7 +157,7 @@ def test_no_task_is_decoded_while_one_of_the_study_waits_to_be_graded(ctx, broke
 
 def test_where_engines_do_not_fit_together_an_arm_keeps_its_own_for_a_block_of_tasks(ctx, broker, monkeypatch):
     monkeypatch.setattr(ctx.engines, "fits", lambda configs: False)
-    monkeypatch.setattr(worker, "BLOCK_TASKS", 2)
+    monkeypatch.setattr(starting, "BLOCK_TASKS", 2)
     engines = Engines(ctx)
     study_id = submitted(ctx, seed=3)
     work(ctx, broker)

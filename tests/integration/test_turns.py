@@ -8,9 +8,9 @@ import uuid
 import pytest
 from sqlalchemy import func, select
 
+from app.broker import turns
 from app.broker.queues import DECODE_TASK, GRADE_TASK
 from app.datasets import service as datasets
-from app.jobs import turns
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import service

@@ -1,6 +1,6 @@
 """When a worker measures how fast its machine is: before its first task of a run, during the run, after the last task.
 
-Never within a task's budget, and not for a completion, for which a user waits.
+Never within a task's budget, and not for an interactive job, for which a user waits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.jobs.work.decode_job import DecodeJob, out_of_time
 from app.runs.models import Calibration, RunTask
-from app.states import RunKind, TaskState
+from app.states import TaskState
 
 if TYPE_CHECKING:
     from app.ports import Engine
@@ -27,8 +27,11 @@ log = structlog.get_logger(__name__)
 
 
 def before_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
-    """Measures if this process has not done so for the run, or has decoded EVERY_S of it since. Raises LostClaim."""
-    if job.run.kind is RunKind.COMPLETION:
+    """Measures if this process has not done so for the run, or has decoded EVERY_S of it since.
+
+    Raises LostClaimError.
+    """
+    if job.claim.policy.interactive:
         return
     with ctx.database.read() as session:
         last = session.scalar(
@@ -42,11 +45,11 @@ def before_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
 
 
 def after_task(ctx: Context, job: DecodeJob, engine: Engine) -> None:
-    """Measures if no other task of the run will be decoded. Raises LostClaim.
+    """Measures if no other task of the run will be decoded. Raises LostClaimError.
 
     To be called before the task's samples are stored, so that the figures of the run include it.
     """
-    if job.run.kind is RunKind.COMPLETION or job.lease.stop is not None:
+    if job.claim.policy.interactive or job.lease.stop is not None:
         return
     others = select(RunTask.id).where(RunTask.run_id == job.run.id, RunTask.state == TaskState.QUEUED)
     with ctx.database.read() as session:

@@ -1,7 +1,8 @@
 """Decoding against the clock on a CPU and grading take turns in one process, so that neither disturbs the clock.
 
-A completion takes no turn, because a user waits for it; throughput runs have no clock to be disturbed. On a GPU both go
-on at once. Workers in separate processes do not see each other: there only the measurement tells (machine_use.py).
+An interactive job takes no turn, because a user waits for it; throughput runs have no clock to be disturbed. On a GPU
+both go on at once. Workers in separate processes do not see each other: there only the measurement tells
+(machine_use.py).
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from app.context import Context
-from app.jobs.job import Job, Stopped
-from app.jobs.work.decode_job import DecodeJob, completion_waits
-from app.states import RunKind
+from app.jobs.job import Job, StoppedError
+from app.jobs.next_job import interactive_waits
+from app.jobs.work.decode_job import DecodeJob
 
 if TYPE_CHECKING:
     from app.ports import Engine
@@ -21,19 +22,19 @@ if TYPE_CHECKING:
 POLL_S = 0.25
 
 
-class GaveWay(Stopped):
-    """A completion came while a job waited for its turn: it is decoded first."""
+class GaveWayError(StoppedError):
+    """An interactive job came while a job waited for its turn: it is decoded first."""
 
 
 @contextmanager
 def decoding(ctx: Context, job: DecodeJob, engine: Engine) -> Iterator[None]:
-    """No grading in this process while inside. Raises GaveWay."""
-    if job.run.throughput or job.run.kind is RunKind.COMPLETION or engine.provenance().get("threads") is None:
+    """No grading in this process while inside. Raises GaveWayError."""
+    if job.run.throughput or job.claim.policy.interactive or engine.provenance().get("threads") is None:
         yield
         return
     while not (mine := ctx.cpu.acquire(timeout=POLL_S)) and job.lease.stop is None:
-        if completion_waits(ctx, job.run):
-            raise GaveWay
+        if interactive_waits(ctx, job.run):
+            raise GaveWayError
     try:
         yield
     finally:
@@ -43,13 +44,13 @@ def decoding(ctx: Context, job: DecodeJob, engine: Engine) -> Iterator[None]:
 
 @contextmanager
 def grading(ctx: Context, job: Job) -> Iterator[None]:
-    """No decoding against the clock on a CPU in this process while inside. Raises Stopped."""
-    if job.claim.kind is RunKind.COMPLETION:
+    """No decoding against the clock on a CPU in this process while inside. Raises StoppedError."""
+    if job.claim.policy.interactive:
         yield
         return
     while not ctx.cpu.acquire(timeout=POLL_S):
         if job.lease.stop is not None:
-            raise Stopped
+            raise StoppedError
     try:
         yield
     finally:

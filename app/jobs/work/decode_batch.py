@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
+from app.broker import turns
 from app.context import Context
-from app.jobs import turns
-from app.jobs.claims import Step
 from app.jobs.lease import Stop
+from app.jobs.next_job import another_waits, interactive_waits
 from app.jobs.work import calibrate
-from app.jobs.work.decode_job import DecodeJob, claim_job, completion_waits, ready_engine
+from app.jobs.work.decode_job import DecodeJob, claim_job, ready_engine
 from app.jobs.work.open_jobs import OpenJobs
 from app.runs.models import RunTask
 from app.settings import MAX_BUDGET_S
-from app.states import TaskState
+from app.states import Step, TaskState
 from decoding.request import Completion, Request
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ MIN_FILL_S = 30.0  # a batch takes jobs for this long even if one budget is as l
 def decode_together(ctx: Context, first: DecodeJob) -> None:
     """Decodes `first`, and waiting jobs of its run as places in the engine's batch become free.
 
-    Each is stored as soon as it is done. Nothing is added to the batch once the run stops, its time limit is over, a
-    completion waits for this worker, another run waits and this one's turn is over, or the batch has lasted so long
-    that one more budget would come near Celery's hard limit. Returns when the batch is empty; jobs that still wait have
-    messages that name them.
+    Each is stored as soon as it is done. Nothing is added to the batch once the run stops, its time limit is over, an
+    interactive job waits for this worker, another run waits and this one's turn is over, or the batch has lasted so
+    long that one more budget would come near Celery's hard limit. Returns when the batch is empty; jobs that still wait
+    have messages that name them.
     """
     batch = _Batch(ctx, first)
     try:
@@ -88,7 +88,7 @@ class _Batch:
         for run_task_id in self._waiting():
             if self._stop or self._ctx.stopping.is_set() or time.monotonic() >= until:
                 return
-            if completion_waits(self._ctx, self._run):
+            if interactive_waits(self._ctx, self._run):
                 return
             if time.monotonic() >= turn_ends and self._another_run_waits():
                 return
@@ -107,4 +107,4 @@ class _Batch:
             ).all()
 
     def _another_run_waits(self) -> bool:
-        return self._run.pinned_worker is None and turns.another_waits(self._ctx, self._run, Step.DECODE)
+        return self._run.pinned_worker is None and another_waits(self._ctx, self._run, Step.DECODE)

@@ -8,7 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 import structlog
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, update
 from sqlalchemy.orm import Session, joinedload
 
 from app.context import Context
@@ -17,21 +17,21 @@ from app.db.database import after_commit
 from app.db.types import utcnow
 from app.errors import BadInputError
 from app.events import event_types
-from app.jobs import claims, deadlines
-from app.jobs.claims import Claim, Step
-from app.jobs.job import CannotLoad, Job, Stopped
+from app.jobs import claims
+from app.jobs.claims import Claim
+from app.jobs.job import CannotLoadError, Job, StoppedError
 from app.jobs.lease import Stop
 from app.jobs.work import logprobs, machine_use
 from app.jobs.work.live_updates import LiveUpdates, letters
 from app.language_models.service import require_infilling
 from app.provenance import of_this_process
 from app.remote import target as remote
-from app.runs import indexing, routing, transitions
+from app.runs import indexing, transitions
 from app.runs.configuration import engine_config
 from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from app.states import RunKind, RunState, TaskState
+from app.states import RunState, Step, TaskState
 from decoding.models.errors import ModelError
 from decoding.request import Completion, Request, RequestError, SamplingParams
 from evaluation import prompting
@@ -55,22 +55,33 @@ class DecodeJob(Job):
     def __init__(self, ctx: Context, claim: Claim, run: Run, task: PlainTask, queued_at: dt.datetime) -> None:
         super().__init__(ctx, claim)
         self.run = run
-        self.live_updates = LiveUpdates(ctx, run, task)
-        self.queued_at = queued_at
+        self.live_updates = LiveUpdates(ctx, run, task, texts=claim.policy.interactive)
+        self._queued_at = queued_at
         self._task = task
 
+    def ready_engine(self) -> Engine:
+        """The engine, once all is done that precedes decoding. Raises CannotLoadError, StoppedError, PromptError."""
+        self._queued_at = self.claim.policy.on_start(self._ctx, self.run) or self._queued_at
+        return ready_engine(self._ctx, self.run)
+
     def start(self, engine: Engine) -> Request:
-        """The request, to be handed to the engine at once: the task's wait ends here. Raises PromptError, LostClaim."""
+        """The request, to be handed to the engine at once: the task's wait ends here.
+
+        Raises PromptError, LostClaimError.
+        """
         run = self.run
         prompt, self._text = prompt_for(engine, run, self._task)
         self._prompt = prompt
-        self.lease.store(lambda: _mark_started(self._ctx, engine, run, prompt.mode))
+        is_interactive = self.claim.policy.interactive
+        self.lease.store(lambda: _mark_started(self._ctx, engine, run, prompt.mode, with_costs=is_interactive))
         self.announce()
         self._started_at = utcnow()
         waited_s = 0.0
-        if run.kind is RunKind.COMPLETION:  # a user waits for it from the moment it was accepted
-            waited_s = max((self._started_at - self.queued_at).total_seconds(), 0.0)
-            self.lease.store(lambda: self.lease.shorten(deadlines.lease_s(self._ctx, run.budget_s)))
+        if is_interactive:  # its clock started when it was accepted
+            waited_s = max((self._started_at - self._queued_at).total_seconds(), 0.0)
+        lease_s = self.claim.policy.lease_s(self._ctx, run.budget_s)
+        if lease_s is not None:
+            self.lease.store(lambda: self.lease.shorten(lease_s))
         # What others take of this machine says nothing about another one's times.
         self._before = None if remote.is_remote(run.target) else machine_use.read()
         return Request(
@@ -93,9 +104,12 @@ class DecodeJob(Job):
         self._use = machine_use.since(self._before)
 
     def store(self, completion: Completion, stop: Stop | None) -> None:
-        """Stores the samples; those of a cancelled run too. Raises Stopped for an interrupted run, and LostClaim."""
+        """Stores the samples; those of a cancelled run too.
+
+        Raises StoppedError for an interrupted run, and LostClaimError.
+        """
         if stop is Stop.INTERRUPTED:
-            raise Stopped
+            raise StoppedError
         now = utcnow()
         state = TaskState.DECODED if self.run.graded else TaskState.FINISHED
         if stop is Stop.CANCELLED:
@@ -113,7 +127,7 @@ class DecodeJob(Job):
             cached_tokens=completion.cached_tokens,
             prompt_logprobs=logprobs.of_prompt(completion),
             started_at=self._started_at,
-            queue_s=completion.waited_s or (self._started_at - self.queued_at).total_seconds(),
+            queue_s=completion.waited_s or (self._started_at - self._queued_at).total_seconds(),
             prefill_s=completion.prefill_s,
             wall_s=completion.wall_s,
             n_rounds=len(rounds),
@@ -201,15 +215,6 @@ def claim_job(ctx: Context, run_task_id: uuid.UUID) -> DecodeJob | None:
     return DecodeJob(ctx, claim, run, task, row.queued_at) if claim else None
 
 
-def completion_waits(ctx: Context, run: Run) -> bool:
-    """Whether a completion waits that this worker could do; one that works a run pinned to it does no others."""
-    if run.pinned_worker is not None:
-        return False
-    with ctx.database.read() as session:
-        waiting = routing.completions_waiting(ctx, session)
-        return session.scalar(select(RunTask.id).join(RunTask.run).where(waiting).limit(1)) is not None
-
-
 def prompt_for(engine: Engine, run: Run, task: PlainTask) -> tuple[prompting.Prompt, str]:
     """(prompt, text for the model). Raises PromptError for a mode that the model or the task does not have."""
     mode = run.prompt_mode
@@ -229,8 +234,10 @@ def prompt_for(engine: Engine, run: Run, task: PlainTask) -> tuple[prompting.Pro
 
 
 def ready_engine(ctx: Context, run: Run) -> Engine:
-    """The run's engine, loaded if this thread holds another. Raises CannotLoad, and PromptError for a mode that it is
-    known not to have without being loaded."""
+    """The run's engine, loaded if this thread holds another.
+
+    Raises CannotLoadError, and PromptError for a mode that it is known not to have without being loaded.
+    """
     config = engine_config(run)
     if run.prompt_mode == "infill" and not remote.is_remote(run.target):
         try:
@@ -244,21 +251,21 @@ def ready_engine(ctx: Context, run: Run) -> Engine:
     try:
         return ctx.engines.get(config, lambda: ctx.load_engine(config, on_progress))
     except (ModelError, RequestError) as error:
-        raise CannotLoad(str(error)) from error
+        raise CannotLoadError(str(error)) from error
     except Exception as error:
         log.exception("loading failed", run=str(run.id))
-        raise CannotLoad(f"{run.target} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise CannotLoadError(f"{run.target} cannot be loaded: {type(error).__name__}: {error}") from error
 
 
-def _mark_started(ctx: Context, engine: Engine, run: Run, mode: str) -> None:
+def _mark_started(ctx: Context, engine: Engine, run: Run, mode: str, *, with_costs: bool) -> None:
     """The first task to be decoded starts the run's clock and records what the run is measured with.
 
-    For completions also what work costs here: admission goes by that until enough of them have ended.
+    `with_costs` adds what work costs here: admission goes by that until enough completions have ended.
     """
     if run.started_at is not None and run.provenance:
         return
     facts = {**of_this_process(), **engine.provenance()}
-    if run.kind is RunKind.COMPLETION:
+    if with_costs:
         facts |= engine.serving_costs()
     with ctx.database.session() as session:
         session.execute(

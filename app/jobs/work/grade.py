@@ -16,14 +16,14 @@ from app.datasets.service import as_plain
 from app.db.database import after_commit
 from app.db.types import as_written, utcnow
 from app.events import event_types
-from app.jobs import claims, turns
-from app.jobs.claims import Step
-from app.jobs.job import Job, Stopped
+from app.jobs import claims
+from app.jobs.job import Job, StoppedError
+from app.jobs.next_job import claim_next
 from app.jobs.work import cpu_turns
 from app.runs import indexing
 from app.runs.models import RunTask
 from app.samples.models import Sample
-from app.states import TaskState
+from app.states import Step, TaskState
 from evaluation.datasets import Task as PlainTask
 from evaluation.extraction import Extraction
 from evaluation.extractor import Extractor
@@ -37,7 +37,7 @@ extractor = Extractor()
 
 def grade_task(ctx: Context, run_task_id: uuid.UUID) -> None:
     """Grades the job whose turn it is when a message names this one. Safe to call for any id, any number of times."""
-    claim = turns.claim_next(ctx, run_task_id, Step.GRADE, lambda row_id: claims.claim(ctx, row_id, Step.GRADE), None)
+    claim = claim_next(ctx, run_task_id, Step.GRADE, lambda row_id: claims.claim(ctx, row_id, Step.GRADE))
     if claim is not None:
         with Job(ctx, claim) as job:
             _grade(ctx, job)
@@ -81,7 +81,7 @@ def _extracted(task: PlainTask, sample: Sample, mode: str) -> Extraction:
 
 
 def _judge(ctx: Context, job: Job, programs: Sequence[str], task: PlainTask) -> list[Verdict]:
-    """A verdict per program; equal programs are judged once. Raises Stopped."""
+    """A verdict per program; equal programs are judged once. Raises StoppedError."""
     distinct = list(dict.fromkeys(programs))
     judged = ctx.make_grader().judge_many([(p, task) for p in distinct], ctx.settings.exec_workers)
     verdicts = {distinct[i]: verdict for i, verdict in _while_wanted(job, judged)}
@@ -89,10 +89,10 @@ def _judge(ctx: Context, job: Job, programs: Sequence[str], task: PlainTask) -> 
 
 
 def _while_wanted(job: Job, items: Iterable[T]) -> Iterator[T]:
-    """The items. Raises Stopped between two of them once the job is not wanted."""
+    """The items. Raises StoppedError between two of them once the job is not wanted."""
     for item in items:
         if job.lease.stop is not None:
-            raise Stopped
+            raise StoppedError
         yield item
 
 

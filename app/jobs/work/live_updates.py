@@ -11,7 +11,7 @@ from app.context import Context
 from app.events import event_types
 from app.runs.models import Run
 from app.samples.origins import pieces
-from app.states import RunKind, TaskState
+from app.states import TaskState
 from decoding.request import Update
 from evaluation.datasets import Task
 
@@ -29,11 +29,11 @@ def task_changed(
 
 
 class LiveUpdates:
-    """Publishes the engine's updates at a limited rate: token counts for a run, whole texts for a completion."""
+    """Publishes the engine's updates of a task at a limited rate: token counts, or with `texts` the samples' texts."""
 
-    def __init__(self, ctx: Context, run: Run, task: Task) -> None:
+    def __init__(self, ctx: Context, run: Run, task: Task, *, texts: bool) -> None:
         self._ctx, self._run, self._task = ctx, run, task
-        self._texts = run.kind is RunKind.COMPLETION
+        self._texts = texts
         self._every_s = TEXT_EVERY_S if self._texts else TOKENS_EVERY_S
         self._latest: dict[int, Update] = {}
         self._origins: dict[int, str] = {}

@@ -16,13 +16,10 @@ from app.db.database import after_commit, updated_any
 from app.db.types import utcnow
 from app.errors import BasslineError
 from app.events import event_types
-from app.runs import enqueue, transitions
+from app.runs import transitions
 from app.runs.models import Run, RunTask
-from app.states import OPEN_RUN_STATES, Failure, RunState, TaskState
-from app.studies import schedule
-from app.studies.models import Study
-from app.studies.repository import study_of
-from app.studies.service import ELSEWHERE
+from app.runs.policy import policy_of
+from app.states import OPEN_RUN_STATES, Failure, RunState, Step
 
 CANONICAL_FAILS = "its canonical solution fails in this sandbox"
 log = structlog.get_logger(__name__)
@@ -36,14 +33,9 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
     with ctx.database.read() as session:
         run = session.get(Run, run_id)
         before = session.get(Run, run.after_id) if run and run.after_id else None
-        study_id = study_of(session, run_id)
-        study = session.get(Study, study_id) if study_id else None
     if run is None or run.state != RunState.QUEUED or run.pinned_worker not in (None, ctx.worker_name):
         return
     if before is not None and before.state in OPEN_RUN_STATES:
-        return
-    if study is not None and ctx.database.is_sqlite and not schedule.is_here(study):
-        transitions.interrupt(ctx, run_id, ELSEWHERE.format(**study.machine))
         return
     try:
         failing = failing_canonical(ctx, run.dataset_id, ctx.make_grader()) if run.graded else []
@@ -65,13 +57,11 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
             return
         _exclude(session.get_one(Run, run_id), failing, session)
         after_commit(session, ctx.bus.publish, run_id, event_types.STATE, {"state": RunState.RUNNING, "error": None})
-        waiting = _mark_enqueued(session, run_id)
-        if study_id is None:
-            after_commit(session, enqueue.decode, ctx, waiting[TaskState.QUEUED], run.kind)
-        after_commit(session, enqueue.grade, ctx, waiting[TaskState.DECODED], run.kind)
-        if study_id is not None:
-            after_commit(session, schedule.send_next, ctx, study_id)
+        policy = policy_of(session, run_id)
+        for step, ids in _mark_enqueued(session, run_id).items():
+            after_commit(session, policy.send, ctx, run_id, step, ids)
     transitions.close_if_done(ctx, run_id)
+    policy.on_end(ctx, run_id)
 
 
 def _exclude(run: Run, failing: list[str], session: Session) -> None:
@@ -86,14 +76,15 @@ def _exclude(run: Run, failing: list[str], session: Session) -> None:
     run.n_tasks = session.scalar(select(func.count()).where(RunTask.run_id == run.id)) or 0
 
 
-def _mark_enqueued(session: Session, run_id: uuid.UUID) -> dict[TaskState, list[uuid.UUID]]:
-    """The ids of the run's waiting jobs in their order, by the state they wait in."""
+def _mark_enqueued(session: Session, run_id: uuid.UUID) -> dict[Step, list[uuid.UUID]]:
+    """The ids of the run's waiting jobs in their order, by the step they wait for."""
     now = utcnow()
-    waiting: dict[TaskState, list[uuid.UUID]] = {TaskState.QUEUED: [], TaskState.DECODED: []}
+    waiting: dict[Step, list[uuid.UUID]] = {step: [] for step in Step}
+    step_of = {step.waiting: step for step in Step}
     for row in session.scalars(
-        select(RunTask).where(RunTask.run_id == run_id, RunTask.state.in_(waiting)).order_by(RunTask.position)
+        select(RunTask).where(RunTask.run_id == run_id, RunTask.state.in_(step_of)).order_by(RunTask.position)
     ):
-        waiting[row.state].append(row.id)
+        waiting[step_of[row.state]].append(row.id)
         row.enqueued_at = now
         if row.run.after_id is not None:
             row.queued_at = now  # until now it waited for the other run, not for a worker

@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import insert
 
-from app.completions import service
+from app.completions import deadlines, service
 from app.completions.admission import Costs, Ended, Open, expected_wait_s, foreseen_wait_s, usual_s
 from app.completions.schemas import CompletionSpec
 from app.db.types import utcnow
 from app.errors import OverloadedError
 from app.factory import create_app
-from app.jobs import deadlines
 from app.jobs.embedded import Embedded
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample

@@ -8,17 +8,17 @@ import uuid
 
 import pytest
 
-from app.completions import service
+from app.completions import deadlines, service
 from app.completions.schemas import CompletionSpec
 from app.db.types import utcnow
-from app.jobs import claims, deadlines, reaper
-from app.jobs.claims import LostClaim, Step
+from app.jobs import claims, reaper
+from app.jobs.claims import LostClaimError
 from app.jobs.lease import Lease
 from app.jobs.work import prepare
 from app.runs import service as runs
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run, tasks_with_samples
-from app.states import RunState, TaskState
+from app.states import RunState, Step, TaskState
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_one_whose_worker_is_silent_is_answered_with_an_error_and_the_worker_can
     deadlines.enforce_deadline(ctx, run_id)
     assert outcome(ctx, run_id) == (RunState.FAILED, [])
     assert "stopped answering, and the budget is over" in job(ctx, run_id).error
-    with pytest.raises(LostClaim), ctx.database.session() as session:
+    with pytest.raises(LostClaimError), ctx.database.session() as session:
         claims.release(session, claim, TaskState.FINISHED)
 
 

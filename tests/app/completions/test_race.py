@@ -176,7 +176,7 @@ def test_an_evaluation_run_is_no_side(world):
     run_id = world.add_run("eval")
     answer = world.client.get(f"/complete/race/{run_id}/{uuid.uuid4()}")
     assert answer.status_code == 404
-    assert "is no completion" in answer.text
+    assert "is not a completion" in answer.text
 
 
 def test_b_has_the_values_of_a_where_its_fields_are_empty():

@@ -6,7 +6,7 @@ A completion goes to a worker that declares its model, and to any worker if no l
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from sqlalchemy import ColumnElement, and_, false, or_, select
 from sqlalchemy.orm import Session
@@ -15,7 +15,7 @@ from app.broker import queues
 from app.broker.model_queues import DEVICE_CLASSES, ModelQueue
 from app.context import Context
 from app.runs.models import Run, RunTask
-from app.states import RunKind, RunState, TaskState
+from app.states import RunState, TaskState
 from app.workers import declared
 from app.workers.models import Worker
 from decoding.config import DEVICES
@@ -34,19 +34,17 @@ def queue_of(model: str, device: str, live: Collection[ModelQueue]) -> str:
     return queues.GPU_INTERACTIVE
 
 
-def queue_for(ctx: Context, run_task_ids: Sequence[uuid.UUID]) -> str:
-    """The queue for these tasks of one completion, as workers are now."""
+def queue_for(ctx: Context, run_id: uuid.UUID) -> str:
+    """The queue for the tasks of a completion, as workers are now."""
     with ctx.database.read() as session:
         live = declared.live(ctx, session)
         if not live:
             return queues.GPU_INTERACTIVE
-        run = session.execute(
-            select(Run.target, Run.device).join(Run.tasks).where(RunTask.id.in_(run_task_ids)).limit(1)
-        ).one_or_none()
+        run = session.execute(select(Run.target, Run.device).where(Run.id == run_id)).one_or_none()
     return queue_of(run.target, run.device, live) if run else queues.GPU_INTERACTIVE
 
 
-def goes_to(queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
+def is_queued_in(queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
     """Whether `queue_of` names this queue for a completion, as a condition over Run."""
     if queue == queues.GPU_INTERACTIVE:
         return ~_one_of(live)
@@ -59,18 +57,10 @@ def goes_to(queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
 
 def waits_for(queue: ModelQueue) -> ColumnElement[bool]:
     """Whether a completion waits that workers of this queue could decode, as a condition over RunTask and Run."""
-    return and_(RunTask.state == TaskState.QUEUED, Run.kind == RunKind.COMPLETION, _one_of([queue]))
+    return and_(RunTask.state == TaskState.QUEUED, Run.is_completion, _one_of([queue]))
 
 
-def may_serve(ctx: Context, session: Session) -> ColumnElement[bool]:
-    """Whether this worker may decode a run's tasks, as a condition over Run. Only a completion can belong to others.
-
-    It belongs to the workers that declare its model. If none of them lives, it belongs to every worker.
-    """
-    return _served_by(ctx, declared.live(ctx, session))
-
-
-def completions_waiting(ctx: Context, session: Session) -> ColumnElement[bool]:
+def is_waiting_here(ctx: Context, session: Session) -> ColumnElement[bool]:
     """Whether a task is one of a completion that waits to be decoded and that this worker may serve, as a condition
     over RunTask joined with Run. A worker that was asked to stop takes no more."""
     asked_to_stop = select(Worker.name).where(Worker.name == ctx.worker_name, Worker.stopped_at.is_not(None)).exists()
@@ -78,14 +68,14 @@ def completions_waiting(ctx: Context, session: Session) -> ColumnElement[bool]:
         ~asked_to_stop,
         RunTask.state == TaskState.QUEUED,
         Run.state == RunState.RUNNING,
-        Run.kind == RunKind.COMPLETION,
+        Run.is_completion,
         or_(Run.pinned_worker.is_(None), Run.pinned_worker == ctx.worker_name),
-        may_serve(ctx, session),
+        _served_by(ctx, declared.live(ctx, session)),
     )
 
 
-def belongs_to_others(ctx: Context, run_task_id: uuid.UUID) -> bool:
-    """Whether the task waits to be decoded, and only by other workers than this one."""
+def is_owned_by_other_worker(ctx: Context, run_task_id: uuid.UUID) -> bool:
+    """Whether the task of a completion waits to be decoded, and only by other workers than this one."""
     with ctx.database.read() as session:
         live = declared.live(ctx, session)
         if not live:
@@ -95,7 +85,8 @@ def belongs_to_others(ctx: Context, run_task_id: uuid.UUID) -> bool:
 
 
 def _served_by(ctx: Context, live: Collection[ModelQueue]) -> ColumnElement[bool]:
-    return or_(Run.kind != RunKind.COMPLETION, _one_of(ctx.declared), ~_one_of(live))
+    """Whether this worker may decode a completion: it declares its model, or no live worker does."""
+    return or_(_one_of(ctx.declared), ~_one_of(live))
 
 
 def _one_of(model_queues: Collection[ModelQueue]) -> ColumnElement[bool]:

@@ -24,7 +24,7 @@ from app.jobs.work.live_updates import task_changed
 from app.runs import transitions
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
-from app.states import OPEN_RUN_STATES, Failure, RunKind, RunState, TaskState
+from app.states import OPEN_RUN_STATES, Failure, RunState, TaskState
 
 SILENT_S = 2.5  # after which a worker counts as lost if the budget is over; it heartbeats several times within this
 LEAST_LEASE_S = 2.5
@@ -40,9 +40,7 @@ def lease_s(ctx: Context, budget_s: float) -> float:
 def restart(ctx: Context, target: str) -> dt.datetime:
     """Starts the clocks of all completions that waited until `target` was loaded. Returns when that was."""
     now = utcnow()
-    of_target = select(Run.id).where(
-        Run.kind == RunKind.COMPLETION, Run.state.in_(OPEN_RUN_STATES), Run.target == target
-    )
+    of_target = select(Run.id).where(Run.is_completion, Run.state.in_(OPEN_RUN_STATES), Run.target == target)
     with ctx.database.session() as session:
         waited = update(RunTask).where(RunTask.state.in_(OPEN), RunTask.run_id.in_(of_target))
         session.execute(waited.values(queued_at=now), execution_options={"synchronize_session": False})
@@ -81,7 +79,7 @@ def overdue(session: Session) -> Iterable[uuid.UUID]:
     rows = session.execute(
         select(RunTask.run_id, RunTask.queued_at, Run.budget_s)
         .join(RunTask.run)
-        .where(Run.kind == RunKind.COMPLETION, Run.state.in_(OPEN_RUN_STATES), RunTask.state.in_(OPEN))
+        .where(Run.is_completion, Run.state.in_(OPEN_RUN_STATES), RunTask.state.in_(OPEN))
     )
     return {run_id for run_id, queued_at, budget_s in rows if queued_at + dt.timedelta(seconds=budget_s) < now}
 
@@ -97,7 +95,7 @@ def _is_loading(session: Session, target: str, now: dt.datetime) -> bool:
 
     An evaluation that has not begun may wait for its turn on the CPU instead.
     """
-    claimed = (RunTask.state == TaskState.DECODING, RunTask.lease_until > now, Run.kind == RunKind.COMPLETION)
+    claimed = (RunTask.state == TaskState.DECODING, RunTask.lease_until > now, Run.is_completion)
     query = select(RunTask.id).join(RunTask.run).where(*claimed, Run.target == target, Run.started_at.is_(None))
     return session.scalar(query.limit(1)) is not None
 

@@ -1,47 +1,43 @@
-"""The decode step of completions: all that wait for one engine share its batch, each with its own clock (docs/jobs.md).
+"""The decode step of interactive jobs: those for one engine share its batch, each with its own clock (docs/jobs.md).
 
 A user waits for each of them, so they join while others are decoded, the earliest deadline first.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sqlalchemy import Row, or_, select
+from sqlalchemy import or_, select
 
 from app.context import Context
-from app.jobs import deadlines
 from app.jobs.lease import Stop
-from app.jobs.work.decode_job import DecodeJob, claim_job, ready_engine
+from app.jobs.work.decode_job import DecodeJob, claim_job
 from app.jobs.work.open_jobs import OpenJobs
-from app.runs import routing
 from app.runs.configuration import engine_config
-from app.runs.models import Run, RunTask
-from app.runs.schemas import EngineOptions
+from app.runs.models import Run
+from app.runs.policy import Waiting
 from app.settings import MAX_BUDGET_S
-from app.states import RunState
+from app.states import RunState, Step
 from decoding.request import Completion, Request
 
 if TYPE_CHECKING:
     from app.ports import Engine
 
-POLL_S = 0.04  # between looks for completions that have come and for clients that have left
-MOST_LOOKED_AT = 64  # of those that wait, the longest waiting
+POLL_S = 0.04  # between looks for jobs that have come and for clients that have left
 
 
-def decode_completions(ctx: Context, first: DecodeJob) -> None:
-    """Decodes `first`, and other completions for the same engine as they come, until none is left.
+def decode_interactive(ctx: Context, first: DecodeJob) -> None:
+    """Decodes `first`, and other jobs of its policy for the same engine as they come, until none is left.
 
-    Nothing more is taken once a completion for another engine has the earliest deadline, this process stops, or the
+    Nothing more is taken once a job for another engine has the earliest deadline, this process stops, or the
     batch has lasted so long that one more budget would come near Celery's hard limit.
     """
     serving = _Serving(ctx, first)
     try:
-        engine = serving.ready_engine()
+        engine = first.ready_engine()
         for position, outcome in engine.serve(serving.requests(engine), serving.jobs.update, serving.is_unwanted):
             serving.end(position, outcome)
     except Exception as error:
@@ -51,7 +47,7 @@ def decode_completions(ctx: Context, first: DecodeJob) -> None:
 
 
 class _Serving:
-    """The completions that are with the engine."""
+    """The jobs that are with the engine."""
 
     def __init__(self, ctx: Context, first: DecodeJob) -> None:
         self._ctx, self._first = ctx, first
@@ -60,14 +56,6 @@ class _Serving:
         self.jobs.enter(first)
         self._stops: dict[uuid.UUID, Stop] = {}  # of runs that nobody waits for any more
         self._looked_at = 0.0
-
-    def ready_engine(self) -> Engine:
-        """The engine. No completion's clock runs while it is loaded, for its model is not slow but absent."""
-        is_cold = self._config not in self._ctx.engines.held()
-        engine = ready_engine(self._ctx, self._first.run)
-        if is_cold:
-            self._first.queued_at = deadlines.restart(self._ctx, self._first.run.target)
-        return engine
 
     def requests(self, engine: Engine) -> Iterator[Request | None]:
         """A request for each job that is claimed, None while there is none to claim; ends when nothing is left."""
@@ -106,10 +94,10 @@ class _Serving:
     def _claimed(self) -> DecodeJob | None:
         if len(self.jobs) >= self._ctx.settings.completions_together or not self._may_look():
             return None
-        for row in self._waiting():
-            if engine_config(row) != self._config:
+        for waiting in self._waiting():
+            if waiting.run_task_id is None or engine_config(waiting.run) != self._config:
                 return None
-            job = claim_job(self._ctx, row.run_task_id)
+            job = claim_job(self._ctx, waiting.run_task_id)
             if job is not None:
                 self.jobs.enter(job)
                 return job
@@ -119,20 +107,11 @@ class _Serving:
     def _may_look(self) -> bool:
         return not self.jobs.jobs or time.monotonic() - self._looked_at >= POLL_S
 
-    def _waiting(self) -> Sequence[Row[Any]]:
-        """Completions that this worker may decode, the earliest deadline first."""
-        options = [getattr(Run, name) for name in EngineOptions.model_fields]
-        query = (
-            select(RunTask.id.label("run_task_id"), RunTask.queued_at, Run.budget_s, *options)
-            .join(RunTask.run)
-            # A process that works a run pinned to it does no others.
-            .where(Run.pinned_worker.is_not_distinct_from(self._first.run.pinned_worker))
-            .order_by(RunTask.queued_at, RunTask.position)
-            .limit(MOST_LOOKED_AT)
-        )
+    def _waiting(self) -> Sequence[Waiting]:
+        """What this worker may decode, the most urgent first. One that works a run pinned to it does no others."""
         with self._ctx.database.read() as session:
-            rows = session.execute(query.where(routing.completions_waiting(self._ctx, session))).all()
-        return sorted(rows, key=lambda row: row.queued_at + dt.timedelta(seconds=row.budget_s))
+            found = self._first.claim.policy.eligible(self._ctx, session, Step.DECODE)
+        return [waiting for waiting in found if waiting.run.pinned_worker == self._first.run.pinned_worker]
 
     def _look_for_unwanted(self) -> None:
         """A lease notices within half a second that its run was cancelled; a place is wanted back sooner than that."""

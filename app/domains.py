@@ -1,4 +1,9 @@
-"""Every table in one import, so that `Base.metadata` is whole for migrations and mappers."""
+"""What every process imports before its first query: all tables, and the policies of all that is worked.
+
+With every table loaded, `Base.metadata` is whole for migrations and mappers.
+"""
+
+from collections.abc import Sequence
 
 from app.accounts.models import BrowserSession, Token, User
 from app.capacity.models import LoadTest
@@ -7,11 +12,23 @@ from app.db.types import Base
 from app.http.idempotency_models import IdempotencyKey
 from app.runs.index_models import TaskWords
 from app.runs.models import Calibration, Run, RunCurve, RunTag, RunTask
+from app.runs.policy import Policy, register
 from app.samples.models import Sample
 from app.studies.models import Study, StudyArm, StudyTag
 from app.workers.models import Worker
 
 metadata = Base.metadata
+
+
+def _policies() -> Sequence[Policy]:
+    from app.completions.policy import CompletionPolicy  # noqa: PLC0415
+    from app.runs.evaluations import EvaluationPolicy  # noqa: PLC0415
+    from app.studies.policy import ArmPolicy  # noqa: PLC0415
+
+    return CompletionPolicy(), ArmPolicy(), EvaluationPolicy()
+
+
+register(_policies)
 
 __all__ = [
     "BrowserSession",

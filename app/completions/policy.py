@@ -1,0 +1,103 @@
+"""How completions are worked: as their messages come, by a worker that has their model, within their budget."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Collection, Iterator, Sequence
+
+import structlog
+from sqlalchemy import ColumnElement, and_, select, update
+from sqlalchemy.orm import Session, defer
+
+from app.broker import queues
+from app.broker.model_queues import ModelQueue
+from app.completions import deadlines, routing
+from app.context import Context
+from app.db.database import after_commit
+from app.jobs.reaper import recover_each
+from app.jobs.work.decode_job import ready_engine
+from app.remote import target as remote
+from app.runs.configuration import engine_config
+from app.runs.models import Run, RunTask
+from app.runs.policy import Policy, Waiting
+from app.states import Step
+from app.workers import declared
+
+MOST_LOOKED_AT = 64  # of those that wait, the longest waiting
+_LONG = (Run.provenance, Run.figures, Run.excluded, Run.command)  # columns that nobody needs of those that wait
+log = structlog.get_logger(__name__)
+
+
+class CompletionPolicy(Policy):
+    """A user waits for each completion, from the moment when it was accepted until its budget is over."""
+
+    covers = and_(Run.is_completion)
+    interactive = True
+
+    def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
+        """See Policy. Those to be decoded, the earliest deadline first; grading follows its messages alone.
+
+        With those that are pinned to this process.
+        """
+        if step is not Step.DECODE:
+            return ()
+        query = (
+            select(RunTask.id, RunTask.queued_at, Run)
+            .join(RunTask.run)
+            .where(routing.is_waiting_here(ctx, session))
+            .order_by(Run.pinned_worker.is_(None), RunTask.queued_at, RunTask.position)
+            .limit(MOST_LOOKED_AT)
+            .options(*map(defer, _LONG))
+        )
+        rows = sorted(session.execute(query), key=lambda row: row[1] + dt.timedelta(seconds=row[2].budget_s))
+        return [Waiting(run.id, run, run_task_id=run_task_id) for run_task_id, _, run in rows]
+
+    def next(self, ctx: Context, run_id: uuid.UUID, run_task_id: uuid.UUID, step: Step) -> Iterator[uuid.UUID]:
+        """See Policy. A message is sent on if another worker declared the model after it was sent."""
+        if step is Step.DECODE and routing.is_owned_by_other_worker(ctx, run_task_id):
+            self.send(ctx, run_id, step, [run_task_id])
+        else:
+            yield run_task_id
+
+    def queue(self, ctx: Context, run_id: uuid.UUID, step: Step) -> str:
+        """See Policy."""
+        return routing.queue_for(ctx, run_id) if step is Step.DECODE else queues.EXEC_INTERACTIVE
+
+    def waits_in(self, queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
+        """See Policy."""
+        if queue == queues.EXEC_INTERACTIVE:
+            return RunTask.state == Step.GRADE.waiting
+        return and_(RunTask.state == Step.DECODE.waiting, routing.is_queued_in(queue, live))
+
+    def lease_s(self, ctx: Context, budget_s: float) -> float:
+        """See Policy. If its worker is lost, another one has half of the budget left."""
+        return deadlines.lease_s(ctx, budget_s)
+
+    def on_start(self, ctx: Context, run: Run) -> dt.datetime | None:
+        """See Policy. No completion's clock runs while the model is loaded: it is not slow but absent."""
+        if engine_config(run) in ctx.engines.held() or remote.is_remote(run.target):
+            return None
+        ready_engine(ctx, run)
+        return deadlines.restart(ctx, run.target)
+
+    def recover(self, ctx: Context, ours: ColumnElement[bool]) -> None:
+        """See Policy. Answers completions whose budget is over, and moves those whose worker is gone."""
+        with ctx.database.read() as session:
+            overdue = deadlines.overdue(session)
+        recover_each(overdue, lambda run_id: deadlines.enforce_deadline(ctx, run_id))
+        _leave_lost_queues(ctx)
+
+
+def _leave_lost_queues(ctx: Context) -> None:
+    """Empties the queues of models that no live worker consumes any more. Their jobs count as never sent, so they are
+    sent again at once, to where completions of the model go now."""
+    with ctx.database.read() as session:
+        lost = declared.lost(ctx, session)
+    for queue in lost:
+        if ctx.broker.queue_length(queue.name):
+            log.warning("no live worker consumes a queue; its jobs are sent elsewhere", queue=queue.name)
+            with ctx.database.session() as session:
+                waiting = select(RunTask.id).join(RunTask.run).where(routing.waits_for(queue))
+                session.execute(update(RunTask).where(RunTask.id.in_(waiting)).values(enqueued_at=None))
+                after_commit(session, ctx.broker.purge, queue.name)

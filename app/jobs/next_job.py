@@ -1,0 +1,84 @@
+"""Which job is next: a message says that work waits, and the policies of what waits say which (docs/jobs.md)."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from sqlalchemy import select
+
+from app.broker.turns import Turns
+from app.context import Context
+from app.runs.models import Run, RunTask
+from app.runs.policy import Waiting, policies, policy_number
+from app.states import Step
+
+TRIES = 20  # other workers may claim the chosen job first, a few times in a row
+T = TypeVar("T")
+
+
+def claim_next(
+    ctx: Context,
+    run_task_id: uuid.UUID,
+    step: Step,
+    claim: Callable[[uuid.UUID], T | None],
+    is_loaded: Callable[[Run], bool] = lambda _: True,
+) -> T | None:
+    """What `claim` makes of the job whose turn it is when a message names `run_task_id`; None if none waits.
+
+    Interactive runs, and runs pinned to this process, are worked as their messages come; all others take turns, where
+    runs are preferred whose engine `is_loaded`.
+    """
+    with ctx.database.read() as session:
+        named = session.execute(
+            select(RunTask.run_id, Run.pinned_worker, policy_number())
+            .join(RunTask.run)
+            .where(RunTask.id == run_task_id)
+        ).one_or_none()
+    jobs = _in_turn(ctx, run_task_id, step, is_loaded)
+    if named is not None:
+        run_id, pinned_worker, number = named
+        policy = policies()[number]
+        if policy.interactive or pinned_worker is not None:
+            jobs = policy.next(ctx, run_id, run_task_id, step)
+    for job in itertools.islice(jobs, TRIES):
+        claimed = claim(job)
+        if claimed is not None:
+            return claimed
+    return None
+
+
+def another_waits(ctx: Context, run: Run, step: Step) -> bool:
+    """Whether another run waits for a step, and takes turns with this one."""
+    return any(waiting.run.id != run.id for waiting in _waiting(ctx, step, interactive=False))
+
+
+def interactive_waits(ctx: Context, run: Run) -> bool:
+    """Whether a job waits to be decoded here for which a user waits: it goes before the next task of this run.
+
+    A process that works a run pinned to it does no others.
+    """
+    return run.pinned_worker is None and bool(_waiting(ctx, Step.DECODE, interactive=True))
+
+
+def _waiting(ctx: Context, step: Step, *, interactive: bool) -> list[Waiting]:
+    with ctx.database.read() as session:
+        asked = [policy for policy in policies() if policy.interactive is interactive]
+        return [waiting for policy in asked for waiting in policy.eligible(ctx, session, step)]
+
+
+def _in_turn(ctx: Context, run_task_id: uuid.UUID, step: Step, is_loaded: Callable[[Run], bool]) -> Iterator[uuid.UUID]:
+    """A job of what has the next turn, as often as asked. Of its run any waiting job will do: best the one named."""
+    turns = ctx.turns.setdefault(step, Turns())
+    while waiting := _waiting(ctx, step, interactive=False):
+        chosen = turns.choose(waiting, lambda one: is_loaded(one.run))
+        if chosen.run_task_id is not None:
+            yield chosen.run_task_id
+            continue
+        jobs = select(RunTask.id).where(RunTask.run_id == chosen.run.id, RunTask.state == step.waiting)
+        with ctx.database.read() as session:
+            # A job that was claimed meanwhile is tried in vain, and what waits is looked at again.
+            job = session.scalar(jobs.order_by(RunTask.id != run_task_id, RunTask.position).limit(1))
+        yield job or run_task_id

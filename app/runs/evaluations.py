@@ -1,0 +1,52 @@
+"""How evaluations are worked: the waiting runs take turns, task by task."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import ColumnElement, and_, false, func, select, true
+from sqlalchemy.orm import Session, defer
+
+from app.broker import queues
+from app.broker.model_queues import ModelQueue
+from app.context import Context
+from app.runs.models import Run, RunTask
+from app.runs.policy import Policy, Waiting, runs_of
+from app.states import RunState, Step
+
+QUEUES = {Step.DECODE: queues.GPU_BATCH, Step.GRADE: queues.EXEC}
+_LONG = (Run.provenance, Run.figures, Run.excluded, Run.command)  # columns that this decision does not need
+
+
+class EvaluationPolicy(Policy):
+    """Any waiting job of the run will do. Runs pinned to a process are worked as their messages come."""
+
+    covers: ColumnElement[bool] = true()
+
+    def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
+        """See Policy."""
+        runs = session.scalars(select(Run).where(runs_of(self), takes_turns(step)).options(*map(defer, _LONG))).all()
+        in_progress = jobs_in_progress(session, step) if runs else {}
+        return [Waiting(run.id, run, in_progress.get(run.id, 0)) for run in runs]
+
+    def queue(self, ctx: Context, run_id: uuid.UUID, step: Step) -> str:
+        """See Policy."""
+        return QUEUES[step]
+
+    def waits_in(self, queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
+        """See Policy."""
+        step = next((step for step, its in QUEUES.items() if its == queue), None)
+        return RunTask.state == step.waiting if step else false()
+
+
+def jobs_in_progress(session: Session, step: Step) -> dict[uuid.UUID, int]:
+    """How many jobs of each run workers have claimed for a step."""
+    query = select(RunTask.run_id, func.count()).where(RunTask.state == step.working).group_by(RunTask.run_id)
+    return dict(session.execute(query).all())
+
+
+def takes_turns(step: Step) -> ColumnElement[bool]:
+    """Whether a running run waits for a step that any worker may do, as a condition over Run."""
+    waits = select(RunTask.id).where(RunTask.run_id == Run.id, RunTask.state == step.waiting).exists()
+    return and_(Run.state == RunState.RUNNING, Run.pinned_worker.is_(None), waits)

@@ -1,0 +1,137 @@
+"""How runs are worked: what the work on jobs (app/jobs) asks about a run, and who answers.
+
+Evaluations, arms of studies and completions share their rows, and the steps of their jobs. What differs is in a policy
+of each: which job is next, where its message goes, how long a lost worker keeps it, what follows when it ends.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import threading
+import uuid
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sqlalchemy import ColumnElement, and_, case, or_, select
+from sqlalchemy.orm import Session
+
+from app.broker.model_queues import ModelQueue
+from app.context import Context
+from app.runs import enqueue
+from app.runs.models import Run
+from app.states import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A run with a job that waits for a step; without `run_task_id` any waiting job of it will do.
+
+    `key` takes turns as one: a study's arms do. `jobs_in_progress` are those that workers have claimed for the step.
+    """
+
+    key: uuid.UUID
+    run: Run
+    jobs_in_progress: int = 0
+    run_task_id: uuid.UUID | None = None
+
+
+class Policy(Protocol):
+    """How the runs are worked that it covers. One object serves all threads of a process and keeps nothing."""
+
+    covers: ColumnElement[bool]
+    """Which runs these are, as a condition over Run, unless a policy registered before covers them."""
+
+    interactive: bool = False
+    """Whether a user waits for each job: then it takes no turns, its clock starts when it is accepted, live views get
+    its texts, and nothing else (a calibration, the grading of another task) keeps it waiting."""
+
+    def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
+        """What waits for the step and this worker may take, but for runs pinned to a process that take turns."""
+
+    def next(self, ctx: Context, run_id: uuid.UUID, run_task_id: uuid.UUID, step: Step) -> Iterator[uuid.UUID]:
+        """The jobs to try to claim, in order, when a message names a job of a run that takes no turns: an interactive
+        one, or one pinned to a process."""
+        yield run_task_id
+
+    def queue(self, ctx: Context, run_id: uuid.UUID, step: Step) -> str:
+        """The queue for messages that name jobs of the run, as workers are now."""
+
+    def waits_in(self, queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
+        """Whether a job waits for a message in this queue, as a condition over RunTask joined with Run.
+
+        `live` are the queues of models that live workers consume.
+        """
+
+    def send(self, ctx: Context, run_id: uuid.UUID, step: Step, run_task_ids: Sequence[uuid.UUID]) -> None:
+        """Sends messages for jobs of the run that wait for the step."""
+        if run_task_ids:
+            enqueue.jobs(ctx, step, run_task_ids, self.queue(ctx, run_id, step))
+
+    def lease_s(self, ctx: Context, budget_s: float) -> float | None:
+        """The lease while a job is decoded, where it must end sooner than usual; else None."""
+        return None
+
+    def on_start(self, ctx: Context, run: Run) -> dt.datetime | None:
+        """Precedes decoding of a claimed job, before its engine is asked for. Returns since when the job counts as
+        waiting, if that has changed. Raises CannotLoadError, StoppedError."""
+        return None
+
+    def on_end(self, ctx: Context, run_id: uuid.UUID) -> None:
+        """Follows each step of the run: when it was prepared, and when a job was decoded or graded, or failed."""
+        return
+
+    def recover(self, ctx: Context, ours: ColumnElement[bool]) -> None:
+        """Its part of each sweep of the reaper, before messages are sent again. `ours` is a condition over Run."""
+        return
+
+
+_loaders: list[Callable[[], Sequence[Policy]]] = []
+_loaded: list[Policy] = []
+_loading = threading.Lock()
+
+
+def register(load: Callable[[], Sequence[Policy]]) -> None:
+    """Makes what `load` returns the policies of this process, the last for all runs that no other covers.
+
+    It is called when a policy is needed for the first time: most commands need none, and no time to import them.
+    """
+    _loaders[:] = [load]
+
+
+def policies() -> Sequence[Policy]:
+    """All policies, in the order in which they are asked."""
+    with _loading:
+        if not _loaded:
+            if not _loaders:
+                raise RuntimeError("no policies are registered: import app.domains before any work")
+            _loaded.extend(_loaders[0]())
+    return _loaded
+
+
+@functools.cache
+def policy_number() -> ColumnElement[int]:
+    """The position in `policies()` of a run's policy, as an expression over Run. Nothing else decides which it is."""
+    *special, _ = policies()
+    return case(*((policy.covers, number) for number, policy in enumerate(special)), else_=len(special))
+
+
+def policy_of(session: Session, run_id: uuid.UUID) -> Policy:
+    """The policy of a stored run."""
+    return policies()[session.execute(select(policy_number()).where(Run.id == run_id)).scalar_one()]
+
+
+def runs_of(policy: Policy) -> ColumnElement[bool]:
+    """Whether a run is worked by the policy, as a condition over Run."""
+    return policy_number() == policies().index(policy)
+
+
+def interactive_runs() -> ColumnElement[bool]:
+    """Whether a user waits for a run, as a condition over Run."""
+    return or_(*(runs_of(policy) for policy in policies() if policy.interactive))
+
+
+def waits_in(queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
+    """Policy.waits_in of whichever policy works the run."""
+    return or_(*(and_(runs_of(policy), policy.waits_in(queue, live)) for policy in policies()))
