@@ -115,7 +115,7 @@ def foreseen_wait_s(ahead: Sequence[Open], costs: Costs | None, together: int, n
     """Seconds until a completion that comes after these is begun, where none has ended lately.
 
     `together` of them, and at most MAX_SERVED samples, share the batch of each worker; the rest wait until places are
-    free. Prompts are read one after the other since the first of them came: one that is at work may wait for that, too.
+    free. Prompts are read one after the other since the first of them came: a running one may wait for that, too.
     Without costs, each keeps its places for its whole budget.
     """
     batches = max(len(ahead) / together, sum(one.n for one in ahead) / MAX_SERVED) / n_workers

@@ -48,7 +48,7 @@ def restart(ctx: Context, target: str) -> dt.datetime:
 
 
 def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
-    """Answers those of a completion's jobs whose budget is over, if no worker is about to: without text, or an error.
+    """Answers a completion's jobs whose budget is over, if no worker is about to: without text, or with an error.
 
     A job that still waits ends as if a worker had begun it too late. Returns the seconds until it should be called
     again; infinity when nothing is left to wait for.

@@ -1,4 +1,4 @@
-"""The form of a completion, and that of a race: the same twice, where the second says only what it does differently."""
+"""The forms of a completion and of a race. A race has the same form twice; the second part holds only its changes."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def start() -> Response | tuple[str, int]:
 
 @bp.get("/complete/<uuid:run_id>")
 def show(run_id: uuid.UUID) -> str:
-    """A completion, at work or ended. Raises NotFoundError."""
+    """A completion, running or ended. Raises NotFoundError."""
     run = repository.get_run(session(), run_id)
     rows = repository.tasks_with_samples(session(), run_id, origins=True)
     if not run.is_completion or not rows:

@@ -36,9 +36,9 @@ class CompletionPolicy(Policy):
     interactive = True
 
     def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
-        """See Policy. Those to be decoded, the earliest deadline first; grading follows its messages alone.
+        """Returns completions to decode, the earliest deadline first, including those pinned to this process.
 
-        With those that are pinned to this process.
+        Grading follows its messages alone.
         """
         if step is not Step.DECODE:
             return ()
@@ -54,35 +54,35 @@ class CompletionPolicy(Policy):
         return [Waiting(run.id, run, run_task_id=run_task_id) for run_task_id, _, run in rows]
 
     def next(self, ctx: Context, run_id: uuid.UUID, run_task_id: uuid.UUID, step: Step) -> Iterator[uuid.UUID]:
-        """See Policy. A message is sent on if another worker declared the model after it was sent."""
+        """Yields the job itself. Its message is sent on if another worker declared the model after it was sent."""
         if step is Step.DECODE and routing.is_owned_by_other_worker(ctx, run_task_id):
             self.send(ctx, run_id, step, [run_task_id])
         else:
             yield run_task_id
 
     def queue(self, ctx: Context, run_id: uuid.UUID, step: Step) -> str:
-        """See Policy."""
+        """Returns the queue of the model for decoding, and the interactive one for grading."""
         return routing.queue_for(ctx, run_id) if step is Step.DECODE else queues.EXEC_INTERACTIVE
 
     def waits_in(self, queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
-        """See Policy."""
+        """Whether a completion waits for a message in this queue, as a condition over RunTask joined with Run."""
         if queue == queues.EXEC_INTERACTIVE:
             return RunTask.state == Step.GRADE.waiting
         return and_(RunTask.state == Step.DECODE.waiting, routing.is_queued_in(queue, live))
 
     def lease_s(self, ctx: Context, budget_s: float) -> float:
-        """See Policy. If its worker is lost, another one has half of the budget left."""
+        """Half of the budget: if its worker is lost, another one has the other half left."""
         return deadlines.lease_s(ctx, budget_s)
 
     def on_start(self, ctx: Context, run: Run) -> dt.datetime | None:
-        """See Policy. No completion's clock runs while the model is loaded: it is not slow but absent."""
+        """Restarts the clocks after a cold load. No clock runs while the model is loaded: it is not slow but absent."""
         if engine_config(run) in ctx.engines.held() or remote.is_remote(run.target):
             return None
         ready_engine(ctx, run)
         return deadlines.restart(ctx, run.target)
 
     def recover(self, ctx: Context, ours: ColumnElement[bool]) -> None:
-        """See Policy. Answers completions whose budget is over, and moves those whose worker is gone."""
+        """Answers completions whose budget is over, and moves those whose worker is gone."""
         with ctx.database.read() as session:
             overdue = deadlines.overdue(session)
         recover_each(overdue, lambda run_id: deadlines.enforce_deadline(ctx, run_id))

@@ -43,7 +43,7 @@ def start() -> Response | tuple[str, int]:
 
 @bp.get("/<uuid:a>/<uuid:b>")
 def show(a: uuid.UUID, b: uuid.UUID) -> str:
-    """A race, at work or ended. Raises NotFoundError, or BadInputError for two prompts."""
+    """A race, running or ended. Raises NotFoundError, or BadInputError for two prompts."""
     sides = race.load(session(), a, b)
     runs = [side.run for side in sides if side.run is not None]
     both = runs if len(runs) == len(sides) else None

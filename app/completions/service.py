@@ -79,7 +79,7 @@ def submit_prompts(
     """Stores a completion of several prompts, all within one budget, which begins now.
 
     `name` is by default the first line of the first prompt; with `n_min` fewer samples may be decoded under load. See
-    submit; `prompt_logprobs` and `top_logprobs` are those of decoding.request.Request.
+    submit; `prompt_logprobs` and `top_logprobs` mean the same as in decoding.request.Request.
     """
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)

@@ -83,7 +83,7 @@ class Embedded:
         self._lock.release()
 
     def _work(self, names: Sequence[str]) -> None:
-        """Works messages of these queues, those of the first queue first, until the process stops."""
+        """Processes the messages of these queues until the process stops; earlier queues go first."""
         while not self._ctx.stopping.is_set():
             message = self._broker.get(names, POLL_S)
             if message is not None:

@@ -1,4 +1,4 @@
-"""A job at work: one context manager keeps its lease and ends the attempt, whatever comes of it.
+"""A claimed job: one context manager keeps its lease and ends the attempt, whatever comes of it.
 
 Both steps go through it: decoding one task, decoding several in one batch, and grading.
 """

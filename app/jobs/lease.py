@@ -22,7 +22,7 @@ from app.states import RunState
 WATCH_S = 0.5
 TRY_AGAIN_S = 0.25
 BEATS = 5  # heartbeats within a shortened lease, at least
-LONGEST_BEAT_S = 1.0  # between them: whoever waits at the end of a budget must see that the worker lives
+LONGEST_BEAT_S = 1.0  # between them: a client that waits at the end of a budget must see that the worker lives
 log = structlog.get_logger(__name__)
 
 

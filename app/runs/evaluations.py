@@ -25,17 +25,17 @@ class EvaluationPolicy(Policy):
     covers: ColumnElement[bool] = true()
 
     def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
-        """See Policy."""
+        """Returns every running evaluation with a job that waits for the step."""
         runs = session.scalars(select(Run).where(runs_of(self), takes_turns(step)).options(*map(defer, _LONG))).all()
         in_progress = jobs_in_progress(session, step) if runs else {}
         return [Waiting(run.id, run, in_progress.get(run.id, 0)) for run in runs]
 
     def queue(self, ctx: Context, run_id: uuid.UUID, step: Step) -> str:
-        """See Policy."""
+        """Returns the queue that evaluations and studies share."""
         return QUEUES[step]
 
     def waits_in(self, queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
-        """See Policy."""
+        """Whether a job of an evaluation waits for a message in this queue, as a condition over RunTask."""
         step = next((step for step, its in QUEUES.items() if its == queue), None)
         return RunTask.state == step.waiting if step else false()
 

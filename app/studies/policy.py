@@ -31,7 +31,7 @@ class ArmPolicy(EvaluationPolicy):
     covers = select(StudyArm.id).where(StudyArm.run_id == Run.id).exists()
 
     def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
-        """See Policy."""
+        """Returns one job to decode for each study, since a study takes its turn as one run."""
         if step is not Step.DECODE:
             return super().eligible(ctx, session, step)
         waiting = select(StudyArm.study_id).join(StudyArm.run).where(takes_turns(step)).distinct()
@@ -39,7 +39,7 @@ class ArmPolicy(EvaluationPolicy):
         return [Waiting(key, job.run, run_task_id=job.run_task_id) for key, job in jobs.items() if job is not None]
 
     def next(self, ctx: Context, run_id: uuid.UUID, run_task_id: uuid.UUID, step: Step) -> Iterator[uuid.UUID]:
-        """See Policy."""
+        """Yields the job whose turn it is in the study, again after each lost race for it."""
         if step is not Step.DECODE:
             yield run_task_id
             return
@@ -52,22 +52,22 @@ class ArmPolicy(EvaluationPolicy):
             yield job.run_task_id
 
     def waits_in(self, queue: str, live: Collection[ModelQueue]) -> ColumnElement[bool]:
-        """See Policy; `recover` sends the message for decoding again."""
+        """Leaves decoding out: `recover` sends its message again."""
         return false() if queue == QUEUES[Step.DECODE] else super().waits_in(queue, live)
 
     def send(self, ctx: Context, run_id: uuid.UUID, step: Step, run_task_ids: Sequence[uuid.UUID]) -> None:
-        """See Policy; `on_end` sends the message for decoding."""
+        """Sends messages for grading alone: `on_end` sends the one for decoding."""
         if step is not Step.DECODE:
             super().send(ctx, run_id, step, run_task_ids)
 
     def on_start(self, ctx: Context, run: Run) -> None:
-        """See Policy."""
+        """Loads the engine of every arm once, and keeps the study on the device of its first task."""
         study_id = _study_of(ctx, run.id)
         starting.try_engines(ctx, study_id)
         starting.keep_to_device(ctx, study_id, run)
 
     def on_end(self, ctx: Context, run_id: uuid.UUID) -> None:
-        """See Policy."""
+        """Drops arms that have lost the race, and sends the message for the next job of the study."""
         from app.studies import race  # noqa: PLC0415 (imports scipy, which takes a second)
 
         study_id = _study_of(ctx, run_id)

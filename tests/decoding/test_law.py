@@ -45,7 +45,7 @@ N_TOKENS = 3
 PROMPT = '!"#$!"#"!"##!"#!$#"!!"#'
 SAMPLING = SamplingParams(temperature=1.0, top_p=1.0)
 DRAFTERS = [form.replace(registry.MODEL, "./model") for form in registry.forms()]
-# Under the coupled rule the drafts decide nothing: every drafter's texts are compared with those of none, one by one.
+# Under the coupled rule the drafts decide nothing: every drafter's texts are compared with plain decoding, one by one.
 LAWS = [(drafter, "maximal", False) for drafter in DRAFTERS]
 # In graphs those whose drafts are drawn there, and one that asks the graphs for nothing but verifies.
 IN_GRAPHS = ("none", "./model", "sibling+./model", "trained", "ngram+trained")

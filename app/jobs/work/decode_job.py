@@ -104,7 +104,7 @@ class DecodeJob(Job):
         self._use = machine_use.since(self._before)
 
     def store(self, completion: Completion, stop: Stop | None) -> None:
-        """Stores the samples; those of a cancelled run too.
+        """Stores the samples, also for a cancelled run.
 
         Raises StoppedError for an interrupted run, and LostClaimError.
         """

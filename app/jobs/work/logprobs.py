@@ -11,7 +11,7 @@ DECIMALS = 5
 
 
 def of_prompt(completion: Completion) -> list[Any] | None:
-    """[text, log-probability, likeliest] of each token of the prompt; None if they were not computed."""
+    """[text, log-probability, top tokens] of each token of the prompt; None if they were not computed."""
     if completion.prompt_logprobs is None:
         return None
     return [
@@ -21,7 +21,7 @@ def of_prompt(completion: Completion) -> list[Any] | None:
 
 
 def of_sample(sample: Sample) -> list[Any] | None:
-    """The likeliest tokens in the place of each token; None if nobody asked for them."""
+    """The top-k tokens at the position of each token; None if nobody asked for them."""
     return [_top(top) for top in sample.top_logprobs] or None
 
 

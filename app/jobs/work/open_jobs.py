@@ -11,7 +11,7 @@ from decoding.request import Completion, Update
 
 
 class OpenJobs:
-    """Jobs from the moment they are claimed until their outcome is stored. `sent[i]` is that of the i-th request."""
+    """Jobs from the moment they are claimed until their outcome is stored. `sent[i]` is the job of the i-th request."""
 
     def __init__(self) -> None:
         self.sent: list[DecodeJob] = []

@@ -123,20 +123,20 @@ def test_a_completion_that_begins_tells_what_work_costs_here(ctx):
 
 @given(
     waiting=st.integers(1, 100),
-    at_work=st.integers(0, 16),
+    decoding=st.integers(0, 16),
     wall_s=st.floats(0.0, 600.0),
     n=st.integers(3, 20),
     apart_s=st.floats(0.0, 60.0),
 )
-def test_the_wait_is_finite_and_grows_with_the_queue(waiting, at_work, wall_s, n, apart_s):
+def test_the_wait_is_finite_and_grows_with_the_queue(waiting, decoding, wall_s, n, apart_s):
     done = ended(wall_s, n, apart_s)
-    wait = expected_wait_s(waiting, at_work, done, NOW)
-    assert 0 <= wait <= expected_wait_s(waiting + 1, at_work, done, NOW) < 1e6
+    wait = expected_wait_s(waiting, decoding, done, NOW)
+    assert 0 <= wait <= expected_wait_s(waiting + 1, decoding, done, NOW) < 1e6
 
 
 @pytest.fixture
 def crowded(ctx):
-    """A service that needs 3 seconds for a completion, with one at work and three that wait."""
+    """A service that needs 3 seconds for a completion, with one that decodes and three that wait."""
     ids = [service.submit(ctx, CompletionSpec(**ASKED | {"prompt": f"prompt {i}"})) for i in range(8)]
     with ctx.database.session() as session:
         for i, run_id in enumerate(ids[:5]):

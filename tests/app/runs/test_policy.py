@@ -1,4 +1,4 @@
-"""Every run is worked by exactly one policy: that of what it is for."""
+"""Exactly one policy decides about each run: evaluation, arm of a study, or completion."""
 
 from __future__ import annotations
 
