@@ -210,8 +210,8 @@ def _return(ctx: Context, session: Session, row: RunTask, run: Run, task_id: str
 def _send_again(ctx: Context, ours: ColumnElement[bool]) -> None:
     """Sends messages that may be lost again, for the longest waiting first.
 
-    While messages wait in a queue, the message of a waiting job is probably among them. An empty queue beside waiting jobs
-    proves a loss.
+    While messages wait in a queue, the message of a waiting job is probably among them. An empty queue beside waiting
+    jobs proves a loss.
     """
     with ctx.database.read() as session:
         live = declared.live(ctx, session)
