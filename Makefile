@@ -70,7 +70,7 @@ lint: setup ## ruff, mypy, the import contracts, and deno for JavaScript
 	$(BIN)/deno check --quiet app/static/js
 
 screenshots: setup test-programs ## make the pictures in docs/screenshots from the runs in the database
-	$(BIN)/python -m app.screenshots
+	$(BIN)/python -m app.commands.screenshots
 
 clean: ## remove the environment and all caches of this folder
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -115,7 +115,7 @@ def interrupted(server, engine, bassline, monkeypatch):
             signal.pthread_kill(main, signal.SIGINT)
 
         threading.Thread(target=press).start()
-        monkeypatch.setattr(foreground, "asks", lambda: answer is not None)
+        monkeypatch.setattr(foreground, "can_ask", lambda: answer is not None)
         return bassline(*EVAL, "--name", "halted", input=answer)
 
     yield run

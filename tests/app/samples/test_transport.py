@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import pytest
-from app.comparison import run_file
+from app.overlay import run_file
 from pydantic import BaseModel, Field, ValidationError
 from sqlalchemy import String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column

@@ -196,7 +196,7 @@ def test_a_file_that_describes_no_study_is_refused_with_its_place(bassline, stor
 def test_a_file_and_options_of_arms_exclude_each_other(bassline, tmp_path):
     file = tmp_path / "arms.toml"
     file.write_text(TOML)
-    assert "says what the arms are: leave --n out" in bassline("study", "run", file, "--n", "2").stderr
+    assert "defines the arms: leave --n out" in bassline("study", "run", file, "--n", "2").stderr
     assert "cannot be read: No such file" in bassline("study", "run", tmp_path / "none.toml").stderr
     file.write_bytes(b"\xff")
     assert "is not UTF-8 at byte 0" in bassline("study", "run", file).stderr
@@ -285,7 +285,7 @@ def test_ctrl_c_leaves_the_study_to_the_server_or_cancels_it(elsewhere, server, 
         signal.pthread_kill(main, signal.SIGINT)
 
     threading.Thread(target=press).start()
-    monkeypatch.setattr(foreground, "asks", lambda: answer is not None)
+    monkeypatch.setattr(foreground, "can_ask", lambda: answer is not None)
     result = elsewhere("study", "run", *GRID, "--name", "halted", input=answer)
     assert (result.exit_code, sentence in result.stderr) == (1, True), result.stderr
     engine.hold.set()

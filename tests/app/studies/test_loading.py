@@ -102,10 +102,10 @@ def test_a_loaded_study_is_neither_ranked_nor_resumed_and_its_pages_work(
     assert [(row["rank"], row["label"]) for row in rows] == [(None, "measured elsewhere")] * 2
     with pytest.raises(ConflictError, match="measured elsewhere: start one of your own"):
         service.resume(here, study_id)
-    run = rows[0]["run"]
+    run, other = (row["run"] for row in rows)
     refused = client.post(f"/api/v1/runs/{run}/resume")
     assert (refused.status_code, "was measured elsewhere" in refused.json["detail"]) == (409, True)
-    for page in ("", "?view=scatter", f"runs/{run}", f"runs/{run}/tasks/add/0", "runs", f"compare?a={run}&b={run}"):
+    for page in ("", "?view=scatter", f"runs/{run}", f"runs/{run}/tasks/add/0", "runs", f"overlay/{run},{other}"):
         assert client.get(f"/{page}").status_code == 200, page
     monkeypatch.setattr("app.commands.common.make_context", lambda: here)
     shown = bassline("study", "show", "theirs").stdout

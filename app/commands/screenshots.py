@@ -1,4 +1,4 @@
-"""Pictures of the pages for README and docs: `python -m app.screenshots [--url URL] [--out FOLDER]`.
+"""Pictures of the pages for README and docs: `python -m app.commands.screenshots [--url URL] [--out FOLDER]`.
 
 They show the runs in the database, never invented data: run `make demo` first (twice, with two drafters, for a
 comparison). Without --url, this program serves the pages itself, read-only, over the database of the settings.
@@ -25,6 +25,7 @@ from app.runs.models import Run
 from app.runs.repository import list_runs, tasks_with_samples
 from app.settings import load_settings
 from app.studies.repository import list_studies
+from app.ui.terminal import echo_data
 
 WIDTHS = {"wide": 1440, "narrow": 390}
 TALLEST = 1200
@@ -115,7 +116,7 @@ def _informativeness(run: Run) -> tuple[int, int, float]:
     return run.curve.n_tasks, run.n, run.curve.pass_all[-1]
 
 
-@click.command(epilog="Example: python -m app.screenshots --out docs/screenshots")
+@click.command(epilog="Example: python -m app.commands.screenshots --out docs/screenshots")
 @click.option("--url", help="A running service over the same database; default: start one here.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("docs/screenshots"), show_default=True)
 def main(url: str | None, out: Path) -> None:
@@ -130,7 +131,7 @@ def main(url: str | None, out: Path) -> None:
                 taken = take(here, paths, out)
     except (BadInputError, UnavailableError) as error:
         raise click.ClickException(str(error)) from None
-    click.echo(f"{len(taken)} pictures in {out}")
+    echo_data(f"{len(taken)} pictures in {out}")
 
 
 if __name__ == "__main__":
