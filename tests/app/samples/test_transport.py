@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 import pytest
-from app.overlay import run_file
 from pydantic import BaseModel, Field, ValidationError
 from sqlalchemy import String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from app.http.schemas import ResponseModel
+from app.overlay import run_file
 from app.runs.documents import SampleDocument
 from app.runs.export_samples import FIELDS
 from app.samples.models import Sample
