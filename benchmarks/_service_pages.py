@@ -91,14 +91,9 @@ def _pages(ctx: Context) -> list[Page]:
         chosen = run(rng)
         return f"/runs/{chosen}/tasks/{rng.choice(task_ids[datasets[chosen]])}"
 
-    def pair(rng: random.Random) -> str:
-        a = run(rng)
-        b = rng.choice([other for other in ids if datasets[other] == datasets[a]])
-        return f"/compare?a={a}&b={b}"
-
-    def many(rng: random.Random) -> str:
+    def many(rng: random.Random, most: int = 12) -> str:
         dataset = rng.choice([one for one in task_ids if len(over.get(one, ())) > 1])
-        return ",".join(map(str, rng.sample(over[dataset], min(12, len(over[dataset])))))
+        return ",".join(map(str, rng.sample(over[dataset], min(most, len(over[dataset])))))
 
     def task_of_many(rng: random.Random) -> str:
         chosen = many(rng)
@@ -147,7 +142,7 @@ def _pages(ctx: Context) -> list[Page]:
         *(Page(f"run_{tab}", lambda r, tab=tab: f"/runs/{run(r)}?tab={tab}", 100) for tab in tabs),  # type: ignore[misc]
         Page("task", task),
         *(Page(kind, address, SEARCH_TARGET_MS) for kind, address in searches.items()),
-        Page("compare", pair),
+        Page("overlay_pair", lambda r: f"/overlay/{many(r, 2)}"),
         Page("overlay", lambda r: f"/overlay/{many(r)}", 150),
         Page("overlay_both", lambda r: f"/overlay/{many(r)}?figure=both", 150),
         Page("overlay_groups", lambda r: f"/overlay/{many(r)}?group=drafter", 150),

@@ -79,7 +79,7 @@ def test_verdicts_on_real_answers_and_mutants_are_human_evals(grader: Grader, ju
     ours: dict[int, Verdict] = dict(grader.judge_many(cases))
     differ = [cases[i][1].task_id for i in range(len(cases)) if ours[i].passed != (theirs[i] == "passed")]
     assert differ == HELPERS_OF_THE_PROMPT
-    assert sum(verdict.passed for verdict in ours.values()) > 50
+    assert sum(verdict.passed for verdict in ours.values()) > 25
 
 
 @pytest.fixture(scope="module")

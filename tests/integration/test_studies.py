@@ -262,7 +262,7 @@ def test_another_machine_does_not_go_on_with_a_study(ctx, broker):
     work(ctx, broker)
     with ctx.database.session() as session:
         session.execute(update(Study).values(machine={"cpu": "Pentium", "cpu_count": 1}))
-    with pytest.raises(ConflictError, match=r"begun on another machine \(Pentium, 1 CPUs\)"):
+    with pytest.raises(ConflictError, match=r"started on another machine \(Pentium, 1 CPUs\)"):
         service.resume(ctx, study_id, ctx.worker_name)
     served = len(engines.served)
     if not ctx.database.is_sqlite:  # elsewhere a worker of that machine may still come

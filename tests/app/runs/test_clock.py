@@ -43,7 +43,7 @@ def test_a_task_that_lost_too_much_is_named_with_its_share():
 
 def test_time_that_the_hypervisor_withheld_is_called_so():
     (mark,) = clock.clock([task(0.2, steal=3.0)], QUIET).marks
-    assert mark.startswith("In 1 of 1 task the hypervisor withheld more than 5 %")
+    assert mark.startswith("In 1 of 1 task the hypervisor withheld up to 16 % of the machine (limit 5 %)")
 
 
 def test_drift_beyond_the_limit_is_a_mark_and_at_the_limit_is_none():
