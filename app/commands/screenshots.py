@@ -34,8 +34,7 @@ FLAGS = ["--disable-gpu", "--disable-background-networking", "--disable-componen
 
 
 def pages(database: Database) -> dict[str, str]:
-    """Name and path of every picture, over the newest ended runs. Raises BadInputError where there is no run to
-    show."""
+    """Name and path of every picture, over the newest ended runs. Raises BadInputError without such a run."""
     with database.read() as session:
         ended = [run for run in list_runs(session, limit=200) if run.curve and run.curve.n_tasks]
         if not ended:

@@ -19,13 +19,13 @@ from app.jobs.reaper import recover_each
 from app.jobs.work.decode_job import ready_engine
 from app.remote import target as remote
 from app.runs.configuration import engine_config
+from app.runs.evaluations import LONG_COLUMNS
 from app.runs.models import Run, RunTask
 from app.runs.policy import Policy, Waiting
 from app.states import Step
 from app.workers import declared
 
 MOST_LOOKED_AT = 64  # of those that wait, the longest waiting
-_LONG = (Run.provenance, Run.figures, Run.excluded, Run.command)  # columns that nobody needs of those that wait
 log = structlog.get_logger(__name__)
 
 
@@ -48,7 +48,7 @@ class CompletionPolicy(Policy):
             .where(routing.is_waiting_here(ctx, session))
             .order_by(Run.pinned_worker.is_(None), RunTask.queued_at, RunTask.position)
             .limit(MOST_LOOKED_AT)
-            .options(*map(defer, _LONG))
+            .options(*map(defer, LONG_COLUMNS))
         )
         rows = sorted(session.execute(query), key=lambda row: row[1] + dt.timedelta(seconds=row[2].budget_s))
         return [Waiting(run.id, run, run_task_id=run_task_id) for run_task_id, _, run in rows]

@@ -16,7 +16,7 @@ from app.runs.policy import Policy, Waiting, runs_of
 from app.states import RunState, Step
 
 QUEUES = {Step.DECODE: queues.GPU_BATCH, Step.GRADE: queues.EXEC}
-_LONG = (Run.provenance, Run.figures, Run.excluded, Run.command)  # columns that this decision does not need
+LONG_COLUMNS = (Run.provenance, Run.figures, Run.excluded, Run.command)  # no choice of a next job needs them
 
 
 class EvaluationPolicy(Policy):
@@ -26,7 +26,8 @@ class EvaluationPolicy(Policy):
 
     def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
         """Returns every running evaluation with a job that waits for the step."""
-        runs = session.scalars(select(Run).where(runs_of(self), takes_turns(step)).options(*map(defer, _LONG))).all()
+        query = select(Run).where(runs_of(self), takes_turns(step)).options(*map(defer, LONG_COLUMNS))
+        runs = session.scalars(query).all()
         in_progress = jobs_in_progress(session, step) if runs else {}
         return [Waiting(run.id, run, in_progress.get(run.id, 0)) for run in runs]
 
