@@ -45,4 +45,4 @@ def ids_beginning_with(prefix: str) -> tuple[uuid.UUID, uuid.UUID] | None:
         first, last = uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f"))
     except ValueError:
         return None
-    return (first, last) if len(digits) >= SHORTEST_PREFIX and str(first).startswith(prefix.lower()) else None
+    return (first, last) if len(digits) >= SHORTEST_PREFIX and first.hex.startswith(digits) else None
