@@ -39,10 +39,12 @@ def find_id(session: Session, table: type[Named], reference: str, what: str, lis
 
 
 def ids_beginning_with(prefix: str) -> tuple[uuid.UUID, uuid.UUID] | None:
-    """The first and the last id that begin with `prefix`; None for one that is too short or begins no id."""
+    """The first and the last id that begin with `prefix`, written with dashes or without; None for one that is too short
+    or begins no id."""
     digits = prefix.lower().replace("-", "")
     try:
         first, last = uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f"))
     except ValueError:
         return None
-    return (first, last) if len(digits) >= SHORTEST_PREFIX and first.hex.startswith(digits) else None
+    begins = any(written.startswith(prefix.lower()) for written in (str(first), first.hex))
+    return (first, last) if begins and len(digits) >= SHORTEST_PREFIX else None
