@@ -39,8 +39,8 @@ def find_id(session: Session, table: type[Named], reference: str, what: str, lis
 
 
 def ids_beginning_with(prefix: str) -> tuple[uuid.UUID, uuid.UUID] | None:
-    """The first and the last id that begin with `prefix`, written with dashes or without; None for one that is too short
-    or begins no id."""
+    """The first and the last id that begin with `prefix`, with dashes or without; None for one that is too short or
+    begins no id."""
     digits = prefix.lower().replace("-", "")
     try:
         first, last = uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f"))
