@@ -15,7 +15,7 @@ from app.accounts import users
 from app.context import Context, make_context
 from app.errors import BadInputError
 from app.http import limits, openapi, problems, security, web
-from app.http.static_files import MAX_AGE_S, versioned_path
+from app.http.responses import STATIC_AGE_S, versioned_path
 from app.monitoring import health, metrics
 from app.runs.policy import policies
 
@@ -57,7 +57,7 @@ def create_app(context: Context | None = None) -> Flask:
     assert domains.metadata.tables  # loads every mapper before the first query
     app = Flask("app", static_url_path=versioned_path(STATIC))
     app.config.update(
-        SEND_FILE_MAX_AGE_DEFAULT=MAX_AGE_S,
+        SEND_FILE_MAX_AGE_DEFAULT=STATIC_AGE_S,
         SECRET_KEY=ctx.settings.secret_key or secrets.token_hex(32),
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_COOKIE_HTTPONLY=True,

@@ -9,7 +9,7 @@ from flask import Flask, Response
 from flask.typing import ResponseReturnValue
 
 from app.accounts import access
-from app.http import etags, idempotency, limits, request_log, security, storable_input, web
+from app.http import idempotency, limits, request_log, responses, security, web
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,14 @@ LAYERS = (
     Layer("csrf", "refuses forged forms before they count against the caller", install=security.csrf.init_app),
     Layer("body size", "refuses large bodies before anything but the CSRF check reads them", limits.check_size),
     Layer("rate", "counts by caller, so it needs access", install=limits.install_rate_limit),
-    Layer("storable input", "reads the form, so it needs the limit of its size", storable_input.check),
+    Layer("storable input", "reads the form, so it needs the limit of its size", limits.check_texts),
     Layer(
         "idempotency",
         "claims a key only for a request that passed every check",
         before=idempotency.replay_or_claim,
         after=idempotency.store,
     ),
-    Layer("etags", "turns a response into 304 before it is logged", after=etags.tag),
+    Layer("etags", "turns a response into 304 before it is logged", after=responses.tag),
 )
 """Outermost first: a request passes the list downwards, its response upwards."""
 

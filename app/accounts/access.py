@@ -7,8 +7,7 @@ from flask import Response, current_app, g, redirect, request, session, url_for
 from app.accounts import service, users
 from app.errors import ForbiddenError, UnauthorizedError
 from app.http import sites
-from app.http.callers import LOCAL, Caller
-from app.http.security import PUBLIC, SAFE, is_api, scope_of
+from app.http.security import LOCAL, PUBLIC, SAFE, Caller, is_api, scope_of
 from app.http.web import context
 
 

@@ -16,7 +16,7 @@ from app.context import Context
 from app.db.storable import unstorable_reason
 from app.db.types import utcnow
 from app.errors import BadInputError, ForbiddenError, NotFoundError, UnauthorizedError
-from app.http.callers import LOCAL, Caller
+from app.http.security import LOCAL, Caller
 from app.states import Scope
 
 USED_EVERY = dt.timedelta(minutes=1)

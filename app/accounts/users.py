@@ -20,7 +20,7 @@ from app.context import Context
 from app.db.storable import unstorable_reason
 from app.db.types import utcnow
 from app.errors import BadInputError, ConflictError, NotFoundError, UnauthorizedError
-from app.http.callers import Caller
+from app.http.security import Caller
 from app.states import Scope
 
 SHORTEST, LONGEST = 12, 1000

@@ -1,4 +1,4 @@
-"""Selects the rows of a list by their annotations."""
+"""Selects the rows of a list by their annotations, and says what there is to select."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import Select
+from sqlalchemy import Select, func, select
+from sqlalchemy.orm import Session
 
-from app.annotations.models import Annotatable
+from app.annotations.models import Annotatable, TagRow
 
+SUGGESTED = 100  # tags, while one types
 S = TypeVar("S", bound=Select[Any])
 
 
@@ -60,3 +62,15 @@ def from_address(given: Mapping[str, str]) -> Selection:
     """The selection that a page's address asks for. A text that is not a valid tag matches no row."""
     tag = given.get("tag", "").strip().lower()
     return Selection(tag or None, *(given.get(name) in ("1", "true") for name in ("starred", "archived")))
+
+
+def known_tags(session: Session, table: type[TagRow]) -> list[str]:
+    """The tags in use, the most frequent ones, in alphabetical order."""
+    frequent = select(table.tag).group_by(table.tag).order_by(func.count().desc(), table.tag).limit(SUGGESTED)
+    return sorted(session.scalars(frequent))
+
+
+def any_archived(session: Session, table: type[Annotatable]) -> bool:
+    """Whether any row is archived; an empty list then says so."""
+    mapped: Any = table
+    return session.scalar(select(mapped.id).where(table.archived.is_(True)).limit(1)) is not None

@@ -6,8 +6,8 @@ import uuid
 
 from flask import Blueprint, url_for
 
-from app.capacity import render, repository, service
-from app.capacity.documents import LoadTestDocument, LoadTestPage
+from app.capacity import repository, service
+from app.capacity.documents import LoadTestDocument, LoadTestPage, document
 from app.capacity.schemas import LoadTestSpec
 from app.http.operations import operation
 from app.http.paging import PageQuery, page_from_rows
@@ -22,7 +22,7 @@ def create(body: LoadTestSpec) -> tuple[LoadTestDocument, dict[str, str]]:
     """Stores a load test that has ended. Its address is in the header Location."""
     load_test_id = service.store(context(), body)
     with context().database.read() as fresh:
-        found = render.document(repository.get_load_test(fresh, load_test_id))
+        found = document(repository.get_load_test(fresh, load_test_id))
     return found, {"Location": url_for("capacity_api.show", load_test_id=load_test_id)}
 
 
@@ -32,11 +32,11 @@ def index(query: PageQuery) -> LoadTestPage:
     """Load tests, newest first."""
     rows = repository.list_load_tests(session(), limit=query.limit + 1, before=query.id())
     page, following = page_from_rows(rows, query, lambda row: str(row.id))
-    return LoadTestPage(load_tests=[render.document(row) for row in page], next=following)
+    return LoadTestPage(load_tests=[document(row) for row in page], next=following)
 
 
 @bp.get("/capacity/<uuid:load_test_id>")
 @operation({200: LoadTestDocument})
 def show(load_test_id: uuid.UUID) -> LoadTestDocument:
     """A load test with its points and its capacity."""
-    return render.document(repository.get_load_test(session(), load_test_id))
+    return document(repository.get_load_test(session(), load_test_id))

@@ -7,8 +7,10 @@ import uuid
 
 from pydantic import Field
 
+from app.capacity.models import LoadTest
 from app.capacity.schemas import LoadPoint, LoadSettings
 from app.http.schemas import ResponseModel
+from evaluation.load_metrics import RateResult, capacity, sentence
 
 
 class LoadTestDocument(ResponseModel):
@@ -31,3 +33,18 @@ class LoadTestPage(ResponseModel):
 
     load_tests: list[LoadTestDocument]
     next: str | None
+
+
+def document(row: LoadTest) -> LoadTestDocument:
+    """The load test with its capacity."""
+    idle = LoadPoint.model_validate(row.idle)
+    points = [LoadPoint.model_validate(point) for point in row.points]
+    tried = [RateResult(point.rate, point.pass_first) for point in points if point.rate is not None]
+    return LoadTestDocument.of(
+        row,
+        settings=LoadSettings.model_validate(row.settings),
+        idle=idle,
+        points=points,
+        capacity=capacity(idle.pass_first, tried),
+        sentence=sentence(idle.pass_first, tried),
+    )

@@ -7,7 +7,8 @@ import uuid
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
-from app.capacity import presentation, render, repository
+from app.capacity import presentation, repository
+from app.capacity.documents import document
 from app.errors import BadInputError
 from app.http.web import session
 from evaluation.load_metrics import UNCLOCKED_S
@@ -32,7 +33,7 @@ def index() -> AnyResponse | str | tuple[str, int]:
     rows = repository.list_load_tests(session(), limit=PAGE_SIZE + 1, before=_uuid(before) if before else None)
     page = render_template(
         "capacity/index.html",
-        tests=[render.document(row) for row in rows[:PAGE_SIZE]],
+        tests=[document(row) for row in rows[:PAGE_SIZE]],
         following=rows[PAGE_SIZE - 1].id if len(rows) > PAGE_SIZE else None,
         ticked=set(ticked),
         error=error,
@@ -46,7 +47,7 @@ def show(load_test_id: uuid.UUID) -> str:
     """A load test; `?with=` the id of another overlays that one."""
     other = request.args.get("with")
     ids = [load_test_id, *([_uuid(other)] if other else [])]
-    tests = [render.document(repository.get_load_test(session(), one)) for one in dict.fromkeys(ids)]
+    tests = [document(repository.get_load_test(session(), one)) for one in dict.fromkeys(ids)]
     others = [row for row in repository.list_load_tests(session(), limit=PAGE_SIZE) if row.id not in ids]
     return render_template(
         "capacity/show.html",

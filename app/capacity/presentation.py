@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from app.capacity.documents import LoadTestDocument
 from app.capacity.schemas import LoadPoint
+from app.ui.charts.lines import Line, rate_chart
 from app.ui.charts.parts import Chart
-from app.ui.charts.rates import RateLine, rate_chart
 from app.ui.units import UNKNOWN, decimal, seconds
 
 
@@ -108,19 +108,19 @@ def caution(tests: Sequence[LoadTestDocument]) -> str:
     return f"They differ in more than the service: {words}. A difference between the curves may come from that."
 
 
-def _lines(tests: Sequence[LoadTestDocument], *figures: RateFigure) -> list[RateLine]:
+def _lines(tests: Sequence[LoadTestDocument], *figures: RateFigure) -> list[Line]:
     """A line for each figure of each load test; each load test has its colour."""
     lines = []
     for series, (test, name) in enumerate(zip(tests, short_names(tests), strict=True)):
         for figure in figures:
             bounds = [figure.interval(point) for point in test.points] if figure.interval else None
             lines.append(
-                RateLine(
+                Line(
                     f"{name}: {figure.label}" if len(tests) > 1 else figure.label,
                     [point.rate or 0.0 for point in test.points],
                     [figure.get(point) for point in test.points],
                     series=series,
-                    dashed=figure.dashed,
+                    dash=2 if figure.dashed else 1,
                     low=[low for low, _ in bounds] if bounds else None,
                     high=[high for _, high in bounds] if bounds else None,
                     idle=figure.get(test.idle),

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from app.annotations import presentation as annotation
 from app.commands.common import interval, number, pairs
-from app.runs import configuration, trust, weak_tests
+from app.runs import caveats, configuration
 from app.runs.models import Run
 from app.runs.repository import Progress
 from app.runs.results import Figures
@@ -51,7 +51,7 @@ def figures(run: Run) -> list[tuple[str, str]]:
             ("pass@1 (unbiased)", f"{percent(f.pass_at_1):>8}"),
         ]
         rows += _in_guest(f)
-        if (weak := weak_tests.sentence(f)) is not None:
+        if (weak := caveats.without_weak_tests(f)) is not None:
             rows.append(("weak tests", weak))
     rows += [
         ("samples", f"{f.samples}, {f.samples_finished} finished in time, {f.samples_passed} passed"),
@@ -104,7 +104,7 @@ def _coverage(run: Run) -> str:
 
 def _in_guest(f: Figures) -> list[tuple[str, str]]:
     """The figures over verdicts that could not have been forged; nothing where none could."""
-    found = trust.sentence(f)
+    found = caveats.forgeable(f)
     if found is None:
         return []
     # Unknown for runs that ended before they were counted.

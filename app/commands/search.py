@@ -11,7 +11,7 @@ from app.commands import common
 from app.commands.options import as_typed
 from app.http.schemas import bad_input
 from app.runs.render import plain
-from app.search import render, service
+from app.search import documents, service
 from app.search.schemas import SearchQuery
 from app.search.service import Hit
 from app.ui.terminal import echo
@@ -50,7 +50,7 @@ def search(words: tuple[str, ...], json_file: str | None, **values: Any) -> None
     ctx = common.opened_context()
     with ctx.database.read() as session:
         found = service.search(session, query)
-    common.write_json(json_file, plain(render.page(found)))
+    common.write_json(json_file, plain(documents.page(found)))
     if json_file == "-":
         return
     for hit in found.hits:
@@ -58,7 +58,7 @@ def search(words: tuple[str, ...], json_file: str | None, **values: Any) -> None
     if not found.hits:
         echo("No sample found." if found.following is None else f"None in the newest {found.looked_at} tasks.")
     if found.following is not None:
-        echo(f"There may be more: repeat this with --cursor {render.cursor(found)}", err=True)
+        echo(f"There may be more: repeat this with --cursor {found.next}", err=True)
     if found.unread:
         echo(f"{found.unread} tasks stored by an earlier version are not in the index yet.", err=True)
 

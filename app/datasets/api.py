@@ -13,7 +13,7 @@ from werkzeug.datastructures import FileStorage
 from app.datasets import repository, service
 from app.db.storable import Text
 from app.http.operations import operation
-from app.http.paging import PageQuery, page_from_rows
+from app.http.paging import DIGITS, PageQuery, page_from_rows
 from app.http.schemas import RequestModel, ResponseModel
 from app.http.web import context, session
 from app.states import DatasetKind
@@ -107,7 +107,8 @@ def import_(form: ImportForm) -> tuple[DatasetDocument, dict[str, str]]:
 def show(dataset_id: uuid.UUID, query: PageQuery) -> DatasetWithTasks:
     """A dataset and its tasks."""
     dataset = repository.get_dataset(session(), dataset_id)
-    rows = repository.tasks_page(session(), dataset_id, limit=query.limit + 1, after=query.number())
+    (after,) = query.numbers(DIGITS) or (None,)
+    rows = repository.tasks_page(session(), dataset_id, limit=query.limit + 1, after=after)
     page, following = page_from_rows(rows, query, lambda task: str(task.position))
     checks = [CheckDocument.of(check) for check in repository.checks(session(), dataset_id)]
     return DatasetWithTasks.of(dataset, checks=checks, tasks=[TaskDocument.of(task) for task in page], next=following)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from filelock import FileLock
 from sqlalchemy import Connection, text
 
 from app.db.database import Database, make_folder
@@ -90,12 +90,8 @@ def _locked(database: Database) -> Iterator[Connection]:
             connection.commit()
 
 
-@contextmanager
-def _file_lock(file: Path | None) -> Iterator[None]:
+def _file_lock(file: Path | None) -> AbstractContextManager[object]:
     if file is None:
-        yield
-        return
+        return nullcontext()
     make_folder(file.parent)
-    with file.with_suffix(".migrate.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    return FileLock(file.with_suffix(".migrate.lock"))

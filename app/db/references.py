@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -27,7 +26,9 @@ def find_id(session: Session, table: type[Named], reference: str, what: str, lis
     except ValueError:
         pass
     newest = select(table.id).where(table.name == reference).order_by(table.id.desc()).limit(1)
-    ids = session.scalars(newest).all() or _ids_beginning_with(session, table, reference)
+    ids = session.scalars(newest).all()
+    if not ids and (begun := ids_beginning_with(reference)):
+        ids = session.scalars(select(table.id).where(table.id.between(*begun))).all()
     if not ids:
         names = session.scalars(select(table.name).order_by(table.id.desc()).limit(SUGGESTED_FROM))
         use = f"`{listing}` shows those there are"
@@ -37,13 +38,13 @@ def find_id(session: Session, table: type[Named], reference: str, what: str, lis
     return ids[0]
 
 
-def _ids_beginning_with(session: Session, table: type[Named], prefix: str) -> Sequence[uuid.UUID]:
-    """The ids that begin with `prefix`, as an index range; () for one that is too short or begins none."""
+def ids_beginning_with(prefix: str) -> tuple[uuid.UUID, uuid.UUID] | None:
+    """The first and the last id that begin with `prefix`, with dashes or without; None for one that is too short or
+    begins no id."""
     digits = prefix.lower().replace("-", "")
     try:
         first, last = uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f"))
     except ValueError:
-        return ()
-    if len(digits) < SHORTEST_PREFIX or not str(first).startswith(prefix.lower()):
-        return ()
-    return session.scalars(select(table.id).where(table.id.between(first, last))).all()
+        return None
+    begins = any(written.startswith(prefix.lower()) for written in (str(first), first.hex))
+    return (first, last) if begins and len(digits) >= SHORTEST_PREFIX else None

@@ -11,6 +11,8 @@ from pydantic import StringConstraints
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 """A text from outside. PostgreSQL stores no NUL; pydantic itself refuses half a surrogate pair."""
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_FOR_SURROGATES = "\N{REPLACEMENT CHARACTER}\N{VARIATION SELECTOR-15}"
+_STAND_INS = {"\0": "\N{SYMBOL FOR NULL}\N{VARIATION SELECTOR-15}"}
 
 
 def unstorable_reason(text: str) -> str | None:
@@ -37,3 +39,19 @@ def require_storable(value: Any) -> Any:
         elif isinstance(one, int) and abs(one) >= 2**63:
             raise ValueError("holds a number of more than 64 bits: give a smaller one")
     return value
+
+
+def storable(text: str) -> str:
+    """The text with a stand-in for each character that no database stores, see types.OutputText."""
+    return _UNSTORABLE.sub(lambda found: _STAND_INS.get(found[0], _FOR_SURROGATES), text)
+
+
+def as_written(stored: str) -> str:
+    """Source code as it was before an OutputText column stored it, for execution.
+
+    Python rejects a program with U+0000 or a lone surrogate, but accepts the replacement in strings and comments: the
+    verdict would change. Every surrogate becomes U+D800; which one it was is not stored.
+    """
+    for character, stand_in in (*_STAND_INS.items(), ("\ud800", _FOR_SURROGATES)):
+        stored = stored.replace(stand_in, character)
+    return stored

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-import re
 import uuid
 from typing import Any
 
@@ -14,6 +13,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
 
 from app.db.ids import new_id
+from app.db.storable import storable
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -52,7 +52,7 @@ class OutputText(TypeDecorator[str]):
     """Text written by a model or its program.
 
     No database stores a lone surrogate, and PostgreSQL no U+0000. A visible character followed by a variation selector
-    replaces each; `as_written` recognizes the pair and restores the original.
+    replaces each; `storable.as_written` recognizes the pair and restores the original.
     """
 
     impl = Text
@@ -61,29 +61,6 @@ class OutputText(TypeDecorator[str]):
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """Storable going in."""
         return storable(value) if value else value
-
-
-def storable(text: str) -> str:
-    """The text with a stand-in for each character that no database stores, see OutputText."""
-    return _UNSTORABLE.sub(lambda found: _STAND_INS.get(found[0], _FOR_SURROGATES), text)
-
-
-_FOR_SURROGATES = "\N{REPLACEMENT CHARACTER}\N{VARIATION SELECTOR-15}"
-
-_STAND_INS = {"\0": "\N{SYMBOL FOR NULL}\N{VARIATION SELECTOR-15}"}
-
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-
-
-def as_written(stored: str) -> str:
-    """Source code as it was before an OutputText column stored it, for execution.
-
-    Python rejects a program with U+0000 or a lone surrogate, but accepts the replacement in strings and comments: the
-    verdict would change. Every surrogate becomes U+D800; which one it was is not stored.
-    """
-    for character, stand_in in (*_STAND_INS.items(), ("\ud800", _FOR_SURROGATES)):
-        stored = stored.replace(stand_in, character)
-    return stored
 
 
 class Base(DeclarativeBase):

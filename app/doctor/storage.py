@@ -10,7 +10,7 @@ from pathlib import Path
 from app.db.database import Database
 from app.doctor.finding import Finding
 from app.language_models import service
-from app.monitoring.storage import LEAST_BYTES
+from app.monitoring.health import LEAST_BYTES
 from app.settings import Settings
 from decoding.models import fetch
 from decoding.models.cache import cache_folder

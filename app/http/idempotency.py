@@ -61,30 +61,6 @@ def claim(ctx: Context, caller: str, key: str, request_sha256: str) -> Idempoten
     return known
 
 
-def store_response(ctx: Context, caller: str, key: str, response: Response, run_id: uuid.UUID | None = None) -> None:
-    """Stores the response for a claimed key, or frees the key if the request failed or the response is a stream.
-
-    See `link_response_to_run` for `run_id`.
-    """
-    ours = (IdempotencyKey.caller == caller, IdempotencyKey.key == key)
-    with ctx.database.session() as session:
-        if response.is_streamed or not 200 <= response.status_code < 300:
-            session.execute(delete(IdempotencyKey).where(*ours))
-            return
-        session.execute(
-            update(IdempotencyKey)
-            .where(*ours)
-            .values(
-                status=response.status_code,
-                content_type=response.content_type,
-                location=response.headers.get("Location"),
-                body=response.get_data(),
-                run_id=run_id,
-                expires_at=utcnow() + KEEP,
-            )
-        )
-
-
 def link_response_to_run(run_id: uuid.UUID) -> None:
     """Links the response to this request to a run: when the run is deleted, the stored response is deleted with it."""
     g.idempotency_run = run_id
@@ -133,12 +109,26 @@ def replay_or_claim() -> Response | None:
 
 
 def store(response: Response) -> Response:
-    """Stores the response for the key that this request claimed, if any."""
-    key = g.pop("idempotency_key", None)
-    if key is not None:
-        try:
-            store_response(context(), g.caller.key, key, response, g.get("idempotency_run"))
-        except SQLAlchemyError as error:
-            # What the request did is stored, so its response stands. A repetition gets 409 until the claim expires.
-            log.warning("the response was not stored for its key", error=error_summary(error))
+    """Stores the response for the key that this request claimed, if any.
+
+    Frees the key if the request failed or the response is a stream.
+    """
+    if (key := g.pop("idempotency_key", None)) is None:
+        return response
+    ours = (IdempotencyKey.caller == g.caller.key, IdempotencyKey.key == key)
+    stored = update(IdempotencyKey).values(
+        status=response.status_code,
+        content_type=response.content_type,
+        location=response.headers.get("Location"),
+        run_id=g.get("idempotency_run"),
+        expires_at=utcnow() + KEEP,
+    )
+    is_kept = 200 <= response.status_code < 300 and not response.is_streamed
+    change = stored.values(body=response.get_data()) if is_kept else delete(IdempotencyKey)
+    try:
+        with context().database.session() as session:
+            session.execute(change.where(*ours))
+    except SQLAlchemyError as error:
+        # What the request did is stored, so its response stands. A repetition gets 409 until the claim expires.
+        log.warning("the response was not stored for its key", error=error_summary(error))
     return response

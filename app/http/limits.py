@@ -1,4 +1,4 @@
-"""Limits: the size of request bodies, and the rate of requests per caller."""
+"""Limits: the size of request bodies, the texts in addresses and forms, and the rate of requests per caller."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from flask_limiter import Limiter
 from flask_limiter.util import get_remote_address
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from app.db.storable import unstorable_reason
+from app.errors import BadInputError
 from app.http.security import is_api
 from app.http.web import bound_context
 
@@ -48,6 +50,21 @@ def check_size() -> None:
         raise RequestEntityTooLarge(
             f"the body is {request.content_length} bytes long: {limit} are the most that is taken here"
         )
+
+
+def check_texts() -> None:
+    """Raises BadInputError if the path, the query or the form of this request holds a text that no database stores.
+
+    The schemas check JSON bodies.
+    """
+    if reason := unstorable_reason(request.path):
+        raise BadInputError(f"the address holds {reason}: remove it")
+    for values in (request.args, request.form):
+        for name, value in values.items(multi=True):
+            if name is None:  # a part of a multipart form whose header holds no name
+                raise BadInputError("a part of the form has no name: give each part one")
+            if reason := unstorable_reason(name + value):
+                raise BadInputError(f"{name!r} holds {reason}: remove it", name if name.isprintable() else None)
 
 
 def _who() -> str:

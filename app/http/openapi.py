@@ -8,7 +8,7 @@ from __future__ import annotations
 import http
 import inspect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
@@ -20,7 +20,7 @@ from werkzeug.routing import Rule, UUIDConverter
 from app.http import problems
 from app.http.idempotency import HEADER as IDEMPOTENCY
 from app.http.operations import JSON, MULTIPART, OPERATION, Content, Operation, operation
-from app.http.security import PUBLIC, SAFE, scope_of
+from app.http.security import PUBLIC, scope_of
 
 PREFIX = "/api/v1"
 SCHEMAS = "#/components/schemas/"
@@ -40,7 +40,8 @@ def document() -> Any:
 def describe(app: Flask) -> dict[str, Any]:
     """The OpenAPI document of the application."""
     found = list(_operations(app))
-    refs, schemas = _schemas(found)
+    used = {problems.Problem: "serialization"} | {model: mode for _, _, o in found for model, mode in _models(o)}
+    refs, written = models_json_schema(list(used.items()), ref_template=SCHEMAS + "{model}")  # type: ignore[arg-type]
     paths: dict[str, dict[str, Any]] = {}
     for rule, method, declared in found:
         path = re.sub(r"<(?:[^<:]+:)?(\w+)>", r"{\1}", rule.rule)
@@ -54,7 +55,7 @@ def describe(app: Flask) -> dict[str, Any]:
         },
         "paths": dict(sorted(paths.items())),
         "components": {
-            "schemas": schemas,
+            "schemas": written["$defs"],
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "`bassline tokens`"}},
         },
     }
@@ -64,61 +65,62 @@ def _operations(app: Flask) -> Iterator[tuple[Rule, str, Operation]]:
     for rule in app.url_map.iter_rules():
         declared = getattr(app.view_functions[rule.endpoint], OPERATION, None)
         if declared is not None:
-            for method in METHODS:
-                if method in (rule.methods or ()):
-                    yield rule, method, declared
+            yield from ((rule, method, declared) for method in METHODS if method in (rule.methods or ()))
 
 
 def _models(declared: Operation) -> Iterator[tuple[type[BaseModel], JsonSchemaMode]]:
-    for given in (declared.query, declared.body, declared.form):
-        if given is not None:
-            yield given, "validation"
+    for given in declared.takes.values():
+        yield given, "validation"
     for contents in declared.answers.values():
-        for content in contents:
-            if inspect.isclass(content):
-                yield content, "serialization"
-
-
-def _schemas(found: Iterable[tuple[Rule, str, Operation]]) -> tuple[dict[Any, Any], dict[str, Any]]:
-    used = {problems.Problem: "serialization"} | {model: mode for _, _, o in found for model, mode in _models(o)}
-    refs, written = models_json_schema(list(used.items()), ref_template=SCHEMAS + "{model}")  # type: ignore[arg-type]
-    return refs, written["$defs"]
+        yield from ((content, "serialization") for content in contents if inspect.isclass(content))
 
 
 def _operation(app: Flask, rule: Rule, method: str, declared: Operation, refs: dict[Any, Any]) -> dict[str, Any]:
     view = app.view_functions[rule.endpoint]
     summary, _, rest = (inspect.getdoc(view) or "").partition("\n")
+    is_public, takes = rule.endpoint in PUBLIC, declared.takes
+    if not is_public:
+        rest = f"{rest}\nNeeds the scope `{scope_of(view, method)}`."
+    described: dict[str, Any] = {
+        "operationId": rule.endpoint.replace(".", "_").replace("_api", "").rstrip("_"),
+        "summary": summary.rstrip("."),
+        "tags": [rule.rule.removeprefix(PREFIX).split("/")[1]],
+        "parameters": [*_path_parameters(rule), *_query_parameters(takes.get("query")), *_headers(method)],
+        "responses": {
+            **{str(status): _response(status, contents, refs) for status, contents in declared.answers.items()},
+            **{
+                str(status): {
+                    "description": http.HTTPStatus(status).phrase,
+                    "content": {problems.CONTENT_TYPE: {"schema": refs[problems.Problem, "serialization"]}},
+                }
+                for status in sorted(_problems(method, declared, is_public) - set(declared.answers))
+            },
+        },
+        "security": [] if is_public else [{"token": []}],
+    }
+    if rest.strip():
+        described["description"] = rest.strip()
+    for name, content_type in (("body", JSON), ("form", MULTIPART)):
+        if name in takes:
+            content = {content_type: {"schema": refs[takes[name], "validation"]}}
+            described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def _problems(method: str, declared: Operation, is_public: bool) -> set[int]:
+    """The statuses of the problem documents that such a request can get."""
     statuses = {*declared.problems, *ALWAYS}
-    if rule.endpoint not in PUBLIC:
+    if not is_public:
         statuses |= {401, 403}
-    if declared.query or method in WITH_BODY:
+    if "query" in declared.takes or method in WITH_BODY:
         statuses.add(422)
     if method in WITH_BODY:
         statuses.add(413)
     if method == "POST":
         statuses.add(409)
-    if declared.body or declared.form:
+    if declared.takes.keys() & {"body", "form"}:
         statuses.add(415)
-    described: dict[str, Any] = {
-        "operationId": rule.endpoint.replace(".", "_").replace("_api", "").rstrip("_"),
-        "summary": summary.rstrip("."),
-        "tags": [rule.rule.removeprefix(PREFIX).split("/")[1]],
-        "parameters": [*_path_parameters(rule), *_query_parameters(declared), *_headers(method)],
-        "responses": {
-            **{str(status): _response(status, contents, refs) for status, contents in declared.answers.items()},
-            **{str(status): _problem(status) for status in sorted(statuses - set(declared.answers))},
-        },
-        "security": [] if rule.endpoint in PUBLIC else [{"token": []}],
-    }
-    if described["security"]:
-        rest = f"{rest}\nNeeds the scope `{scope_of(view, method)}`."
-    if rest.strip():
-        described["description"] = rest.strip()
-    given = declared.body or declared.form
-    if given is not None:
-        content = {JSON if declared.body else MULTIPART: {"schema": refs[given, "validation"]}}
-        described["requestBody"] = {"required": True, "content": content}
-    return described
+    return statuses
 
 
 def _path_parameters(rule: Rule) -> Iterator[dict[str, Any]]:
@@ -128,10 +130,10 @@ def _path_parameters(rule: Rule) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "path", "required": True, "schema": schema}
 
 
-def _query_parameters(declared: Operation) -> Iterator[dict[str, Any]]:
-    if declared.query is None:
+def _query_parameters(query: type[BaseModel] | None) -> Iterator[dict[str, Any]]:
+    if query is None:
         return
-    schema = declared.query.model_json_schema(ref_template=SCHEMAS + "{model}")
+    schema = query.model_json_schema(ref_template=SCHEMAS + "{model}")
     for name, value in schema["properties"].items():
         parameter = {"name": name, "in": "query", "required": name in schema.get("required", ()), "schema": value}
         if "description" in value:
@@ -140,7 +142,7 @@ def _query_parameters(declared: Operation) -> Iterator[dict[str, Any]]:
 
 
 def _headers(method: str) -> Iterator[dict[str, Any]]:
-    if method not in SAFE and method == "POST":
+    if method == "POST":
         yield {
             "name": IDEMPOTENCY,
             "in": "header",
@@ -159,11 +161,3 @@ def _response(status: int, contents: tuple[Content, ...], refs: dict[Any, Any]) 
             types[str(content)] = {"schema": {} if content == JSON else {"type": "string"}}
     answer: dict[str, Any] = {"description": http.HTTPStatus(status).phrase}
     return answer | ({"content": types} if types else {})
-
-
-def _problem(status: int) -> dict[str, Any]:
-    schema = {"$ref": f"{SCHEMAS}{problems.Problem.__name__}"}
-    return {
-        "description": http.HTTPStatus(status).phrase,
-        "content": {problems.CONTENT_TYPE: {"schema": schema}},
-    }

@@ -31,11 +31,12 @@ View = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`answers` maps a status to its possible contents; `problems` lists the statuses of problem documents."""
+    """`takes` has the schema of each of `query`, `body` and `form` that the view takes.
 
-    query: type[BaseModel] | None
-    body: type[BaseModel] | None
-    form: type[BaseModel] | None
+    `answers` maps a status to its possible contents; `problems` lists the statuses of problem documents.
+    """
+
+    takes: Mapping[str, type[BaseModel]]
     answers: Mapping[int, tuple[Content, ...]]
     problems: tuple[int, ...]
 
@@ -51,21 +52,15 @@ def operation(
 
     def declare(view: View) -> View:
         hints = get_type_hints(view)
-        wanted = {name: hints[name] for name in ("query", "body", "form") if name in inspect.signature(view).parameters}
-        declared = Operation(
-            query=wanted.get("query"),
-            body=wanted.get("body"),
-            form=wanted.get("form"),
-            answers={status: c if isinstance(c, tuple) else (c,) for status, c in answers.items()},
-            problems=problems,
-        )
+        takes = {name: hints[name] for name in _TAKE if name in inspect.signature(view).parameters}
+        contents = {status: c if isinstance(c, tuple) else (c,) for status, c in answers.items()}
 
         @functools.wraps(view)
         def endpoint(**path: Any) -> Response:
-            taken = {name: _TAKE[name](model) for name, model in wanted.items()}
-            return _answer(view(**path, **taken), next(iter(declared.answers)))
+            taken = {name: _TAKE[name](model) for name, model in takes.items()}
+            return _answer(view(**path, **taken), next(iter(answers)))
 
-        setattr(endpoint, OPERATION, declared)
+        setattr(endpoint, OPERATION, Operation(takes, contents, problems))
         return endpoint
 
     return declare

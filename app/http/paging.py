@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -13,7 +14,7 @@ from app.errors import BadInputError
 from app.http.schemas import RequestModel
 
 LARGEST_PAGE = 200
-LONGEST_NUMBER = 10  # digits; more would not fit into the databases' integers
+DIGITS = 9  # of a number in a cursor; more would not fit into the databases' integers
 T = TypeVar("T")
 
 
@@ -30,13 +31,18 @@ class PageQuery(RequestModel):
         except ValueError:
             raise bad_cursor(self.cursor) from None
 
-    def number(self) -> int | None:
-        """The cursor of a list ordered by position. Raises BadInputError for another value than a `next`."""
+    def numbers(self, *longest: int) -> tuple[int, ...] | None:
+        """The cursor of a list ordered by numbers, of at most so many digits each and joined by dots.
+
+        Raises BadInputError for another value than a `next`.
+        """
         if not self.cursor:
             return None
-        if not (self.cursor.isascii() and self.cursor.isdecimal() and len(self.cursor) < LONGEST_NUMBER):
+        parts = self.cursor.split(".")
+        fits = (re.fullmatch(f"[0-9]{{1,{most}}}", part) for part, most in zip(parts, longest, strict=False))
+        if len(parts) != len(longest) or not all(fits):
             raise bad_cursor(self.cursor)
-        return int(self.cursor)
+        return tuple(map(int, parts))
 
 
 def bad_cursor(cursor: str | None) -> BadInputError:

@@ -6,7 +6,6 @@ import http
 
 import structlog
 from flask import Flask, Response, has_request_context, render_template, request
-from jinja2 import TemplateNotFound
 from pydantic import Field
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -83,9 +82,8 @@ def _http(error: HTTPException) -> Response:
 def _answer(status: int, detail: str, code: str, field: str | None = None) -> Response:
     title = http.HTTPStatus(status).phrase
     if not request.path.startswith("/api/"):
-        return _page(status, title, detail)
+        return Response(render_template("site/error.html", status=status, title=title, detail=detail), status)
     problem = Problem(
-        type="about:blank",
         title=title,
         status=status,
         detail=detail,
@@ -94,10 +92,3 @@ def _answer(status: int, detail: str, code: str, field: str | None = None) -> Re
         errors=[Fault(field=field, detail=detail)] if field else [],
     )
     return Response(problem.model_dump_json(), status, content_type=CONTENT_TYPE)
-
-
-def _page(status: int, title: str, detail: str) -> Response:
-    try:
-        return Response(render_template("site/error.html", status=status, title=title, detail=detail), status)
-    except TemplateNotFound:
-        return Response(f"{status} {title}: {detail}\n", status, content_type="text/plain; charset=utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Self, TypeVar
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -11,7 +11,6 @@ from app.errors import BadInputError
 from decoding.suggest import one_of
 
 LONGEST_ECHO = 60
-M = TypeVar("M", bound=BaseModel)
 
 
 class _Schema(BaseModel):

@@ -1,8 +1,10 @@
-"""Scopes of callers, CSRF protection of forms, and the security headers of every answer."""
+"""Callers and their scopes, CSRF protection of forms, and the security headers of every answer."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from flask import Flask, Response, g, request, url_for
@@ -12,7 +14,6 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from app.errors import UnauthorizedError
 from app.http import sites
-from app.http.callers import Caller
 from app.states import Scope
 
 CSP = (
@@ -30,6 +31,19 @@ API = ("/api/", "/v1/", "/infill")  # Bassline's own API, OpenAI's and llama.cpp
 PUBLIC = frozenset({"static", "health.live", "health.ready", "openapi.document", "accounts.login", "accounts.sign_in"})
 SCOPE = "scope"
 V = TypeVar("V", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The sender of a request. `key` is unique; `user_id` is None for this machine and for tokens without a user."""
+
+    key: str
+    name: str
+    scope: Scope
+    user_id: uuid.UUID | None = None
+
+
+LOCAL = Caller("local", "this machine", Scope.ADMIN)
 
 
 class _Sessions(SecureCookieSessionInterface):

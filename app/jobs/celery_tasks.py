@@ -1,4 +1,4 @@
-"""Celery's entry points. Each loads the process's context and calls one function; imports stay inside the bodies."""
+"""Celery's entry points: each calls one function with the process's context. Slow imports are inside the bodies."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import uuid
 from celery import shared_task
 
 from app.broker import queues
+from app.context import current
 
 
 @shared_task(name=queues.PREPARE_RUN)
 def prepare(run_id: str) -> None:
     """Checks the sandbox and the dataset, then enqueues the run's tasks."""
-    from app.context import current  # noqa: PLC0415
     from app.jobs.work.prepare import prepare_run  # noqa: PLC0415
 
     prepare_run(current(), uuid.UUID(run_id))
@@ -21,7 +21,6 @@ def prepare(run_id: str) -> None:
 @shared_task(name=queues.DECODE_TASK)
 def decode(run_task_id: str) -> None:
     """Decodes the samples of one task."""
-    from app.context import current  # noqa: PLC0415
     from app.jobs.work.decode import decode_task  # noqa: PLC0415
 
     decode_task(current(), uuid.UUID(run_task_id))
@@ -30,7 +29,6 @@ def decode(run_task_id: str) -> None:
 @shared_task(name=queues.GRADE_TASK)
 def grade(run_task_id: str) -> None:
     """Grades the samples of one task."""
-    from app.context import current  # noqa: PLC0415
     from app.jobs.work.grade import grade_task  # noqa: PLC0415
 
     grade_task(current(), uuid.UUID(run_task_id))
@@ -39,18 +37,16 @@ def grade(run_task_id: str) -> None:
 @shared_task(name=queues.REAP)
 def reap() -> None:
     """Returns lost jobs to their queues, and indexes some of the samples of earlier versions."""
-    from app.context import current  # noqa: PLC0415
-    from app.jobs import old_samples  # noqa: PLC0415
     from app.jobs.reaper import reap as sweep  # noqa: PLC0415
+    from app.runs import indexing  # noqa: PLC0415
 
     sweep(current())
-    old_samples.index(current())
+    indexing.read_old_for_a_while(current())
 
 
 @shared_task(name=queues.SWEEP)
 def sweep() -> None:
     """Deletes data past its time."""
-    from app.context import current  # noqa: PLC0415
     from app.jobs.retention import sweep as delete_old  # noqa: PLC0415
 
     delete_old(current())

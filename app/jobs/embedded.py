@@ -19,11 +19,12 @@ from app.broker import queues
 from app.broker.broker import MemoryBroker
 from app.context import Context
 from app.db import migrate
-from app.jobs import old_samples, reaper, retention
+from app.jobs import reaper, retention
 from app.jobs.database_lock import DatabaseLock
 from app.jobs.work.decode import decode_task
 from app.jobs.work.grade import grade_task
 from app.jobs.work.prepare import prepare_run
+from app.runs import indexing
 from app.settings import SWEEP_INTERVAL_S
 from app.workers.service import Heartbeat
 
@@ -107,7 +108,7 @@ class Embedded:
                     retention.sweep(self._ctx)
                     swept_at = time.monotonic()
                 if not self._foreground:
-                    old_samples.index(self._ctx)
+                    indexing.read_old_for_a_while(self._ctx)
             except Exception:
                 log.exception("reaper failed")
             next_reap = time.monotonic() + self._ctx.settings.reap_interval_s

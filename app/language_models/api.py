@@ -44,10 +44,7 @@ class DrafterPage(ResponseModel):
 def index(query: PageQuery) -> ModelPage:
     """The models of the registry. A run may also name hf:owner/name, a folder or a GGUF file."""
     page, following = page_from_list(service.list_models(), query, lambda model: model.ref)
-    return ModelPage(
-        models=[ModelDocument.of(model) for model in page],
-        next=following,
-    )
+    return ModelPage(models=[ModelDocument.of(model) for model in page], next=following)
 
 
 @bp.get("/drafters")
@@ -55,10 +52,7 @@ def index(query: PageQuery) -> ModelPage:
 def drafters_index(query: PageQuery) -> DrafterPage:
     """The trained drafters of this machine. One with a damaged record is left out."""
     page, following = page_from_list(drafters.every(), query, lambda drafter: drafter.slug)
-    return DrafterPage(
-        drafters=[DrafterDocument.of(drafter) for drafter in page],
-        next=following,
-    )
+    return DrafterPage(drafters=[DrafterDocument.of(drafter) for drafter in page], next=following)
 
 
 @bp.get("/drafters/<slug>")

@@ -9,8 +9,7 @@ from flask import Blueprint, render_template
 from app.db.types import utcnow
 from app.http.web import context, session
 from app.language_models import cached, drafters
-from app.language_models.speeds import speed_table
-from app.language_models.training import loss_chart, match_chart
+from app.language_models.presentation import loss_chart, match_chart, speed_table
 from app.workers import service as workers
 from app.workers.service import is_alive
 
@@ -35,11 +34,12 @@ def drafter(slug: str) -> str:
     """A trained drafter: its target, its training, and its speeds. Raises NotFoundError."""
     found = drafters.get(slug)
     target = shlex.quote(found.target)
+    curve = sorted(found.curve, key=lambda point: point.step)
     return render_template(
         "language_models/drafter.html",
         drafter=found,
-        loss=loss_chart(found.curve),
-        match=match_chart(found.curve),
+        loss=loss_chart(curve),
+        match=match_chart(curve),
         speeds=speed_table(found.speeds),
         commands=[
             f"bassline eval --target {target} --drafter trained",

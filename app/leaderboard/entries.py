@@ -32,7 +32,7 @@ class Entry:
     `label` tells why a run is not ranked, None for one that is. `n_tasks` of `dataset_tasks` were graded, and `tasks`
     is the same for runs over the same ones. `budget_s` is the run's own budget, where its curve ends. Times are in
     seconds; `ms_per_token` is the mean over all samples. `in_guest_*` count verdicts that a program could have forged
-    (app/runs/trust.py), None for runs from before they were counted. `clock_marks` say why its times are not to be
+    (app/runs/caveats.py), None for runs from before they were counted. `clock_marks` say why its times are not to be
     trusted, None where that is not known. `settings` are its options in words.
     """
 

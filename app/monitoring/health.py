@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import shutil
 
 from flask import Blueprint, Response
 from pydantic import Field
-from sqlalchemy import func, or_, select
+from sqlalchemy import func, insert, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.broker import queues
 from app.db import migrate
-from app.db.database import Database
+from app.db.database import Database, error_summary
 from app.db.types import utcnow
 from app.errors import UnavailableError
+from app.http.idempotency_models import IdempotencyKey
 from app.http.operations import JSON, operation
 from app.http.schemas import ResponseModel
 from app.http.web import context
-from app.monitoring.storage import write_fault
 from app.runs.models import Run, RunTask
 from app.states import RunState, Step, TaskState
 from app.workers import service as workers
@@ -26,6 +28,8 @@ from app.workers import service as workers
 bp = Blueprint("health", __name__, url_prefix="/api/v1/health")
 
 DEAF_S = 120.0  # twice the time after which the reaper sends the message of an unclaimed job again
+LEAST_BYTES = 50_000_000  # free on the disk of a SQLite file: a batch of samples and the write-ahead log
+_PROBE_BYTES = 64 * 1024  # more than the free part of a page, so that the database must take new ones
 # Jobs in these states show that a worker processes the step.
 IN_HAND = {
     None: (TaskState.GRADING,),
@@ -92,6 +96,31 @@ def database_fault(database: Database) -> str | None:
     except (SQLAlchemyError, UnavailableError) as error:
         return f"cannot be reached: {type(error).__name__}"
     return None if at == migrate.head() else f"at schema {at}, the code needs {migrate.head()}: run bassline db upgrade"
+
+
+def write_fault(database: Database) -> str | None:
+    """Why nothing can be stored, None if it can. Leaves nothing behind: its writes are rolled back.
+
+    A rolled back row does not reach the disk of a SQLite file, so the disk's free space is checked as well.
+    """
+    if database.file is not None:
+        free = shutil.disk_usage(database.file.parent).free
+        if free < LEAST_BYTES:
+            return f"its disk has {free / 1e6:.0f} MB left and needs {LEAST_BYTES / 1e6:.0f}: free some space"
+    row = {
+        "caller": "readiness",
+        "key": "probe",
+        "request_sha256": "",
+        "body": os.urandom(_PROBE_BYTES),
+        "expires_at": utcnow() + dt.timedelta(seconds=1),
+    }
+    try:
+        with database.connect() as connection:
+            connection.execute(insert(IdempotencyKey).values(row))
+            connection.rollback()
+    except (SQLAlchemyError, UnavailableError) as error:
+        return f"cannot be written: {error_summary(error)}"
+    return None
 
 
 def workers_fault(database: Database) -> str | None:

@@ -22,10 +22,10 @@ from app.http.web import session
 from app.monitoring.health import waiting_s
 from app.runs.models import Run, RunTask
 from app.runs.policy import interactive_runs
-from app.runs.trust import IN_GUEST
 from app.samples.models import Sample
 from app.states import OPEN_TASK_STATES, RunState, Step
 from app.workers import service as workers
+from evaluation.verdicts import Trust
 
 bp = Blueprint("metrics", __name__, url_prefix="/api/v1")
 
@@ -105,7 +105,7 @@ def _recent(session: Session, now: dt.datetime) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily("bassline_window_seconds", "the span of all bassline_recent_ figures", value=WINDOW_S)
     in_guest = session.scalar(
-        select(func.count()).select_from(Sample).join(Sample.run_task).where(within, Sample.trust == IN_GUEST)
+        select(func.count()).select_from(Sample).join(Sample.run_task).where(within, Sample.trust == Trust.IN_GUEST)
     )
     for name, text, value in (
         ("tasks", "tasks ended", tasks),

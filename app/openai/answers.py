@@ -1,41 +1,25 @@
-"""The samples of a run as answers of /v1/completions and of /v1/chat/completions."""
+"""The samples of a run as answers of /v1/completions and of /v1/chat/completions.
+
+The target computes log-probabilities at temperature 1, before top-p. A token is shown as the text that came with it,
+"" for one that only begins a character.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from app.db.types import utcnow
 from app.errors import BadInputError
-from app.openai import logprobs
-from app.openai.chat_schemas import ChatRequest
-from app.openai.logprobs import Place
-from app.openai.schemas import CompletionRequest
+from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 
 
-class Answers(Protocol):
-    """One of the two forms. A streamed choice is `first`, `piece` for each new text, and `last`."""
-
-    def head(self, run: Run, *, streamed: bool) -> dict[str, Any]:
-        """All but the choices."""
-
-    def first(self, index: int) -> dict[str, Any] | None:
-        """What comes before the text of a choice."""
-
-    def piece(self, index: int, text: str) -> dict[str, Any]:
-        """New text of a choice."""
-
-    def last(self, index: int, text: str, sample: Sample) -> dict[str, Any]:
-        """The end of a choice, with the `text` that is still missing."""
-
-    def whole(self, index: int, task: RunTask, sample: Sample) -> dict[str, Any]:
-        """A choice that is not streamed. Raises BadInputError."""
-
-
 class TextAnswers:
-    """Answers of /v1/completions."""
+    """Answers of /v1/completions. A streamed choice is `first`, `piece` for each new text, and `last`."""
 
     def __init__(self, asked: CompletionRequest) -> None:
         self._asked = asked
@@ -45,7 +29,7 @@ class TextAnswers:
         return _head(run, f"cmpl-{run.id.hex}", "text_completion", self._asked.model)
 
     def first(self, index: int) -> None:
-        """Nothing."""
+        """Nothing comes before the text."""
 
     def piece(self, index: int, text: str) -> dict[str, Any]:
         """New text of a choice."""
@@ -53,27 +37,38 @@ class TextAnswers:
 
     def last(self, index: int, text: str, sample: Sample) -> dict[str, Any]:
         """The end of a choice, with the `text` that is still missing."""
-        return {**self.piece(index, text), **self._end(sample, logprobs.of_sample(sample))}
+        return self._ended(index, text, sample, _tokens(sample))
 
     def whole(self, index: int, task: RunTask, sample: Sample) -> dict[str, Any]:
-        """A choice that is not streamed. With `echo` it begins with the text and log-probabilities of the prompt."""
+        """A choice that is not streamed. With `echo` it begins with the text and log-probabilities of the prompt.
+
+        Raises BadInputError if there was no time to score the prompt.
+        """
         if not self._asked.echo:
             return self.last(index, sample.raw, sample)
         if self._asked.wanted().prompt_logprobs is not None and task.prompt_logprobs is None:
             raise BadInputError("budget was over before the whole prompt was scored: give more seconds", "budget")
-        text, places = task.prompt_sent or "", logprobs.of_prompt(task)
+        text, tokens = task.prompt_sent or "", [Token(*token) for token in task.prompt_logprobs or []]
         if self._asked.max_tokens:
-            text, places = text + sample.raw, places + logprobs.of_sample(sample) + _end_of_sequence(sample)
-        return {**self.piece(index, text), **self._end(sample, places)}
+            text, tokens = text + sample.raw, tokens + _tokens(sample) + _end_of_sequence(sample)
+        return self._ended(index, text, sample, tokens)
 
-    def _end(self, sample: Sample, places: list[Place]) -> dict[str, Any]:
-        wanted = self._asked.logprobs
-        shown = None if wanted is None else logprobs.for_completion(places, with_top=wanted > 0)
-        return {"logprobs": shown, "finish_reason": finish_reason(sample), "bassline": _own(sample)}
+    def _ended(self, index: int, text: str, sample: Sample, tokens: Sequence[Token]) -> dict[str, Any]:
+        if self._asked.logprobs is None:
+            return {**self.piece(index, text), **_end(sample, None)}
+        ends = list(accumulate(len(token.text) for token in tokens))
+        logprobs = {
+            "tokens": [token.text for token in tokens],
+            "token_logprobs": [token.logprob for token in tokens],
+            # The chosen token is one of them, too.
+            "top_logprobs": [_by_text(token) for token in tokens] if self._asked.logprobs else None,
+            "text_offset": [0, *ends[:-1]] if tokens else [],
+        }
+        return {**self.piece(index, text), **_end(sample, logprobs)}
 
 
 class ChatAnswers:
-    """Answers of /v1/chat/completions."""
+    """Answers of /v1/chat/completions, with the same methods."""
 
     def __init__(self, asked: ChatRequest) -> None:
         self._asked = asked
@@ -104,28 +99,87 @@ class ChatAnswers:
         return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
 
     def _end(self, sample: Sample) -> dict[str, Any]:
-        shown = logprobs.for_chat(logprobs.of_sample(sample)) if self._asked.logprobs else None
-        return {"logprobs": shown, "finish_reason": finish_reason(sample), "bassline": _own(sample)}
+        if not self._asked.logprobs:
+            return _end(sample, None)
+        content = [
+            {**_named(token.text, token.logprob), "top_logprobs": [_named(*likely) for likely in token.top]}
+            for token in _tokens(sample)
+        ]
+        return _end(sample, {"content": content, "refusal": None})
 
 
-def finish_reason(sample: Sample) -> str:
-    """OpenAI's word for the end of a sample; it has none for a deadline."""
-    return "stop" if sample.finish_reason == "stop" else "length"
+Answers = TextAnswers | ChatAnswers
+
+
+def usage(tasks: Sequence[RunTask]) -> dict[str, Any]:
+    """In OpenAI's terms, the tokens of prompts and samples, and how many proposed tokens were accepted."""
+    samples = [sample for task in tasks for sample in task.samples]
+    prompt = sum(task.n_prompt_tokens or 0 for task in tasks)
+    completion = sum(sample.n_tokens for sample in samples)
+    drafted, accepted = (sum(getattr(sample, name) for sample in samples) for name in ("n_drafted", "n_accepted"))
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": sum(task.cached_tokens or 0 for task in tasks)},
+        "completion_tokens_details": {
+            "accepted_prediction_tokens": accepted,
+            "rejected_prediction_tokens": drafted - accepted,
+            "drafted_tokens": drafted,
+        },
+    }
+
+
+def timing(run: Run, tasks: Sequence[RunTask]) -> dict[str, Any]:
+    """The id of the run, and for each prompt the seconds of waiting and of decoding."""
+    return {"run": str(run.id), "queue_s": [t.queue_s for t in tasks], "wall_s": [t.wall_s for t in tasks]}
+
+
+class Token(NamedTuple):
+    """A token, its log-probability (None for the first of a prompt), and the top tokens there, if asked for."""
+
+    text: str
+    logprob: float | None
+    top: list[Any]
+
+
+def _tokens(sample: Sample) -> list[Token]:
+    # Text that was held back, since it might have begun a stop string, belongs to the last token.
+    ends = [*(sample.ends or [])[:-1], len(sample.raw)] if sample.ends else []
+    texts = [sample.raw[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=False)]
+    tops = sample.top_logprobs or [[]] * len(texts)
+    return [Token(*token) for token in zip(texts, sample.logprobs, tops, strict=True)]
+
+
+def _end_of_sequence(sample: Sample) -> list[Token]:
+    """The token that ended the sample: a caller who asks for the prompt's tokens counts on one entry for each token
+    drawn."""
+    return [] if sample.eos_logprob is None else [Token("", sample.eos_logprob, [])]
 
 
 def _head(run: Run, name: str, kind: str, model: str) -> dict[str, Any]:
     return {"id": name, "object": kind, "created": int((run.created_at or utcnow()).timestamp()), "model": model}
 
 
-def _own(sample: Sample) -> dict[str, Any]:
-    return {
+def _end(sample: Sample, logprobs: dict[str, Any] | None) -> dict[str, Any]:
+    own = {
         "finish_reason": sample.finish_reason,
         "finished_s": in_budget_s(sample),
         "mean_logprob": sample.mean_logprob,
     }
+    # OpenAI has no word for a deadline.
+    finish_reason = "stop" if sample.finish_reason == "stop" else "length"
+    return {"logprobs": logprobs, "finish_reason": finish_reason, "bassline": own}
 
 
-def _end_of_sequence(sample: Sample) -> list[Place]:
-    """The token that ended the sample: a caller who asks for the prompt's tokens counts on one entry for each token
-    drawn."""
-    return [] if sample.eos_logprob is None else [Place("", sample.eos_logprob, [])]
+def _by_text(token: Token) -> dict[str, float] | None:
+    if token.logprob is None:
+        return None
+    found: dict[str, float] = {}
+    for text, logprob in (*token.top, (token.text, token.logprob)):
+        found.setdefault(text, logprob)  # of two tokens with one text the more likely counts
+    return found
+
+
+def _named(text: str, logprob: float | None) -> dict[str, Any]:
+    return {"token": text, "logprob": logprob, "bytes": list(text.encode())}

@@ -22,11 +22,9 @@ from app.http.web import context, note_retry_after
 from app.language_models import allowed
 from app.openai import service
 from app.openai.answers import Answers, ChatAnswers, TextAnswers
-from app.openai.chat_schemas import ChatRequest
 from app.openai.fields import SamplesRequest
-from app.openai.infill import document
-from app.openai.infill_schemas import InfillRequest
-from app.openai.schemas import CompletionRequest
+from app.openai.infill import InfillRequest, document
+from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs import event_stream
 
 bp = Blueprint("openai_api", __name__)

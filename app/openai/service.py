@@ -19,12 +19,10 @@ from app.events.bus import Event
 from app.http.disconnect import ClientDisconnected
 from app.http.problems import error_for_users
 from app.http.schemas import bad_input
-from app.openai.answers import Answers
-from app.openai.chat_schemas import ChatRequest
+from app.openai.answers import Answers, timing, usage
 from app.openai.fields import SamplesRequest, StreamOptions
-from app.openai.infill_schemas import InfillRequest
-from app.openai.schemas import CompletionRequest
-from app.openai.usage import timing, usage
+from app.openai.infill import InfillRequest
+from app.openai.schemas import ChatRequest, CompletionRequest
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.runs.task_repository import any_taken, tasks_with_tokens

@@ -145,7 +145,7 @@ def readouts(lines: Sequence[LineCurves], budgets: Sequence[float]) -> list[Read
 def slider_budgets(lines: Sequence[LineCurves], drawn: Chart, budget_s: float) -> list[float]:
     """Round budgets that the chart covers, the ends of the lines, and the page's own."""
     ends = {line.curve.budgets[-1] for line in lines}
-    return sorted({budget_s, *ends, *(budget for budget in BUDGET_GRID if drawn.low <= budget < max(ends))})
+    return sorted({budget_s, *ends, *(budget for budget in BUDGET_GRID if drawn.layouts[0].low <= budget < max(ends))})
 
 
 def settings(found: Overlaid) -> list[tuple[str, list[str]]]:

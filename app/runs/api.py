@@ -13,21 +13,14 @@ from app.datasets.api import Upload
 from app.db.storable import Text
 from app.errors import ConflictError
 from app.http import idempotency
-from app.http.downloads import download
 from app.http.operations import EVENTS, operation
-from app.http.paging import LONGEST_NUMBER, PageQuery, bad_cursor, page_from_rows
+from app.http.paging import DIGITS, PageQuery, page_from_rows
+from app.http.responses import download
 from app.http.schemas import RequestModel
 from app.http.security import caller
 from app.http.web import context, session
 from app.runs import event_stream, export_samples, import_samples, repository, service
-from app.runs.documents import (
-    CurveDocument,
-    ProgressDocument,
-    RunDocument,
-    RunPage,
-    RunWithProgress,
-    SamplePage,
-)
+from app.runs.documents import CurveDocument, ProgressDocument, RunDocument, RunPage, RunWithProgress, SamplePage
 from app.runs.render import run_of, sample_of
 from app.runs.repository import Sort
 from app.runs.schemas import ImportSpec, RunSpec
@@ -79,9 +72,7 @@ class ImportForm(ImportSpec):
 @operation({201: RunDocument})
 def create(body: RunSpec) -> tuple[RunDocument, dict[str, str]]:
     """Submits a run. Its address is in the header Location."""
-    run_id = service.submit(context(), body)
-    idempotency.link_response_to_run(run_id)
-    return _document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
+    return _created(service.submit(context(), body))
 
 
 @bp.post("/runs/import")
@@ -92,9 +83,7 @@ def import_(form: ImportForm) -> tuple[RunDocument, dict[str, str]]:
     Settings that the file does not hold are stored as unknown. The run's address is in the header Location.
     """
     spec = ImportSpec(**form.model_dump(include=set(ImportSpec.model_fields)))
-    run_id = import_samples.submit(context(), spec, form.file.read(), form.file.filename or "file")
-    idempotency.link_response_to_run(run_id)
-    return _document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
+    return _created(import_samples.submit(context(), spec, form.file.read(), form.file.filename or "file"))
 
 
 @bp.get("/runs")
@@ -105,14 +94,9 @@ def index(query: RunQuery) -> RunPage:
         session(),
         limit=query.limit + 1,
         before=query.id(),
-        target=query.target,
-        dataset=query.dataset,
-        name=query.name,
-        since=query.since,
-        until=query.until,
         selection=query.selection(),
-        sort=query.sort,
         states=[query.state] if query.state else (),
+        **query.model_dump(include={"target", "dataset", "name", "since", "until", "sort"}),
     )
     page, following = page_from_rows(runs, query, lambda run: str(run.id))
     return RunPage(runs=[run_of(run) for run in page], next=following)
@@ -125,21 +109,14 @@ def show(run_id: uuid.UUID) -> RunWithProgress:
     run = repository.get_run(session(), run_id)
     progress = repository.progress(session(), run)
     found = run_of(run)
-    return RunWithProgress(
-        run=found.run,
-        figures=found.figures,
-        progress=ProgressDocument(
-            tasks=progress.by_state,
-            tasks_decoded=progress.decoded,
-            tasks_finished=progress.finished,
-            tasks_left=progress.left,
-            resumable=progress.resumable,
-            samples=progress.samples,
-            graded=progress.graded,
-            tokens_per_s=progress.tokens_per_s,
-            remaining_s=progress.remaining_s,
-        ),
+    document = ProgressDocument.of(
+        progress,
+        tasks=progress.by_state,
+        tasks_decoded=progress.decoded,
+        tasks_finished=progress.finished,
+        tasks_left=progress.left,
     )
+    return RunWithProgress(run=found.run, figures=found.figures, progress=document)
 
 
 @bp.get("/runs/<uuid:run_id>/samples")
@@ -151,7 +128,7 @@ def samples(run_id: uuid.UUID, query: SampleQuery) -> SamplePage:
         session(),
         run_id,
         limit=query.limit + 1,
-        after=_position(query.cursor),
+        after=query.numbers(DIGITS, DIGITS),
         task_id=query.task_id,
         verdict=query.verdict,
     )
@@ -166,10 +143,7 @@ def curve(run_id: uuid.UUID) -> CurveDocument:
     run = repository.get_run(session(), run_id)
     if run.curve is None:
         raise ConflictError(f"the run is {run.state}: its curve is there once it has ended")
-    stored = run.curve
-    return CurveDocument(
-        n_tasks=stored.n_tasks, budgets=stored.budgets, pass_first=stored.pass_first, pass_all=stored.pass_all
-    )
+    return CurveDocument.of(run.curve)
 
 
 @bp.get("/runs/<uuid:run_id>/export")
@@ -225,16 +199,12 @@ def events(run_id: uuid.UUID) -> Response:
     return event_stream.response(context(), run_id, request.headers.get("Last-Event-ID"), caller().key)
 
 
+def _created(run_id: uuid.UUID) -> tuple[RunDocument, dict[str, str]]:
+    idempotency.link_response_to_run(run_id)
+    return _document(run_id), {"Location": url_for("runs_api.show", run_id=run_id)}
+
+
 def _document(run_id: uuid.UUID) -> RunDocument:
     # A new session: the request's own may have started before the change.
     with context().database.read() as fresh:
         return run_of(repository.get_run(fresh, run_id))
-
-
-def _position(cursor: str | None) -> tuple[int, int] | None:
-    if not cursor:
-        return None
-    position, _, index = cursor.partition(".")
-    if not all(part.isascii() and part.isdecimal() and len(part) < LONGEST_NUMBER for part in (position, index)):
-        raise bad_cursor(cursor)
-    return int(position), int(index)

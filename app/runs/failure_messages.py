@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Row, case, or_, select
 from sqlalchemy.orm import Session
@@ -22,6 +21,8 @@ from evaluation.verdicts import Status
 
 LONGEST = 300  # characters of a message or line, which programs choose
 SHOWN = {"messages": 15, "lines": 8, "tasks": 12}  # of each cause, message and line; the rest is counted
+FailedSample = Row[*tuple[Any, ...]]  # the columns that `_failed` selects
+K = TypeVar("K", bound=Hashable)
 _FRAME = re.compile(r'^  File "[^"\n]*", line (\d+)[^\n]*\n(?:    (\S[^\n]*))?', re.MULTILINE)
 _SYNTAX_LINE = re.compile(r"\(line (\d+)\)")
 
@@ -71,18 +72,15 @@ class Cause:
 
 def causes(session: Session, run_id: uuid.UUID) -> list[Cause]:
     """The causes, most frequent first; samples that did not finish come last."""
-    by_sign: dict[VerdictSign, list[Row[*tuple[Any, ...]]]] = {}
-    for sample in _failed(session, run_id):
-        finished_s = in_budget_s(sample)
-        if finished_s is None or sample.verdict is not None:
-            by_sign.setdefault(verdict_sign(sample.verdict, finished_s), []).append(sample)
+    samples = [s for s in _failed(session, run_id) if in_budget_s(s) is None or s.verdict is not None]
     found = [
-        Cause(sign, len(samples), _n_tasks(samples), _messages(sign, samples)) for sign, samples in by_sign.items()
+        Cause(sign, len(alike), _n_tasks(alike), _messages(sign, alike))
+        for sign, alike in _grouped(samples, lambda s: verdict_sign(s.verdict, in_budget_s(s)))
     ]
-    return sorted(found, key=lambda cause: (cause.sign is UNFINISHED, -cause.samples))
+    return sorted(found, key=lambda cause: cause.sign is UNFINISHED)
 
 
-def failed_line(sample: Row[*tuple[Any, ...]]) -> str:
+def failed_line(sample: FailedSample) -> str:
     """The assertion of the test that failed, or else the line of the program at which it stopped."""
     if sample.failing_assert:
         return str(sample.failing_assert)
@@ -97,7 +95,7 @@ def failed_line(sample: Row[*tuple[Any, ...]]) -> str:
     return source or f"line {number}"
 
 
-def _failed(session: Session, run_id: uuid.UUID) -> Iterable[Row[*tuple[Any, ...]]]:
+def _failed(session: Session, run_id: uuid.UUID) -> Iterable[FailedSample]:
     broken = case((Sample.verdict == Status.SYNTAX_ERROR, Sample.program))
     return session.execute(
         select(
@@ -125,34 +123,39 @@ def _failed(session: Session, run_id: uuid.UUID) -> Iterable[Row[*tuple[Any, ...
     )
 
 
-def _messages(sign: VerdictSign, samples: Sequence[Row[*tuple[Any, ...]]]) -> list[Message]:
+def _messages(sign: VerdictSign, samples: Sequence[FailedSample]) -> list[Message]:
     """Messages of what was judged; of samples that did not finish, the verdict does not count."""
-    alike: dict[str, dict[str, list[Row[*tuple[Any, ...]]]]] = {}
-    for sample in samples:
-        judged = sign is not UNFINISHED
-        message = _first_line(sample.verdict_detail or "") if judged else ""
-        line = failed_line(sample)[:LONGEST] if judged else ""
-        alike.setdefault(message, {}).setdefault(line, []).append(sample)
-    found = [_message(text, lines) for text, lines in alike.items()]
-    return sorted(found, key=lambda message: -message.samples)
+    if sign is UNFINISHED:
+        return [Message("", len(samples), _n_tasks(samples), [FailedLine("", len(samples), _tasks(samples))])]
+    return [
+        Message(
+            text,
+            len(alike),
+            _n_tasks(alike),
+            [
+                FailedLine(line, len(at_line), _tasks(at_line))
+                for line, at_line in _grouped(alike, lambda s: failed_line(s)[:LONGEST])
+            ],
+        )
+        for text, alike in _grouped(samples, lambda s: _first_line(s.verdict_detail or ""))
+    ]
 
 
-def _message(text: str, lines: Mapping[str, list[Row[*tuple[Any, ...]]]]) -> Message:
-    together = [sample for samples in lines.values() for sample in samples]
-    found = [FailedLine(line, len(samples), _tasks(samples)) for line, samples in lines.items()]
-    return Message(text, len(together), _n_tasks(together), sorted(found, key=lambda line: -line.samples))
+def _tasks(samples: Sequence[FailedSample]) -> list[FailedTask]:
+    by_task = _grouped(samples, lambda s: str(s.task_id))
+    return [FailedTask(task_id, len(of_task), of_task[0].number) for task_id, of_task in by_task]
 
 
-def _tasks(samples: Sequence[Row[*tuple[Any, ...]]]) -> list[FailedTask]:
-    firsts: dict[str, int] = {}
-    for sample in samples:
-        firsts.setdefault(sample.task_id, sample.number)
-    counts = Counter(sample.task_id for sample in samples)
-    return [FailedTask(task_id, number, firsts[task_id]) for task_id, number in counts.most_common()]
-
-
-def _n_tasks(samples: Sequence[Row[*tuple[Any, ...]]]) -> int:
+def _n_tasks(samples: Sequence[FailedSample]) -> int:
     return len({sample.task_id for sample in samples})
+
+
+def _grouped(samples: Iterable[FailedSample], key: Callable[[FailedSample], K]) -> list[tuple[K, list[FailedSample]]]:
+    """(key, its samples), most frequent first."""
+    groups: dict[K, list[FailedSample]] = {}
+    for sample in samples:
+        groups.setdefault(key(sample), []).append(sample)
+    return sorted(groups.items(), key=lambda group: -len(group[1]))
 
 
 def _first_line(text: str) -> str:

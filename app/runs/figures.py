@@ -10,13 +10,12 @@ from typing import Any, Protocol
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
-from app.runs import trust
+from app.runs.caveats import in_guest, weak_tests
 from app.runs.clock import clock
 from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunCurve, RunTask
 from app.runs.repository import tasks_without_texts
 from app.runs.results import Figures
-from app.runs.weak_tests import weak_tests
 from app.samples.models import Sample
 from app.states import DECODED_TASK_STATES, PASSED, SANDBOX_ERROR, TaskState
 from evaluation import metrics
@@ -59,8 +58,7 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
     outcomes = _outcomes(graded) if run.graded else []
     first = metrics.pass_first(outcomes, run.budget_s, SELECTOR) if outcomes else None
     every = metrics.pass_all(outcomes, run.budget_s) if outcomes else None
-    guests = trust.in_guest(graded if outcomes else (), outcomes, run.budget_s, SELECTOR)
-    weak = weak_tests(graded if outcomes else (), outcomes, run.budget_s, SELECTOR)
+    rests_on = (graded if outcomes else (), outcomes, run.budget_s, SELECTOR)
     samples = [s for t in decoded for s in t.samples]
     latency = metrics.latency(_outcomes(decoded)) if samples else metrics.Latency(None, None, None)
     rounds = sum(s.n_rounds for s in samples)
@@ -86,14 +84,8 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         pass_all_interval=_interval(every, len(graded)),
         ranking_loss=None if first is None or every is None else every - first,
         pass_at_1=metrics.mean_pass_at_k(outcomes, 1) if outcomes else None,
-        in_guest_tasks=guests.tasks,
-        in_guest_samples=guests.samples,
-        in_guest_passed=guests.passed,
-        pass_first_proxy=guests.pass_first_proxy,
-        pass_all_proxy=guests.pass_all_proxy,
-        weak_tasks=weak.tasks,
-        pass_first_strong=weak.pass_first_strong,
-        pass_all_strong=weak.pass_all_strong,
+        **in_guest(*rests_on),
+        **weak_tests(*rests_on),
         ms_per_token_first=latency.first,
         ms_per_token_last=latency.last,
         ms_per_token_all=latency.all,

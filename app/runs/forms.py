@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from app.language_models.service import drafter_choices, list_models
 from app.runs.models import Run
 from app.runs.options import DeclaredOption, Fieldset, options_of
 from app.runs.schemas import DecodingSpec, RunSpec
+from app.ui.display import twice
 from app.ui.form_errors import labelled, sentence
 
 VERBATIM = ("prompt", "test")  # sent byte for byte, so blanks at the ends stay
@@ -46,7 +47,7 @@ def form_fields(kind: type[DecodingSpec], choices: Mapping[str, Choices] | None 
     return [
         _form_field(
             option,
-            (choices or {}).get(option.name) or [(value, value) for value in option.choices],
+            (choices or {}).get(option.name) or twice(option.choices),
             suggestions.get(option.name, ()),
         )
         for option in _in_order(kind)
@@ -142,12 +143,8 @@ def _suggestions() -> dict[str, Choices]:
             *models,
             *((f"sibling+{reference}", title) for reference, title in models),
         ],
-        "draft_length": _untitled(("goodput", "bass", "fixed:4", "fixed:8")),
+        "draft_length": [(value, "") for value in ("goodput", "bass", "fixed:4", "fixed:8")],
     }
-
-
-def _untitled(values: Iterable[str]) -> list[tuple[str, str]]:
-    return [(value, "") for value in values]
 
 
 def _form_field(option: DeclaredOption, choices: Choices, suggestions: Choices) -> FormField:
@@ -197,9 +194,8 @@ def _sentences(error: ValidationError, labels: Mapping[str, str]) -> dict[str, s
             continue
         # An error of the whole specification (the sampler's) begins with the name of its field.
         text = fault["msg"].removeprefix("Value error, ")
-        name = text.split(" ", 1)[0]
-        name = name if name in labels else ""
-        sentences.setdefault(name, labelled(text, name, labels[name]) if name else text)
+        for name, said in field_error(BadInputError(text, text.split(" ", 1)[0]), labels).items():
+            sentences.setdefault(name, said)
     return sentences
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -11,6 +12,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
+from app.context import Context
 from app.datasets.models import Task
 from app.db.database import Database
 from app.runs.figures import in_budget_s
@@ -23,7 +25,7 @@ from app.states import LISTED_RUN_KINDS
 
 LATE = label("finished", "no")
 CHUNK = 40  # tasks whose texts are in memory at once, and that one transaction of `read_old` stores
-
+SLICE_S = 3.0  # of the reaper's interval: what follows in the same queue waits no longer
 SEARCHED = 100_000  # characters at the beginning of each text: a page reads the samples of many tasks
 
 _FAULTS = tuple(name for name in searched(Sample) if name not in ("program", "raw"))
@@ -114,6 +116,23 @@ def read_old(database: Database) -> bool:
             fill, [{"row": row.id, "found": words.get(row.run_task_id, [])} for row in reversed(rows)]
         )
     return True
+
+
+def read_old_for_a_while(ctx: Context) -> None:
+    """Calls `read_old` for some seconds, or until none is left.
+
+    While a task is decoded or graded on this CPU it stops, so as not to disturb the clock. The next sweep of the reaper
+    goes on.
+    """
+    until = time.monotonic() + SLICE_S
+    while time.monotonic() < until and not ctx.stopping.is_set():
+        if not ctx.cpu.acquire(blocking=False):
+            return
+        try:
+            if not read_old(ctx.database):
+                return
+        finally:
+            ctx.cpu.release()
 
 
 def _write(session: Session, run: Run, words: Mapping[uuid.UUID, list[str]]) -> None:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, GetJsonSchemaHandler
-from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 
 from app.ui.units import seconds
@@ -50,18 +49,15 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredOption:
+class DeclaredOption(Option):
     """One option of a model, as every part of the service reads it. `type` is bool, int, float, str or tuple."""
 
+    _: KW_ONLY
     name: str
     type: type
     required: bool
     default: Any
     help: str
-    label: str
-    fieldset: Fieldset
-    choices: tuple[str, ...]
-    fingerprint: bool
 
     @property
     def in_seconds(self) -> bool:
@@ -101,22 +97,15 @@ def options_of(model: type[BaseModel]) -> Mapping[str, DeclaredOption]:
     for name, field in model.model_fields.items():
         option = next((item for item in field.metadata if isinstance(item, Option)), None)
         if option is not None:
-            found[name] = _declared(name, field, option)
+            found[name] = DeclaredOption(
+                **asdict(option),
+                name=name,
+                type=_type(field.annotation),
+                required=field.is_required(),
+                default=None if field.is_required() else field.default,
+                help=field.description or "",
+            )
     return found
-
-
-def _declared(name: str, field: FieldInfo, option: Option) -> DeclaredOption:
-    return DeclaredOption(
-        name=name,
-        type=_type(field.annotation),
-        required=field.is_required(),
-        default=None if field.is_required() else field.default,
-        help=field.description or "",
-        label=option.label,
-        fieldset=option.fieldset,
-        choices=option.choices,
-        fingerprint=option.fingerprint,
-    )
 
 
 def _type(annotation: Any) -> type:

@@ -11,26 +11,25 @@ from flask import Blueprint, Response, redirect, render_template, request, url_f
 from werkzeug.wrappers import Response as AnyResponse
 
 from app.annotations.forms import Refused, changes_of
-from app.annotations.repository import any_archived, known_tags
-from app.annotations.selection import from_address
+from app.annotations.selection import any_archived, from_address, known_tags
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.errors import BadInputError
 from app.http.security import caller
 from app.http.web import context, session
 from app.language_models import service as models
-from app.runs import clock_charts, configuration, failure_messages, repository, service, weak_tests
+from app.runs import caveats, clock, configuration, failure_messages, repository, service
 from app.runs import figures as measured
 from app.runs import presentation as shown
-from app.runs.clock import lost_share
 from app.runs.forms import as_form, field_error, form_fields, labels_of, parse_budget, parse_form
 from app.runs.models import Run, RunTag, RunTask
 from app.runs.options import Fieldset
 from app.runs.results import Figures
 from app.runs.schemas import RunSpec
-from app.runs.status import coverage, run_status
+from app.runs.status import run_status
 from app.runs.task_repository import neighbour_task_id, untouched_runs
 from app.states import OPEN_RUN_STATES, RunState, Scope
+from app.ui.display import twice
 
 bp = Blueprint("runs", __name__)
 
@@ -129,19 +128,17 @@ def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
     counts = {"tasks": run.n_tasks, "failures": shown.n_failures(tasks)}
     data = _tab(tab, run, tasks, figures)
     progress = repository.progress(session(), run)
-    covered = coverage(run, tasks, figures)
     return render_template(
         f"runs/{tab}.html",
         run=run,
         run_open=run.state in OPEN_RUN_STATES,
         progress=progress,
         status=run_status(session(), context().bus, run, progress),
-        covered=covered,
+        n_decoded=sum(bool(task.samples) for task in tasks),
         tab=tab,
         tabs=[(key, label, counts.get(key)) for key, label in TABS.items()],
         figures=figures,
-        weak_tests=weak_tests.sentence(figures),
-        resumable=run.state not in OPEN_RUN_STATES and covered.left > 0,
+        weak_tests=caveats.without_weak_tests(figures),
         annotate=url_for("runs.annotate", run_id=run_id, **_place()),
         known_tags=known_tags(session(), RunTag),
         may_edit=caller().scope.allows(Scope.SUBMIT),
@@ -232,9 +229,11 @@ def _tab(tab: str, run: Run, tasks: Sequence[RunTask], figures: Figures) -> dict
     if tab == "failures":
         return {"causes": failure_messages.causes(session(), run.id), "most": failure_messages.SHOWN}
     if tab == "timing":
-        clock = clock_charts.charts(tasks, run.calibrations)
-        return {"timing": shown.timing(run, tasks, figures), "clock": clock, "lost_share": lost_share}
-    return {"configuration": configuration.table(run), "downloads": _downloads(run)}
+        charts = clock.charts(tasks, run.calibrations)
+        return {"timing": shown.timing(run, tasks, figures), "clock": charts, "lost_share": clock.lost_share}
+    api = f"/api/v1/runs/{run.id}"
+    downloads = [("Run and figures, JSON", api), ("Samples, JSON lines", f"{api}/export")]
+    return {"configuration": configuration.table(run), "downloads": downloads}
 
 
 def _curve(run: Run, tasks: Sequence[RunTask], figures: Figures) -> dict[str, Any]:
@@ -248,11 +247,6 @@ def _curve(run: Run, tasks: Sequence[RunTask], figures: Figures) -> dict[str, An
         "chart": shown.curve_chart(curve, n_tasks, budget) if curve.budgets else None,
         "chart_note": f"{shown.at_budget(curve, budget)} {note}" if asked else note,
     }
-
-
-def _downloads(run: Run) -> list[tuple[str, str]]:
-    base = f"/api/v1/runs/{run.id}"
-    return [("Run and figures, JSON", base), ("Samples, JSON lines", f"{base}/export")]
 
 
 def _task_lines(tasks: Sequence[RunTask]) -> dict[str, Any]:
@@ -270,7 +264,7 @@ def _task_lines(tasks: Sequence[RunTask]) -> dict[str, Any]:
 
 
 def _form(values: dict[str, str], errors: dict[str, str]) -> str:
-    fields = form_fields(RunSpec, {"dataset": [(name, name) for name in _all_datasets()]})
+    fields = form_fields(RunSpec, {"dataset": twice(sorted({*BUILTIN, *_dataset_names()}))})
     return render_template(
         "runs/new.html",
         values=values,
@@ -278,10 +272,6 @@ def _form(values: dict[str, str], errors: dict[str, str]) -> str:
         labels=LABELS,
         fieldsets={part: [field for field in fields if field.fieldset is part] for part in Fieldset},
     )
-
-
-def _all_datasets() -> list[str]:
-    return sorted({*BUILTIN, *_dataset_names()})
 
 
 def _dataset_names() -> list[str]:

@@ -69,10 +69,7 @@ class SampleGroup:
 class TaskLine:
     """A task of the run on the Tasks tab. Times in seconds since the engine took it up."""
 
-    task_id: str
-    entry_point: str
-    state: str
-    error: str | None
+    row: RunTask
     samples: list[SampleSign]
     first_pass_s: float | None
     first_finished_s: float | None
@@ -136,20 +133,11 @@ def task_lines(tasks: Sequence[RunTask]) -> list[TaskLine]:
     """One line per task, in dataset order."""
     lines = []
     for task in tasks:
+        signs = in_finish_order(task.samples)
         finished = [t for s in task.samples if (t := in_budget_s(s)) is not None]
         passed = [t for s in task.samples if (t := in_budget_s(s)) is not None and s.verdict == PASSED]
-        lines.append(
-            TaskLine(
-                task.task.task_id,
-                task.task.entry_point,
-                str(task.state),
-                task.error,
-                in_finish_order(task.samples),
-                min(passed, default=None),
-                min(finished, default=None),
-                sum(s.n_tokens for s in task.samples) if task.samples else None,
-            )
-        )
+        tokens = sum(s.n_tokens for s in task.samples) if task.samples else None
+        lines.append(TaskLine(task, signs, min(passed, default=None), min(finished, default=None), tokens))
     return lines
 
 
@@ -197,11 +185,7 @@ def scores(run: Run, figures: Figures, n_tasks: int) -> list[Score]:
         cards.append(Score("Ranking loss", f"{100 * (every - first):.1f}", "points", "Pass@All minus Pass@First"))
     if (p50 := figures.first_finished_p50_s) is not None:
         cards.append(
-            Score(
-                "First finished",
-                *_split(seconds(p50)),
-                note=f"median; p95 {seconds(figures.first_finished_p95_s)}",
-            )
+            Score("First finished", *_split(seconds(p50)), note=f"median; p95 {seconds(figures.first_finished_p95_s)}")
         )
     if (speed := figures.ms_per_token_all) is not None:
         cards.append(
@@ -215,8 +199,7 @@ def scores(run: Run, figures: Figures, n_tasks: int) -> list[Score]:
     if (length := figures.mean_acceptance_length) is not None:
         cards.append(Score("Accepted length", decimal(length), "tokens", "per sample and round"))
     if (gain := figures.speedup_over_plain) is not None:
-        tasks = figures.speedup_tasks or 0
-        over = f"over {tasks} {'task' if tasks == 1 else 'tasks'}"
+        over = f"over {counted(figures.speedup_tasks or 0, 'task')}"
         cards.append(Score("Speed-up", decimal(gain), "×", f"tokens per second against plain decoding, {over}"))
     return cards
 

@@ -197,7 +197,7 @@ def samples_page(
     run_id: uuid.UUID,
     *,
     limit: int,
-    after: tuple[int, int] | None = None,
+    after: tuple[int, ...] | None = None,
     task_id: str | None = None,
     verdict: str | None = None,
 ) -> Sequence[Sample]:

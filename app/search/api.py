@@ -6,8 +6,8 @@ from flask import Blueprint
 
 from app.http.operations import operation
 from app.http.web import session
-from app.search import render, service
-from app.search.documents import SearchPage
+from app.search import service
+from app.search.documents import SearchPage, page
 from app.search.schemas import SearchQuery
 
 bp = Blueprint("search_api", __name__, url_prefix="/api/v1")
@@ -17,4 +17,4 @@ bp = Blueprint("search_api", __name__, url_prefix="/api/v1")
 @operation({200: SearchPage})
 def index(query: SearchQuery) -> SearchPage:
     """Samples that hold all words of `q` and fulfil all filters, newest first. Completions are not found."""
-    return render.page(service.search(session(), query))
+    return page(service.search(session(), query))

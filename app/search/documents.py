@@ -1,4 +1,4 @@
-"""Search results as the API shows them."""
+"""Search results as the API and `--json` show them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pydantic import Field
 
 from app.http.schemas import ResponseModel
 from app.runs.indexing import TEXTS
+from app.search.excerpts import Part
+from app.search.service import Found
 
 
 class ExcerptDocument(ResponseModel):
@@ -40,3 +42,26 @@ class SearchPage(ResponseModel):
     samples: list[HitDocument]
     next: str | None = Field(description="there may be more: a page can hold fewer samples than `limit`, even none")
     unread_tasks: int = Field(description="tasks stored by an earlier version whose words are not in the index yet")
+
+
+def page(found: Found) -> SearchPage:
+    """The page with its cursor."""
+    samples = [
+        HitDocument.of(
+            hit,
+            run=hit.run_name,
+            failing_assert=hit.line,
+            excerpts=[_excerpt(hit.excerpt.where, part) for part in hit.excerpt.parts],
+        )
+        for hit in found.hits
+    ]
+    return SearchPage(samples=samples, next=found.next, unread_tasks=found.unread)
+
+
+def _excerpt(where: str, part: Part) -> ExcerptDocument:
+    marks, at = [], 0
+    for text, marked in part:
+        if marked:
+            marks.append((at, at + len(text)))
+        at += len(text)
+    return ExcerptDocument(where=where, text="".join(text for text, _ in part), marks=marks)

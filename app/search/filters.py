@@ -7,7 +7,7 @@ import uuid
 from sqlalchemy import ColumnElement, Select, or_, select
 
 from app.datasets.models import Dataset
-from app.db.references import SHORTEST_PREFIX
+from app.db.references import ids_beginning_with
 from app.runs import indexing
 from app.runs.models import Run
 from app.search.schemas import SearchQuery
@@ -20,7 +20,9 @@ def runs(query: SearchQuery) -> Select[uuid.UUID] | None:
     """The ids of the runs that fulfil the filters, None if every run does. A filter on runs is one condition here."""
     conditions: list[ColumnElement[bool]] = []
     if query.run:
-        conditions.append(or_(Run.name.icontains(query.run, autoescape=True), *_ids(query.run)))
+        ids = ids_beginning_with(query.run)
+        by_id = [Run.id.between(*ids)] if ids else []
+        conditions.append(or_(Run.name.icontains(query.run, autoescape=True), *by_id))
     if query.target:
         conditions.append(Run.target == query.target)
     if query.dataset:
@@ -40,18 +42,6 @@ def labels(query: SearchQuery) -> list[str]:
     if query.task_id:
         found.append(indexing.with_task_id(query.task_id))
     return found
-
-
-def _ids(reference: str) -> list[ColumnElement[bool]]:
-    """Conditions for an id or the beginning of one; empty for any other text."""
-    digits = reference.lower().replace("-", "")
-    if len(digits) < SHORTEST_PREFIX:
-        return []
-    try:
-        first, last = uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f"))
-    except ValueError:
-        return []
-    return [Run.id.between(first, last)]
 
 
 def _label_of(failure: Failure) -> str:

@@ -11,7 +11,7 @@ from app.http.web import session
 from app.runs.indexing import n_unread
 from app.samples.models import Sample
 from app.samples.transport import searched
-from app.search import render, repository, service
+from app.search import repository, service
 from app.search.schemas import LONGEST, SearchQuery
 from app.ui.display import VERDICTS
 from app.ui.form_errors import labelled, sentence
@@ -30,7 +30,6 @@ LABELS = {
     "tag": "Tag",
     "cursor": "Cursor",
 }
-TEXT_LABELS = searched(Sample)
 
 
 @bp.get("/search")
@@ -53,14 +52,14 @@ def index() -> str | tuple[str, int]:
         asked=asked | {"q": asked["q"][: LONGEST + 1]},  # a longer text would only come back as a larger page
         kept={name: value for name, value in given.items() if name != "cursor"},
         labels=LABELS,
-        text_labels=TEXT_LABELS,
+        text_labels=searched(Sample),
         failures=[(name, name.replace("_", " ")) for name in FAILURES],
         verdicts=[(status, sign.name) for status, sign in VERDICTS.items()],
         targets=repository.targets(session()),
         datasets=sorted({dataset.name for dataset in datasets.list_datasets(session())}),
         found=found,
         unread=found.unread if found else n_unread(session()),
-        following=render.cursor(found) if found else None,
+        following=found.next if found else None,
         error=error,
     )
     return (page, BadInputError.status) if error else page

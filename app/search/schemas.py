@@ -8,11 +8,11 @@ from pydantic import Field
 
 from app.annotations.tags import LONGEST_TAG
 from app.db.storable import Text
-from app.http.paging import PageQuery, bad_cursor
+from app.http.paging import DIGITS, PageQuery
 from evaluation.verdicts import Failure, Status
 
 LONGEST = 1000  # characters of `q`
-LONGEST_POSITION = (18, 9)  # digits of a cursor's numbers, which the databases' integers hold
+LONGEST_ROW = 18  # digits of a row's number
 
 
 class Position(NamedTuple):
@@ -49,12 +49,5 @@ class SearchQuery(PageQuery):
 
     def position(self) -> Position | None:
         """Where this page begins; None for the newest task. Raises BadInputError for a cursor that is not a `next`."""
-        if not self.cursor:
-            return None
-        parts = self.cursor.split(".")
-        if len(parts) != 2 or not all(
-            part.isascii() and part.isdecimal() and len(part) <= longest
-            for part, longest in zip(parts, LONGEST_POSITION, strict=True)
-        ):
-            raise bad_cursor(self.cursor)
-        return Position(int(parts[0]), int(parts[1]))
+        numbers = self.numbers(LONGEST_ROW, DIGITS)
+        return Position(*numbers) if numbers else None

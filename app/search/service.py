@@ -59,6 +59,11 @@ class Found:
     looked_at: int
     unread: int
 
+    @property
+    def next(self) -> str | None:
+        """The cursor of the next page."""
+        return f"{self.following.row}.{self.following.sample}" if self.following else None
+
 
 def search(session: Session, query: SearchQuery) -> Found:
     """The newest samples that hold every term and fulfil every filter. Raises BadInputError."""

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from app.annotations.schemas import AnnotatedQuery, Changes
 from app.http import idempotency
-from app.http.downloads import download
 from app.http.operations import operation
 from app.http.paging import page_from_rows
+from app.http.responses import download
 from app.http.schemas import RequestModel
 from app.http.web import context, session
 from app.studies import export, progress, render, repository, service

@@ -13,8 +13,7 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as AnyResponse
 
 from app.annotations.forms import Refused, changes_of
-from app.annotations.repository import any_archived, known_tags
-from app.annotations.selection import from_address
+from app.annotations.selection import any_archived, from_address, known_tags
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.errors import BadInputError

@@ -12,21 +12,9 @@ from pygments.lexers.python import PythonLexer
 from pygments.token import STANDARD_TYPES
 
 from app.samples.origins import Piece, pieces
+from app.ui import units
 from app.ui.charts.parts import series_css
-from app.ui.units import (
-    count,
-    counted,
-    decimal,
-    exact,
-    exact_seconds,
-    milliseconds,
-    ordinal,
-    p_value,
-    percent,
-    points,
-    seconds,
-    when,
-)
+from app.ui.units import counted
 from evaluation.verdicts import FAILURES, Failure, Status
 
 if TYPE_CHECKING:
@@ -99,9 +87,9 @@ def visible(text: str | None, *, whitespace: bool = False) -> Markup:
     if not whitespace and len(text) <= SHOWN_CHARACTERS and not _CONTROL.search(text):
         return escape(text)  # nearly every text, and a page has thousands
     if whitespace:
-        parts = (_shown_whitespace(line) for line in _cut(text).splitlines(keepends=True))
+        parts = (_shown_whitespace(line) for line in text[:SHOWN_CHARACTERS].splitlines(keepends=True))
         return Markup("").join(parts) + _rest_note(text)
-    return _glyphs(_cut(text)) + _rest_note(text)
+    return _glyphs(text[:SHOWN_CHARACTERS]) + _rest_note(text)
 
 
 def plain(text: str | None) -> str:
@@ -117,7 +105,7 @@ def highlighted(program: str | None, origins: Sequence[Piece] = ()) -> Markup:
     program = program or ""
     left = [(letter, len(text)) for letter, text in reversed(origins)]
     out = []
-    for kind, value in _LEXER.get_tokens(_cut(program)):
+    for kind, value in _LEXER.get_tokens(program[:SHOWN_CHARACTERS]):
         css = STANDARD_TYPES.get(kind, "")
         colour = css if css[:1] in COLOURED and css != "n" else ""
         for letter, part in _split(value, left):
@@ -162,29 +150,8 @@ def twice(values: Iterable[str]) -> list[tuple[str, str]]:
 
 def register(app: App) -> None:
     """Make all of this available to templates."""
-    app.jinja_env.filters.update(
-        seconds=seconds,
-        percent=percent,
-        points=points,
-        p_value=p_value,
-        exact=exact,
-        exact_seconds=exact_seconds,
-        count=count,
-        counted=counted,
-        decimal=decimal,
-        milliseconds=milliseconds,
-        ordinal=ordinal,
-        when=when,
-        visible=visible,
-        plain=plain,
-        highlighted=highlighted,
-        pieces=pieces,
-        program_after=program_after,
-        short_model=short_model,
-        sentence=sentence,
-        twice=twice,
-        series_css=series_css,
-    )
+    own = (visible, plain, highlighted, pieces, program_after, short_model, sentence, twice, series_css)
+    app.jinja_env.filters.update({shown.__name__: shown for shown in (*units.FILTERS, *own)})
     app.jinja_env.globals.update(
         verdict_sign=verdict_sign,
         VERDICTS=VERDICTS,
@@ -211,10 +178,6 @@ def _split(text: str, left: list[tuple[str, int]]) -> Iterator[tuple[str, str]]:
             left.append((letter, length - len(text)))
         yield letter, text[:length]
         text = text[length:]
-
-
-def _cut(text: str) -> str:
-    return text[:SHOWN_CHARACTERS]
 
 
 def _rest_note(text: str) -> Markup:

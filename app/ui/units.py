@@ -87,3 +87,20 @@ def ordinal(number: int) -> str:
 def when(value: dt.datetime | None) -> str:
     """A time as `2026-11-21 10:49 UTC`."""
     return UNKNOWN if value is None else value.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+FILTERS = (
+    seconds,
+    percent,
+    points,
+    p_value,
+    exact,
+    exact_seconds,
+    count,
+    counted,
+    decimal,
+    milliseconds,
+    ordinal,
+    when,
+)
+"""What templates use."""

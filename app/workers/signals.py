@@ -17,12 +17,13 @@ from celery.signals import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.context import current
+
 
 @setup_logging.connect
 def _log(**_: object) -> None:
     # Being connected keeps Celery's own logging set-up away, in the parent and in its children alike.
     from app import observability  # noqa: PLC0415
-    from app.context import current  # noqa: PLC0415
 
     observability.configure(current().settings)
     if current_process().name != "MainProcess":
@@ -43,7 +44,6 @@ def _unbind(**_: object) -> None:
 def _report(sender: str | None = None, **_: object) -> None:
     from app import domains  # noqa: PLC0415
     from app.broker.model_queues import parse_all  # noqa: PLC0415
-    from app.context import current  # noqa: PLC0415
     from app.workers.service import QUEUES, Heartbeat  # noqa: PLC0415
 
     assert domains.metadata.tables  # every mapper must be known before the first query, of whichever thread
@@ -55,7 +55,6 @@ def _report(sender: str | None = None, **_: object) -> None:
 
 @worker_shutting_down.connect
 def _on_stop_request(sender: str, **_: object) -> None:
-    from app.context import current  # noqa: PLC0415
     from app.workers.service import report_stop_request  # noqa: PLC0415
 
     with contextlib.suppress(SQLAlchemyError):  # its heartbeat ends with its last task
@@ -64,7 +63,6 @@ def _on_stop_request(sender: str, **_: object) -> None:
 
 @worker_process_shutdown.connect
 def _stopped(**_: object) -> None:
-    from app.context import current  # noqa: PLC0415
     from app.workers.service import stopped  # noqa: PLC0415
 
     with contextlib.suppress(SQLAlchemyError):  # it then counts as a crash

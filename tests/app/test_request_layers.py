@@ -23,7 +23,7 @@ def test_requests_pass_the_layers_inwards(app):
         "flask_wtf.csrf.csrf_protect",
         "app.http.limits.check_size",
         "flask_limiter._extension._check_request_limit",
-        "app.http.storable_input.check",
+        "app.http.limits.check_texts",
         "app.http.idempotency.replay_or_claim",
     ]
 
@@ -31,7 +31,7 @@ def test_requests_pass_the_layers_inwards(app):
 def test_responses_pass_the_layers_outwards(app):
     hooks = [getattr(hook, "func", hook) for hook in reversed(app.after_request_funcs[None])]
     assert [f"{hook.__module__}.{hook.__name__.removeprefix('_Limiter')}" for hook in hooks] == [
-        "app.http.etags.tag",
+        "app.http.responses.tag",
         "app.http.idempotency.store",
         "flask_limiter._extension.__inject_headers",
         "app.http.security.set_headers",

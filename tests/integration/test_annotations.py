@@ -7,9 +7,8 @@ import threading
 import pytest
 from sqlalchemy import func, select
 
-from app.annotations.repository import known_tags
 from app.annotations.schemas import Changes
-from app.annotations.selection import Selection
+from app.annotations.selection import Selection, known_tags
 from app.datasets import service as datasets
 from app.errors import BadInputError
 from app.leaderboard.repository import versions

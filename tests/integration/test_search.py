@@ -14,7 +14,6 @@ from app.datasets import service as datasets
 from app.db import migrate
 from app.db.ids import new_id
 from app.errors import BadInputError
-from app.jobs import old_samples
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
 from app.runs import import_samples, indexing, service, transitions
@@ -23,7 +22,6 @@ from app.runs.models import Run, RunTask
 from app.runs.schemas import ImportSpec, RunSpec
 from app.samples.models import Sample
 from app.search import service as searching
-from app.search.render import cursor
 from app.search.schemas import SearchQuery
 from app.states import DatasetKind, RunKind, RunState, TaskState
 from app.studies import archive, loading
@@ -329,7 +327,7 @@ def test_pages_leave_nothing_out_and_repeat_nothing(ctx):
             with ctx.database.read() as session:
                 found = searching.search(session, SearchQuery(q="needle", limit=limit, cursor=following))
             pages += [(hit.run_name, hit.task_id, hit.index) for hit in found.hits]
-            following = cursor(found)
+            following = found.next
             if following is None:
                 break
         assert pages == whole, limit
@@ -345,7 +343,7 @@ def test_a_page_looks_at_a_limited_number_of_tasks_and_the_next_one_goes_on(ctx,
         with ctx.database.read() as session:
             page = searching.search(session, SearchQuery(q='"in range"', cursor=following))
         found += [hit.run_name for hit in page.hits]
-        following, looks = cursor(page), looks + 1
+        following, looks = page.next, looks + 1
     assert (found, looks) == (["old"], 3)
 
 
@@ -370,7 +368,7 @@ def test_old_samples_are_indexed_newest_first_and_a_stop_loses_nothing(ctx, monk
     monkeypatch.undo()
     assert state() == (["run 4", "run 3"], 3)
     write(ctx, "fresh", "needle")
-    old_samples.index(ctx)
+    indexing.read_old_for_a_while(ctx)
     assert state() == (["fresh", "run 4", "run 3", "run 2", "run 1", "run 0"], 0)
 
 
@@ -379,9 +377,9 @@ def test_old_samples_wait_while_a_task_is_decoded_against_the_clock(ctx):
     migrate.downgrade(ctx.database, "0020")
     migrate.upgrade(ctx.database)
     with ctx.cpu:
-        old_samples.index(ctx)
+        indexing.read_old_for_a_while(ctx)
         assert search(ctx, "needle") == []
-    old_samples.index(ctx)
+    indexing.read_old_for_a_while(ctx)
     assert search(ctx, "needle") == [("old", "add/0", 0)]
 
 

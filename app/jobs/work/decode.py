@@ -8,8 +8,8 @@ from app.context import Context
 from app.jobs.claims import MAX_ATTEMPTS
 from app.jobs.next_job import claim_next
 from app.jobs.work import calibrate, cpu_turns
-from app.jobs.work.decode_batch import decode_together
-from app.jobs.work.decode_interactive import decode_interactive
+from app.jobs.work.decode_batch import ThroughputBatch
+from app.jobs.work.decode_interactive import InteractiveBatch
 from app.jobs.work.decode_job import DecodeJob, claim_job
 from app.remote import target as remote
 from app.runs.configuration import engine_config
@@ -34,9 +34,9 @@ def decode_task(ctx: Context, run_task_id: uuid.UUID) -> None:
     # A fault costs every job of a batch an attempt, so second attempts are made one by one; of interactive jobs the
     # third, because half of their time is over.
     if job.run.throughput and job.claim.attempt == 1:
-        decode_together(ctx, job)
+        ThroughputBatch(ctx, job).decode()
     elif _shares_a_batch(job):
-        decode_interactive(ctx, job)
+        InteractiveBatch(ctx, job).decode()
     else:
         _decode(ctx, job)
 

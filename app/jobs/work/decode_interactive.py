@@ -15,13 +15,13 @@ from sqlalchemy import or_, select
 from app.context import Context
 from app.jobs.lease import Stop
 from app.jobs.work.decode_job import DecodeJob, claim_job
-from app.jobs.work.open_jobs import OpenJobs
+from app.jobs.work.shared_batch import Outcomes, SharedBatch
 from app.runs.configuration import engine_config
 from app.runs.models import Run
 from app.runs.policy import Waiting
 from app.settings import MAX_BUDGET_S
 from app.states import RunState, Step
-from decoding.request import Completion, Request
+from decoding.request import Request
 
 if TYPE_CHECKING:
     from app.ports import Engine
@@ -29,83 +29,60 @@ if TYPE_CHECKING:
 POLL_S = 0.04  # between looks for jobs that have come and for clients that have left
 
 
-def decode_interactive(ctx: Context, first: DecodeJob) -> None:
-    """Decodes `first`, and other jobs of its policy for the same engine as they come, until none is left.
+class InteractiveBatch(SharedBatch):
+    """One job, and other jobs of its policy for the same engine as they come, until none is left.
 
     Nothing more is taken once a job for another engine has the earliest deadline, this process stops, or the
     batch has lasted so long that one more budget would come near Celery's hard limit.
     """
-    serving = _Serving(ctx, first)
-    try:
-        engine = first.ready_engine()
-        for position, outcome in engine.serve(serving.requests(engine), serving.jobs.update, serving.is_unwanted):
-            serving.end(position, outcome)
-    except Exception as error:
-        serving.jobs.end_all(error)
-    finally:
-        serving.jobs.close()
-
-
-class _Serving:
-    """The jobs that are with the engine."""
 
     def __init__(self, ctx: Context, first: DecodeJob) -> None:
-        self._ctx, self._first = ctx, first
+        super().__init__(ctx, first)
         self._config = engine_config(first.run)
-        self.jobs = OpenJobs()
-        self.jobs.enter(first)
         self._stops: dict[uuid.UUID, Stop] = {}  # of runs that nobody waits for any more
         self._looked_at = 0.0
 
-    def requests(self, engine: Engine) -> Iterator[Request | None]:
+    def _outcomes(self) -> Outcomes:
+        engine = self._first.ready_engine()
+        return engine.serve(self._requests(engine), self._update, self._is_unwanted)
+
+    def _unwanted(self, job: DecodeJob) -> Stop | None:
+        return self._stops.get(job.run.id)
+
+    def _requests(self, engine: Engine) -> Iterator[Request | None]:
         """A request for each job that is claimed, None while there is none to claim; ends when nothing is left."""
         until = time.monotonic() + MAX_BUDGET_S
         job: DecodeJob | None = self._first
         while True:
             if job is not None:
-                yield from self._started(job, engine)
+                yield from self._start(job, engine)
             self._look_for_unwanted()
             has_time = time.monotonic() < until and not self._ctx.stopping.is_set()
             job = self._claimed() if has_time else None
             if job is None:
-                if not self.jobs.jobs:
+                if not self._open:
                     return
                 yield None
 
-    def is_unwanted(self, position: int) -> bool:
-        """Whether the samples of a request are not waited for any more."""
-        job = self.jobs.sent[position]
-        return job.lease.stop is not None or job.run.id in self._stops
-
-    def end(self, position: int, outcome: Completion | Exception) -> None:
-        """Stores the samples of a request, or ends its job with the error."""
-        job = self.jobs.sent[position]
-        self.jobs.end(job, outcome, self._stops.get(job.run.id))
-
-    def _started(self, job: DecodeJob, engine: Engine) -> Iterator[Request]:
-        try:
-            request = job.start(engine)
-        except Exception as error:
-            self.jobs.end(job, error)
-            return
-        self.jobs.sent.append(job)
-        yield request
+    def _is_unwanted(self, position: int) -> bool:
+        job = self._sent[position]
+        return job.lease.stop is not None or self._unwanted(job) is not None
 
     def _claimed(self) -> DecodeJob | None:
-        if len(self.jobs) >= self._ctx.settings.completions_together or not self._may_look():
+        if len(self._open) >= self._ctx.settings.completions_together or not self._may_look():
             return None
         for waiting in self._waiting():
             if waiting.run_task_id is None or engine_config(waiting.run) != self._config:
                 return None
             job = claim_job(self._ctx, waiting.run_task_id)
             if job is not None:
-                self.jobs.enter(job)
+                self._enter(job)
                 return job
         self._looked_at = time.monotonic()
         return None
 
     def _may_look(self) -> bool:
-        return not self.jobs.jobs or time.monotonic() - self._looked_at >= POLL_S
+        return not self._open or time.monotonic() - self._looked_at >= POLL_S
 
     def _waiting(self) -> Sequence[Waiting]:
         """What this worker may decode, the most urgent first. One that works a run pinned to it does no others."""
@@ -118,7 +95,7 @@ class _Serving:
         if not self._may_look():
             return
         ended = or_(Run.cancel_requested_at.is_not(None), Run.state != RunState.RUNNING)
-        query = select(Run.id, Run.cancel_requested_at).where(Run.id.in_({j.run.id for j in self.jobs.jobs}), ended)
+        query = select(Run.id, Run.cancel_requested_at).where(Run.id.in_({j.run.id for j in self._open}), ended)
         with self._ctx.database.read() as session:
             for run_id, cancelled_at in session.execute(query):
                 self._stops[run_id] = Stop.INTERRUPTED if cancelled_at is None else Stop.CANCELLED

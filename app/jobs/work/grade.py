@@ -14,7 +14,8 @@ from sqlalchemy.orm import Session, joinedload
 from app.context import Context
 from app.datasets.service import as_plain
 from app.db.database import after_commit
-from app.db.types import as_written, utcnow
+from app.db.storable import as_written
+from app.db.types import utcnow
 from app.events import event_types
 from app.jobs import claims
 from app.jobs.job import Job, StoppedError

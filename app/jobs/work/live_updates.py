@@ -56,36 +56,29 @@ class LiveUpdates:
 
     def _publish(self) -> None:
         latest = self._latest.values()
+        data: dict[str, Any] = {"task_id": self._task.task_id}
         if self._texts:
-            data: dict[str, Any] = {
-                "task_id": self._task.task_id,
-                "samples": [
-                    {
-                        "index": u.index,
-                        "text": u.text,
-                        "origins": self._origins[u.index],
-                        "pieces": pieces(u.text, self._ends[u.index], self._origins[u.index]),
-                        "n_tokens": u.n_tokens,
-                        "mean_logprob": u.mean_logprob,
-                        "elapsed_s": u.elapsed_s,
-                        "finish_reason": u.finish_reason,
-                    }
-                    for u in latest
-                    if u.index in self._changed
-                ],
-            }
-            self._ctx.bus.publish(self._run.id, event_types.TEXT, data)
-        else:
-            self._ctx.bus.publish(
-                self._run.id,
-                event_types.TOKENS,
+            data["samples"] = [
                 {
-                    "task_id": self._task.task_id,
-                    "elapsed_s": max(u.elapsed_s for u in latest),
-                    "tokens": sum(u.n_tokens for u in latest),
-                    "finished": sum(u.finish_reason is not None for u in latest),
-                },
-            )
+                    "index": u.index,
+                    "text": u.text,
+                    "origins": self._origins[u.index],
+                    "pieces": pieces(u.text, self._ends[u.index], self._origins[u.index]),
+                    "n_tokens": u.n_tokens,
+                    "mean_logprob": u.mean_logprob,
+                    "elapsed_s": u.elapsed_s,
+                    "finish_reason": u.finish_reason,
+                }
+                for u in latest
+                if u.index in self._changed
+            ]
+        else:
+            data |= {
+                "elapsed_s": max(u.elapsed_s for u in latest),
+                "tokens": sum(u.n_tokens for u in latest),
+                "finished": sum(u.finish_reason is not None for u in latest),
+            }
+        self._ctx.bus.publish(self._run.id, event_types.TEXT if self._texts else event_types.TOKENS, data)
         self._changed.clear()
 
 

@@ -1,42 +1,46 @@
-"""From values to pixels: seconds on a logarithmic axis, shares of tasks on a linear one."""
+"""From values to pixels: a logarithmic axis of seconds or a linear one from left to right, a linear one upwards."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from app.ui.charts.parts import Drawing, Tick
+from app.ui.charts.parts import Drawing, Label, Tick
 from app.ui.units import seconds
 
 _TICKS = tuple(m * 10.0**e for e in range(-4, 6) for m in (1, 2, 5))
 _ROUND = tuple(m * 10.0**e for e in range(-4, 19) for m in (1, 2, 5))
 CORNERS = 40  # of a drawn step function, at most
+MOST_STEPS = 5  # between the ticks along y
+_ROUNDING = 1e-9  # a quotient of floats may miss a whole number by this
 _SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 @dataclass(frozen=True)
 class Axes:
-    """A drawing with its ranges: `low` to `high` seconds from left to right, `floor` to `top` from the bottom up."""
+    """A drawing with its ranges: `low` to `high` from left to right, `floor` to `top` from the bottom up."""
 
     drawing: Drawing
     low: float
     high: float
     top: float
     floor: float = 0.0
+    linear: bool = False  # the axis of x, which is logarithmic otherwise
 
     def x(self, value: float) -> float:
-        """Pixels of a number of seconds."""
-        share = (math.log(value) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
+        """Pixels of a value of x."""
+        at, low, high = (value, self.low, self.high) if self.linear else map(math.log, (value, self.low, self.high))
+        share = (at - low) / (high - low)
         return round(self.drawing.left + share * (self.drawing.right - self.drawing.left), 1)
 
     def inside(self, value: float) -> float:
-        """Pixels of a number of seconds, moved to the nearer edge where it is out of range."""
+        """Pixels of a value of x, moved to the nearer edge where it is out of range."""
         return self.x(min(max(value, self.low), self.high))
 
     def y(self, value: float) -> float:
-        """Pixels of a share."""
+        """Pixels of a value of y."""
         share = (value - self.floor) / (self.top - self.floor)
         return round(self.drawing.bottom - share * (self.drawing.bottom - self.drawing.top), 1)
 
@@ -64,23 +68,30 @@ class Axes:
         """Path data of what lies between two step functions."""
         return self.steps(xs, high) + " L " + self.steps(xs, low, backwards=True)[2:] + " Z"
 
-    def draw_times(self) -> None:
-        """Ticks along x at round seconds, as many as have room."""
-        least = 54 if self.drawing.name == "wide" else 44
+    def draw_x(self, marks: Iterable[float], label: Callable[[float], str]) -> None:
+        """Ticks along x at ascending marks, as many as have room."""
+        room = 54 if self.drawing.name == "wide" else 44
         last = -math.inf
-        for mark in _TICKS:
-            if self.low * 0.999 <= mark <= self.high * 1.001:
-                x = self.x(mark)
-                if x - last >= least:
-                    self.drawing.x_ticks.append(Tick(x, seconds(mark)))
-                    last = x
+        for mark in marks:
+            x = self.x(mark)
+            if x - last >= room:
+                self.drawing.x_ticks.append(Tick(x, label(mark)))
+                last = x
 
-    def draw_shares(self) -> None:
-        """Ticks along y, from 0 up."""
-        steps = {0.05: 5, 0.1: 5, 0.6: 3, 1.0: 5}.get(self.top, 4)
-        self.drawing.y_ticks += [
-            Tick(self.y(self.top * i / steps), f"{100 * self.top * i / steps:g} %") for i in range(steps + 1)
-        ]
+    def draw_times(self) -> None:
+        """Ticks along a logarithmic x at round seconds."""
+        self.draw_x((mark for mark in _TICKS if self.low * 0.999 <= mark <= self.high * 1.001), seconds)
+
+    def round_marks(self, least: float = 0.0) -> list[float]:
+        """Multiples of a round number, of `least` or more, for a linear x from 0 up."""
+        step = max(round_step(self.high, (self.drawing.right - self.drawing.left) / 90), least)
+        return [i * step for i in range(int(self.high / step) + 1)]
+
+    def draw_y(self, *, shares: bool = True) -> None:
+        """Ticks along y at round values, from 0 up."""
+        step = round_step(self.top, MOST_STEPS)
+        for i in range(int(self.top / step + _ROUNDING) + 1):
+            self.drawing.y_ticks.append(Tick(self.y(i * step), f"{100 * i * step:g} %" if shares else f"{i * step:g}"))
 
     def draw_points(self) -> None:
         """Ticks along y in percentage points, on both sides of 0."""
@@ -88,6 +99,35 @@ class Axes:
         for i in range(-2, 3):
             if self.floor <= i * step <= self.top:
                 self.drawing.y_ticks.append(Tick(self.y(i * step), f"{100 * i * step:+g}".replace("-", "−")))
+
+    def draw_budget(self, budget: float | None, marks: Sequence[tuple[float, str]] = ()) -> None:
+        """The cursor at `budget` seconds, and a line with its words at each mark in range."""
+        top = self.drawing.top
+        self.drawing.cursor = None if budget is None else self.inside(budget)
+        self.drawing.marks = [Label(self.x(at), top - 6, text, "") for at, text in marks if self.low <= at <= self.high]
+
+
+def lay_out(
+    heights: tuple[float, float],
+    label_rooms: tuple[float, float],
+    low: float,
+    high: float,
+    top: float,
+    floor: float = 0.0,
+    *,
+    linear: bool = False,
+) -> tuple[Axes, Axes]:
+    """The empty axes of a chart, wide and narrow, with room for the ticks and `label_rooms` pixels to the right."""
+    layouts = zip(("wide", "narrow"), (1200, 380), heights, label_rooms, strict=True)
+    wide, narrow = (
+        Axes(
+            Drawing(name, width, height, left=44, right=width - room, top=22, bottom=height - 46, base=height - 46),
+            *(low, high, top, floor),
+            linear=linear,
+        )
+        for name, width, height, room in layouts
+    )
+    return wide, narrow
 
 
 def time_range(times: Sequence[float]) -> tuple[float, float]:
@@ -111,7 +151,13 @@ def table_budgets(low: float, high: float) -> list[float]:
 
 def round_step(reach: float, most: float) -> float:
     """The smallest round number of which at most `most` fit into `reach`."""
-    return next((s for s in _ROUND if reach / s <= most), reach)
+    return next((s for s in _ROUND if reach / s <= most + _ROUNDING), reach)
+
+
+def round_top(value: float) -> float:
+    """The smallest multiple of a round number that `value` does not exceed."""
+    step = round_step(max(value, 1e-3), MOST_STEPS)
+    return step * max(math.ceil(value / step), 1)
 
 
 def polyline(places: Sequence[tuple[float, float] | None]) -> str:

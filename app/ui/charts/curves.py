@@ -6,9 +6,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.ui.charts.axes import Axes, nice_top, table_budgets, time_range
-from app.ui.charts.parts import LINE, Chart, Label, Path, frame, placed, series_css, shortened
-from app.ui.units import percent, points, seconds
+from app.ui.charts.axes import lay_out, nice_top, table_budgets, time_range
+from app.ui.charts.parts import LINE, Chart, Label, Path, placed, series_css, shortened
+from app.ui.units import counted, percent, points, seconds
 
 BEFORE_RISE = 0.7  # of the time of the first rise: where an axis begins
 FEW = 4  # curves whose labels can all stand, if need be some lines away from their ends
@@ -74,12 +74,12 @@ def pass_curves(
     whole = curves
     curves = [c.between(low, high) for c in curves if c.budgets]
     top = nice_top(max((max(c.high or c.values, default=0.0) for c in curves), default=0.0))
-    drawings = []
-    for drawing in (frame("wide", 1200, 400, label_room), frame("narrow", 380, 300, min(label_room, 76))):
-        axes = Axes(drawing, low, high, top)
+    layouts = lay_out((400, 300), (label_room, min(label_room, 76)), low, high, top)
+    for axes in layouts:
         axes.draw_times()
-        axes.draw_shares()
-        ends = []
+        axes.draw_y()
+        axes.draw_budget(budget, marks)
+        drawing, ends = axes.drawing, []
         for curve in curves:
             xs = [axes.x(b) for b in curve.budgets]
             if curve.low is not None and curve.high is not None:
@@ -92,19 +92,13 @@ def pass_curves(
             short = [shortened(label, room) for label in ends]
             reach = LINE if len(curves) > FEW else 3 * LINE
             drawing.labels = placed(short, drawing.top, drawing.bottom, reach)
-        drawing.cursor = None if budget is None else axes.inside(budget)
-        drawing.marks = [Label(axes.x(at), drawing.top - 6, text, "") for at, text in marks if low <= at <= high]
-        drawings.append(drawing)
     return Chart(
         title=title,
-        description=f"{len(curves)} {'curve' if len(curves) == 1 else 'curves'} from {seconds(low)} to {seconds(high)} "
-        "on a logarithmic axis; the table below holds the values.",
+        description=f"{counted(len(curves), 'curve')} from {seconds(low)} to {seconds(high)} on a logarithmic axis; "
+        "the table below holds the values.",
         x_title="Budget per task",
         y_title="Share of tasks",
-        drawings=tuple(drawings),
-        low=low,
-        high=high,
-        top=top,
+        layouts=layouts,
         table_head=("Budget", *(c.label for c in curves)),
         table=[(seconds(b), *(percent(c.at(b)) for c in whole)) for b in table_budgets(low, end)],
         keys=[(c.label, c.css, c.key) for c in curves],
@@ -113,8 +107,8 @@ def pass_curves(
 
 def with_cursor(chart: Chart, budget: float) -> Chart:
     """The same chart with the cursor at `budget` seconds."""
-    drawings = (replace(d, cursor=Axes(d, chart.low, chart.high, chart.top).inside(budget)) for d in chart.drawings)
-    return replace(chart, drawings=tuple(drawings))
+    wide, narrow = (replace(a, drawing=replace(a.drawing, cursor=a.inside(budget))) for a in chart.layouts)
+    return replace(chart, layouts=(wide, narrow))
 
 
 def difference(
@@ -132,20 +126,18 @@ def difference(
     """The difference of two runs over the budget with its band, around a line at 0."""
     start, end = time_range(budgets)
     reach = nice_top(max(max(map(abs, low), default=0.0), max(map(abs, high), default=0.0)))
-    drawings = []
-    for drawing in (frame("wide", 1200, 280, label_room), frame("narrow", 380, 240, 76)):
-        axes = Axes(drawing, start, end, reach, -reach)
+    layouts = lay_out((280, 240), (label_room, 76), start, end, reach, -reach)
+    for axes in layouts:
         axes.draw_times()
         axes.draw_points()
+        axes.draw_budget(budget, marks)
+        drawing = axes.drawing
         drawing.base = axes.y(0)
         xs = [axes.x(b) for b in budgets]
         drawing.bands = [Path(axes.area(xs, low, high), f"band {series_css(series)}")]
         drawing.lines = [Path(axes.steps(xs, delta), f"curve {series_css(series)}")]
         if drawing.name == "wide":
             drawing.labels = [Label(xs[-1] + 8, axes.y(delta[-1]), points(delta[-1]), series_css(series))]
-        drawing.cursor = axes.inside(budget)
-        drawing.marks = [Label(axes.x(at), drawing.top - 6, text, "") for at, text in marks if start <= at <= end]
-        drawings.append(drawing)
     curve, below, above = (Curve("", budgets, values) for values in (delta, low, high))
     return Chart(
         title=title,
@@ -153,10 +145,7 @@ def difference(
         "band; the table below holds the values.",
         x_title="Budget per task",
         y_title="Points",
-        drawings=tuple(drawings),
-        low=start,
-        high=end,
-        top=reach,
+        layouts=layouts,
         table_head=("Budget", "Difference, points", "95 % from", "to"),
         table=[
             (seconds(b), points(curve.at(b)), points(below.at(b)), points(above.at(b)))

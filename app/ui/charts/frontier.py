@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeVar
 
-from app.ui.charts.axes import Axes, nice_top, table_budgets, time_range
+from app.ui.charts.axes import Axes, lay_out, nice_top, table_budgets, time_range
 from app.ui.charts.curves import Curve, from_first_rise
-from app.ui.charts.parts import CHARACTER, LINE, Chart, Drawing, Label, Path, frame, placed, shortened
+from app.ui.charts.parts import CHARACTER, LINE, Chart, Label, Path, placed, shortened
 from app.ui.units import percent, seconds
 
 ABOVE = 12  # pixels by which a name stands above the envelope
@@ -39,11 +39,12 @@ def frontier_chart(curves: Sequence[Curve], best: Envelope, title: str, *, budge
     low, high = time_range([b for c in curves for b in from_first_rise(c)])
     top = nice_top(max((max(c.values, default=0.0) for c in curves), default=0.0))
     winners = {curve.key: curve for curve in curves if curve.key in best.leaders}
-    drawings = []
-    for drawing in (frame("wide", 1200, 360, 24), frame("narrow", 380, 280, 12)):
-        axes = Axes(drawing, low, high, top)
+    layouts = lay_out((360, 280), (24, 12), low, high, top)
+    for axes in layouts:
         axes.draw_times()
-        axes.draw_shares()
+        axes.draw_y()
+        axes.draw_budget(budget)
+        drawing = axes.drawing
         drawing.bands = [Path(d, "band close") for d in _shading(axes, best)]
         for curve in (c.between(low, high) for c in curves):
             xs = [axes.x(b) for b in curve.budgets]
@@ -56,13 +57,11 @@ def frontier_chart(curves: Sequence[Curve], best: Envelope, title: str, *, budge
             elif _end(best, stop) > low:
                 path, level = _stretch(axes, best, start, stop, winners[key], level)
                 drawing.lines.append(path)
-                named = _name(drawing, axes, best, start, stop, winners[key])
+                named = _name(axes, best, start, stop, winners[key])
                 names[key] = max(names.get(key, named), named, key=lambda one: one[0])
         # Each winner is named once, at its longest stretch, and those with the longest are; the table has them all.
         longest = sorted(names.values(), key=lambda one: -one[0])[:NAMED]
         drawing.labels = placed([label for _, label in longest], drawing.top, drawing.bottom, LINE)
-        drawing.cursor = axes.inside(budget)
-        drawings.append(drawing)
     return Chart(
         title=title,
         description=f"{len(curves)} faint curves from {seconds(low)} to {seconds(high)} on a logarithmic axis, and "
@@ -70,10 +69,7 @@ def frontier_chart(curves: Sequence[Curve], best: Envelope, title: str, *, budge
         "The table below holds the values.",
         x_title="Budget per task",
         y_title="Share of tasks",
-        drawings=tuple(drawings),
-        low=low,
-        high=high,
-        top=top,
+        layouts=layouts,
         table_head=("Budget", "Best arm", "Share of tasks", "Too close to call"),
         table=[_line(best, winners, at) for at in table_budgets(low, high) if at in best.budgets],
         keys=[(c.label, c.css, c.key) for c in winners.values()],
@@ -105,9 +101,9 @@ def _stretch(axes: Axes, best: Envelope, start: int, stop: int, curve: Curve, le
     return Path(axes.steps(xs, [level, *values]), f"curve best {curve.css}", curve.key), values[-1]
 
 
-def _name(drawing: Drawing, axes: Axes, best: Envelope, start: int, stop: int, curve: Curve) -> tuple[float, Label]:
+def _name(axes: Axes, best: Envelope, start: int, stop: int, curve: Curve) -> tuple[float, Label]:
     """(pixels that the stretch covers, its name): to the left above the middle, where no rising curve is."""
-    left, right = axes.inside(best.budgets[start]), axes.inside(_end(best, stop))
+    drawing, left, right = axes.drawing, axes.inside(best.budgets[start]), axes.inside(_end(best, stop))
     middle = (left + right) / 2
     reached = max(i for i in range(start, stop) if i == start or axes.inside(best.budgets[i]) <= middle)
     label = shortened(Label(0, 0, curve.label, curve.css, "end", curve.key), NAME[drawing.name])

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from app.ui.charts.axes import Axes
 
 SERIES = 6  # distinct colours in charts.css; later series repeat them with another dash
 LINE = 15  # pixels from one label to the next below it
@@ -73,27 +77,22 @@ class Chart:
     description: str
     x_title: str
     y_title: str
-    drawings: tuple[Drawing, ...]
-    low: float  # of the range of x, in seconds
-    high: float  # of the range of x, in seconds
-    top: float  # the highest y
+    layouts: tuple[Axes, Axes]
     table_head: tuple[str, ...]
     table: list[tuple[str, ...]]
     keys: list[tuple[str, str, str]]  # label, classes and key of every series
     row_keys: tuple[str, ...] = ()  # the keys of the table's rows
+
+    @property
+    def drawings(self) -> tuple[Drawing, ...]:
+        """The wide and the narrow one."""
+        return tuple(axes.drawing for axes in self.layouts)
 
 
 def series_css(series: int) -> str:
     """Colour class of the series, with another dash each time the colours have been used up."""
     dash = series // SERIES + 1
     return f"series-{series % SERIES + 1}" + (f" dash-{min(dash, 3)}" if dash > 1 else "")
-
-
-def frame(name: str, width: float, height: float, label_room: float) -> Drawing:
-    """An empty drawing with room for the axes, and `label_room` pixels to the right."""
-    drawing = Drawing(name, width, height, left=44, right=width - label_room, top=22, bottom=height - 46)
-    drawing.base = drawing.bottom
-    return drawing
 
 
 def shortened(label: Label, room: int) -> Label:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.ui.charts.axes import Axes, nice_top, time_range
-from app.ui.charts.parts import LINE, Chart, Label, Path, frame, placed, series_css, shortened
-from app.ui.units import percent, seconds
+from app.ui.charts.axes import lay_out, nice_top, time_range
+from app.ui.charts.parts import LINE, Chart, Label, Path, placed, series_css, shortened
+from app.ui.units import counted, percent, seconds
 
 ABOVE = 10  # pixels by which a label stands above its point, clear of the front
 
@@ -34,11 +34,11 @@ def scatter(items: Sequence[Point], title: str, x_title: str, budget: float) -> 
     low, high = time_range([p.x * margin for p in items for margin in (0.8, 1.25)])
     top = nice_top(max((p.best for p in items), default=0.0))
     front = pareto(items)
-    drawings = []
-    for drawing in (frame("wide", 1200, 400, 40), frame("narrow", 380, 300, 16)):
-        axes = Axes(drawing, low, high, top)
+    layouts = lay_out((400, 300), (40, 16), low, high, top)
+    for axes in layouts:
         axes.draw_times()
-        axes.draw_shares()
+        axes.draw_y()
+        drawing = axes.drawing
         xs = [*(axes.x(p.x) for p in front), drawing.right]
         drawing.lines.append(Path(axes.steps(xs, [p.y for p in [*front, *front[-1:]]]) if front else "", "front"))
         for p in items:
@@ -49,17 +49,13 @@ def scatter(items: Sequence[Point], title: str, x_title: str, budget: float) -> 
                 at = x + (-11 if anchor == "end" else 11)
                 drawing.labels.append(shortened(Label(at, y - ABOVE, p.label, p.css, anchor, p.key), 26))
         drawing.labels = placed(drawing.labels, drawing.top, drawing.bottom, LINE)
-        drawings.append(drawing)
     return Chart(
         title=title,
-        description=f"{len(items)} {'run' if len(items) == 1 else 'runs'} at a budget of {seconds(budget)}; "
+        description=f"{counted(len(items), 'run')} at a budget of {seconds(budget)}; "
         f"on the front, beaten by none in both: {', '.join(p.label for p in front) or 'none'}.",
         x_title=x_title,
         y_title="Share of tasks",
-        drawings=tuple(drawings),
-        low=low,
-        high=high,
-        top=top,
+        layouts=layouts,
         table_head=("Run", x_title, "Share of tasks"),
         table=[(p.label, seconds(p.x), percent(p.y)) for p in items],
         keys=[(p.label, p.css, p.key) for p in items],

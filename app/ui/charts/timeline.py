@@ -4,29 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from app.ui.charts.parts import Drawing, Label, Tick
-from app.ui.units import seconds
+from app.ui.units import counted, seconds
+
+if TYPE_CHECKING:
+    from app.ui.display import VerdictSign
 
 STEP = 20
 _WORDS = 42  # room that the seconds of a bar take
-
-
-class Sign(Protocol):
-    """How a verdict is shown."""
-
-    @property
-    def letter(self) -> str:
-        """One letter."""
-
-    @property
-    def family(self) -> str:
-        """A colour class."""
-
-    @property
-    def name(self) -> str:
-        """In words."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +21,7 @@ class Life:
     """One sample: its first token and its end, in seconds since the engine took the task up."""
 
     label: str
-    sign: Sign
+    sign: VerdictSign
     first: float
     end: float
 
@@ -76,7 +63,7 @@ def timeline(lives: Sequence[Life], budget: float, wall: float) -> Timeline:
         d.labels = [Label(d.cursor, 11, f"budget {seconds(budget)}", "", "end")] if d.cursor else []
         drawings.append((d, [_bar(life, d.top + i * STEP, x, d.cursor) for i, life in enumerate(lives)]))
     return Timeline(
-        f"{len(lives)} {'sample' if len(lives) == 1 else 'samples'} from the start of the task to {seconds(wall)}, "
+        f"{counted(len(lives), 'sample')} from the start of the task to {seconds(wall)}, "
         f"budget {seconds(budget)}; the table below holds the values.",
         tuple(drawings),
         tuple(lives),

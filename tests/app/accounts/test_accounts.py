@@ -19,8 +19,7 @@ from app.accounts.service import create_token, list_tokens, revoke_token
 from app.cli import cli
 from app.errors import BadInputError, ForbiddenError
 from app.factory import create_app
-from app.http.callers import LOCAL
-from app.http.security import PUBLIC, is_api
+from app.http.security import LOCAL, PUBLIC, is_api
 from app.jobs import retention
 from app.states import Scope
 

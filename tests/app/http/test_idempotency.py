@@ -6,11 +6,11 @@ import io
 import json
 
 import pytest
+from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from app.completions import waiting
 from app.factory import create_app
-from app.http import idempotency
 from app.openai import service
 from app.runs.repository import list_runs
 from app.states import RunKind
@@ -83,10 +83,11 @@ def test_a_stream_with_a_key_passes_as_it_comes_and_a_repetition_is_a_new_comple
 
 
 @pytest.mark.usefixtures("additions")
-def test_a_response_that_cannot_be_stored_is_still_sent(client, monkeypatch):
-    def full(*_):
-        raise OperationalError("UPDATE", {}, Exception("database or disk is full"))
+def test_a_response_that_cannot_be_stored_is_still_sent(client, ctx):
+    def full(_connection, _cursor, statement: str, *_):
+        if statement.startswith("UPDATE idempotency_keys"):
+            raise OperationalError("UPDATE", {}, Exception("database or disk is full"))
 
-    monkeypatch.setattr(idempotency, "store_response", full)
+    event.listen(ctx.database.engine, "before_cursor_execute", full)
     body = {"target": "smollm2-135m", "dataset": "additions", "n": 2, "budget_s": 5}
     assert client.post("/api/v1/runs", json=body, headers=KEY).status_code == 201

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event, text
 
 from app.factory import create_app
-from app.monitoring import storage
+from app.monitoring import health
 from app.workers import service as workers
 
 LONG = "x" * 150_000  # more than the pages that a database has left
@@ -74,7 +74,7 @@ def test_readiness_writes_and_leaves_nothing_behind(client, ctx, request):
 def test_a_disk_without_room_is_not_ready(client, ctx, monkeypatch):
     workers.report(ctx)
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(100, 100, storage.LEAST_BYTES - 1))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(100, 100, health.LEAST_BYTES - 1))
     status, found = database_check(client)
     assert status == 503
     assert found == "its disk has 50 MB left and needs 50: free some space"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.factory import STATIC, create_app
-from app.http.static_files import versioned_path
+from app.http.responses import versioned_path
 
 
 @pytest.fixture

@@ -29,7 +29,8 @@ def test_nobody_beats_a_point_of_the_front_and_somebody_beats_every_other(found)
 def test_the_frame_of_the_scatter_stays_when_the_budget_moves_the_points():
     late = scatter([Point("a", 2.0, 0.4, 0.4)], "t", "x", 10)
     early = scatter([Point("a", 2.0, 0.0, 0.4)], "t", "x", 1)
-    assert (early.low, early.high, early.top) == (late.low, late.high, late.top)
+    frames = [(axes.low, axes.high, axes.top) for axes in (early.layouts[0], late.layouts[0])]
+    assert frames[0] == frames[1]
     assert early.drawings[0].dots[0].x == late.drawings[0].dots[0].x
     assert early.drawings[0].dots[0].y == early.drawings[0].bottom
     assert "on the front, beaten by none in both: none" in early.description

@@ -1,0 +1,69 @@
+"""What a run's figures rest on: verdicts that a program could have forged (docs/sandbox.md), and tests that notice few
+faults (docs/from-code.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from app.runs.models import RunTask
+from app.runs.results import Figures
+from app.states import PASSED
+from app.ui.units import counted, percent
+from evaluation import metrics
+from evaluation.verdicts import Trust
+
+
+def in_guest(
+    graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float, selector: metrics.Selector
+) -> dict[str, Any]:
+    """The fields of Figures about in-guest verdicts; `outcomes` are the samples of the graded tasks, task by task.
+
+    The proxy's shares hold even if every such verdict was forged. They are None without graded samples.
+    """
+    rows = [s for task in graded for s in task.samples]
+    guests = [s for s in rows if s.trust == Trust.IN_GUEST]
+    sure = [replace(o, passed=o.passed and s.trust != Trust.IN_GUEST) for o, s in zip(outcomes, rows, strict=True)]
+    return {
+        "in_guest_tasks": len({s.run_task_id for s in guests}),
+        "in_guest_samples": len(guests),
+        "in_guest_passed": sum(s.verdict == PASSED for s in guests),
+        "pass_first_proxy": metrics.pass_first(sure, budget_s, selector) if sure else None,
+        "pass_all_proxy": metrics.pass_all(sure, budget_s) if sure else None,
+    }
+
+
+def weak_tests(
+    graded: Sequence[RunTask], outcomes: Sequence[metrics.SampleOutcome], budget_s: float, selector: metrics.Selector
+) -> dict[str, Any]:
+    """The fields of Figures about weak tests; `outcomes` are the samples of the graded tasks."""
+    weak = {task.task.task_id for task in graded if (task.task.source or {}).get("weak") is True}
+    strong = [outcome for outcome in outcomes if outcome.task_id not in weak]
+    return {
+        "weak_tasks": len(weak),
+        "pass_first_strong": metrics.pass_first(strong, budget_s, selector) if strong else None,
+        "pass_all_strong": metrics.pass_all(strong, budget_s) if strong else None,
+    }
+
+
+def forgeable(figures: Figures) -> str | None:
+    """How many verdicts could have been forged, for people; None where none could, or where they were not counted."""
+    if not figures.in_guest_samples:
+        return None
+    samples, tasks = counted(figures.samples, "sample"), counted(figures.tasks, "task")
+    return (
+        f"{figures.in_guest_samples} of {samples}, in {figures.in_guest_tasks} of {tasks}, were judged in-guest, where "
+        f"a program can forge its verdict; {figures.in_guest_passed} of them passed"
+    )
+
+
+def without_weak_tests(figures: Figures) -> str | None:
+    """The shares without weak tests, for people; None where no test is weak."""
+    if not figures.weak_tasks:
+        return None
+    tests = "1 task has a weak test" if figures.weak_tasks == 1 else f"{figures.weak_tasks} tasks have weak tests"
+    if figures.pass_first_strong is None:
+        return f"{tests}, and no other task was graded"
+    first, every = percent(figures.pass_first_strong), percent(figures.pass_all_strong)
+    return f"{tests}; without them Pass@First is {first} and Pass@All {every}"

@@ -1,0 +1,112 @@
+"""Charts of lines: every value has its place on the axes, a missing one leaves a gap, and lines differ by name."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from app.ui.charts.lines import Level, Line, levels, rate_chart, training_chart
+
+
+def training(steps, *values, shares=True):
+    lines = [Line(f"trace {i}", steps, one, series=i, dash=i + 1) for i, one in enumerate(values)]
+    return training_chart(lines, "Title", "Share", shares=shares)
+
+
+def points(path: str) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in re.findall(r"[ML] (\S+) (\S+)", path)]
+
+
+def places(chart, line: int = 0) -> list[tuple[float, float]]:
+    return points(chart.drawings[0].lines[line].d)
+
+
+def test_equal_ratios_of_rates_are_equal_distances():
+    chart = rate_chart([Line("a", (0.1, 1.0, 10.0), (0.5, 0.5, 0.5))], "Quality", "Share", shares=True)
+    (a, _), (b, _), (c, _) = places(chart)
+    assert b - a == pytest.approx(c - b, abs=0.2)
+    assert [tick.label for tick in chart.drawings[0].x_ticks] == ["0.1", "1", "10"]
+
+
+def test_a_missing_rate_is_a_gap_and_a_dash_in_the_table():
+    chart = rate_chart([Line("a", (1.0, 2.0, 4.0), (0.5, None, 0.25), idle=0.6)], "Quality", "Share", shares=True)
+    assert chart.drawings[0].lines[0].d.count("M") == 2
+    assert len(chart.drawings[0].dots) == 2
+    assert chart.table == [("idle", "60.0 %"), ("1", "50.0 %"), ("2", "–"), ("4", "25.0 %")]
+
+
+def test_higher_values_stand_higher_and_all_fit_between_the_axes():
+    line = Line("a", (1.0, 2.0), (3.0, 9.0), idle=12.0, low=(1.0, 8.0), high=(4.0, 11.0))
+    chart = rate_chart([line], "Waits", "Seconds", level=5.0)
+    (_, low), (_, high) = places(chart)
+    drawing = chart.drawings[0]
+    assert drawing.top <= high < low <= drawing.bottom
+    (_, idle), *_ = places(chart, 2)  # after the line itself and the level
+    assert drawing.top <= idle < high
+
+
+def test_lines_over_other_rates_share_the_axis_and_one_rate_has_a_chart():
+    a, b = Line("a", (0.5,), (0.1,)), Line("b", (0.1, 2.0), (0.2, 0.3), series=1)
+    (alone, _) = rate_chart([a], "Quality", "Share").layouts
+    assert (alone.low, alone.high) == (0.25, 1.0)
+    chart = rate_chart([a, b], "Quality", "Share")
+    assert (chart.layouts[0].low, chart.layouts[0].high) == (0.1, 2.0)
+    assert [row[0] for row in chart.table] == ["idle", "0.1", "0.5", "2"]
+
+
+@pytest.mark.parametrize("length", range(1, 34))
+def test_a_name_that_has_room_is_written_in_full(length):
+    chart = rate_chart([Line("a" * length, (1.0, 2.0), (0.5, 0.5))], "Quality", "Share", shares=True)
+    assert [label.text for label in chart.drawings[0].labels] == ["a" * length]
+
+
+def test_values_lie_where_the_ticks_say():
+    for drawing in training([0, 500, 1000], [0.0, 0.2, 0.4]).drawings:
+        ticks = {t.label: t.at for t in drawing.y_ticks}
+        assert [y for _, y in points(drawing.lines[0].d)] == [ticks["0 %"], ticks["20 %"], ticks["40 %"]]
+        across = {t.label: t.at for t in drawing.x_ticks}
+        xs = [x for x, _ in points(drawing.lines[0].d)]
+        assert (xs[0], xs[2]) == (across["0"], across["1\u202f000"])
+
+
+def test_a_missing_step_leaves_a_gap():
+    line = training([0, 1, 2, 3, 4], [None, 0.1, 0.2, None, 0.3]).drawings[0].lines[0].d
+    assert re.sub(r"[\d. ]", "", line) == "MLM"
+
+
+def test_a_single_value_is_a_dot():
+    for drawing in training([100], [0.5]).drawings:
+        assert [dot.text for dot in drawing.dots] == ["trace 0"]
+
+
+@pytest.mark.parametrize("steps", [[0], [1], [3, 7], [0, 2**63 - 1], [5, 5]])
+@pytest.mark.parametrize("value", [0.0, 1e-12, 0.35, 1.0, 7.7, 1e12, -1e12, None])
+def test_any_value_stays_inside_and_no_axis_is_crowded(steps, value):
+    for drawing in training(steps, [value] * len(steps), shares=False).drawings:
+        assert 1 <= len(drawing.x_ticks) <= 12
+        assert 2 <= len(drawing.y_ticks) <= 7
+        for x, y in points(drawing.lines[0].d):
+            assert drawing.left <= x <= drawing.right
+            assert drawing.top <= y <= drawing.bottom
+
+
+def test_lines_differ_in_more_than_colour():
+    lines = training([0, 1], [0.1, 0.2], [0.2, 0.3], [0.3, 0.4]).drawings[0].lines
+    assert len({re.sub(r"series-\d", "", line.css) for line in lines}) == 3
+
+
+def test_the_table_holds_every_value():
+    made = training([0, 10], [None, 0.25], [0.5, 0.75])
+    assert made.table_head == ("Step", "trace 0", "trace 1")
+    assert made.table == [("0", "–", "50.0 %"), ("10", "25.0 %", "75.0 %")]
+
+
+def test_a_share_above_the_limit_stands_above_its_line():
+    chart = levels([Level(0.0, 0.02, "a"), Level(30.0, 1.4, "b")], "Lost", ("Task", "Lost to others"), 0.05)
+    for drawing in chart.drawings:
+        (_, below), (_, above) = points(drawing.lines[0].d)
+        limit = float(drawing.lines[1].d.split()[2])
+        assert drawing.top <= above < limit < below <= drawing.bottom
+        assert all(drawing.top <= tick.at <= drawing.bottom for tick in drawing.y_ticks)
+    assert chart.table == [("a", "0 s", "2.0 %"), ("b", "30 s", "140.0 %")]
