@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from rich.table import Table
 
 from app import domains, observability
 from app.accounts import service
@@ -104,18 +103,19 @@ def list_(json_file: str | None) -> None:
             for t in found
         ],
     )
-    table = Table("id", "name", "scope", "user", "created", "last used", "state", box=None, pad_edge=False)
-    for token in found:
-        table.add_row(
-            token.prefix,
-            token.name,
-            token.scope,
-            token.user.name if token.user else "",
-            f"{token.created_at:%Y-%m-%d}",
-            f"{token.last_used_at:%Y-%m-%d}" if token.last_used_at else "never",
-            "revoked" if token.revoked_at else "valid",
+    rows = [
+        (
+            t.prefix,
+            t.name,
+            t.scope,
+            t.user.name if t.user else "",
+            f"{t.created_at:%Y-%m-%d}",
+            f"{t.last_used_at:%Y-%m-%d}" if t.last_used_at else "never",
+            "revoked" if t.revoked_at else "valid",
         )
-    common.result_console(json_file).print(table)
+        for t in found
+    ]
+    common.print_list(json_file, ("id", "name", "scope", "user", "created", "last used", "state"), rows)
 
 
 @tokens.command()
@@ -169,10 +169,8 @@ def list_users(json_file: str | None) -> None:
     with ctx.database.read() as session:
         found = people.list_users(session)
     common.write_json(json_file, [{"name": u.name, "scope": u.scope, "created_at": u.created_at} for u in found])
-    table = Table("name", "scope", "created", box=None, pad_edge=False)
-    for user in found:
-        table.add_row(user.name, user.scope, f"{user.created_at:%Y-%m-%d}")
-    common.result_console(json_file).print(table)
+    rows = [(u.name, u.scope, f"{u.created_at:%Y-%m-%d}") for u in found]
+    common.print_list(json_file, ("name", "scope", "created"), rows)
 
 
 @users.command()

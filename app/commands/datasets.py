@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 from rich.progress import Progress
-from rich.table import Table
 
 from app.commands import common
 from app.commands.from_code import from_code
@@ -47,10 +46,8 @@ def list_(json_file: str | None) -> None:
     common.write_json(
         json_file, [{"name": d.name, "sha256": d.sha256, "kind": d.kind, "tasks": d.n_tasks} for d in found]
     )
-    table = Table("name", "tasks", "kind", "sha256", box=None, pad_edge=False)
-    for dataset in found:
-        table.add_row(dataset.name, str(dataset.n_tasks), dataset.kind, dataset.sha256)
-    common.result_console(json_file).print(table)
+    rows = [(d.name, str(d.n_tasks), d.kind, d.sha256) for d in found]
+    common.print_list(json_file, ("name", "tasks", "kind", "sha256"), rows)
 
 
 @datasets.command("import")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
 from app.commands import common
 from app.commands.training_progress import TrainingProgress
@@ -116,20 +115,19 @@ def list_(json_file: str | None) -> None:
     make_context()
     records = drafters.every()
     common.write_json(json_file, [record.model_dump(mode="json") for record in records])
-    if not records:
-        common.result_console(json_file).print("No drafter was trained here yet: bassline drafter train --target MODEL")
-        return
-    table = Table("target", "from", "parameters", "size", "first token right", "hours", box=None, pad_edge=False)
-    for record in records:
-        table.add_row(
-            record.target,
-            record.source,
-            f"{record.n_parameters / 1e6:.1f} M",
-            f"{record.n_bytes / 1e6:.0f} MB",
-            f"{record.match[0]:.0%}" if record.match and record.match[0] is not None else "-",
-            f"{record.hours:.2f}" if record.hours else "-",
+    rows = [
+        (
+            r.target,
+            r.source,
+            f"{r.n_parameters / 1e6:.1f} M",
+            f"{r.n_bytes / 1e6:.0f} MB",
+            f"{r.match[0]:.0%}" if r.match and r.match[0] is not None else "-",
+            f"{r.hours:.2f}" if r.hours else "-",
         )
-    common.result_console(json_file).print(table)
+        for r in records
+    ]
+    none = "No drafter was trained here yet: bassline drafter train --target MODEL"
+    common.print_list(json_file, ("target", "from", "parameters", "size", "first token right", "hours"), rows, none)
 
 
 @drafter.command()
@@ -196,10 +194,8 @@ def _show(record: HeadRecord, json_file: str | None) -> None:
     rights = ", ".join(f"{share:.0%}" for share in record.match)
     echo(f"top token right at positions 1 to {len(record.match)} of a draft: {rights}")
     if record.speeds:
-        table = Table("samples", "drafter", "tokens/s", "to none", box=None, pad_edge=False)
         plain = {row["batch"]: row["tokens_per_s"] for row in record.speeds if row["drafter"] == "none"}
-        for row in record.speeds:
-            ratio = row["tokens_per_s"] / plain[row["batch"]]
-            table.add_row(str(row["batch"]), row["drafter"], f"{row['tokens_per_s']:.0f}", f"{ratio:.2f}")
-        common.result_console(json_file).print(table)
+        speeds = [(row["batch"], row["drafter"], row["tokens_per_s"]) for row in record.speeds]
+        rows = [(str(n), name, f"{speed:.0f}", f"{speed / plain[n]:.2f}") for n, name, speed in speeds]
+        common.print_list(json_file, ("samples", "drafter", "tokens/s", "to none"), rows)
     echo(f"use it: bassline eval --target {record.target} --drafter sibling+trained")

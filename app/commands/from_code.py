@@ -12,7 +12,6 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import click
-from rich.table import Table
 
 from app.commands import common
 from app.commands.from_code_progress import FromCodeProgress
@@ -166,20 +165,19 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
     console = common.result_console(json_file)
     rows: list[dict[str, Any]] = finished.result.completion
     if rows:
-        tasks = Table("task", "place", "cases", "mutation score", "", box=None, pad_edge=False)
+        tasks = []
         for row in rows:
             source = row["source"]
             score = f"{100 * source['mutation_score']:.0f} % of {source['mutants']}"
             weak = "weak" if source["weak"] else ""
-            tasks.add_row(row["task_id"], f"{source['file']}:{source['line']}", str(source["cases"]), score, weak)
-        console.print(tasks)
+            tasks.append((row["task_id"], f"{source['file']}:{source['line']}", str(source["cases"]), score, weak))
+        console.print(common.table(("task", "place", "cases", "mutation score", ""), tasks))
     reasons = Counter(made.reason for made in finished.result.made if made.row is None)
     if reasons:
         console.print(f"\nleft out: {sum(reasons.values())} of {len(finished.functions)} functions")
-        left_out = Table("functions", "reason", box=None, pad_edge=False, show_header=False)
-        for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0])):
-            left_out.add_row(str(count), reason)
-        console.print(left_out)
+        left_out = sorted((-count, reason) for reason, count in reasons.items())
+        rows_ = [(str(-count), reason) for count, reason in left_out]
+        console.print(common.table(("functions", "reason"), rows_, show_header=False))
     for path, reason in finished.project.unread.items():
         console.print(f"not read: {path}: {reason}")
     for reason in dict.fromkeys(finished.project.skipped.values()):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from app.commands import common
@@ -35,32 +34,22 @@ def list_(json_file: str | None) -> None:
     from decoding.models import fetch  # noqa: PLC0415
 
     make_context()
-    rows = [(entry, fetch.cached(entry.ref) is not None) for entry in service.list_models()]
-    common.write_json(
-        json_file,
-        [
-            {
-                "ref": e.ref,
-                "title": e.title,
-                "licence": e.licence,
-                "bytes": e.bytes,
-                "n_parameters": e.n_parameters,
-                "cached": cached,
-            }
-            for e, cached in rows
-        ],
-    )
-    table = Table("key", "model", "parameters", "download", "licence", "cached", box=None, pad_edge=False)
-    for entry, cached in rows:
-        table.add_row(
-            entry.ref,
-            entry.title,
-            f"{entry.n_parameters / 1e6:.0f} M",
-            f"{entry.bytes / 1e6:.0f} MB",
-            entry.licence,
+    known = [(entry, fetch.cached(entry.ref) is not None) for entry in service.list_models()]
+    fields = ("ref", "title", "licence", "bytes", "n_parameters")
+    documents = [{**{name: getattr(e, name) for name in fields}, "cached": cached} for e, cached in known]
+    common.write_json(json_file, documents)
+    rows = [
+        (
+            e.ref,
+            e.title,
+            f"{e.n_parameters / 1e6:.0f} M",
+            f"{e.bytes / 1e6:.0f} MB",
+            e.licence,
             "yes" if cached else "no",
         )
-    common.result_console(json_file).print(table)
+        for e, cached in known
+    ]
+    common.print_list(json_file, ("key", "model", "parameters", "download", "licence", "cached"), rows)
 
 
 @models.command()

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
-from app.annotations.presentation import name_in_list
 from app.annotations.selection import Selection
 from app.commands import common, foreground
-from app.commands.annotations import add_commands, selection_options
 from app.commands.comparison import WorseError, comparison_tables
 from app.commands.report import run_tables
+from app.commands.run_and_study import add_commands, find_row, print_rows, selection_options
 from app.errors import BadInputError
 from app.overlay import pair, run_file
 from app.overlay.decision import decide
@@ -27,7 +25,6 @@ from app.runs.render import run_document
 from app.runs.schemas import ImportSpec, parse_spec
 from app.states import RunState
 from app.studies.repository import in_one_study
-from app.ui.terminal import echo
 from app.ui.units import percent
 from evaluation.inference import ALPHA
 
@@ -82,24 +79,14 @@ def list_(
             **filters,
         )
     common.write_json(json_file, [run_document(run) for run in found])
-    table = Table(box=None, pad_edge=False)
-    tagged = any(run.tags for run in found)
-    for column in ("id", "name", "state", "tasks", "Pass@First", "Pass@All", "created", *(["tags"] if tagged else [])):
-        table.add_column(column, no_wrap=column == "id", overflow="fold")
+    rows = []
     for run in found:
-        table.add_row(
-            str(run.id),
-            name_in_list(run),
-            run.state,
-            f"{run.measured.tasks}/{run.n_tasks}",
-            percent(run.measured.pass_first),
-            percent(run.measured.pass_all),
-            f"{run.created_at:%Y-%m-%d %H:%M}",
-            *([" ".join(run.tags)] if tagged else []),
-        )
+        figures = run.measured
+        shares = percent(figures.pass_first), percent(figures.pass_all)
+        rows.append((run, (f"{figures.tasks}/{run.n_tasks}", *shares)))
     asked = state or since or until or selection.narrows or any(filters[name] for name in ("name", "target", "dataset"))
     none = "No run matches." if asked else "No runs yet: make one with `bassline eval`."
-    common.result_console(json_file).print(table if found else none)
+    print_rows(json_file, ("tasks", "Pass@First", "Pass@All"), rows, none)
 
 
 @runs.command()
@@ -112,9 +99,8 @@ def show(run: str, json_file: str | None) -> None:
     Example:
         bassline runs show demo --json -
     """
-    ctx = common.opened_context()
+    ctx, found = find_row(repository.find_run, run)
     with ctx.database.read() as session:
-        found = repository.find_run(session, run)
         counts = repository.progress(session, found)
     common.write_json(json_file, run_document(found))
     run_tables(common.result_console(json_file), found, counts)
@@ -153,10 +139,7 @@ def import_(file: Path, target: str, dataset: str, name: str) -> None:
         bassline runs import samples.jsonl --target gpt-oss-20b
     """
     spec = parse_spec(ImportSpec, {"target": target, "dataset": dataset, "name": name})
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise BadInputError(f"{file} cannot be read: {error.strerror}", "file") from None
+    data = common.read_bytes(file)
     ctx = common.opened_context()
     ctx.make_grader()
     with foreground.workers(ctx, "runs import") as place:
@@ -174,51 +157,19 @@ def resume(run: str, json_file: str | None) -> None:
     Example:
         bassline runs resume 01a1fde0
     """
-    ctx = common.opened_context()
-    with ctx.database.read() as session:
-        run_id = repository.find_run(session, run).id
+    ctx, found = find_row(repository.find_run, run)
     with foreground.workers(ctx, "runs resume") as place:
-        service.resume(ctx, run_id, **place.options)
-        found = place.work(run_id)
-    foreground.report(ctx, found, json_file)
-
-
-@runs.command()
-@click.argument("run", metavar="ID")
-def cancel(run: str) -> None:
-    """Stop a run that another process works on; finished samples are kept.
-
-    \b
-    Example:
-        bassline runs cancel demo
-    """
-    ctx = common.opened_context()
-    with ctx.database.read() as session:
-        found = repository.find_run(session, run)
-    service.cancel(ctx, found.id)
-    echo(f"cancelled {found.name}")
-
-
-@runs.command()
-@click.argument("run", metavar="ID")
-def delete(run: str) -> None:
-    """Remove an ended run with its samples.
-
-    \b
-    Example:
-        bassline runs delete 01a1fde0
-    """
-    ctx = common.opened_context()
-    with ctx.database.read() as session:
-        found = repository.find_run(session, run)
-    service.delete(ctx, found.id)
-    echo(f"deleted {found.name}")
+        service.resume(ctx, found.id, **place.options)
+        ended = place.work(found.id)
+    foreground.report(ctx, ended, json_file)
 
 
 @runs.command()
 @click.argument("reference", metavar="BASE")
 @click.argument("other", metavar="NEW")
-@click.option("--budget", type=float, help="seconds; default: the shorter of the two runs' budgets")
+@click.option(
+    "--budget", type=float, callback=common.positive, help="seconds; default: the shorter of the two runs' budgets"
+)
 @click.option("--alpha", type=float, default=ALPHA, show_default=True, help="level of the test, above 0 and below 1")
 @click.option(
     "--fail-if-worse",
@@ -250,8 +201,6 @@ def compare(
         bassline runs compare plain demo --budget 5
         bassline runs compare base.json candidate --budget 3 --fail-if-worse --markdown report.md --junit report.xml
     """
-    if budget is not None and not budget > 0:
-        raise BadInputError(f"budget is {budget:g}: it must be above 0 seconds", "budget")
     if not 0 < alpha < 1:
         raise BadInputError(f"alpha is {alpha:g}: give a level above 0 and below 1, as 0.05", "alpha")
     if (markdown, junit, json_file).count("-") > 1:
@@ -278,4 +227,4 @@ def compare(
         )
 
 
-add_commands(runs, "run", repository.find_run, service.annotate)
+add_commands(runs, "run", repository.find_run, service)

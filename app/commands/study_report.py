@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 
 from rich.console import Console
-from rich.table import Table
 
 from app.commands import common
 from app.context import Context
@@ -40,8 +39,10 @@ def write(document: StudyDocument, json_file: str | None) -> None:
         _print(console, section)
 
 
-def ended(document: StudyDocument) -> None:
-    """Raises BasslineError unless the study has finished."""
+def report_end(ctx: Context, study_id: uuid.UUID, json_file: str | None) -> None:
+    """Writes an ended study as `write` does. Raises BasslineError unless it has finished."""
+    document = read(ctx, study_id)
+    write(document, json_file)
     study = document.study
     if study.state is not RunState.FINISHED:
         errors = "; ".join(dict.fromkeys(arm.error for arm in document.arms if arm.error))
@@ -66,12 +67,7 @@ def _at_budget(document: StudyDocument) -> str:
 
 
 def _print(console: Console, section: report.Section) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in section.headings:
-        table.add_column(heading, overflow="fold", no_wrap=heading == report.RUN)  # an id is there to be copied
-    for row in section.rows:
-        table.add_row(*row)
     console.print()
     console.print(section.title, style="bold")  # as the title of the table it would be no wider than that
     console.print(section.note, style="dim")
-    console.print(table)
+    console.print(common.table(section.headings, section.rows, (report.RUN,), padding=(0, 2, 0, 0)))

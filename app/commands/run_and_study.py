@@ -1,18 +1,19 @@
-"""The commands that change tags, note, star and archive of runs and studies, and the options that filter by them."""
+"""What `bassline runs` and `bassline study` share: their lists, and the commands that cancel, delete and annotate."""
 
 from __future__ import annotations
 
 import functools
 import sys
 import uuid
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import click
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
 from app.annotations.models import Annotatable
+from app.annotations.presentation import name_in_list
 from app.annotations.schemas import LONGEST_NOTE, Changes
 from app.annotations.selection import Selection
 from app.annotations.tags import parse_tag
@@ -20,9 +21,25 @@ from app.commands import common
 from app.context import Context
 from app.db.types import Named
 from app.http.schemas import bad_input
+from app.runs.models import Run
+from app.studies.documents import StudyHead
 from app.ui.terminal import echo
 
 C = TypeVar("C", bound=Callable[..., Any])
+R = TypeVar("R")
+
+
+class Service(Protocol):
+    """The use cases of the commands: the module app.runs.service or app.studies.service."""
+
+    def annotate(self, ctx: Context, row_id: uuid.UUID, changes: Changes, /) -> None:
+        """Changes tags, note, star or archive."""
+
+    def cancel(self, ctx: Context, row_id: uuid.UUID, /) -> None:
+        """Ends it; its finished samples are kept."""
+
+    def delete(self, ctx: Context, row_id: uuid.UUID, /) -> None:
+        """Removes it."""
 
 
 def selection_options(command: C) -> C:
@@ -43,29 +60,69 @@ def selection_options(command: C) -> C:
     return decorated  # type: ignore[no-any-return]
 
 
-def add_commands(
-    group: click.Group,
-    what: str,
-    find: Callable[[Session, str], Named],
-    change: Callable[[Context, uuid.UUID, Changes], None],
-    along: str = "",
+def print_rows(
+    json_file: str | None, headings: Sequence[str], rows: Sequence[tuple[Run | StudyHead, Sequence[str]]], none: str
 ) -> None:
-    """Adds `tag`, `note`, `star`, `unstar`, `archive` and `unarchive` to the commands of runs or studies.
+    """Prints a line for each run or study, with its cells under `headings`, or the sentence `none`."""
+    tagged = any(one.tags for one, _ in rows)
+    lines = [
+        (
+            str(one.id),
+            name_in_list(one),
+            one.state,
+            *cells,
+            f"{one.created_at:%Y-%m-%d %H:%M}",
+            *([" ".join(one.tags)] if tagged else []),
+        )
+        for one, cells in rows
+    ]
+    common.print_list(
+        json_file, ("id", "name", "state", *headings, "created", *(["tags"] if tagged else [])), lines, none
+    )
 
-    `what` is the word for one of them, `find` finds it by what the user typed, and `change` changes it. `along` says
-    what is archived with it.
+
+def find_row(find: Callable[[Session, str], R], reference: str) -> tuple[Context, R]:
+    """The context of the command, and the run or study that was typed."""
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        return ctx, find(session, reference)
+
+
+def add_commands(
+    group: click.Group, what: str, find: Callable[[Session, str], Named], service: Service, along: str = ""
+) -> None:
+    """Adds `cancel`, `delete`, `tag`, `note`, `star`, `unstar`, `archive` and `unarchive` to a group.
+
+    `what` is the word for a run or a study, `find` finds it by what the user typed, and `along` says what is archived
+    and deleted with it.
     """
     start = f"bassline {group.name}"
     row = click.argument("reference", metavar=what.upper())
 
+    @group.command(
+        help=_help(f"Stop a {what} that another process works on; finished samples are kept.", f"{start} cancel demo")
+    )
+    @click.argument("reference", metavar="ID")
+    def cancel(reference: str) -> None:
+        ctx, found = find_row(find, reference)
+        service.cancel(ctx, found.id)
+        echo(f"cancelled {found.name}")
+
+    @group.command(
+        help=_help(f"Remove an ended {what}{along or ' with its samples'}.", f"{start} delete 01a1fde0"),
+    )
+    @click.argument("reference", metavar="ID")
+    def delete(reference: str) -> None:
+        ctx, found = find_row(find, reference)
+        service.delete(ctx, found.id)
+        echo(f"deleted {found.name}")
+
     def changed(reference: str, changes: Changes) -> Named:
         """The row after the change."""
-        ctx = common.opened_context()
+        ctx, found = find_row(find, reference)
+        service.annotate(ctx, found.id, changes)
         with ctx.database.read() as session:
-            row_id = find(session, reference).id
-        change(ctx, row_id, changes)
-        with ctx.database.read() as session:
-            return find(session, str(row_id))
+            return find(session, str(found.id))
 
     @group.command(help=_help(f"Add tags to a {what}, or remove them.", f"{start} tag demo add nightly h100"))
     @row
