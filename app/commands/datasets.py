@@ -6,15 +6,15 @@ import json
 from pathlib import Path
 
 import click
-from rich.progress import Progress
 
 from app.commands import common
 from app.commands.from_code import from_code
+from app.commands.progress import Bars
 from app.context import Context
 from app.datasets import repository, service
 from app.datasets.models import Dataset
 from app.errors import UnavailableError
-from app.ui.terminal import echo, stderr
+from app.ui.terminal import echo
 
 NAMED = 20  # failing tasks
 
@@ -80,12 +80,13 @@ def import_(file: Path, name: str | None, no_check: bool) -> None:
 
 def _check_solutions(ctx: Context, dataset: Dataset) -> None:
     """Runs the canonical solutions in the sandbox, and prints which tasks fail."""
-    console = stderr()
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        shown = bar.add_task("running the canonical solutions", total=dataset.n_tasks)
+    with Bars() as bars:
         try:
             failing = service.failing_canonical(
-                ctx, dataset.id, ctx.make_grader(), lambda done, n: bar.update(shown, completed=done, total=n)
+                ctx,
+                dataset.id,
+                ctx.make_grader(),
+                lambda done, n: bars.show("running the canonical solutions", done, n, f"{done} of {n}"),
             )
         except UnavailableError as error:
             echo(f"the canonical solutions were not run, the first run will: {error}", err=True)

@@ -1,53 +1,21 @@
-"""Progress of `bassline datasets from-code` on stderr: a bar with the time left on a terminal, lines elsewhere."""
+"""Progress of `bassline datasets from-code`."""
 
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Sequence
-from types import TracebackType
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-from app.commands.progress import time_left
-from app.ui.terminal import stderr, visible
+from app.commands.progress import PartsBar, time_left
 from evaluation.from_code.build import TaskResult
 
-_LINE_EVERY_S = 10.0
-_TELLING = 4
-"""Functions after which the time left is estimated."""
 
-
-class FromCodeProgress:
+class FromCodeProgress(PartsBar):
     """Shows the three parts of the work: the tests run, inputs are drawn, functions are checked."""
 
     def __init__(self, folder: str, limit_s: float) -> None:
+        super().__init__(every_s=10.0)
         self._folder = folder
         self._limit_s = limit_s
-        self._console = stderr()
-        self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.fields[facts]}", markup=False),
-            TimeElapsedColumn(),
-            console=self._console,
-            transient=True,
-            disable=not self._console.is_terminal,
-        )
-        self._shown = self._bar.add_task("preparing", total=None, facts="")
-        self._began = self._printed = time.monotonic()
-        self._part, self._first = "", 0
-
-    def __enter__(self) -> FromCodeProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._bar.stop()
-
-    def note(self, text: str) -> None:
-        """Prints a line."""
-        self._console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
     def recording(self, command: Sequence[str], seconds: float) -> None:
         """The tests have run for `seconds`; at 0 prints which command will run, and how."""
@@ -56,9 +24,8 @@ class FromCodeProgress:
                 f"runs the project's own code in {self._folder}, with your rights and outside the sandbox: "
                 f"{shlex.join(command)}"
             )
-        facts = f"at most {time_left(self._limit_s - seconds)}"
-        self._bar.update(self._shown, description="recording", total=self._limit_s, completed=seconds, facts=facts)
-        self._line(f"recording: {seconds:.0f} s, {facts}")
+        self.advance_to("recording", seconds, self._limit_s)
+        self.tell(f"{seconds:.0f} s, at most {time_left(self._limit_s - seconds)}")
 
     def generating(self, done: int, total: int) -> None:
         """Inputs are drawn for `done` functions."""
@@ -71,15 +38,5 @@ class FromCodeProgress:
         self._advance("checking", done, total)
 
     def _advance(self, part: str, done: int, total: int) -> None:
-        if part != self._part:
-            self._part, self._first, self._began = part, done, time.monotonic()
-        fresh = done - self._first
-        remaining = (time.monotonic() - self._began) / fresh * (total - done) if fresh >= _TELLING else None
-        facts = f"{done} of {total} functions, {time_left(remaining)}"
-        self._bar.update(self._shown, description=part, total=total, completed=done, facts=facts)
-        self._line(f"{part}: {facts}")
-
-    def _line(self, text: str) -> None:
-        if self._bar.disable and time.monotonic() - self._printed >= _LINE_EVERY_S:
-            self._printed = time.monotonic()
-            self.note(text)
+        left = self.advance_to(part, done, total)
+        self.tell(f"{done} of {total} functions, {left}")
