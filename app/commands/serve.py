@@ -88,18 +88,12 @@ def web(host: str, port: int, workers: int, threads: int) -> None:
     observability.redirect_stdio_to_log(ctx.settings)
     sys.argv = [
         "gunicorn",
-        "--bind",
-        f"{host}:{port}",
-        "--workers",
-        str(workers),
-        "--threads",
-        str(threads),
-        "--worker-class",
-        "gthread",
-        "--graceful-timeout",
-        str(STOP_S),
-        "--logger-class",
-        "app.http.gunicorn_log.GunicornLogger",
+        f"--bind={host}:{port}",
+        f"--workers={workers}",
+        f"--threads={threads}",
+        "--worker-class=gthread",
+        f"--graceful-timeout={STOP_S}",
+        "--logger-class=app.http.gunicorn_log.GunicornLogger",
         "--no-control-socket",  # nobody uses it, and a read-only home has no place for it
         "app.wsgi:application",
     ]
@@ -151,12 +145,9 @@ def worker(names: str, models: str | None, name: str) -> None:
         [
             "--quiet",  # no banner between the lines of the log
             "worker",
-            "--queues",
-            names,
-            "--hostname",
-            f"{name}@%h",
-            "--loglevel",
-            "WARNING",  # of billiard's lines before our own logging is set up in a child
+            f"--queues={names}",
+            f"--hostname={name}@%h",
+            "--loglevel=WARNING",  # of billiard's lines before our own logging is set up in a child
             "--without-gossip",
             "--without-mingle",
         ]
