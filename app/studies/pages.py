@@ -12,18 +12,18 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as AnyResponse
 
-from app.annotations.forms import Refused, changes_of
+from app.annotations.forms import Refused
+from app.annotations.pages import AnnotationPages
 from app.annotations.repository import any_archived, known_tags
 from app.annotations.selection import from_address
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.errors import BadInputError
-from app.http.security import caller
-from app.http.web import context, session
+from app.http.web import context, id_in_address, session
 from app.language_models.service import drafter_choices
 from app.runs.colours import numbers_of
 from app.runs.forms import parse_budget
-from app.states import OPEN_RUN_STATES, Scope
+from app.states import OPEN_RUN_STATES
 from app.studies import findings, forms, repository, service
 from app.studies import presentation as shown
 from app.studies.analysis import StudyAnalysis
@@ -45,7 +45,7 @@ FEW = 6  # arms whose progress, and pairs of arms whose every gain, stand open o
 @bp.get("/studies")
 def index() -> str:
     """Studies, newest first, with `?tag=`, `?starred=1`, `?archived=1`; `?before=` a study's id gives the next page."""
-    before, selection = _uuid(request.args.get("before")), from_address(request.args)
+    before, selection = id_in_address("before", "study"), from_address(request.args)
     studies = repository.list_studies(session(), limit=PAGE_SIZE + 1, before=before, selection=selection)
     following = studies[PAGE_SIZE - 1].id if len(studies) > PAGE_SIZE else None
     studies = studies[:PAGE_SIZE]
@@ -73,31 +73,6 @@ def index() -> str:
 def show(study_id: uuid.UUID) -> str:
     """One tab (`?tab=`) of a study at `?budget=` seconds (default: shown.opening_budget)."""
     return _show(study_id)
-
-
-@bp.get("/studies/<uuid:study_id>/annotations")
-def annotated(study_id: uuid.UUID) -> AnyResponse:
-    """The page of the study: a browser comes here when it reloads a page whose form was refused."""
-    return _to_study(study_id)
-
-
-@bp.post("/studies/<uuid:study_id>/annotations")
-def annotate(study_id: uuid.UUID) -> AnyResponse | tuple[str, int]:
-    """Changes tags, note, star or archive of the study; a refused form is shown again with what was typed."""
-    try:
-        service.annotate(context(), study_id, changes_of(request.form))
-    except BadInputError as problem:
-        return _show(study_id, Refused(problem, request.form.to_dict())), problem.status
-    return _to_study(study_id)
-
-
-def _to_study(study_id: uuid.UUID) -> AnyResponse:
-    return redirect(url_for("studies.show", study_id=study_id, **_place()), 303)
-
-
-def _place() -> dict[str, Any]:
-    """What of the page's address says which part of the study it shows."""
-    return {name: request.args.get(name) for name in ("tab", "budget")}
 
 
 def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
@@ -128,12 +103,12 @@ def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
         budget=budget,
         grid=shown.slider_budgets(said.found) if said.found else (),
         error=error,
-        annotate=url_for("studies.annotate", study_id=study_id, **_place()),
-        known_tags=known_tags(session(), StudyTag),
-        may_edit=caller().scope.allows(Scope.SUBMIT),
-        refused=refused,
+        **annotations.values(study_id, refused),
         **_tab(tab, study, said, budget),
     )
+
+
+annotations = AnnotationPages(bp, "study_id", ("tab", "budget"), StudyTag, service.annotate, _show)
 
 
 @bp.get("/studies/new")
@@ -259,12 +234,3 @@ def _downloads(study: Study) -> list[tuple[str, str]]:
         ("Report, Markdown", f"{base}/export?format=markdown"),
         ("All samples, to load elsewhere", f"{base}/export?format=archive"),
     ]
-
-
-def _uuid(text: str | None) -> uuid.UUID | None:
-    if not text:
-        return None
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        raise BadInputError(f"{text[:60]!r} is not a study's id: open the study from the list of studies") from None

@@ -76,10 +76,8 @@ def check(ctx: Context, spec: StudySpec) -> tuple[list[RunSpec], Dataset, list[T
     found: tuple[Dataset, list[Task]] | None = None
     for i, (name, one) in enumerate(zip(names, specs, strict=True)):
         with naming_arm(i + 1, name, shared=TaskChoice.model_fields):
-            for what, first in (
-                ("configuration", configurations.index(configurations[i])),
-                ("name", names.index(name)),
-            ):
+            firsts = {"configuration": configurations.index(configurations[i]), "name": names.index(name)}
+            for what, first in firsts.items():
                 if first < i:
                     raise BadInputError(f"its {what} is the same as in arm {first + 1}: change it, or leave it out")
             found = runs.check(ctx, one)
