@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
@@ -25,7 +25,7 @@ from app.runs.provenance import Provenance
 from app.runs.task_repository import tasks_in_batches
 from app.samples.bounds import Count, Seed, Time
 from app.samples.models import Sample
-from app.samples.transport import ARCHIVE, schema
+from app.samples.transport import ARCHIVE, with_columns
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.states import OPEN_RUN_STATES, TaskState
 from app.studies.models import Study, StudyArm
@@ -46,37 +46,24 @@ class Machine(RequestModel):
     cpu_count: Count | None = None
 
 
-class _Task(RequestModel):
-    task_id: Text
-
-
-# What a file has of the tables is declared with their columns; mypy reads these classes.
-if TYPE_CHECKING:
-
-    class _Sample(RequestModel):
-        index: Count
-
-    _SentTask = _Task
-    _Calibration = RequestModel
-else:
-    _Sample = schema(RequestModel, Sample, ARCHIVE, {"isolation": "trust"})
-    _SentTask = schema(_Task, RunTask, ARCHIVE)
-    _Calibration = schema(RequestModel, Calibration, ARCHIVE)
-
-
-class ArchivedSample(_Sample):
+@with_columns(Sample, ARCHIVE, {"isolation": "trust"})
+class ArchivedSample(RequestModel):
     """One sample with its verdict."""
 
+    index: Count
     verdict: Status
 
 
-class ArchivedTask(_SentTask):
+@with_columns(RunTask, ARCHIVE, {"samples": "load_average"})
+class ArchivedTask(RequestModel):
     """A finished task with its samples."""
 
+    task_id: Text
     samples: tuple[ArchivedSample, ...] = Field(min_length=1)
 
 
-class ArchivedCalibration(_Calibration):
+@with_columns(Calibration, ARCHIVE)
+class ArchivedCalibration(RequestModel):
     """How fast the machine was at one moment."""
 
 
