@@ -29,7 +29,7 @@ DEFAULT_TARGET = "qwen2.5-coder-0.5b"
 
 @click.command()
 @click.argument("file", metavar="FILE|-")
-@spec_options(CompletionSpec, target=DEFAULT_TARGET)
+@spec_options(CompletionSpec, target={"required": False, "default": DEFAULT_TARGET, "show_default": True})
 @click.option("--test", "test_file", metavar="FILE", help="asserts, or check(candidate): each sample is judged by it")
 @click.option("--entry-point", default="", help="function under test; default: the last one the prompt defines")
 @common.json_option

@@ -14,10 +14,11 @@ from sqlalchemy.orm import Session
 
 from app.annotations.models import Annotatable
 from app.annotations.presentation import name_in_list
-from app.annotations.schemas import LONGEST_NOTE, Changes
+from app.annotations.schemas import LONGEST_NOTE, AnnotatedQuery, Changes
 from app.annotations.selection import Selection
 from app.annotations.tags import parse_tag
 from app.commands import common
+from app.commands.options import spec_options
 from app.context import Context
 from app.db.types import Named
 from app.http.schemas import bad_input
@@ -50,14 +51,8 @@ def selection_options(command: C) -> C:
         asked = Selection(None if tag is None else parse_tag(tag), starred=starred, archived=archived)
         return command(*args, selection=asked, **others)
 
-    decorated: Any = selecting
-    for option in (
-        click.option("--archived", is_flag=True, help="archived ones as well"),
-        click.option("--starred", is_flag=True, help="only starred ones"),
-        click.option("--tag", metavar="WORD", help="only with this tag"),
-    ):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    options = spec_options(AnnotatedQuery, "tag", "starred", "archived", tag={"metavar": "WORD"})
+    return options(selecting)  # type: ignore[return-value]
 
 
 def print_rows(

