@@ -29,7 +29,6 @@ password_option = click.option(
 def db() -> None:
     """Manage the database.
 
-    \b
     Example:
         bassline db upgrade
     """
@@ -39,7 +38,6 @@ def db() -> None:
 def upgrade() -> None:
     """Bring the schema to the newest version; safe to run twice, also at the same time.
 
-    \b
     Example:
         BASSLINE_DATABASE_URL=postgresql+psycopg://bassline@db/bassline bassline db upgrade
     """
@@ -57,7 +55,6 @@ def upgrade() -> None:
 def tokens() -> None:
     """Make, list and revoke API tokens.
 
-    \b
     Example:
         bassline tokens create laptop
     """
@@ -69,7 +66,6 @@ def tokens() -> None:
 def create(name: str, scope: str) -> None:
     """Make a token and print it; it cannot be shown again.
 
-    \b
     Example:
         bassline tokens create laptop --scope read
     """
@@ -81,7 +77,6 @@ def create(name: str, scope: str) -> None:
 def list_(json_file: str | None) -> None:
     """All tokens, without their secrets.
 
-    \b
     Example:
         bassline tokens list
     """
@@ -123,7 +118,6 @@ def list_(json_file: str | None) -> None:
 def revoke(token_id: str) -> None:
     """Revoke a token.
 
-    \b
     Example:
         bassline tokens revoke 1f2e3d4c
     """
@@ -135,7 +129,6 @@ def revoke(token_id: str) -> None:
 def users() -> None:
     """Make, list and remove the people who sign in.
 
-    \b
     Example:
         bassline users create ada --scope admin
     """
@@ -148,7 +141,6 @@ def users() -> None:
 def create_user(name: str, scope: str, password: str) -> None:
     """Make a user who signs in with NAME and a password.
 
-    \b
     Example:
         bassline users create ada --scope admin
     """
@@ -161,7 +153,6 @@ def create_user(name: str, scope: str, password: str) -> None:
 def list_users(json_file: str | None) -> None:
     """All users.
 
-    \b
     Example:
         bassline users list
     """
@@ -179,7 +170,6 @@ def list_users(json_file: str | None) -> None:
 def password(name: str, password: str) -> None:
     """Change a user's password; every browser is signed out.
 
-    \b
     Example:
         bassline users password ada
     """
@@ -192,7 +182,6 @@ def password(name: str, password: str) -> None:
 def delete_user(name: str) -> None:
     """Remove a user with sessions and tokens; runs stay.
 
-    \b
     Example:
         bassline users delete ada
     """

@@ -36,7 +36,6 @@ DEFAULT_TARGET = "qwen2.5-coder-0.5b"
 def complete(file: str, json_file: str | None, test_file: str | None, **options: Any) -> None:
     """Complete one prompt; samples are printed as they finish, the most likely one last.
 
-    \b
     Example:
         echo 'def add(a, b):' | bassline complete - --n 4 --budget 5
         bassline complete prompt.py --target smollm2-135m --test test_prompt.py

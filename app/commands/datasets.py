@@ -23,7 +23,6 @@ NAMED = 20  # failing tasks
 def datasets() -> None:
     """List, import and show datasets, and make one from your own code.
 
-    \b
     Example:
         bassline datasets list
     """
@@ -34,7 +33,6 @@ def datasets() -> None:
 def list_(json_file: str | None) -> None:
     """All datasets.
 
-    \b
     Example:
         bassline datasets list
     """
@@ -60,7 +58,6 @@ def import_(file: Path, name: str | None, no_check: bool) -> None:
     Then the canonical solutions are run in the sandbox. Tasks whose own solution fails are stored and named; runs leave
     them out.
 
-    \b
     Example:
         bassline datasets import tasks.jsonl --name mine
     """
@@ -111,7 +108,6 @@ datasets.add_command(from_code)
 def show(name: str, task_id: str | None) -> None:
     """The tasks of a dataset, or one of them in full.
 
-    \b
     Example:
         bassline datasets show humaneval --task HumanEval/0
     """

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Self
 
 import click
 
 from app.commands import common
-from app.commands.training_progress import TrainingProgress
+from app.commands.progress import PartsBar
 from app.context import make_context
 from app.errors import BadInputError, BasslineError
 from app.language_models import drafters, service
@@ -22,11 +24,49 @@ _GIB = 2**30
 target_option = click.option("--target", required=True, metavar="MODEL", help="the model that the drafter is for")
 
 
+class TrainingProgress(PartsBar):
+    """Shows how a training goes, and stops it at Ctrl-C or SIGTERM at its next safe point; a second one ends it now."""
+
+    def __init__(self) -> None:
+        super().__init__(every_s=20.0)
+        self._total = 1.0
+        self._stopping = False
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        return super().__enter__()
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        super().__exit__(kind, error, trace)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def stage(self, name: str, total: float) -> None:
+        """A part of the work begins."""
+        self._total = total
+        self.begin(name, 0, total)
+        if not self.on_terminal:
+            self.note(name)
+
+    def advance(self, done: float, facts: str) -> None:
+        """`done` of the part is finished."""
+        left = self.advance_to(self._part, done, self._total)
+        self.tell(f"{facts}, {left}")
+
+    def should_stop(self) -> bool:
+        """Whether to stop at the next safe point."""
+        return self._stopping
+
+    def _stop(self, number: int, _frame: FrameType | None) -> None:
+        self._stopping = True
+        self.note("stopping at the next safe point")
+        signal.signal(number, self._before[signal.Signals(number)])
+
+
 @click.group()
 def drafter() -> None:
     """Train, list, check and import drafters: small heads that draft for one model from its hidden states.
 
-    \b
     Example:
         bassline drafter train --target qwen2.5-coder-0.5b --hours 1
         bassline eval --target qwen2.5-coder-0.5b --drafter sibling+trained
@@ -57,7 +97,6 @@ def train(
     The prompts come from the Python files of this machine. Prompts and answers that share ten words in a
     row with a task of any dataset here are dropped. Stopped or killed, the same command resumes.
 
-    \b
     Example:
         bassline drafter train --target qwen2.5-coder-0.5b --hours 1
         bassline drafter train --target ./mine --tokens 300000 --epochs 8 --seed 1
@@ -108,7 +147,6 @@ def train(
 def list_(json_file: str | None) -> None:
     """The trained drafters of this machine.
 
-    \b
     Example:
         bassline drafter list
     """
@@ -136,7 +174,6 @@ def list_(json_file: str | None) -> None:
 def check(target: str, json_file: str | None) -> None:
     """Read a drafter again, compare its hash and the hash of its model, and measure how often it is right.
 
-    \b
     Example:
         bassline drafter check --target qwen2.5-coder-0.5b
     """
@@ -152,7 +189,6 @@ def import_(source: str, target: str, json_file: str | None) -> None:
 
     Published files count the layers that a head reads in two ways; the one with which it is right more often is used.
 
-    \b
     Example:
         bassline drafter import hf:yuhuili/EAGLE3-LLaMA3.1-Instruct-8B --target hf:meta-llama/Llama-3.1-8B-Instruct
     """

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -14,14 +15,14 @@ from typing import Any, NoReturn
 import click
 
 from app.commands import common
-from app.commands.from_code_progress import FromCodeProgress
+from app.commands.progress import PartsBar, time_left
 from app.context import Context
 from app.datasets import from_code as service
 from app.datasets.models import Dataset
 from app.errors import BadInputError
 from app.ports import detect_sandbox
 from app.ui.terminal import echo
-from evaluation.from_code.build import Options
+from evaluation.from_code.build import Options, TaskResult
 from evaluation.from_code.calls import record
 from evaluation.from_code.calls.commands import resolve_command
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
@@ -29,6 +30,39 @@ from evaluation.from_code.run import Finished
 from evaluation.from_code.source.project import Project, open_project
 
 _SHOWN_PATHS = 8
+
+
+class FromCodeProgress(PartsBar):
+    """Shows the three parts of the work: the tests run, inputs are drawn, functions are checked."""
+
+    def __init__(self, folder: str, limit_s: float) -> None:
+        super().__init__(every_s=10.0)
+        self._folder = folder
+        self._limit_s = limit_s
+
+    def recording(self, command: Sequence[str], seconds: float) -> None:
+        """The tests have run for `seconds`; at 0 prints which command will run, and how."""
+        if seconds == 0.0:
+            self.note(
+                f"runs the project's own code in {self._folder}, with your rights and outside the sandbox: "
+                f"{shlex.join(command)}"
+            )
+        self.advance_to("recording", seconds, self._limit_s)
+        self.tell(f"{seconds:.0f} s, at most {time_left(self._limit_s - seconds)}")
+
+    def generating(self, done: int, total: int) -> None:
+        """Inputs are drawn for `done` functions."""
+        self._advance("drawing inputs", done, total)
+
+    def checking(self, done: int, total: int, made: TaskResult | None) -> None:
+        """`done` functions are checked."""
+        if made is None and done:
+            self.note(f"resumed: {done} of {total} functions are done")
+        self._advance("checking", done, total)
+
+    def _advance(self, part: str, done: int, total: int) -> None:
+        left = self.advance_to(part, done, total)
+        self.tell(f"{done} of {total} functions, {left}")
 
 
 @click.command("from-code")
@@ -71,7 +105,6 @@ def from_code(
     prompts end where the body begins, and NAME-infill, with the real file before and after the body. A stopped
     run resumes.
 
-    \b
     Example:
         bassline datasets from-code ./myproject --name mine --tests "python -m pytest -q"
         bassline datasets from-code more_itertools --doctests --python .venv/bin/python

@@ -26,7 +26,6 @@ def leaderboard(
 ) -> None:
     """Runs by Pass@First within a budget; archived ones only with --archived.
 
-    \b
     Example:
         bassline leaderboard --budget 2.5
     """

@@ -16,7 +16,6 @@ from app.ui.terminal import echo, stderr, visible
 def models() -> None:
     """List, download and check models.
 
-    \b
     Example:
         bassline models list
     """
@@ -27,7 +26,6 @@ def models() -> None:
 def list_(json_file: str | None) -> None:
     """The models known by key; hf:owner/name, folders and GGUF files work too.
 
-    \b
     Example:
         bassline models list
     """
@@ -57,7 +55,6 @@ def list_(json_file: str | None) -> None:
 def pull(ref: str) -> None:
     """Download a model, check its hash and place it in the cache.
 
-    \b
     Example:
         bassline models pull qwen2.5-coder-0.5b
     """
@@ -80,7 +77,6 @@ def pull(ref: str) -> None:
 def check(ref: str) -> None:
     """Read a cached model's files again and compare their hashes.
 
-    \b
     Example:
         bassline models check qwen2.5-coder-0.5b
     """

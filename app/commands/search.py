@@ -31,7 +31,6 @@ def search(words: tuple[str, ...], json_file: str | None, **values: Any) -> None
 
     A sample must hold all WORDS. Give a phrase in quotes inside of the shell's.
 
-    \b
     Example:
         bassline search list_runs --verdict exception
         bassline search '"list index out of range"' 'x[0]' --run nightly

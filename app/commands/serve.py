@@ -41,7 +41,6 @@ port_option = click.option("--port", type=click.IntRange(0, 65535), default=PORT
 def serve(host: str, port: int) -> None:
     """Pages, API and workers in one process, over SQLite: nothing else to start.
 
-    \b
     Example:
         bassline serve
         bassline serve --port 9000
@@ -74,7 +73,6 @@ def serve(host: str, port: int) -> None:
 def web(host: str, port: int, workers: int, threads: int) -> None:
     """Pages and API only (gunicorn), for the stack: needs Redis and a migrated database.
 
-    \b
     Example:
         BASSLINE_BROKER_URL=redis://redis:6379/0 bassline web --host 0.0.0.0
     """
@@ -117,7 +115,6 @@ def web(host: str, port: int, workers: int, threads: int) -> None:
 def worker(names: str, models: str | None, name: str) -> None:
     """A worker process: one for each GPU, and some for the sandbox.
 
-    \b
     Example:
         CUDA_VISIBLE_DEVICES=0 bassline worker --queues gpu.interactive,gpu.batch --name gpu0
         bassline worker --queues gpu.interactive,gpu.batch --models qwen2.5-coder-0.5b --name gpu1
@@ -160,7 +157,6 @@ def worker(names: str, models: str | None, name: str) -> None:
 def beat() -> None:
     """The timer that looks for lost jobs, for the stack: run exactly one.
 
-    \b
     Example:
         BASSLINE_BROKER_URL=redis://redis:6379/0 bassline beat
     """

@@ -33,7 +33,6 @@ SHARED = ("dataset", "limit", "task_ids", "budget_s", "seed", "name", "race")
 def study() -> None:
     """Which configuration wins at my budget? Configurations, the arms, that take turns over the same tasks.
 
-    \b
     Example:
         bassline study run --preset bass --target qwen2.5-coder-0.5b --limit 20
     """
@@ -54,7 +53,6 @@ def run(file: Path | None, preset: str | None, json_file: str | None, **options:
 
     The arms come from FILE (TOML), from a preset, or from every combination of the options that take several values.
 
-    \b
     Example:
         bassline study run --preset bass --target qwen2.5-coder-0.5b --limit 20
         bassline study run --target qwen2.5-coder-0.5b --drafter none,sibling --n 1,4,8 --budget 5 --race
@@ -92,7 +90,6 @@ def run(file: Path | None, preset: str | None, json_file: str | None, **options:
 def list_(limit: int, json_file: str | None, selection: Selection) -> None:
     """Studies, newest first; archived ones only with --archived.
 
-    \b
     Example:
         bassline study list
         bassline study list --tag nightly
@@ -124,7 +121,6 @@ def list_(limit: int, json_file: str | None, selection: Selection) -> None:
 def show(reference: str, budget: float | None, json_file: str | None) -> None:
     """What a study says (id, beginning of an id, or name).
 
-    \b
     Example:
         bassline study show nightly --budget 3
     """
@@ -139,7 +135,6 @@ def resume(reference: str, json_file: str | None) -> None:
     """Finish the remaining tasks of an ended study: in this process, or in `bassline serve` while that has the
     database.
 
-    \b
     Example:
         bassline study resume 01a1fde0
     """
@@ -159,7 +154,6 @@ def resume(reference: str, json_file: str | None) -> None:
 def export_(reference: str, form: str, output: str) -> None:
     """A study as JSON, CSV (every arm at every budget), Markdown (a report), or archive (all samples, for `load`).
 
-    \b
     Example:
         bassline study export nightly --format markdown
         bassline study export nightly --format archive -o nightly.json.gz
@@ -178,7 +172,6 @@ def export_(reference: str, form: str, output: str) -> None:
 def load(file: Path | None) -> None:
     """Store a study that was measured elsewhere, from its archive; without FILE the reference study of Bassline.
 
-    \b
     Example:
         bassline study load
         bassline study load nightly.json.gz

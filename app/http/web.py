@@ -7,6 +7,7 @@ own short transactions.
 from __future__ import annotations
 
 import uuid
+from typing import TypeVar
 
 from flask import Flask, Response, current_app, g, request
 from sqlalchemy.orm import Session
@@ -17,6 +18,7 @@ from app.errors import BadInputError, BasslineError, OverloadedError, Unavailabl
 
 KEY = "bassline"
 RETRY_AFTER_S = 2
+T = TypeVar("T")
 
 
 def context() -> Context:
@@ -35,6 +37,12 @@ def session() -> Session:
     if "session" not in g:
         g.session = context().database.reader()
     found: Session = g.session
+    return found
+
+
+def kept(kind: type[T]) -> T:
+    """The application's one object of this class, which keeps what was computed for earlier requests."""
+    found: T = current_app.extensions.setdefault(kind.__qualname__, kind())
     return found
 
 

@@ -19,18 +19,17 @@ from app.annotations.selection import from_address
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.errors import BadInputError
-from app.http.web import context, id_in_address, session
+from app.http.web import context, id_in_address, kept, session
 from app.language_models.service import drafter_choices
 from app.runs.colours import numbers_of
 from app.runs.forms import parse_budget
 from app.states import OPEN_RUN_STATES
 from app.studies import findings, forms, repository, service
 from app.studies import presentation as shown
-from app.studies.analysis import StudyAnalysis
+from app.studies.analysis import Analyses, StudyAnalysis
 from app.studies.loading import load_reference, reference_to_load
 from app.studies.models import Study, StudyTag
 from app.studies.progress import ArmProgress, of_runs, of_study, remaining_s
-from app.studies.web import analyses
 from app.ui.units import seconds
 
 bp = Blueprint("studies", __name__)
@@ -207,13 +206,13 @@ def _tab(tab: str, study: Study, said: StudyAnalysis, budget: float) -> dict[str
 
 def _analysis(study: Study) -> StudyAnalysis:
     """What the study says; while it works an older one will do, so that the page does not slow what is measured."""
-    return analyses().get(session(), study, rested=study.state in OPEN_RUN_STATES)
+    return kept(Analyses).get(session(), study, rested=study.state in OPEN_RUN_STATES)
 
 
 def _known_or_computed(study: Study, *, known: bool) -> StudyAnalysis | Literal["failed"] | None:
     """The analysis, with `known` only if it is in memory; "failed" where it cannot be computed: others still can."""
     try:
-        return analyses().known(study) if known else _analysis(study)
+        return kept(Analyses).known(study) if known else _analysis(study)
     except Exception:
         log.exception("a study could not be analysed", study=str(study.id))
         return "failed"
