@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import click
-from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
 from app.annotations.models import Annotatable
@@ -21,8 +20,8 @@ from app.commands import common
 from app.commands.options import spec_options
 from app.context import Context
 from app.db.types import Named
-from app.http.schemas import bad_input
 from app.runs.models import Run
+from app.runs.schemas import parse_spec
 from app.studies.documents import StudyHead
 from app.ui.terminal import echo
 
@@ -125,7 +124,7 @@ def add_commands(
     @click.argument("words", metavar="WORD...", nargs=-1, required=True)
     def tag(reference: str, action: str, words: tuple[str, ...]) -> None:
         tags = tuple(map(parse_tag, words))
-        found = changed(reference, _changes(**{f"{action}_tags": tags}))
+        found = changed(reference, parse_spec(Changes, {f"{action}_tags": tags}))
         assert isinstance(found, Annotatable)
         echo(f"{found.name}: {', '.join(found.tags) or 'no tags'}")
 
@@ -139,7 +138,7 @@ def add_commands(
     @click.argument("text", metavar="TEXT")
     def note(reference: str, text: str) -> None:
         given = sys.stdin.read(LONGEST_NOTE + 2) if text == "-" else text
-        found = changed(reference, _changes(note=given))
+        found = changed(reference, parse_spec(Changes, {"note": given}))
         assert isinstance(found, Annotatable)
         echo(f"{'noted on' if found.note else 'removed the note of'} {found.name}")
 
@@ -161,10 +160,3 @@ def _mark(changed: Callable[[str, Changes], Named], done: str, changes: Changes)
 
 def _help(sentence: str, example: str) -> str:
     return f"{sentence}\n\nExample:\n    {example}"
-
-
-def _changes(**given: Any) -> Changes:
-    try:
-        return Changes(**given)
-    except ValidationError as error:
-        raise bad_input(error) from None

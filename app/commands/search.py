@@ -11,7 +11,7 @@ from app.commands.options import parse_options, spec_options
 from app.http.paging import LARGEST_PAGE
 from app.runs.render import plain
 from app.search import render, service
-from app.search.schemas import SearchQuery
+from app.search.schemas import FILTERS, SearchQuery
 from app.search.service import Hit
 from app.ui.terminal import echo
 
@@ -20,7 +20,9 @@ from app.ui.terminal import echo
 @click.argument("words", nargs=-1)
 @spec_options(
     SearchQuery,
-    *("failure", "verdict", "run", "task_id", "target", "dataset", "tag", "limit", "cursor"),
+    *FILTERS,
+    "limit",
+    "cursor",
     task_id={"metavar": "ID"},
     limit={"type": click.IntRange(1, LARGEST_PAGE)},
     cursor={"help": "continue an earlier search; it printed the value"},
