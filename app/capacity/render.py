@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.capacity.documents import LoadTestDocument
 from app.capacity.models import LoadTest
-from app.capacity.schemas import LoadPoint, LoadSettings
+from app.capacity.schemas import LoadPoint
 from evaluation.load_metrics import RateResult, capacity, sentence
 
 
@@ -13,11 +13,8 @@ def document(row: LoadTest) -> LoadTestDocument:
     idle = LoadPoint.model_validate(row.idle)
     points = [LoadPoint.model_validate(point) for point in row.points]
     tried = [RateResult(point.rate, point.pass_first) for point in points if point.rate is not None]
-    return LoadTestDocument(
-        id=row.id,
-        name=row.name,
-        created_at=row.created_at,
-        settings=LoadSettings.model_validate(row.settings),
+    return LoadTestDocument.of(
+        row,
         idle=idle,
         points=points,
         capacity=capacity(idle.pass_first, tried),

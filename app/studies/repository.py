@@ -56,11 +56,6 @@ def study_ids(session: Session) -> set[uuid.UUID]:
     return set(session.scalars(select(Study.id)))
 
 
-def study_of(session: Session, run_id: uuid.UUID) -> uuid.UUID | None:
-    """The id of the study that the run is an arm of, or None."""
-    return session.scalar(select(StudyArm.study_id).where(StudyArm.run_id == run_id))
-
-
 def in_one_study(session: Session, run_ids: Collection[uuid.UUID]) -> bool:
     """Whether all runs are arms of one study, so that they were measured in turn."""
     found = session.scalars(select(StudyArm.study_id).where(StudyArm.run_id.in_(run_ids))).all()
