@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import signal
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
-from app.commands import common
+from app.commands import common, foreground
 from app.commands.progress import PartsBar, time_left
 from app.context import Context
 from app.datasets import from_code as service
@@ -22,6 +20,7 @@ from app.datasets.models import Dataset
 from app.errors import BadInputError
 from app.ports import detect_sandbox
 from app.ui.terminal import echo
+from app.ui.units import counted
 from evaluation.from_code.build import Options, TaskResult
 from evaluation.from_code.calls import record
 from evaluation.from_code.calls.commands import resolve_command
@@ -168,20 +167,16 @@ def _commands(
 
 def _worked(ctx: Context, project: Project, commands: list[list[str]], options: Options) -> Finished:
     sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
-    before = signal.signal(signal.SIGTERM, _stop)
     try:
-        with FromCodeProgress(str(project.root), options.limit_s) as progress:
+        with (
+            foreground.terminate_as_interrupt(),
+            FromCodeProgress(str(project.root), options.limit_s) as progress,
+        ):
             return service.make(ctx, sandbox, project, commands, options, progress)
     except KeyboardInterrupt:
         raise common.failed("stopped; the same command resumes") from None
     except SandboxFaultError as error:
         raise common.failed(f"{error}; the same command resumes") from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def _say_how_tests_ended(finished: Finished) -> None:
@@ -218,10 +213,6 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
         more = f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
         console.print(f"skipped, {reason}: {', '.join(paths[:_SHOWN_PATHS])}{more}")
     weak_tasks = sum(bool(row["source"]["weak"]) for row in rows)
-    console.print(f"\n{_tasks(len(rows))}, {weak_tasks} of them with a weak test (mutation score below 80 %)")
+    console.print(f"\n{counted(len(rows), 'task')}, {weak_tasks} of them with a weak test (mutation score below 80 %)")
     for dataset in stored:
-        console.print(f"{dataset.name}: {_tasks(dataset.n_tasks)}, sha256 {dataset.sha256}")
-
-
-def _tasks(number: int) -> str:
-    return f"{number} task" if number == 1 else f"{number} tasks"
+        console.print(f"{dataset.name}: {counted(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")

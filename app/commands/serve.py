@@ -135,7 +135,7 @@ def worker(names: str, models: str | None, name: str) -> None:
     os.environ[QUEUES] = names
     if ctx.settings.log_format == "json":
         # Celery's lines about signals go past logging and past sys.stdout, to the file descriptor.
-        celery_worker.safe_say = _print_line  # type: ignore[attr-defined]
+        celery_worker.safe_say = lambda text, *_: observability.write_line(text)  # type: ignore[attr-defined]
     started: list[WorkController] = []
     celeryd_init.connect(lambda instance, **_: started.append(instance), weak=False)
     celery_app.worker_main(
@@ -186,10 +186,6 @@ def _with_model_queues(consumed: list[str], models: list[str]) -> list[str]:
         add_queue(name)
     first = consumed.index(queues.GPU_INTERACTIVE)
     return [*consumed[:first], *served, *consumed[first:]]
-
-
-def _print_line(text: str, _file: object = None) -> None:
-    observability.write_line(text)
 
 
 def _stop(_signal: int, _frame: object) -> None:
