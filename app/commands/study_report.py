@@ -54,10 +54,9 @@ def _at_budget(document: StudyDocument) -> str:
     assert answer is not None
     if answer.arm is None:
         return f"At {exact_seconds(answer.budget_s)}: no chosen sample passes."
-    low, high = answer.interval
+    first = report.share(answer.pass_first, answer.interval)
     text = (
-        f"At {exact_seconds(answer.budget_s)}: {answer.arm}: Pass@First {percent(answer.pass_first)} "
-        f"({100 * low:.0f} to {100 * high:.0f}), Pass@All {percent(answer.pass_all)}."
+        f"At {exact_seconds(answer.budget_s)}: {answer.arm}: Pass@First {first}, Pass@All {percent(answer.pass_all)}."
     )
     if answer.one_second_more is not None:
         text += f" One more second: {points(answer.one_second_more)} points."
