@@ -52,8 +52,9 @@ def report_end(ctx: Context, study_id: uuid.UUID, json_file: str | None) -> None
 def _at_budget(document: StudyDocument) -> str:
     answer = document.at_budget
     assert answer is not None
+    at = f"At {exact_seconds(answer.budget_s)}"
     if answer.arm is None:
-        return f"At {exact_seconds(answer.budget_s)}: no chosen sample passes."
+        return f"{at}: no chosen sample passes."
     first = report.share(answer.pass_first, answer.interval)
     text = (
         f"At {exact_seconds(answer.budget_s)}: {answer.arm}: Pass@First {first}, Pass@All {percent(answer.pass_all)}."
