@@ -56,9 +56,7 @@ def _at_budget(document: StudyDocument) -> str:
     if answer.arm is None:
         return f"{at}: no chosen sample passes."
     first = report.share(answer.pass_first, answer.interval)
-    text = (
-        f"At {exact_seconds(answer.budget_s)}: {answer.arm}: Pass@First {first}, Pass@All {percent(answer.pass_all)}."
-    )
+    text = f"{at}: {answer.arm}: Pass@First {first}, Pass@All {percent(answer.pass_all)}."
     if answer.one_second_more is not None:
         text += f" One more second: {points(answer.one_second_more)} points."
     if answer.equally_good:
