@@ -53,7 +53,7 @@ class AnnotationPages:
 
     def _back(self, row_id: uuid.UUID) -> Response:
         """The page of the row: a browser also comes here when it reloads a page whose form was refused."""
-        return redirect(url_for(f"{self._name}.show", **{self._row: row_id}, **self._part()), 303)
+        return redirect(url_for(f"{self._name}.show", **self._part() | {self._row: row_id}), 303)
 
     def _annotate(self, row_id: uuid.UUID) -> Response | tuple[str, int]:
         """Changes tags, note, star or archive; a refused form is shown again with what was typed."""

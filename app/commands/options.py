@@ -1,4 +1,4 @@
-"""Options of commands, made from the schemas that their values fill, such as those of app/runs/schemas.py."""
+"""Options of commands, made from the schemas that their values fill, for example in app/runs/schemas.py."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def given_options(kind: type[RequestModel], *names: str, several: bool = False) 
 
 def _decorator(options: Mapping[str, dict[str, Any]]) -> Callable[[C], C]:
     def decorate(command: C) -> C:
-        for name, settings in reversed(options.items()):
+        for name, settings in reversed(list(options.items())):
             command = click.option(flag_of(name), name, **settings)(command)
         return command
 

@@ -74,7 +74,8 @@ class PartsBar(Bars):
     def begin(self, part: str, done: float, total: float) -> None:
         """The next part begins; `done` of `total` were finished before."""
         self._part = part
-        self._bars.reset(self._bar, description=part, completed=done, total=total, facts="")
+        self._bars.reset(self._bar, description=part, total=total, facts="")
+        self._bars.update(self._bar, completed=done)
 
     def advance_to(self, part: str, done: float, total: float) -> str:
         """`done` of the part is finished. Returns the time left at its pace, in words."""

@@ -117,12 +117,12 @@ def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
         figures=figures,
         weak_tests=weak_tests.sentence(figures),
         resumable=run.state not in OPEN_RUN_STATES and covered.left > 0,
-        **annotations.values(run_id, refused),
+        **annotation_pages.values(run_id, refused),
         **data,
     )
 
 
-annotations = AnnotationPages(bp, "run_id", ("tab", "budget", "show"), RunTag, service.annotate, _show)
+annotation_pages = AnnotationPages(bp, "run_id", ("tab", "budget", "show"), RunTag, service.annotate, _show)
 
 
 @bp.get("/runs/<uuid:run_id>/tasks/<path:task_id>")

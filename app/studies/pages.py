@@ -102,12 +102,12 @@ def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
         budget=budget,
         grid=shown.slider_budgets(said.found) if said.found else (),
         error=error,
-        **annotations.values(study_id, refused),
+        **annotation_pages.values(study_id, refused),
         **_tab(tab, study, said, budget),
     )
 
 
-annotations = AnnotationPages(bp, "study_id", ("tab", "budget"), StudyTag, service.annotate, _show)
+annotation_pages = AnnotationPages(bp, "study_id", ("tab", "budget"), StudyTag, service.annotate, _show)
 
 
 @bp.get("/studies/new")
