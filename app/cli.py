@@ -6,6 +6,8 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 worse (`runs compare --fail-if-worse`).
 from __future__ import annotations
 
 import importlib
+import re
+from functools import cache
 from typing import IO, Any
 
 import click
@@ -65,12 +67,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, imported now; None if there is no such word."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[cmd_name].partition(":")
-        found = getattr(importlib.import_module(module), attribute)
-        assert isinstance(found, click.Command)
-        return found
+        return _load(cmd_name) if cmd_name in COMMANDS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -105,6 +102,23 @@ def cli(ctx: click.Context) -> None:
     except BadInputError:
         if ctx.invoked_subcommand != "doctor":  # which says it among all else
             raise
+
+
+@cache
+def _load(name: str) -> click.Command:
+    module, _, attribute = COMMANDS[name].partition(":")
+    found = getattr(importlib.import_module(module), attribute)
+    assert isinstance(found, click.Command)
+    _keep_lines(found)
+    return found
+
+
+def _keep_lines(command: click.Command) -> None:
+    """Marks the examples of the command, so that `--help` does not wrap them into one paragraph."""
+    command.help = re.sub(r"^( *)Example:", "\\1\b\n\\1Example:", command.help or "", flags=re.MULTILINE)
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            _keep_lines(each)
 
 
 def main() -> None:

@@ -5,26 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from decoding.models.errors import NoMemoryError
 
 if TYPE_CHECKING:
-    from app.ports import Engine, EngineParts
+    from app.ports import Engine, EngineMemory, EngineParts
     from decoding.config import EngineConfig
-
-
-class EngineMemory(Protocol):
-    """The memory that engines may take, and the memory that they will take."""
-
-    def limit(self, config: EngineConfig) -> int:
-        """Bytes that all engines together may take on the device of `config`."""
-
-    def expected(self, config: EngineConfig) -> EngineParts | None:
-        """About what `Engine.memory` will return for an engine not loaded yet; None if unknown."""
-
-    def release(self) -> None:
-        """Gives the memory of dropped engines back."""
 
 
 @dataclass(slots=True, eq=False)

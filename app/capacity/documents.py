@@ -42,7 +42,6 @@ def document(row: LoadTest) -> LoadTestDocument:
     tried = [RateResult(point.rate, point.pass_first) for point in points if point.rate is not None]
     return LoadTestDocument.of(
         row,
-        settings=LoadSettings.model_validate(row.settings),
         idle=idle,
         points=points,
         capacity=capacity(idle.pass_first, tried),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from rich.table import Table
 
 from app import domains, observability
 from app.accounts import service
@@ -30,7 +29,6 @@ password_option = click.option(
 def db() -> None:
     """Manage the database.
 
-    \b
     Example:
         bassline db upgrade
     """
@@ -40,7 +38,6 @@ def db() -> None:
 def upgrade() -> None:
     """Bring the schema to the newest version; safe to run twice, also at the same time.
 
-    \b
     Example:
         BASSLINE_DATABASE_URL=postgresql+psycopg://bassline@db/bassline bassline db upgrade
     """
@@ -58,7 +55,6 @@ def upgrade() -> None:
 def tokens() -> None:
     """Make, list and revoke API tokens.
 
-    \b
     Example:
         bassline tokens create laptop
     """
@@ -70,7 +66,6 @@ def tokens() -> None:
 def create(name: str, scope: str) -> None:
     """Make a token and print it; it cannot be shown again.
 
-    \b
     Example:
         bassline tokens create laptop --scope read
     """
@@ -82,7 +77,6 @@ def create(name: str, scope: str) -> None:
 def list_(json_file: str | None) -> None:
     """All tokens, without their secrets.
 
-    \b
     Example:
         bassline tokens list
     """
@@ -104,18 +98,19 @@ def list_(json_file: str | None) -> None:
             for t in found
         ],
     )
-    table = Table("id", "name", "scope", "user", "created", "last used", "state", box=None, pad_edge=False)
-    for token in found:
-        table.add_row(
-            token.prefix,
-            token.name,
-            token.scope,
-            token.user.name if token.user else "",
-            f"{token.created_at:%Y-%m-%d}",
-            f"{token.last_used_at:%Y-%m-%d}" if token.last_used_at else "never",
-            "revoked" if token.revoked_at else "valid",
+    rows = [
+        (
+            t.prefix,
+            t.name,
+            t.scope,
+            t.user.name if t.user else "",
+            f"{t.created_at:%Y-%m-%d}",
+            f"{t.last_used_at:%Y-%m-%d}" if t.last_used_at else "never",
+            "revoked" if t.revoked_at else "valid",
         )
-    common.result_console(json_file).print(table)
+        for t in found
+    ]
+    common.print_list(json_file, ("id", "name", "scope", "user", "created", "last used", "state"), rows)
 
 
 @tokens.command()
@@ -123,7 +118,6 @@ def list_(json_file: str | None) -> None:
 def revoke(token_id: str) -> None:
     """Revoke a token.
 
-    \b
     Example:
         bassline tokens revoke 1f2e3d4c
     """
@@ -135,7 +129,6 @@ def revoke(token_id: str) -> None:
 def users() -> None:
     """Make, list and remove the people who sign in.
 
-    \b
     Example:
         bassline users create ada --scope admin
     """
@@ -148,7 +141,6 @@ def users() -> None:
 def create_user(name: str, scope: str, password: str) -> None:
     """Make a user who signs in with NAME and a password.
 
-    \b
     Example:
         bassline users create ada --scope admin
     """
@@ -161,7 +153,6 @@ def create_user(name: str, scope: str, password: str) -> None:
 def list_users(json_file: str | None) -> None:
     """All users.
 
-    \b
     Example:
         bassline users list
     """
@@ -169,10 +160,8 @@ def list_users(json_file: str | None) -> None:
     with ctx.database.read() as session:
         found = people.list_users(session)
     common.write_json(json_file, [{"name": u.name, "scope": u.scope, "created_at": u.created_at} for u in found])
-    table = Table("name", "scope", "created", box=None, pad_edge=False)
-    for user in found:
-        table.add_row(user.name, user.scope, f"{user.created_at:%Y-%m-%d}")
-    common.result_console(json_file).print(table)
+    rows = [(u.name, u.scope, f"{u.created_at:%Y-%m-%d}") for u in found]
+    common.print_list(json_file, ("name", "scope", "created"), rows)
 
 
 @users.command()
@@ -181,7 +170,6 @@ def list_users(json_file: str | None) -> None:
 def password(name: str, password: str) -> None:
     """Change a user's password; every browser is signed out.
 
-    \b
     Example:
         bassline users password ada
     """
@@ -194,7 +182,6 @@ def password(name: str, password: str) -> None:
 def delete_user(name: str) -> None:
     """Remove a user with sessions and tokens; runs stay.
 
-    \b
     Example:
         bassline users delete ada
     """

@@ -18,7 +18,6 @@ from decoding.suggest import advice
 def bench(name: str, arguments: tuple[str, ...]) -> None:
     """Run a benchmark of benchmarks/; arguments after NAME are passed on (try `bassline bench NAME -h`).
 
-    \b
     Example:
         bassline bench decode --json decode.json
     """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+import sys
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,13 @@ def writable(_ctx: click.Context, option: click.Parameter, target: str | None) -
     return target
 
 
+def positive(_ctx: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    """The callback of an option in seconds. Raises BadInputError unless it is above 0."""
+    if value is not None and not value > 0:
+        raise BadInputError(f"{option.name} is {value:g}: it must be above 0 seconds", option.name)
+    return value
+
+
 class Choice(click.Choice[str]):
     """One of a few words; the error for a mistyped one suggests the nearest."""
 
@@ -54,6 +62,26 @@ def opened_context() -> Context:
     ctx = make_context()
     migrate.ensure(ctx.database)
     return ctx
+
+
+def read_bytes(file: Path, limit: int = -1) -> bytes:
+    """The first `limit` bytes of a file, or of standard input for `-`; without a limit all. Raises BadInputError."""
+    if str(file) == "-":
+        return sys.stdin.buffer.read(limit)
+    try:
+        with file.open("rb") as opened:
+            return opened.read(limit)
+    except OSError as error:
+        raise BadInputError(f"{file} cannot be read: {error.strerror}", "file") from None
+
+
+def read_text(file: str) -> str:
+    """The text of a UTF-8 file, or of standard input for `-`. Raises BadInputError."""
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise BadInputError(f"{file} cannot be read: {reason}", "file") from None
 
 
 def write_json(target: str | None, document: Any) -> None:
@@ -110,14 +138,31 @@ def failed(sentence: str) -> BasslineError:
     return BasslineError(sentence)
 
 
+def print_list(json_file: str | None, headings: Sequence[str], rows: Sequence[Sequence[str]], none: str = "") -> None:
+    """Prints the rows as a table, or the sentence `none` where there are no rows."""
+    result_console(json_file).print(table(headings, rows) if rows or not none else none)
+
+
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], whole: Collection[str] = ("id",), **options: Any
+) -> Table:
+    """A table without rules, with rich's `options`. Long cells are folded, except those under the headings `whole`."""
+    made = Table(box=None, pad_edge=False, **options)
+    for heading in headings:
+        made.add_column(heading, overflow="fold", no_wrap=heading in whole)
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
 def pairs(title: str, rows: list[tuple[str, str]]) -> Table:
     """A two-column table without rules."""
-    table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
-    for name, value in rows:
-        table.add_row(name, value)
-    return table
+    made = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    made.add_column(style="bold", no_wrap=True)
+    made.add_column()
+    for row in rows:
+        made.add_row(*row)
+    return made
 
 
 def number(value: float | None, unit: str = "", digits: int = 1) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +12,6 @@ from app.commands import common, foreground, handover
 from app.commands.options import parse_options, spec_options
 from app.completions import service
 from app.completions.schemas import CompletionSpec
-from app.errors import BadInputError
 from app.events import event_types
 from app.events.bus import Event
 from app.runs import transitions
@@ -32,19 +29,18 @@ DEFAULT_TARGET = "qwen2.5-coder-0.5b"
 
 @click.command()
 @click.argument("file", metavar="FILE|-")
-@spec_options(CompletionSpec, target=DEFAULT_TARGET)
+@spec_options(CompletionSpec, target={"required": False, "default": DEFAULT_TARGET, "show_default": True})
 @click.option("--test", "test_file", metavar="FILE", help="asserts, or check(candidate): each sample is judged by it")
 @click.option("--entry-point", default="", help="function under test; default: the last one the prompt defines")
 @common.json_option
 def complete(file: str, json_file: str | None, test_file: str | None, **options: Any) -> None:
     """Complete one prompt; samples are printed as they finish, the most likely one last.
 
-    \b
     Example:
         echo 'def add(a, b):' | bassline complete - --n 4 --budget 5
         bassline complete prompt.py --target smollm2-135m --test test_prompt.py
     """
-    texts = {"prompt": _read(file), "test": _read(test_file) if test_file else ""}
+    texts = {"prompt": common.read_text(file), "test": common.read_text(test_file) if test_file else ""}
     spec = parse_options(CompletionSpec, {**options, **texts})
     ctx = common.opened_context()
     if spec.test.strip():
@@ -107,11 +103,3 @@ def _summary(console: Console, task: RunTask) -> None:
 
 def _likelihood(sample: Sample) -> float:
     return sample.mean_logprob if sample.mean_logprob is not None else float("-inf")
-
-
-def _read(file: str) -> str:
-    try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise BadInputError(f"{file} cannot be read: {reason}", "file") from None

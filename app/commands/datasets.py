@@ -6,16 +6,15 @@ import json
 from pathlib import Path
 
 import click
-from rich.progress import Progress
-from rich.table import Table
 
 from app.commands import common
 from app.commands.from_code import from_code
+from app.commands.progress import Bars
 from app.context import Context
 from app.datasets import repository, service
 from app.datasets.models import Dataset
 from app.errors import UnavailableError
-from app.ui.terminal import echo, stderr
+from app.ui.terminal import echo
 
 NAMED = 20  # failing tasks
 
@@ -24,7 +23,6 @@ NAMED = 20  # failing tasks
 def datasets() -> None:
     """List, import and show datasets, and make one from your own code.
 
-    \b
     Example:
         bassline datasets list
     """
@@ -35,7 +33,6 @@ def datasets() -> None:
 def list_(json_file: str | None) -> None:
     """All datasets.
 
-    \b
     Example:
         bassline datasets list
     """
@@ -47,10 +44,8 @@ def list_(json_file: str | None) -> None:
     common.write_json(
         json_file, [{"name": d.name, "sha256": d.sha256, "kind": d.kind, "tasks": d.n_tasks} for d in found]
     )
-    table = Table("name", "tasks", "kind", "sha256", box=None, pad_edge=False)
-    for dataset in found:
-        table.add_row(dataset.name, str(dataset.n_tasks), dataset.kind, dataset.sha256)
-    common.result_console(json_file).print(table)
+    rows = [(d.name, str(d.n_tasks), d.kind, d.sha256) for d in found]
+    common.print_list(json_file, ("name", "tasks", "kind", "sha256"), rows)
 
 
 @datasets.command("import")
@@ -63,7 +58,6 @@ def import_(file: Path, name: str | None, no_check: bool) -> None:
     Then the canonical solutions are run in the sandbox. Tasks whose own solution fails are stored and named; runs leave
     them out.
 
-    \b
     Example:
         bassline datasets import tasks.jsonl --name mine
     """
@@ -83,12 +77,13 @@ def import_(file: Path, name: str | None, no_check: bool) -> None:
 
 def _check_solutions(ctx: Context, dataset: Dataset) -> None:
     """Runs the canonical solutions in the sandbox, and prints which tasks fail."""
-    console = stderr()
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        shown = bar.add_task("running the canonical solutions", total=dataset.n_tasks)
+    with Bars() as bars:
         try:
             failing = service.failing_canonical(
-                ctx, dataset.id, ctx.make_grader(), lambda done, n: bar.update(shown, completed=done, total=n)
+                ctx,
+                dataset.id,
+                ctx.make_grader(),
+                lambda done, n: bars.show("running the canonical solutions", done, n, f"{done} of {n}"),
             )
         except UnavailableError as error:
             echo(f"the canonical solutions were not run, the first run will: {error}", err=True)
@@ -113,7 +108,6 @@ datasets.add_command(from_code)
 def show(name: str, task_id: str | None) -> None:
     """The tasks of a dataset, or one of them in full.
 
-    \b
     Example:
         bassline datasets show humaneval --task HumanEval/0
     """

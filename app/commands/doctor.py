@@ -27,7 +27,6 @@ Check = Callable[[], Iterable[Finding]]
 def doctor(json_file: str | None) -> None:
     """Check what works on this machine and how to fix the rest; exit 1 if a run could not work here.
 
-    \b
     Example:
         bassline doctor
     """

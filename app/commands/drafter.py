@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Self
 
 import click
-from rich.table import Table
 
 from app.commands import common
-from app.commands.training_progress import TrainingProgress
+from app.commands.progress import PartsBar
 from app.context import make_context
 from app.errors import BadInputError, BasslineError
 from app.language_models import drafters, service
@@ -23,11 +24,49 @@ _GIB = 2**30
 target_option = click.option("--target", required=True, metavar="MODEL", help="the model that the drafter is for")
 
 
+class TrainingProgress(PartsBar):
+    """Shows how a training goes, and stops it at Ctrl-C or SIGTERM at its next safe point; a second one ends it now."""
+
+    def __init__(self) -> None:
+        super().__init__(every_s=20.0)
+        self._total = 1.0
+        self._stopping = False
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        return super().__enter__()
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        super().__exit__(kind, error, trace)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def stage(self, name: str, total: float) -> None:
+        """A part of the work begins."""
+        self._total = total
+        self.begin(name, 0, total)
+        if not self.on_terminal:
+            self.note(name)
+
+    def advance(self, done: float, facts: str) -> None:
+        """`done` of the part is finished."""
+        left = self.advance_to(self._part, done, self._total)
+        self.tell(f"{facts}, {left}")
+
+    def should_stop(self) -> bool:
+        """Whether to stop at the next safe point."""
+        return self._stopping
+
+    def _stop(self, number: int, _frame: FrameType | None) -> None:
+        self._stopping = True
+        self.note("stopping at the next safe point")
+        signal.signal(number, self._before[signal.Signals(number)])
+
+
 @click.group()
 def drafter() -> None:
     """Train, list, check and import drafters: small heads that draft for one model from its hidden states.
 
-    \b
     Example:
         bassline drafter train --target qwen2.5-coder-0.5b --hours 1
         bassline eval --target qwen2.5-coder-0.5b --drafter sibling+trained
@@ -58,7 +97,6 @@ def train(
     The prompts come from the Python files of this machine. Prompts and answers that share ten words in a
     row with a task of any dataset here are dropped. Stopped or killed, the same command resumes.
 
-    \b
     Example:
         bassline drafter train --target qwen2.5-coder-0.5b --hours 1
         bassline drafter train --target ./mine --tokens 300000 --epochs 8 --seed 1
@@ -109,27 +147,25 @@ def train(
 def list_(json_file: str | None) -> None:
     """The trained drafters of this machine.
 
-    \b
     Example:
         bassline drafter list
     """
     make_context()
     records = drafters.every()
     common.write_json(json_file, [record.model_dump(mode="json") for record in records])
-    if not records:
-        common.result_console(json_file).print("No drafter was trained here yet: bassline drafter train --target MODEL")
-        return
-    table = Table("target", "from", "parameters", "size", "first token right", "hours", box=None, pad_edge=False)
-    for record in records:
-        table.add_row(
-            record.target,
-            record.source,
-            f"{record.n_parameters / 1e6:.1f} M",
-            f"{record.n_bytes / 1e6:.0f} MB",
-            f"{record.match[0]:.0%}" if record.match and record.match[0] is not None else "-",
-            f"{record.hours:.2f}" if record.hours else "-",
+    rows = [
+        (
+            r.target,
+            r.source,
+            f"{r.n_parameters / 1e6:.1f} M",
+            f"{r.n_bytes / 1e6:.0f} MB",
+            f"{r.match[0]:.0%}" if r.match and r.match[0] is not None else "-",
+            f"{r.hours:.2f}" if r.hours else "-",
         )
-    common.result_console(json_file).print(table)
+        for r in records
+    ]
+    none = "No drafter was trained here yet: bassline drafter train --target MODEL"
+    common.print_list(json_file, ("target", "from", "parameters", "size", "first token right", "hours"), rows, none)
 
 
 @drafter.command()
@@ -138,7 +174,6 @@ def list_(json_file: str | None) -> None:
 def check(target: str, json_file: str | None) -> None:
     """Read a drafter again, compare its hash and the hash of its model, and measure how often it is right.
 
-    \b
     Example:
         bassline drafter check --target qwen2.5-coder-0.5b
     """
@@ -154,7 +189,6 @@ def import_(source: str, target: str, json_file: str | None) -> None:
 
     Published files count the layers that a head reads in two ways; the one with which it is right more often is used.
 
-    \b
     Example:
         bassline drafter import hf:yuhuili/EAGLE3-LLaMA3.1-Instruct-8B --target hf:meta-llama/Llama-3.1-8B-Instruct
     """
@@ -196,10 +230,8 @@ def _show(record: HeadRecord, json_file: str | None) -> None:
     rights = ", ".join(f"{share:.0%}" for share in record.match)
     echo(f"top token right at positions 1 to {len(record.match)} of a draft: {rights}")
     if record.speeds:
-        table = Table("samples", "drafter", "tokens/s", "to none", box=None, pad_edge=False)
         plain = {row["batch"]: row["tokens_per_s"] for row in record.speeds if row["drafter"] == "none"}
-        for row in record.speeds:
-            ratio = row["tokens_per_s"] / plain[row["batch"]]
-            table.add_row(str(row["batch"]), row["drafter"], f"{row['tokens_per_s']:.0f}", f"{ratio:.2f}")
-        common.result_console(json_file).print(table)
+        speeds = [(row["batch"], row["drafter"], row["tokens_per_s"]) for row in record.speeds]
+        rows = [(str(n), name, f"{speed:.0f}", f"{speed / plain[n]:.2f}") for n, name, speed in speeds]
+        common.print_list(json_file, ("samples", "drafter", "tokens/s", "to none"), rows)
     echo(f"use it: bassline eval --target {record.target} --drafter sibling+trained")

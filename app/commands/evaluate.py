@@ -33,7 +33,6 @@ from app.states import RunState, TaskState
 def evaluate(json_file: str | None, compare_plain: int, **options: Any) -> None:
     """Create a run and finish it in this process, or in `bassline serve` while that has the database.
 
-    \b
     Example:
         bassline eval --target qwen2.5-coder-0.5b --limit 5 --n 8 --budget 10
         bassline eval --target smollm2-135m --task HumanEval/0 --temperature 0 --n 1 --json -

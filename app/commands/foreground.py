@@ -99,7 +99,7 @@ def workers(ctx: Context, purpose: str) -> Iterator[Place]:
     another command owns the database.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_terminate_as_interrupt())
+        stack.enter_context(terminate_as_interrupt())
         try:
             stack.enter_context(Embedded(ctx, purpose, foreground=True))
             server = False
@@ -143,7 +143,9 @@ def _resume_hint(work: _Work, row_id: uuid.UUID) -> str:
 
 
 @contextlib.contextmanager
-def _terminate_as_interrupt() -> Iterator[None]:
+def terminate_as_interrupt() -> Iterator[None]:
+    """SIGTERM counts as Ctrl-C in the block: it raises KeyboardInterrupt."""
+
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import signal
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import click
-from rich.table import Table
 
-from app.commands import common
-from app.commands.from_code_progress import FromCodeProgress
+from app.commands import common, foreground
+from app.commands.progress import PartsBar, time_left
 from app.context import Context
 from app.datasets import from_code as service
 from app.datasets.models import Dataset
 from app.errors import BadInputError
 from app.ports import detect_sandbox
 from app.ui.terminal import echo
-from evaluation.from_code.build import Options
+from app.ui.units import counted
+from evaluation.from_code.build import Options, TaskResult
 from evaluation.from_code.calls import record
 from evaluation.from_code.calls.commands import resolve_command
 from evaluation.from_code.reasons import ProjectError, SandboxFaultError
@@ -30,6 +29,39 @@ from evaluation.from_code.run import Finished
 from evaluation.from_code.source.project import Project, open_project
 
 _SHOWN_PATHS = 8
+
+
+class FromCodeProgress(PartsBar):
+    """Shows the three parts of the work: the tests run, inputs are drawn, functions are checked."""
+
+    def __init__(self, folder: str, limit_s: float) -> None:
+        super().__init__(every_s=10.0)
+        self._folder = folder
+        self._limit_s = limit_s
+
+    def recording(self, command: Sequence[str], seconds: float) -> None:
+        """The tests have run for `seconds`; at 0 prints which command will run, and how."""
+        if seconds == 0.0:
+            self.note(
+                f"runs the project's own code in {self._folder}, with your rights and outside the sandbox: "
+                f"{shlex.join(command)}"
+            )
+        self.advance_to("recording", seconds, self._limit_s)
+        self.tell(f"{seconds:.0f} s, at most {time_left(self._limit_s - seconds)}")
+
+    def generating(self, done: int, total: int) -> None:
+        """Inputs are drawn for `done` functions."""
+        self._advance("drawing inputs", done, total)
+
+    def checking(self, done: int, total: int, made: TaskResult | None) -> None:
+        """`done` functions are checked."""
+        if made is None and done:
+            self.note(f"resumed: {done} of {total} functions are done")
+        self._advance("checking", done, total)
+
+    def _advance(self, part: str, done: int, total: int) -> None:
+        left = self.advance_to(part, done, total)
+        self.tell(f"{done} of {total} functions, {left}")
 
 
 @click.command("from-code")
@@ -72,7 +104,6 @@ def from_code(
     prompts end where the body begins, and NAME-infill, with the real file before and after the body. A stopped
     run resumes.
 
-    \b
     Example:
         bassline datasets from-code ./myproject --name mine --tests "python -m pytest -q"
         bassline datasets from-code more_itertools --doctests --python .venv/bin/python
@@ -136,20 +167,16 @@ def _commands(
 
 def _worked(ctx: Context, project: Project, commands: list[list[str]], options: Options) -> Finished:
     sandbox = detect_sandbox(ctx.settings.packages, "so no task can be checked")
-    before = signal.signal(signal.SIGTERM, _stop)
     try:
-        with FromCodeProgress(str(project.root), options.limit_s) as progress:
+        with (
+            foreground.terminate_as_interrupt(),
+            FromCodeProgress(str(project.root), options.limit_s) as progress,
+        ):
             return service.make(ctx, sandbox, project, commands, options, progress)
     except KeyboardInterrupt:
         raise common.failed("stopped; the same command resumes") from None
     except SandboxFaultError as error:
         raise common.failed(f"{error}; the same command resumes") from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def _say_how_tests_ended(finished: Finished) -> None:
@@ -166,20 +193,19 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
     console = common.result_console(json_file)
     rows: list[dict[str, Any]] = finished.result.completion
     if rows:
-        tasks = Table("task", "place", "cases", "mutation score", "", box=None, pad_edge=False)
+        tasks = []
         for row in rows:
             source = row["source"]
             score = f"{100 * source['mutation_score']:.0f} % of {source['mutants']}"
             weak = "weak" if source["weak"] else ""
-            tasks.add_row(row["task_id"], f"{source['file']}:{source['line']}", str(source["cases"]), score, weak)
-        console.print(tasks)
+            tasks.append((row["task_id"], f"{source['file']}:{source['line']}", str(source["cases"]), score, weak))
+        console.print(common.table(("task", "place", "cases", "mutation score", ""), tasks))
     reasons = Counter(made.reason for made in finished.result.made if made.row is None)
     if reasons:
         console.print(f"\nleft out: {sum(reasons.values())} of {len(finished.functions)} functions")
-        left_out = Table("functions", "reason", box=None, pad_edge=False, show_header=False)
-        for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0])):
-            left_out.add_row(str(count), reason)
-        console.print(left_out)
+        left_out = sorted((-count, reason) for reason, count in reasons.items())
+        rows_ = [(str(-count), reason) for count, reason in left_out]
+        console.print(common.table(("functions", "reason"), rows_, show_header=False))
     for path, reason in finished.project.unread.items():
         console.print(f"not read: {path}: {reason}")
     for reason in dict.fromkeys(finished.project.skipped.values()):
@@ -187,10 +213,6 @@ def _show(finished: Finished, stored: list[Dataset], json_file: str | None) -> N
         more = f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
         console.print(f"skipped, {reason}: {', '.join(paths[:_SHOWN_PATHS])}{more}")
     weak_tasks = sum(bool(row["source"]["weak"]) for row in rows)
-    console.print(f"\n{_tasks(len(rows))}, {weak_tasks} of them with a weak test (mutation score below 80 %)")
+    console.print(f"\n{counted(len(rows), 'task')}, {weak_tasks} of them with a weak test (mutation score below 80 %)")
     for dataset in stored:
-        console.print(f"{dataset.name}: {_tasks(dataset.n_tasks)}, sha256 {dataset.sha256}")
-
-
-def _tasks(number: int) -> str:
-    return f"{number} task" if number == 1 else f"{number} tasks"
+        console.print(f"{dataset.name}: {counted(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")

@@ -21,7 +21,7 @@ from app.runs.repository import get_run
 from app.runs.schemas import EngineOptions
 from app.runs.task_repository import task_statuses
 from app.states import OPEN_RUN_STATES, RunState, TaskState
-from app.studies.schemas import StudySpec, of_arm
+from app.studies.schemas import StudySpec, naming_arm
 from app.workers import service as workers
 from app.workers.models import Worker
 from decoding.drafters.registry import parse_drafter
@@ -57,10 +57,8 @@ def prepare_study_for_server(ctx: Context, spec: StudySpec) -> StudySpec:
     """The same for every arm of a study. Raises BadInputError that names the arm."""
     arms = []
     for number, (arm, name) in enumerate(zip(spec.arms, spec.names(), strict=True), start=1):
-        try:
+        with naming_arm(number, name):
             arms.append(prepare_for_server(ctx, arm))
-        except BadInputError as error:
-            raise of_arm(number, name, error) from None
     return spec.model_copy(update={"arms": tuple(arms)})
 
 

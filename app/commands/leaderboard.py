@@ -7,7 +7,7 @@ from rich.table import Table
 
 from app.annotations.selection import Selection
 from app.commands import common
-from app.commands.annotations import selection_options
+from app.commands.run_and_study import selection_options
 from app.leaderboard.columns import COLUMNS, Column
 from app.leaderboard.documents import board_row
 from app.leaderboard.entries import Entries
@@ -26,7 +26,6 @@ def leaderboard(
 ) -> None:
     """Runs by Pass@First within a budget; archived ones only with --archived.
 
-    \b
     Example:
         bassline leaderboard --budget 2.5
     """
@@ -52,21 +51,20 @@ def _table(rows: list[Row]) -> Table:
     """A table for one dataset and device, either ranked or not: only runs over the same tasks are comparable."""
     one = rows[0].run
     title = f"{'' if one.label is None else 'Not ranked: '}{one.dataset} {one.dataset_sha256[:8]} on {one.device}"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     columns = [column for column in COLUMNS if column.printed]
-    for heading in ("Rank", "Run", "Target", "Budget"):
-        table.add_column(heading, overflow="fold")
-    for column in columns:
-        table.add_column(column.label, no_wrap=column.share is not None)
-    for row in rows:
-        table.add_row(
+    headings = ("Rank", "Run", "Target", "Budget", *(column.label for column in columns))
+    lines = [
+        (
             str(row.rank or row.run.label),
             row.run.name + (" (clock disturbed)" if row.run.clock_marks else ""),
             row.run.target,
             f"{row.budget_s:g} s",
             *(_cell(column, row) for column in columns),
         )
-    return table
+        for row in rows
+    ]
+    shares = [column.label for column in columns if column.share is not None]
+    return common.table(headings, lines, shares, title=title, title_justify="left")
 
 
 def _cell(column: Column, row: Row) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from app.commands import common
@@ -17,7 +16,6 @@ from app.ui.terminal import echo, stderr, visible
 def models() -> None:
     """List, download and check models.
 
-    \b
     Example:
         bassline models list
     """
@@ -28,39 +26,28 @@ def models() -> None:
 def list_(json_file: str | None) -> None:
     """The models known by key; hf:owner/name, folders and GGUF files work too.
 
-    \b
     Example:
         bassline models list
     """
     from decoding.models import fetch  # noqa: PLC0415
 
     make_context()
-    rows = [(entry, fetch.cached(entry.ref) is not None) for entry in service.list_models()]
-    common.write_json(
-        json_file,
-        [
-            {
-                "ref": e.ref,
-                "title": e.title,
-                "licence": e.licence,
-                "bytes": e.bytes,
-                "n_parameters": e.n_parameters,
-                "cached": cached,
-            }
-            for e, cached in rows
-        ],
-    )
-    table = Table("key", "model", "parameters", "download", "licence", "cached", box=None, pad_edge=False)
-    for entry, cached in rows:
-        table.add_row(
-            entry.ref,
-            entry.title,
-            f"{entry.n_parameters / 1e6:.0f} M",
-            f"{entry.bytes / 1e6:.0f} MB",
-            entry.licence,
+    known = [(entry, fetch.cached(entry.ref) is not None) for entry in service.list_models()]
+    fields = ("ref", "title", "licence", "bytes", "n_parameters")
+    documents = [{**{name: getattr(e, name) for name in fields}, "cached": cached} for e, cached in known]
+    common.write_json(json_file, documents)
+    rows = [
+        (
+            e.ref,
+            e.title,
+            f"{e.n_parameters / 1e6:.0f} M",
+            f"{e.bytes / 1e6:.0f} MB",
+            e.licence,
             "yes" if cached else "no",
         )
-    common.result_console(json_file).print(table)
+        for e, cached in known
+    ]
+    common.print_list(json_file, ("key", "model", "parameters", "download", "licence", "cached"), rows)
 
 
 @models.command()
@@ -68,7 +55,6 @@ def list_(json_file: str | None) -> None:
 def pull(ref: str) -> None:
     """Download a model, check its hash and place it in the cache.
 
-    \b
     Example:
         bassline models pull qwen2.5-coder-0.5b
     """
@@ -91,7 +77,6 @@ def pull(ref: str) -> None:
 def check(ref: str) -> None:
     """Read a cached model's files again and compare their hashes.
 
-    \b
     Example:
         bassline models check qwen2.5-coder-0.5b
     """

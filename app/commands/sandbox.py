@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.table import Table
 
 from app.commands import common
 from app.errors import BadInputError
@@ -18,7 +17,6 @@ from app.ui.terminal import echo, stderr
 def sandbox() -> None:
     """Prove the sandbox on this machine, or run one program in it.
 
-    \b
     Example:
         bassline sandbox selftest
     """
@@ -30,7 +28,6 @@ def sandbox() -> None:
 def selftest(corpus: Path | None, json_file: str | None) -> None:
     """Try to break out of the sandbox in every known way; exit 1 if anything is not as expected.
 
-    \b
     Example:
         bassline sandbox selftest --json -
     """
@@ -43,15 +40,13 @@ def selftest(corpus: Path | None, json_file: str | None) -> None:
     except (OSError, ValueError) as error:
         raise BadInputError(f"corpus {corpus} cannot be used: {error}", "corpus") from None
     common.write_json(json_file, report.to_json())
-    table = Table("", "kind", "name", "expected", "observed", "seconds", "note", box=None, pad_edge=False)
-    for row in report.rows:
-        table.add_row(
-            "ok" if row.ok else "BAD", row.kind, row.name, row.expected, row.observed, f"{row.wall_s:.2f}", row.note
-        )
-    console = common.result_console(json_file)
-    console.print(table)
+    rows = [
+        ("ok" if r.ok else "BAD", r.kind, r.name, r.expected, r.observed, f"{r.wall_s:.2f}", r.note)
+        for r in report.rows
+    ]
+    common.print_list(json_file, ("", "kind", "name", "expected", "observed", "seconds", "note"), rows)
     differ = sum(not row.ok for row in report.rows)
-    console.print(f"tier {report.tier}: {len(report.rows)} rows, {differ} not as expected")
+    common.result_console(json_file).print(f"tier {report.tier}: {len(report.rows)} rows, {differ} not as expected")
     if not report.ok:
         raise common.failed(f"{differ} of {len(report.rows)} rows are not as expected: do not grade on this machine")
 
@@ -61,18 +56,13 @@ def selftest(corpus: Path | None, json_file: str | None) -> None:
 def run(file: str) -> None:
     """Run one Python program in the sandbox; exit 1 unless it ends by itself without an exception.
 
-    \b
     Example:
         bassline sandbox run candidate.py
     """
     from evaluation.datasets import Task  # noqa: PLC0415
     from evaluation.grading import Grader  # noqa: PLC0415
 
-    try:
-        source = Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise BadInputError(f"{file} cannot be read: {reason}", "file") from None
+    source = common.read_text(file)
     found = detect_sandbox(load_settings().packages, "so nothing can be run")
     # The grader judges functions: what the file does when it is loaded is judged by a function that does nothing more.
     task = Task("file", "", ENTRY, "def check(candidate):\n    candidate()\n", "")

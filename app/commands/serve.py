@@ -41,7 +41,6 @@ port_option = click.option("--port", type=click.IntRange(0, 65535), default=PORT
 def serve(host: str, port: int) -> None:
     """Pages, API and workers in one process, over SQLite: nothing else to start.
 
-    \b
     Example:
         bassline serve
         bassline serve --port 9000
@@ -74,7 +73,6 @@ def serve(host: str, port: int) -> None:
 def web(host: str, port: int, workers: int, threads: int) -> None:
     """Pages and API only (gunicorn), for the stack: needs Redis and a migrated database.
 
-    \b
     Example:
         BASSLINE_BROKER_URL=redis://redis:6379/0 bassline web --host 0.0.0.0
     """
@@ -88,18 +86,12 @@ def web(host: str, port: int, workers: int, threads: int) -> None:
     observability.redirect_stdio_to_log(ctx.settings)
     sys.argv = [
         "gunicorn",
-        "--bind",
-        f"{host}:{port}",
-        "--workers",
-        str(workers),
-        "--threads",
-        str(threads),
-        "--worker-class",
-        "gthread",
-        "--graceful-timeout",
-        str(STOP_S),
-        "--logger-class",
-        "app.http.gunicorn_log.GunicornLogger",
+        f"--bind={host}:{port}",
+        f"--workers={workers}",
+        f"--threads={threads}",
+        "--worker-class=gthread",
+        f"--graceful-timeout={STOP_S}",
+        "--logger-class=app.http.gunicorn_log.GunicornLogger",
         "--no-control-socket",  # nobody uses it, and a read-only home has no place for it
         "app.wsgi:application",
     ]
@@ -123,7 +115,6 @@ def web(host: str, port: int, workers: int, threads: int) -> None:
 def worker(names: str, models: str | None, name: str) -> None:
     """A worker process: one for each GPU, and some for the sandbox.
 
-    \b
     Example:
         CUDA_VISIBLE_DEVICES=0 bassline worker --queues gpu.interactive,gpu.batch --name gpu0
         bassline worker --queues gpu.interactive,gpu.batch --models qwen2.5-coder-0.5b --name gpu1
@@ -144,19 +135,16 @@ def worker(names: str, models: str | None, name: str) -> None:
     os.environ[QUEUES] = names
     if ctx.settings.log_format == "json":
         # Celery's lines about signals go past logging and past sys.stdout, to the file descriptor.
-        celery_worker.safe_say = _print_line  # type: ignore[attr-defined]
+        celery_worker.safe_say = lambda text, *_: observability.write_line(text)  # type: ignore[attr-defined]
     started: list[WorkController] = []
     celeryd_init.connect(lambda instance, **_: started.append(instance), weak=False)
     celery_app.worker_main(
         [
             "--quiet",  # no banner between the lines of the log
             "worker",
-            "--queues",
-            names,
-            "--hostname",
-            f"{name}@%h",
-            "--loglevel",
-            "WARNING",  # of billiard's lines before our own logging is set up in a child
+            f"--queues={names}",
+            f"--hostname={name}@%h",
+            "--loglevel=WARNING",  # of billiard's lines before our own logging is set up in a child
             "--without-gossip",
             "--without-mingle",
         ]
@@ -169,7 +157,6 @@ def worker(names: str, models: str | None, name: str) -> None:
 def beat() -> None:
     """The timer that looks for lost jobs, for the stack: run exactly one.
 
-    \b
     Example:
         BASSLINE_BROKER_URL=redis://redis:6379/0 bassline beat
     """
@@ -199,10 +186,6 @@ def _with_model_queues(consumed: list[str], models: list[str]) -> list[str]:
         add_queue(name)
     first = consumed.index(queues.GPU_INTERACTIVE)
     return [*consumed[:first], *served, *consumed[first:]]
-
-
-def _print_line(text: str, _file: object = None) -> None:
-    observability.write_line(text)
 
 
 def _stop(_signal: int, _frame: object) -> None:

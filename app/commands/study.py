@@ -9,50 +9,33 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich.table import Table
 
-from app.annotations.presentation import name_in_list
 from app.annotations.selection import Selection
 from app.commands import common, foreground, handover, study_report
-from app.commands.annotations import add_commands, selection_options
-from app.commands.options import as_typed, lists_of, parse_options
-from app.context import Context
+from app.commands.options import as_typed, given_options, parse_options
+from app.commands.run_and_study import add_commands, find_row, print_rows, selection_options
 from app.errors import BadInputError
-from app.runs.options import options_of
 from app.runs.render import plain
-from app.runs.schemas import ArmOptions, RunSpec, parse_spec
+from app.runs.schemas import ArmOptions, parse_spec
 from app.studies import export, files, loading, presets, progress, render, repository, service
 from app.studies.analysis import analysis
 from app.studies.grid import grid
-from app.studies.models import Study
 from app.studies.presets import PRESETS
 from app.studies.schemas import StudySpec
 from app.ui.terminal import echo
 from evaluation.jsonlines import MAX_BYTES
 
 C = TypeVar("C", bound=Callable[..., Any])
-SHARED = ("dataset", "limit", "task_ids", "budget_s", "seed", "name")
+SHARED = ("dataset", "limit", "task_ids", "budget_s", "seed", "name", "race")
 
 
 @click.group()
 def study() -> None:
     """Which configuration wins at my budget? Configurations, the arms, that take turns over the same tasks.
 
-    \b
     Example:
         bassline study run --preset bass --target qwen2.5-coder-0.5b --limit 20
     """
-
-
-def _shared_options(command: C) -> C:
-    """Decorates a command with the options that all arms of a study share; None where one is not given."""
-    for option in (options_of(RunSpec)[name] for name in reversed(SHARED)):
-        default = "" if option.default in (None, "", ()) else f" [default: {option.text(option.default)}]"
-        how: dict[str, Any] = {"multiple": True, "metavar": "ID"} if option.type is tuple else {"type": option.type}
-        how |= {"metavar": "SECONDS"} if option.in_seconds else {}
-        help_ = f"{StudySpec.model_fields[option.name].description}{default}"
-        command = click.option(option.flag, option.name, help=help_, **how)(command)
-    return command
 
 
 @study.command()
@@ -62,16 +45,14 @@ def _shared_options(command: C) -> C:
     type=common.Choice(list(PRESETS)),
     help=" ".join(f"{name}: {preset.question}" for name, preset in PRESETS.items()),
 )
-@lists_of(ArmOptions)
-@_shared_options
-@click.option("--race", is_flag=True, default=None, help=StudySpec.model_fields["race"].description)
+@given_options(ArmOptions, several=True)
+@given_options(StudySpec, *SHARED)
 @common.json_option
 def run(file: Path | None, preset: str | None, json_file: str | None, **options: Any) -> None:
     """Create a study and finish it in this process, or in `bassline serve` while that has the database.
 
     The arms come from FILE (TOML), from a preset, or from every combination of the options that take several values.
 
-    \b
     Example:
         bassline study run --preset bass --target qwen2.5-coder-0.5b --limit 20
         bassline study run --target qwen2.5-coder-0.5b --drafter none,sibling --n 1,4,8 --budget 5 --race
@@ -99,9 +80,7 @@ def run(file: Path | None, preset: str | None, json_file: str | None, **options:
         command = "" if file else shlex.join(["bassline", *sys.argv[1:]])
         study_id = service.submit(ctx, spec, command=command, **place.options)
         place.work_study(study_id)
-    found = study_report.read(ctx, study_id)
-    study_report.write(found, json_file)
-    study_report.ended(found)
+    study_report.report_end(ctx, study_id, json_file)
 
 
 @study.command("list")
@@ -111,7 +90,6 @@ def run(file: Path | None, preset: str | None, json_file: str | None, **options:
 def list_(limit: int, json_file: str | None, selection: Selection) -> None:
     """Studies, newest first; archived ones only with --archived.
 
-    \b
     Example:
         bassline study list
         bassline study list --tag nightly
@@ -122,45 +100,32 @@ def list_(limit: int, json_file: str | None, selection: Selection) -> None:
         done = progress.of_runs(session, [arm.run_id for one in studies for arm in one.arms])
     found = [render.overview(one, done) for one in studies]
     common.write_json(json_file, [plain(one) for one in found])
-    table = Table(box=None, pad_edge=False)
-    tagged = any(one.study.tags for one in found)
-    for column in ("id", "name", "state", "arms", "tasks", "measured on", "created", *(["tags"] if tagged else [])):
-        table.add_column(column, no_wrap=column == "id", overflow="fold")
+    rows = []
     for one in found:
-        head = one.study
-        table.add_row(
-            str(head.id),
-            name_in_list(head),
-            head.state,
-            str(len(one.arms)),
-            f"{sum(arm.tasks for arm in one.arms)}/{sum(arm.n_tasks for arm in one.arms)}",
-            f"{head.measured_elsewhere} (elsewhere)" if head.measured_elsewhere else head.device,
-            f"{head.created_at:%Y-%m-%d %H:%M}",
-            *([" ".join(head.tags)] if tagged else []),
-        )
+        tasks = f"{sum(arm.tasks for arm in one.arms)}/{sum(arm.n_tasks for arm in one.arms)}"
+        elsewhere = one.study.measured_elsewhere
+        place = f"{elsewhere} (elsewhere)" if elsewhere else one.study.device
+        rows.append((one.study, (str(len(one.arms)), tasks, place)))
     none = (
         "No study matches."
         if selection.narrows
         else "No studies yet: make one with `bassline study run --preset bass --target MODEL`."
     )
-    common.result_console(json_file).print(table if found else none)
+    print_rows(json_file, ("arms", "tasks", "measured on"), rows, none)
 
 
 @study.command()
 @click.argument("reference", metavar="ID")
-@click.option("--budget", type=float, metavar="SECONDS", help="also answer for this budget")
+@click.option("--budget", type=float, callback=common.positive, metavar="SECONDS", help="also answer for this budget")
 @common.json_option
 def show(reference: str, budget: float | None, json_file: str | None) -> None:
     """What a study says (id, beginning of an id, or name).
 
-    \b
     Example:
         bassline study show nightly --budget 3
     """
-    if budget is not None and not budget > 0:
-        raise BadInputError(f"budget is {budget:g}: it must be above 0 seconds", "budget")
-    ctx = common.opened_context()
-    study_report.write(study_report.read(ctx, _find(ctx, reference).id, budget), json_file)
+    ctx, found = find_row(repository.find_study, reference)
+    study_report.write(study_report.read(ctx, found.id, budget), json_file)
 
 
 @study.command()
@@ -170,48 +135,14 @@ def resume(reference: str, json_file: str | None) -> None:
     """Finish the remaining tasks of an ended study: in this process, or in `bassline serve` while that has the
     database.
 
-    \b
     Example:
         bassline study resume 01a1fde0
     """
-    ctx = common.opened_context()
-    study_id = _find(ctx, reference).id
+    ctx, found = find_row(repository.find_study, reference)
     with foreground.workers(ctx, "study resume") as place:
-        service.resume(ctx, study_id, **place.options)
-        place.work_study(study_id)
-    found = study_report.read(ctx, study_id)
-    study_report.write(found, json_file)
-    study_report.ended(found)
-
-
-@study.command()
-@click.argument("reference", metavar="ID")
-def cancel(reference: str) -> None:
-    """Stop a study that another process works on; finished samples are kept.
-
-    \b
-    Example:
-        bassline study cancel nightly
-    """
-    ctx = common.opened_context()
-    found = _find(ctx, reference)
-    service.cancel(ctx, found.id)
-    echo(f"cancelled {found.name}")
-
-
-@study.command()
-@click.argument("reference", metavar="ID")
-def delete(reference: str) -> None:
-    """Remove an ended study with the runs of its arms.
-
-    \b
-    Example:
-        bassline study delete 01a1fde0
-    """
-    ctx = common.opened_context()
-    found = _find(ctx, reference)
-    service.delete(ctx, found.id)
-    echo(f"deleted {found.name}")
+        service.resume(ctx, found.id, **place.options)
+        place.work_study(found.id)
+    study_report.report_end(ctx, found.id, json_file)
 
 
 @study.command("export")
@@ -223,7 +154,6 @@ def delete(reference: str) -> None:
 def export_(reference: str, form: str, output: str) -> None:
     """A study as JSON, CSV (every arm at every budget), Markdown (a report), or archive (all samples, for `load`).
 
-    \b
     Example:
         bassline study export nightly --format markdown
         bassline study export nightly --format archive -o nightly.json.gz
@@ -242,7 +172,6 @@ def export_(reference: str, form: str, output: str) -> None:
 def load(file: Path | None) -> None:
     """Store a study that was measured elsewhere, from its archive; without FILE the reference study of Bassline.
 
-    \b
     Example:
         bassline study load
         bassline study load nightly.json.gz
@@ -250,13 +179,16 @@ def load(file: Path | None) -> None:
     ctx = common.opened_context()
     with ctx.database.read() as session:
         before = repository.study_ids(session)
-    ids = loading.load_reference(ctx) if file is None else [loading.load(ctx, _bytes(file, MAX_BYTES), file.name)]
+    if file is None:
+        ids = loading.load_reference(ctx)
+    else:
+        ids = [loading.load(ctx, common.read_bytes(file, MAX_BYTES + 1), file.name)]
     for study_id in ids:
         what = f"{study_id} is here already, unchanged" if study_id in before else f"loaded {study_id}"
         echo(f"{what}: `bassline study show {study_id}` shows it")
 
 
-add_commands(study, "study", repository.find_study, service.annotate, " with the runs of its arms")
+add_commands(study, "study", repository.find_study, service, " with the runs of its arms")
 
 
 def _spec(file: Path | None, preset: str | None, given: dict[str, Any]) -> StudySpec:
@@ -266,7 +198,7 @@ def _spec(file: Path | None, preset: str | None, given: dict[str, Any]) -> Study
         if preset or values:
             other = "preset" if preset else next(iter(values))
             raise BadInputError(f"{file} defines the arms: leave --{other.replace('_', '-')} out", other)
-        asked = files.read(_bytes(file, files.LARGEST), file.name)
+        asked = files.read(common.read_bytes(file, files.LARGEST + 1), file.name)
         try:
             return parse_spec(StudySpec, {**asked, **given})
         except BadInputError as error:
@@ -281,19 +213,3 @@ def _spec(file: Path | None, preset: str | None, given: dict[str, Any]) -> Study
     for sentence in made.left_out:
         echo(sentence, err=True)
     return parse_options(StudySpec, {**given, "arms": made.arms})
-
-
-def _find(ctx: Context, reference: str) -> Study:
-    with ctx.database.read() as session:
-        return repository.find_study(session, reference)
-
-
-def _bytes(file: Path, most: int) -> bytes:
-    """The content of a file, or of standard input for -, of which no more than `most` bytes and one are read."""
-    if str(file) == "-":
-        return sys.stdin.buffer.read(most + 1)
-    try:
-        with file.open("rb") as opened:
-            return opened.read(most + 1)
-    except OSError as error:
-        raise BadInputError(f"{file} cannot be read: {error.strerror}", "file") from None

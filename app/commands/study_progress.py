@@ -6,17 +6,14 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
-
 from app.commands.handover import Watch, alive_workers
-from app.commands.progress import time_left
+from app.commands.progress import Bars, time_left
 from app.context import Context
 from app.states import OPEN_RUN_STATES, RunState
 from app.studies import progress
 from app.studies.models import Study, StudyArm
 from app.studies.progress import ArmProgress
 from app.studies.repository import get_study
-from app.ui.terminal import stderr
 
 BEAT_S = 1.0  # between two looks at the database, so that watching costs the arms nothing
 
@@ -41,17 +38,17 @@ class Look:
 
 def show(ctx: Context, study_id: uuid.UUID, watch: Watch | None) -> None:
     """Follows the study to its end. KeyboardInterrupt passes through; `watch` raises once the server is gone."""
-    looks = _watch_rows(ctx, study_id, watch)
-    if stderr().is_terminal:
-        _bars(looks)
-        return
     before: Look | None = None
-    console = stderr()
-    console.print(f"study {study_id}", soft_wrap=True)
-    for look in looks:
-        for line in _lines(before, look):
-            console.print(line, soft_wrap=True)
-        before = look
+    with Bars() as bars:
+        if not bars.on_terminal:
+            bars.note(f"study {study_id}")
+        for look in _watch_rows(ctx, study_id, watch):
+            if bars.on_terminal:
+                _show_arms(bars, look)
+            else:
+                for line in _lines(before, look):
+                    bars.note(line)
+            before = look
 
 
 def _watch_rows(ctx: Context, study_id: uuid.UUID, watch: Watch | None) -> Iterator[Look]:
@@ -85,26 +82,14 @@ def _lines(before: Look | None, look: Look) -> Iterator[str]:
             yield f"{arm.name}: failed: {arm.run.error}"
 
 
-def _bars(looks: Iterator[Look]) -> None:
-    with Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.completed:.0f} of {task.total:.0f}"),
-        TextColumn("{task.fields[facts]}", markup=False),
-        console=stderr(),
-        transient=True,
-    ) as bars:
-        together = bars.add_task("all arms", facts="")
-        of_arm: dict[uuid.UUID, TaskID] = {}
-        for look in looks:
-            for arm in look.study.arms:
-                if arm.id not in of_arm:
-                    of_arm[arm.id] = bars.add_task(arm.name, facts="")
-                facts = _state(look.study, arm)
-                bars.update(of_arm[arm.id], completed=look.done(arm), total=arm.run.n_tasks, facts=facts)
-            done, total = sum(map(look.done, look.study.arms)), sum(arm.run.n_tasks for arm in look.study.arms)
-            facts = f"loading {look.loading}" if look.loading else look.left
-            bars.update(together, completed=done, total=total, facts=facts)
+def _show_arms(bars: Bars, look: Look) -> None:
+    arms = look.study.arms
+    together = sum(map(look.done, arms)), sum(arm.run.n_tasks for arm in arms)
+    doing = f"loading {look.loading}" if look.loading else look.left
+    bars.show("all arms", *together, f"{together[0]} of {together[1]}  {doing}")
+    for arm in arms:
+        done, total = look.done(arm), arm.run.n_tasks
+        bars.show(arm.name, done, total, f"{done} of {total}  {_state(look.study, arm)}", arm.id)
 
 
 def _state(study: Study, arm: StudyArm) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 
 from rich.console import Console
-from rich.table import Table
 
 from app.commands import common
 from app.context import Context
@@ -40,8 +39,10 @@ def write(document: StudyDocument, json_file: str | None) -> None:
         _print(console, section)
 
 
-def ended(document: StudyDocument) -> None:
-    """Raises BasslineError unless the study has finished."""
+def report_end(ctx: Context, study_id: uuid.UUID, json_file: str | None) -> None:
+    """Writes an ended study as `write` does. Raises BasslineError unless it has finished."""
+    document = read(ctx, study_id)
+    write(document, json_file)
     study = document.study
     if study.state is not RunState.FINISHED:
         errors = "; ".join(dict.fromkeys(arm.error for arm in document.arms if arm.error))
@@ -51,13 +52,11 @@ def ended(document: StudyDocument) -> None:
 def _at_budget(document: StudyDocument) -> str:
     answer = document.at_budget
     assert answer is not None
+    at = f"At {exact_seconds(answer.budget_s)}"
     if answer.arm is None:
-        return f"At {exact_seconds(answer.budget_s)}: no chosen sample passes."
-    low, high = answer.interval
-    text = (
-        f"At {exact_seconds(answer.budget_s)}: {answer.arm}: Pass@First {percent(answer.pass_first)} "
-        f"({100 * low:.0f} to {100 * high:.0f}), Pass@All {percent(answer.pass_all)}."
-    )
+        return f"{at}: no chosen sample passes."
+    first = report.share(answer.pass_first, answer.interval)
+    text = f"{at}: {answer.arm}: Pass@First {first}, Pass@All {percent(answer.pass_all)}."
     if answer.one_second_more is not None:
         text += f" One more second: {points(answer.one_second_more)} points."
     if answer.equally_good:
@@ -66,12 +65,7 @@ def _at_budget(document: StudyDocument) -> str:
 
 
 def _print(console: Console, section: report.Section) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in section.headings:
-        table.add_column(heading, overflow="fold", no_wrap=heading == report.RUN)  # an id is there to be copied
-    for row in section.rows:
-        table.add_row(*row)
     console.print()
     console.print(section.title, style="bold")  # as the title of the table it would be no wider than that
     console.print(section.note, style="dim")
-    console.print(table)
+    console.print(common.table(section.headings, section.rows, (report.RUN,), padding=(0, 2, 0, 0)))

@@ -6,15 +6,19 @@ own short transactions.
 
 from __future__ import annotations
 
-from flask import Flask, Response, current_app, g
+import uuid
+from typing import TypeVar
+
+from flask import Flask, Response, current_app, g, request
 from sqlalchemy.orm import Session
 from werkzeug.exceptions import TooManyRequests
 
 from app.context import Context
-from app.errors import BasslineError, OverloadedError, UnavailableError
+from app.errors import BadInputError, BasslineError, OverloadedError, UnavailableError
 
 KEY = "bassline"
 RETRY_AFTER_S = 2
+T = TypeVar("T")
 
 
 def context() -> Context:
@@ -34,6 +38,22 @@ def session() -> Session:
         g.session = context().database.reader()
     found: Session = g.session
     return found
+
+
+def kept(kind: type[T]) -> T:
+    """The application's one object of this class, which keeps what was computed for earlier requests."""
+    found: T = current_app.extensions.setdefault(kind.__qualname__, kind())
+    return found
+
+
+def id_in_address(name: str, what: str) -> uuid.UUID | None:
+    """The id of a run or a study in the page's address, None without one. Raises BadInputError."""
+    text = request.args.get(name, "")
+    try:
+        return uuid.UUID(text) if text else None
+    except ValueError:
+        many = "studies" if what == "study" else f"{what}s"
+        raise BadInputError(f"{text[:60]!r} is not a {what}'s id: open the {what} from the list of {many}") from None
 
 
 def note_retry_after(error: BasslineError) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from sqlalchemy.orm import Session
@@ -23,7 +23,7 @@ from app.runs.render import run_of
 from app.runs.repository import find_run, tasks_without_texts
 from app.runs.results import Figures
 from app.samples.models import Sample
-from app.samples.transport import RUN_FILE, schema
+from app.samples.transport import RUN_FILE, with_columns
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 
 FORMAT = "run"
@@ -32,23 +32,20 @@ Measured = tuple[Run, Sequence[RunTask]]
 """A run with its tasks and their samples."""
 
 
-class _TaskHead(RequestModel):
+@with_columns(Sample, RUN_FILE, {"finish_reason": "mean_logprob"})
+class _Sample(RequestModel):
+    pass
+
+
+@with_columns(RunTask, RUN_FILE, {"samples": "steal_s"})
+class _Task(RequestModel):
     task_id: str
-
-
-# What a file has of the tables is declared with their columns; mypy reads these classes.
-if TYPE_CHECKING:
-    _Sample = RequestModel
-    _Calibration = RequestModel
-    _SentTask = _TaskHead
-else:
-    _Sample = schema(RequestModel, Sample, RUN_FILE, {"finish_reason": "mean_logprob"})
-    _Calibration = schema(RequestModel, Calibration, RUN_FILE)
-    _SentTask = schema(_TaskHead, RunTask, RUN_FILE)
-
-
-class _Task(_SentTask):
     samples: list[_Sample]
+
+
+@with_columns(Calibration, RUN_FILE)
+class _Calibration(RequestModel):
+    pass
 
 
 class _Run(RunInfo):

@@ -14,7 +14,7 @@ from app.runs.options import options_of
 from app.runs.results import Figures
 from app.runs.schemas import RunOptions
 from app.samples.models import Sample
-from app.samples.transport import REST, schema
+from app.samples.transport import REST, with_columns
 from app.states import RunKind, RunState, TaskState
 
 
@@ -90,19 +90,12 @@ class RunPage(ResponseModel):
     next: str | None
 
 
-class _OneSample(ResponseModel):
-    task_id: str
-
-
-# The columns of a sample are made from their declarations, too.
-if TYPE_CHECKING:
-    _Sent = _OneSample
-else:
-    _Sent = schema(_OneSample, Sample, REST, {"failure": "verdict"}, failure=(str | None, ...))
-
-
-class SampleDocument(_Sent):
+@with_columns(Sample, REST, {"failure": "verdict"})
+class SampleDocument(ResponseModel):
     """One sample. Times are seconds since the engine started the task; `verdict` is null until it was graded."""
+
+    task_id: str
+    failure: str | None
 
 
 class SamplePage(ResponseModel):

@@ -8,11 +8,12 @@ fingerprint, the command that repeats a run and the JSON of runs all read `optio
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
@@ -67,7 +68,7 @@ class DeclaredOption(Option):
     @property
     def flag(self) -> str:
         """The option of the command line: `--budget` for `budget_s`, `--task` for `task_ids`."""
-        return "--" + self.name.removesuffix("_s").removesuffix("_ids").replace("_", "-")
+        return flag_of(self.name)
 
     @property
     def form_label(self) -> str:
@@ -90,6 +91,11 @@ class DeclaredOption(Option):
         return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def flag_of(name: str) -> str:
+    """The option of the command line for a field."""
+    return "--" + re.sub(r"_(s|ids?)$", "", name).replace("_", "-")
+
+
 @cache
 def options_of(model: type[BaseModel]) -> Mapping[str, DeclaredOption]:
     """The options that the model declares, by name, in their order; fields without an `Option` are none."""
@@ -100,7 +106,7 @@ def options_of(model: type[BaseModel]) -> Mapping[str, DeclaredOption]:
             found[name] = DeclaredOption(
                 **asdict(option),
                 name=name,
-                type=_type(field.annotation),
+                type=value_type(field.annotation),
                 required=field.is_required(),
                 default=None if field.is_required() else field.default,
                 help=field.description or "",
@@ -108,11 +114,13 @@ def options_of(model: type[BaseModel]) -> Mapping[str, DeclaredOption]:
     return found
 
 
-def _type(annotation: Any) -> type:
+def value_type(annotation: Any) -> type:
     """The class of the values: of `float | None` float, of a Literal str, of `tuple[str, ...]` tuple."""
     origin = get_origin(annotation)
     if origin in (Union, UnionType):
-        return next(_type(part) for part in get_args(annotation) if part is not NoneType)
+        return next(value_type(part) for part in get_args(annotation) if part is not NoneType)
+    if origin is Annotated:
+        return value_type(get_args(annotation)[0])
     if origin is Literal:
         return str
     found: type = origin or annotation

@@ -10,13 +10,13 @@ from typing import Any
 from flask import Blueprint, Response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
-from app.annotations.forms import Refused, changes_of
+from app.annotations.forms import Refused
+from app.annotations.pages import AnnotationPages
 from app.annotations.selection import any_archived, from_address, known_tags
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.errors import BadInputError
-from app.http.security import caller
-from app.http.web import context, session
+from app.http.web import context, id_in_address, session
 from app.language_models import service as models
 from app.runs import caveats, clock, configuration, failure_messages, repository, service
 from app.runs import figures as measured
@@ -28,7 +28,7 @@ from app.runs.results import Figures
 from app.runs.schemas import RunSpec
 from app.runs.status import run_status
 from app.runs.task_repository import neighbour_task_id, untouched_runs
-from app.states import OPEN_RUN_STATES, RunState, Scope
+from app.states import OPEN_RUN_STATES, RunState
 from app.ui.display import twice
 
 bp = Blueprint("runs", __name__)
@@ -50,7 +50,7 @@ def index() -> str:
     except BadInputError as problem:
         error = str(problem)
     sort: repository.Sort = next((key for key in repository.SORTS if key == request.args.get("sort")), "newest")
-    before = _uuid(request.args.get("before"))
+    before = id_in_address("before", "run")
     selection = from_address(request.args)
     runs = repository.list_runs(
         session(),
@@ -94,31 +94,6 @@ def show(run_id: uuid.UUID) -> str:
     return _show(run_id)
 
 
-@bp.get("/runs/<uuid:run_id>/annotations")
-def annotated(run_id: uuid.UUID) -> AnyResponse:
-    """The page of the run: a browser comes here when it reloads a page whose form was refused."""
-    return _to_run(run_id)
-
-
-@bp.post("/runs/<uuid:run_id>/annotations")
-def annotate(run_id: uuid.UUID) -> AnyResponse | tuple[str, int]:
-    """Changes tags, note, star or archive of the run; a form that is refused is shown again with what was typed."""
-    try:
-        service.annotate(context(), run_id, changes_of(request.form))
-    except BadInputError as problem:
-        return _show(run_id, Refused(problem, request.form.to_dict())), problem.status
-    return _to_run(run_id)
-
-
-def _to_run(run_id: uuid.UUID) -> AnyResponse:
-    return redirect(url_for("runs.show", run_id=run_id, **_place()), 303)
-
-
-def _place() -> dict[str, Any]:
-    """What of the page's address says which part of the run it shows."""
-    return {name: request.args.get(name) for name in ("tab", "budget", "show")}
-
-
 def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
     run = repository.get_run(session(), run_id)
     tab = request.args.get("tab", "curve")
@@ -139,12 +114,12 @@ def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
         tabs=[(key, label, counts.get(key)) for key, label in TABS.items()],
         figures=figures,
         weak_tests=caveats.without_weak_tests(figures),
-        annotate=url_for("runs.annotate", run_id=run_id, **_place()),
-        known_tags=known_tags(session(), RunTag),
-        may_edit=caller().scope.allows(Scope.SUBMIT),
-        refused=refused,
+        **annotation_pages.values(run_id, refused),
         **data,
     )
+
+
+annotation_pages = AnnotationPages(bp, "run_id", ("tab", "budget", "show"), RunTag, service.annotate, _show)
 
 
 @bp.get("/runs/<uuid:run_id>/tasks/<path:task_id>")
@@ -179,7 +154,7 @@ def sample_text(run_id: uuid.UUID, index: int, task_id: str) -> Response:
 @bp.get("/runs/new")
 def new() -> str:
     """The empty form, or with `?like=` a run's id that run's configuration."""
-    like = _uuid(request.args.get("like"))
+    like = id_in_address("like", "run")
     values = as_form(RunSpec, repository.get_run(session(), like) if like else None)
     if not like:
         known = models.list_models()
@@ -283,12 +258,3 @@ def _day(key: str, text: str) -> dt.date | None:
         return dt.date.fromisoformat(text) if text else None
     except ValueError:
         raise BadInputError(f"{FILTERS[key]} is {text[:40]!r}: give a day such as 2026-11-21", key) from None
-
-
-def _uuid(text: str | None) -> uuid.UUID | None:
-    if not text:
-        return None
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        raise BadInputError(f"{text[:60]!r} is not a run's id: open the run from the list of runs") from None

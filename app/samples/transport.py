@@ -7,7 +7,7 @@ its value.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -78,22 +78,36 @@ def kinds(table: type[DeclarativeBase], form: Format) -> dict[str, type]:
     return {column.info[Sent].alias or column.key: _kind(column) for column, _ in _columns(table, form)}
 
 
-def schema(
-    base: type[M], table: type[DeclarativeBase], form: Format, after: Mapping[str, str] | None = None, **others: Any
-) -> type[M]:
-    """A model with the columns that the format has, and `others` as create_model takes them.
+def with_columns(
+    table: type[DeclarativeBase], form: Format, after: Mapping[str, str] | None = None
+) -> Callable[[type[M]], type[M]]:
+    """Decorates a model, which gets the columns that the format has after its own fields.
 
-    `after` is the order, as in `arranged`.
+    A field that the model declares itself replaces the column of this name. `after` is the order, as in `arranged`.
     """
-    fields = {}
+
+    def decorate(model: type[M]) -> type[M]:
+        columns = {name: (kind, field) for name, kind, field in _fields(table, form)}
+        own = {name: (field.annotation, field) for name, field in model.model_fields.items()}
+        first = {name: field for name, field in own.items() if name not in columns}
+        return create_model(
+            model.__name__,
+            __base__=model.__bases__,
+            __module__=model.__module__,
+            __doc__=model.__doc__,
+            **arranged(first | columns | own, after or {}),
+        )
+
+    return decorate
+
+
+def _fields(table: type[DeclarativeBase], form: Format) -> Iterator[tuple[str, Any, Any]]:
+    """(name, type, declaration) of a model's field for each column that the format has."""
     for column, sent in _columns(table, form):
-        if form in FILES:
-            name, kind = column.key, sent.checked
-        else:
-            name, kind = sent.alias or column.key, _kind(column)
+        name = column.key if form in FILES else sent.alias or column.key
+        kind = sent.checked if form in FILES else _kind(column)
         default = ... if form not in sent.since else getattr(column.default, "arg", None)
-        fields[name] = (kind | None if column.nullable else kind, Field(default, description=sent.description))
-    return create_model(f"_{table.__name__}", __base__=base, **arranged(fields | others, after or {}))
+        yield name, kind | None if column.nullable else kind, Field(default, description=sent.description)
 
 
 def arranged(fields: Mapping[str, T], after: Mapping[str, str]) -> dict[str, T]:

@@ -12,6 +12,7 @@ from app.http.paging import DIGITS, PageQuery
 from evaluation.verdicts import Failure, Status
 
 LONGEST = 1000  # characters of `q`
+FILTERS = ("failure", "verdict", "run", "task_id", "target", "dataset", "tag")
 LONGEST_ROW = 18  # digits of a row's number
 
 
@@ -44,8 +45,7 @@ class SearchQuery(PageQuery):
     @property
     def filters(self) -> dict[str, str]:
         """The filters that are set, by name."""
-        names = ("failure", "verdict", "run", "task_id", "target", "dataset", "tag")
-        return {name: str(value) for name in names if (value := getattr(self, name))}
+        return {name: str(value) for name in FILTERS if (value := getattr(self, name))}
 
     def position(self) -> Position | None:
         """Where this page begins; None for the newest task. Raises BadInputError for a cursor that is not a `next`."""

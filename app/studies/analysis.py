@@ -19,7 +19,7 @@ from app.runs.provenance import target_parameters
 from app.runs.repository import tasks_without_texts
 from app.states import RunState, TaskState
 from app.studies.models import Study
-from app.studies.repository import finished_tasks
+from app.studies.progress import of_study
 from app.versioned_cache import VersionedCache
 from evaluation.metrics import MetricError
 from evaluation.studies.analysis import Analysis, analyse
@@ -64,7 +64,7 @@ class Analyses:
         must not take the processor from what the study measures.
         """
         version = (
-            tuple(finished_tasks(session, study).items()),
+            tuple((run_id, arm.finished) for run_id, arm in of_study(session, study).items()),
             tuple((arm.run.state, arm.dropped_at) for arm in study.arms),
         )
         kept = self._kept.get(

@@ -13,12 +13,12 @@ from app.http.operations import operation
 from app.http.paging import page_from_rows
 from app.http.responses import download
 from app.http.schemas import RequestModel
-from app.http.web import context, session
+from app.http.web import context, kept, session
 from app.studies import export, progress, render, repository, service
+from app.studies.analysis import Analyses
 from app.studies.documents import StudyDocument, StudyOverview, StudyPage
 from app.studies.export import KINDS, Format
 from app.studies.schemas import StudySpec
-from app.studies.web import analyses
 
 bp = Blueprint("studies_api", __name__, url_prefix="/api/v1")
 
@@ -65,7 +65,7 @@ def index(query: AnnotatedQuery) -> StudyPage:
 def show(study_id: uuid.UUID, query: BudgetQuery) -> StudyDocument:
     """A study with its arms and what it says, over the tasks that all compared arms have graded."""
     study = repository.get_study(session(), study_id)
-    said = analyses().get(session(), study)
+    said = kept(Analyses).get(session(), study)
     return render.document(study, said, progress.of_study(session(), study), query.budget)
 
 
@@ -75,7 +75,9 @@ def export_(study_id: uuid.UUID, query: ExportQuery) -> Response:
     """A study as a file."""
     study = repository.get_study(session(), study_id)
     kind, ending = KINDS[query.format]
-    chunks = export.chunks(context().database, session(), study, query.format, lambda: analyses().get(session(), study))
+    chunks = export.chunks(
+        context().database, session(), study, query.format, lambda: kept(Analyses).get(session(), study)
+    )
     content_type = f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
     return download(chunks, content_type, f"{study_id}.{ending}")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
@@ -25,7 +25,7 @@ from app.runs.provenance import Provenance
 from app.runs.task_repository import tasks_in_batches
 from app.samples.bounds import Count, Seed, Time
 from app.samples.models import Sample
-from app.samples.transport import ARCHIVE, schema
+from app.samples.transport import ARCHIVE, with_columns
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 from app.states import OPEN_RUN_STATES, TaskState
 from app.studies.models import Study, StudyArm
@@ -46,37 +46,24 @@ class Machine(RequestModel):
     cpu_count: Count | None = None
 
 
-class _Task(RequestModel):
-    task_id: Text
-
-
-# What a file has of the tables is declared with their columns; mypy reads these classes.
-if TYPE_CHECKING:
-
-    class _Sample(RequestModel):
-        index: Count
-
-    _SentTask = _Task
-    _Calibration = RequestModel
-else:
-    _Sample = schema(RequestModel, Sample, ARCHIVE, {"isolation": "trust"})
-    _SentTask = schema(_Task, RunTask, ARCHIVE)
-    _Calibration = schema(RequestModel, Calibration, ARCHIVE)
-
-
-class ArchivedSample(_Sample):
+@with_columns(Sample, ARCHIVE, {"isolation": "trust"})
+class ArchivedSample(RequestModel):
     """One sample with its verdict."""
 
+    index: Count
     verdict: Status
 
 
-class ArchivedTask(_SentTask):
+@with_columns(RunTask, ARCHIVE, {"samples": "load_average"})
+class ArchivedTask(RequestModel):
     """A finished task with its samples."""
 
+    task_id: Text
     samples: tuple[ArchivedSample, ...] = Field(min_length=1)
 
 
-class ArchivedCalibration(_Calibration):
+@with_columns(Calibration, ARCHIVE)
+class ArchivedCalibration(RequestModel):
     """How fast the machine was at one moment."""
 
 
@@ -87,8 +74,8 @@ class Excluded(RequestModel):
     reason: Text
 
 
-class ArchivedArmHead(RequestModel):
-    """An arm with its run, without the tasks."""
+class ArchivedArm(RequestModel):
+    """An arm with its run."""
 
     name: Name
     configuration: ArmSpec
@@ -108,16 +95,11 @@ class ArchivedArmHead(RequestModel):
     dropped_by: Count | None
     dropped_after: Count | None
     calibrations: tuple[ArchivedCalibration, ...]
-
-
-class ArchivedArm(ArchivedArmHead):
-    """An arm with its run."""
-
     tasks: tuple[ArchivedTask, ...]
 
 
-class ArchiveHead(RequestModel):
-    """A study without its arms. `bassline_study` is the version of this format."""
+class Archive(RequestModel):
+    """A study. `bassline_study` is the version of this format."""
 
     bassline_study: Literal[1]
     id: uuid.UUID
@@ -134,11 +116,6 @@ class ArchiveHead(RequestModel):
     command: Text
     tags: Tags = ()
     note: Note = ""
-
-
-class Archive(ArchiveHead):
-    """A study."""
-
     arms: tuple[ArchivedArm, ...] = Field(min_length=MIN_ARMS, max_length=MAX_ARMS)
 
 
@@ -151,10 +128,10 @@ def write(database: Database, study: Study) -> Iterator[bytes]:
     if study.state in OPEN_RUN_STATES:
         raise ConflictError(f"the study is {study.state}: only one that has ended can be archived")
     try:
-        head, arms = _head(study), [(arm.run_id, _arm(arm)) for arm in study.arms]
+        found = _without_tasks(study)
     except ValidationError as error:  # an earlier version loaded it without these checks
         raise ConflictError(f"the study cannot be archived: {bad_input(error)}") from None
-    return _gzipped(_json(database, head, arms))
+    return _gzipped(_json(database, found, [arm.run_id for arm in study.arms]))
 
 
 def read(data: bytes, origin: str) -> Archive:
@@ -172,21 +149,22 @@ def read(data: bytes, origin: str) -> Archive:
         raise BadInputError(str(error), "file") from None
 
 
-def _head(study: Study) -> ArchiveHead:
-    return ArchiveHead.of(
+def _without_tasks(study: Study) -> Archive:
+    return Archive.of(
         study,
         bassline_study=1,
         dataset=study.dataset.name,
         dataset_sha256=study.dataset.sha256,
         measured_on=study.measured_elsewhere or _measured_on(study),
+        arms=tuple(map(_arm, study.arms)),
     )
 
 
-def _json(database: Database, head: ArchiveHead, arms: Sequence[tuple[uuid.UUID, ArchivedArmHead]]) -> Iterator[str]:
-    """The JSON of an `Archive` in parts. A list of parts is the last field of its object."""
-    yield _dump(head).removesuffix("}") + ',"arms":['
-    for place, (run_id, arm) in enumerate(arms):
-        yield "," * (place > 0) + _dump(arm).removesuffix("}") + ',"tasks":['
+def _json(database: Database, found: Archive, run_ids: Sequence[uuid.UUID]) -> Iterator[str]:
+    """The JSON of an `Archive` in parts, with the tasks of each arm's run. A list of parts is last in its object."""
+    yield _dump(found, "arms").removesuffix("}") + ',"arms":['
+    for place, (run_id, arm) in enumerate(zip(run_ids, found.arms, strict=True)):
+        yield "," * (place > 0) + _dump(arm, "tasks").removesuffix("}") + ',"tasks":['
         finished = (row for row in tasks_in_batches(database, run_id) if row.state is TaskState.FINISHED)
         for number, row in enumerate(finished):
             yield "," * (number > 0) + _dump(_task(row))
@@ -194,8 +172,8 @@ def _json(database: Database, head: ArchiveHead, arms: Sequence[tuple[uuid.UUID,
     yield "]}"
 
 
-def _dump(part: RequestModel) -> str:
-    return part.model_dump_json(exclude_unset=True)
+def _dump(part: RequestModel, *without: str) -> str:
+    return part.model_dump_json(exclude_unset=True, exclude=set(without))
 
 
 def _gzipped(texts: Iterator[str]) -> Iterator[bytes]:
@@ -214,9 +192,9 @@ def _measured_on(study: Study) -> str:
     return (where if not cpu or cpu in where else f"{where}, {cpu}")[:200]
 
 
-def _arm(arm: StudyArm) -> ArchivedArmHead:
+def _arm(arm: StudyArm) -> ArchivedArm:
     run = arm.run
-    return ArchivedArmHead.of(
+    return ArchivedArm.of(
         run,
         name=arm.name,
         configuration=ArmSpec(**arm_options(run)),
@@ -225,6 +203,7 @@ def _arm(arm: StudyArm) -> ArchivedArmHead:
         dropped_by=arm.dropped_by,
         dropped_after=arm.dropped_after,
         calibrations=tuple(map(ArchivedCalibration.of, run.calibrations)),
+        tasks=(),
     )
 
 

@@ -47,12 +47,7 @@ def _content(session: Session, study: Study, form: str, said: StudyAnalysis) -> 
     found = render.document(study, said, progress.of_study(session, study))
     if form == "csv":
         return as_csv(found, said).encode()
-    return (as_markdown(found) if form == "markdown" else as_json(found)).encode()
-
-
-def as_json(found: StudyDocument) -> str:
-    """The document, indented."""
-    return found.model_dump_json(indent=2) + "\n"
+    return (as_markdown(found) if form == "markdown" else found.model_dump_json(indent=2) + "\n").encode()
 
 
 def as_csv(found: StudyDocument, analysis: StudyAnalysis) -> str:

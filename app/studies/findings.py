@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from app.ui.units import exact_seconds, percent, points, seconds
-from evaluation.studies.paper_table import METHODS, PaperPoint, PaperRow
+from evaluation.studies.paper_table import METHODS, PaperRow
 from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import Gain, Speculation
 
@@ -91,8 +91,6 @@ def in_the_paper(rows: Sequence[PaperRow], labels: Mapping[str, str]) -> str:
     if not batched:
         return f"{said}."
     best = max(batched, key=lambda row: row.points[place].pass_first or 0.0)
-    return f"{said}; {labels[best.arm]} has finished {_shares(best.points[place])}."
-
-
-def _shares(point: PaperPoint) -> str:
-    return f"{percent(point.finished, 0)}, and Pass@First is {percent(point.pass_first, 0)}"
+    point = best.points[place]
+    shares = f"{percent(point.finished, 0)}, and Pass@First is {percent(point.pass_first, 0)}"
+    return f"{said}; {labels[best.arm]} has finished {shares}."

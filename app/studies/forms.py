@@ -14,7 +14,7 @@ from app.context import Context
 from app.errors import BadInputError
 from app.language_models.service import cached_references, list_models
 from app.runs import service as runs
-from app.runs.forms import FormField, form_fields
+from app.runs.forms import FormField, field_error, form_fields
 from app.runs.options import options_of
 from app.runs.schemas import ArmOptions, RunSpec
 from app.studies import presets, service
@@ -177,6 +177,4 @@ def _words(text: str) -> list[str]:
 def _error(fault: BadInputError) -> dict[str, str]:
     """The sentence under the form's name of the field; one about an arm names the arm too."""
     name = (fault.field or "").rpartition(".")[2]
-    name = name if name in LABELS else ""
-    text = str(fault).removesuffix(".")
-    return {name: labelled(text, name, LABELS[name]) if name else text}
+    return field_error(BadInputError(str(fault).removesuffix("."), name), LABELS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint, false
@@ -43,7 +42,12 @@ class Study(Named, Annotatable, Base):
     @property
     def state(self) -> RunState:
         """What its arms are at; a study that lost one arm and finished the others has finished."""
-        return state_of([arm.run.state for arm in self.arms])
+        arms = [arm.run.state for arm in self.arms]
+        if any(state in OPEN_RUN_STATES for state in arms):
+            waiting = all(state is RunState.QUEUED for state in arms)
+            return RunState.QUEUED if waiting else RunState.RUNNING
+        last = (RunState.INTERRUPTED, RunState.CANCELLED, RunState.FINISHED)
+        return next((state for state in last if state in arms), RunState.FAILED)
 
     @property
     def runs(self) -> list[Run]:
@@ -78,14 +82,3 @@ class StudyArm(Identified, Base):
 
     study: Mapped[Study] = relationship(back_populates="arms")
     run: Mapped[Run] = relationship()
-
-
-def state_of(arms: Sequence[RunState]) -> RunState:
-    """The state of a study whose arms are in these states."""
-    if any(state in OPEN_RUN_STATES for state in arms):
-        waiting = all(state is RunState.QUEUED for state in arms)
-        return RunState.QUEUED if waiting else RunState.RUNNING
-    for state in (RunState.INTERRUPTED, RunState.CANCELLED):
-        if state in arms:
-            return state
-    return RunState.FINISHED if RunState.FINISHED in arms else RunState.FAILED

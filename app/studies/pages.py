@@ -12,24 +12,23 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as AnyResponse
 
-from app.annotations.forms import Refused, changes_of
+from app.annotations.forms import Refused
+from app.annotations.pages import AnnotationPages
 from app.annotations.selection import any_archived, from_address, known_tags
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.errors import BadInputError
-from app.http.security import caller
-from app.http.web import context, session
+from app.http.web import context, id_in_address, kept, session
 from app.language_models.service import drafter_choices
 from app.runs.colours import numbers_of
 from app.runs.forms import parse_budget
-from app.states import OPEN_RUN_STATES, Scope
+from app.states import OPEN_RUN_STATES
 from app.studies import findings, forms, repository, service
 from app.studies import presentation as shown
-from app.studies.analysis import StudyAnalysis
+from app.studies.analysis import Analyses, StudyAnalysis
 from app.studies.loading import load_reference, reference_to_load
 from app.studies.models import Study, StudyTag
 from app.studies.progress import ArmProgress, of_runs, of_study, remaining_s
-from app.studies.web import analyses
 from app.ui.units import seconds
 
 bp = Blueprint("studies", __name__)
@@ -44,7 +43,7 @@ FEW = 6  # arms whose progress, and pairs of arms whose every gain, stand open o
 @bp.get("/studies")
 def index() -> str:
     """Studies, newest first, with `?tag=`, `?starred=1`, `?archived=1`; `?before=` a study's id gives the next page."""
-    before, selection = _uuid(request.args.get("before")), from_address(request.args)
+    before, selection = id_in_address("before", "study"), from_address(request.args)
     studies = repository.list_studies(session(), limit=PAGE_SIZE + 1, before=before, selection=selection)
     following = studies[PAGE_SIZE - 1].id if len(studies) > PAGE_SIZE else None
     studies = studies[:PAGE_SIZE]
@@ -72,31 +71,6 @@ def index() -> str:
 def show(study_id: uuid.UUID) -> str:
     """One tab (`?tab=`) of a study at `?budget=` seconds (default: shown.opening_budget)."""
     return _show(study_id)
-
-
-@bp.get("/studies/<uuid:study_id>/annotations")
-def annotated(study_id: uuid.UUID) -> AnyResponse:
-    """The page of the study: a browser comes here when it reloads a page whose form was refused."""
-    return _to_study(study_id)
-
-
-@bp.post("/studies/<uuid:study_id>/annotations")
-def annotate(study_id: uuid.UUID) -> AnyResponse | tuple[str, int]:
-    """Changes tags, note, star or archive of the study; a refused form is shown again with what was typed."""
-    try:
-        service.annotate(context(), study_id, changes_of(request.form))
-    except BadInputError as problem:
-        return _show(study_id, Refused(problem, request.form.to_dict())), problem.status
-    return _to_study(study_id)
-
-
-def _to_study(study_id: uuid.UUID) -> AnyResponse:
-    return redirect(url_for("studies.show", study_id=study_id, **_place()), 303)
-
-
-def _place() -> dict[str, Any]:
-    """What of the page's address says which part of the study it shows."""
-    return {name: request.args.get(name) for name in ("tab", "budget")}
 
 
 def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
@@ -127,12 +101,12 @@ def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
         budget=budget,
         grid=shown.slider_budgets(said.found) if said.found else (),
         error=error,
-        annotate=url_for("studies.annotate", study_id=study_id, **_place()),
-        known_tags=known_tags(session(), StudyTag),
-        may_edit=caller().scope.allows(Scope.SUBMIT),
-        refused=refused,
+        **annotation_pages.values(study_id, refused),
         **_tab(tab, study, said, budget),
     )
+
+
+annotation_pages = AnnotationPages(bp, "study_id", ("tab", "budget"), StudyTag, service.annotate, _show)
 
 
 @bp.get("/studies/new")
@@ -231,13 +205,13 @@ def _tab(tab: str, study: Study, said: StudyAnalysis, budget: float) -> dict[str
 
 def _analysis(study: Study) -> StudyAnalysis:
     """What the study says; while it works an older one will do, so that the page does not slow what is measured."""
-    return analyses().get(session(), study, rested=study.state in OPEN_RUN_STATES)
+    return kept(Analyses).get(session(), study, rested=study.state in OPEN_RUN_STATES)
 
 
 def _known_or_computed(study: Study, *, known: bool) -> StudyAnalysis | Literal["failed"] | None:
     """The analysis, with `known` only if it is in memory; "failed" where it cannot be computed: others still can."""
     try:
-        return analyses().known(study) if known else _analysis(study)
+        return kept(Analyses).known(study) if known else _analysis(study)
     except Exception:
         log.exception("a study could not be analysed", study=str(study.id))
         return "failed"
@@ -258,12 +232,3 @@ def _downloads(study: Study) -> list[tuple[str, str]]:
         ("Report, Markdown", f"{base}/export?format=markdown"),
         ("All samples, to load elsewhere", f"{base}/export?format=archive"),
     ]
-
-
-def _uuid(text: str | None) -> uuid.UUID | None:
-    if not text:
-        return None
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        raise BadInputError(f"{text[:60]!r} is not a study's id: open the study from the list of studies") from None

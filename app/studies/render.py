@@ -86,14 +86,12 @@ def _head(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> StudyHead:
 
 def _arms(study: Study, progress: Mapping[uuid.UUID, ArmProgress]) -> list[ArmDocument]:
     return [
-        ArmDocument(
+        ArmDocument.of(
+            arm.run,
             name=arm.name,
             run_id=arm.run_id,
-            state=arm.run.state,
-            error=arm.run.error,
             configuration=arm_options(arm.run),
             tasks=progress[arm.run_id].finished,
-            n_tasks=arm.run.n_tasks,
             marks=list(arm.run.measured.clock_marks or ()),
             dropped_at=arm.dropped_at,
             dropped_by=None if arm.dropped_by is None else study.arms[arm.dropped_by].name,

@@ -70,7 +70,7 @@ def _answer(found: StudyDocument) -> Section:
         (
             exact_seconds(one.budget_s),
             one.arm or "none",
-            _share(one.pass_first, one.interval),
+            share(one.pass_first, one.interval),
             percent(one.pass_all),
             "; ".join(one.equally_good),
             f"{one.tasks_to_settle:,}" if one.tasks_to_settle else "",
@@ -201,6 +201,11 @@ def _speculation(found: StudyDocument) -> Section:
     )
 
 
+def share(value: float, interval: tuple[float, float]) -> str:
+    """A share with its 95 % interval: `43.2 % (16 to 71)`."""
+    return f"{percent(value)} ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
+
+
 def _arms(found: StudyDocument) -> Section:
     return Section(
         "Arms",
@@ -228,10 +233,6 @@ def configuration(arm: ArmDocument) -> str:
     """All options of an arm in one line."""
     options = options_of(ArmOptions)
     return ", ".join(f"{name} {options[name].text(value)}" for name, value in arm.configuration.items())
-
-
-def _share(share: float, interval: tuple[float, float]) -> str:
-    return f"{percent(share)} ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
 
 
 def _saved(gain: Gain) -> str:

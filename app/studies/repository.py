@@ -5,14 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.annotations.selection import UNARCHIVED, Selection
 from app.db.references import find_id
 from app.errors import NotFoundError
-from app.runs.models import Run, RunTask
-from app.states import TaskState
+from app.runs.models import Run
 from app.studies.models import Study, StudyArm
 
 
@@ -57,23 +56,7 @@ def study_ids(session: Session) -> set[uuid.UUID]:
     return set(session.scalars(select(Study.id)))
 
 
-def study_of(session: Session, run_id: uuid.UUID) -> uuid.UUID | None:
-    """The id of the study that the run is an arm of, or None."""
-    return session.scalar(select(StudyArm.study_id).where(StudyArm.run_id == run_id))
-
-
 def in_one_study(session: Session, run_ids: Collection[uuid.UUID]) -> bool:
     """Whether all runs are arms of one study, so that they were measured in turn."""
     found = session.scalars(select(StudyArm.study_id).where(StudyArm.run_id.in_(run_ids))).all()
     return len(found) == len(run_ids) and len(set(found)) == 1
-
-
-def finished_tasks(session: Session, study: Study) -> dict[uuid.UUID, int]:
-    """How many tasks each arm's run has finished, by run id."""
-    query = (
-        select(RunTask.run_id, func.count())
-        .where(RunTask.run_id.in_([arm.run_id for arm in study.arms]), RunTask.state == TaskState.FINISHED)
-        .group_by(RunTask.run_id)
-    )
-    done = dict(session.execute(query).all())
-    return {arm.run_id: done.get(arm.run_id, 0) for arm in study.arms}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from app.db.storable import Text
 from app.errors import BadInputError
-from app.http.schemas import bad_input
-from app.runs.schemas import ArmOptions, RunSpec, TaskChoice
+from app.runs.schemas import ArmOptions, RunSpec, TaskChoice, parse_spec
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
 
 MIN_ARMS, MAX_ARMS = 2, 32
@@ -49,10 +50,8 @@ class StudySpec(TaskChoice):
         title = self.name or self.default_name()
         for number, (arm, name) in enumerate(zip(self.arms, self.names(), strict=True), start=1):
             values: dict[str, Any] = {**arm.model_dump(exclude={"name"}), **shared, "name": f"{title}: {name}"[:200]}
-            try:
-                specs.append(RunSpec.model_validate(values))
-            except ValidationError as error:
-                raise of_arm(number, name, bad_input(error)) from None
+            with naming_arm(number, name):
+                specs.append(parse_spec(RunSpec, values))
         return specs
 
     def default_name(self) -> str:
@@ -61,10 +60,17 @@ class StudySpec(TaskChoice):
         return f"{', '.join(targets)} on {self.dataset}, {len(self.arms)} arms"[:200]
 
 
-def of_arm(number: int, name: str, error: BadInputError) -> BadInputError:
-    """The error of one arm, counted from 1, with the arm named in front."""
-    place = f"arms.{number - 1}"
-    return BadInputError(f"arm {number} ({name}): {error}", f"{place}.{error.field}" if error.field else place)
+@contextmanager
+def naming_arm(number: int, name: str, shared: Collection[str | None] = ()) -> Iterator[None]:
+    """Raises the BadInputError of the block with its arm, counted from 1, named in front; not for `shared` fields."""
+    try:
+        yield
+    except BadInputError as error:
+        if error.field in shared:
+            raise
+        place = f"arms.{number - 1}"
+        field = f"{place}.{error.field}" if error.field else place
+        raise BadInputError(f"arm {number} ({name}): {error}", field) from None
 
 
 def _descriptions(arms: tuple[ArmSpec, ...]) -> list[str]:

@@ -15,12 +15,12 @@ from app.errors import BadInputError, ConflictError
 from app.runs import deletion, enqueue, transitions
 from app.runs import service as runs
 from app.runs.configuration import shell_command
-from app.runs.schemas import RunSpec
+from app.runs.schemas import RunSpec, TaskChoice
 from app.states import OPEN_RUN_STATES
 from app.studies import files, schedule
 from app.studies.models import Study, StudyArm
 from app.studies.repository import get_study
-from app.studies.schemas import StudySpec, of_arm
+from app.studies.schemas import StudySpec, naming_arm
 
 ELSEWHERE = (
     "the study was started on another machine ({cpu}, {cpu_count} CPUs), and timings of two machines do not compare: "
@@ -39,10 +39,8 @@ def submit(
     specs, dataset, tasks = check(ctx, spec)
     if not runs.is_local(pinned_worker, handover):
         for number, (name, one) in enumerate(zip(spec.names(), specs, strict=True), start=1):
-            try:
+            with naming_arm(number, name):
                 runs.require_allowed(ctx, one.target, one.drafter)
-            except BadInputError as error:
-                raise of_arm(number, name, error) from None
     study = Study(
         id=new_id(),
         name=spec.name or spec.default_name(),
@@ -77,16 +75,12 @@ def check(ctx: Context, spec: StudySpec) -> tuple[list[RunSpec], Dataset, list[T
     configurations = [one.model_dump(exclude={"name"}) for one in specs]
     found: tuple[Dataset, list[Task]] | None = None
     for i, (name, one) in enumerate(zip(names, specs, strict=True)):
-        for what, first in (("configuration", configurations.index(configurations[i])), ("name", names.index(name))):
-            if first < i:
-                same = BadInputError(f"its {what} is the same as in arm {first + 1}: change it, or leave it out")
-                raise of_arm(i + 1, name, same)
-        try:
+        with naming_arm(i + 1, name, shared=TaskChoice.model_fields):
+            firsts = {"configuration": configurations.index(configurations[i]), "name": names.index(name)}
+            for what, first in firsts.items():
+                if first < i:
+                    raise BadInputError(f"its {what} is the same as in arm {first + 1}: change it, or leave it out")
             found = runs.check(ctx, one)
-        except BadInputError as error:
-            if error.field in ("dataset", "limit", "task_ids"):
-                raise  # of the study
-            raise of_arm(i + 1, name, error) from None
     assert found is not None
     return specs, *found
 

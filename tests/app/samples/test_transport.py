@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import pytest
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field, ValidationError
 from sqlalchemy import String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -14,7 +14,7 @@ from app.overlay import run_file
 from app.runs.documents import SampleDocument
 from app.runs.export_samples import FIELDS
 from app.samples.models import Sample
-from app.samples.transport import ARCHIVE, IMPORT, REST, RUN_FILE, arranged, names, schema, searched, sent
+from app.samples.transport import ARCHIVE, IMPORT, REST, RUN_FILE, arranged, names, searched, sent, with_columns
 from app.studies.archive import ArchivedCalibration, ArchivedSample, ArchivedTask
 
 DECODED = (
@@ -51,6 +51,10 @@ class Made(Local):
     maybe: Mapped[str | None] = sent(REST, str, String(3), label="perhaps")
 
 
+class Empty(ResponseModel):
+    """A model that has the columns alone."""
+
+
 @pytest.mark.parametrize("model", ORDERS, ids=lambda model: model.__name__)
 def test_a_format_keeps_its_fields_and_their_order(model):
     assert list(model.model_fields) == ORDERS[model].split()
@@ -75,21 +79,21 @@ def test_a_column_goes_where_it_is_declared_to_go():
 
 
 def test_documents_have_the_alias_and_any_stored_value():
-    document = schema(ResponseModel, Made, REST)
+    document = with_columns(Made, REST)(Empty)
     assert document.of(Made(old=-1, young=2), elder=-1).model_dump() == {"elder": -1, "young": 2, "maybe": None}
 
 
 def test_files_have_the_column_s_name_and_refuse_damage():
-    file = schema(BaseModel, Made, ARCHIVE)
+    file = with_columns(Made, ARCHIVE)(Empty)
     assert file(old=3, young=2).model_dump() == {"old": 3, "young": 2}
     with pytest.raises(ValidationError, match="greater than or equal to 0"):
         file(old=-1, young=2)
 
 
 def test_a_file_older_than_a_column_gets_its_default():
-    assert schema(BaseModel, Made, ARCHIVE)(old=3).young == 7
+    assert with_columns(Made, ARCHIVE)(Empty)(old=3).young == 7
     with pytest.raises(ValidationError, match="Field required"):
-        schema(BaseModel, Made, RUN_FILE)()
+        with_columns(Made, RUN_FILE)(Empty)()
 
 
 def test_fields_are_arranged():

@@ -12,7 +12,7 @@ import uuid
 import pytest
 from rich.console import Console
 
-from app.commands import foreground, study_progress
+from app.commands import foreground, progress, study_progress
 from app.commands.handover import prepare_study_for_server
 from app.errors import BadInputError
 from app.jobs.embedded import Embedded
@@ -97,7 +97,7 @@ def test_list_export_and_delete(ended, bassline, tmp_path):
 
 def test_on_a_terminal_every_arm_has_a_bar(ended, ctx, monkeypatch):
     screen = io.StringIO()
-    monkeypatch.setattr(study_progress, "stderr", lambda: Console(file=screen, force_terminal=True, width=120))
+    monkeypatch.setattr(progress, "stderr", lambda: Console(file=screen, force_terminal=True, width=120))
     study_progress.show(ctx, uuid.UUID(ended["study"]["id"]), None)
     for arm in ended["arms"]:
         assert f"{arm['name']}" in screen.getvalue()
