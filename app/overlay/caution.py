@@ -36,8 +36,10 @@ class Circumstances:
     @property
     def machine_factor(self) -> float | None:
         """By how much times could differ because of the machine alone: 1 if measured in turn, None if unknown."""
-        known = [1.0] if self.in_turn else [factor for factor in self.stretches if factor is not None]
-        return max(known) if self.in_turn or len(known) == len(self.stretches) else None
+        if self.in_turn:
+            return 1.0
+        known = [factor for factor in self.stretches if factor is not None]
+        return max(known) if len(known) == len(self.stretches) else None
 
 
 def circumstances(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,18 +95,19 @@ def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -
         )
     letters = [letter for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in found]
     rows = repository.samples(session, [run.id for run in runs], details=details)
-    return overlay(session, runs, rows, letters, missing)
+    return overlay(runs, rows, repository.task_ids(session, runs[0].dataset_id), letters, missing)
 
 
 def overlay(
-    session: Session,
     runs: Sequence[Run],
     rows: Sequence[SampleRow],
+    names: Mapping[int, str],
     letters: Sequence[str] = LETTERS,
     missing: Sequence[BasslineError] = (),
 ) -> Overlaid:
     """The runs of one dataset over the tasks that all of them have graded, given all their samples.
 
+    `names` has the ids of the dataset's tasks by their position.
     A task is graded if it is finished and the sandbox failed on none of its samples. Raises BadInputError.
     """
     place, position, index, _, finished_s, logprob, verdicts, _ = zip(*rows, strict=True) if rows else [()] * 8
@@ -143,7 +144,6 @@ def overlay(
         mean_logprob=np.array(logprob, dtype=np.float64)[counts],
         passed=np.array([verdict == PASSED for verdict in verdicts], dtype=np.bool_)[counts],
     )
-    names = repository.task_ids(session, runs[0].dataset_id)
     return Overlaid(
         runs=tuple(runs[i] for i in places),
         letters=tuple(letters[i] for i in places),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from app.overlay.pair import RunComparison
-from app.overlay.pair_presentation import all_notes, measured_with
+from app.overlay.pair_presentation import measured_with, pair_caveats
 from app.ui.display import plain
 from app.ui.units import decimal, percent, points, seconds
 from evaluation.inference import Comparison
@@ -29,7 +29,7 @@ def markdown(compared: RunComparison) -> str:
         _tasks("Lost: A solves them, B does not", first.losses),
         _tasks("Won: B solves them, A does not", first.wins),
         _changes(compared),
-        "\n".join(f"- {text}" for text in all_notes(compared)),
+        "\n".join(f"- {text}" for text in pair_caveats(compared)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

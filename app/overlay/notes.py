@@ -18,7 +18,7 @@ def same_device(runs: Sequence[Run]) -> bool:
     return all(run.provenance.get(key) == runs[0].provenance.get(key) for run in runs for key in _DEVICE)
 
 
-def notes(
+def caveats(
     found: Overlaid, not_in_turn: str | None, groups: Sequence[Group] = (), field: str | None = None
 ) -> list[str]:
     """Caveats on the figures of the overlay, each a sentence or two. `field` is the option that groups its lines.

@@ -17,7 +17,7 @@ from app.overlay import matrix as matrices
 from app.overlay.grouping import field_of, fields_that_differ, groups
 from app.overlay.lines import lines_at
 from app.overlay.loading import LETTERS, Overlaid
-from app.overlay.notes import notes as all_notes
+from app.overlay.notes import caveats
 from app.overlay.pair import compare
 from app.runs.colours import numbers_of
 from app.runs.forms import parse_budget
@@ -86,9 +86,9 @@ def show(runs: str) -> str:
     if found.letters == LETTERS[:2] and field is None:
         tasks = [repository.tasks_with_tokens(session(), run_id) for run_id in ids]
         compared = compare(found, tasks, budget, in_turn=in_turn)
-        pair, notes = pair_presentation.page(compared, curves), pair_presentation.all_notes(compared)
+        pair, notes = pair_presentation.page(compared, curves), pair_presentation.pair_caveats(compared)
     else:
-        notes = all_notes(found, None if in_turn else presentation.NOT_IN_TURN, lines, field)
+        notes = caveats(found, None if in_turn else presentation.NOT_IN_TURN, lines, field)
     chart = presentation.chart(curves, drawn_figure, budget, span=pair.get("span"), marks=pair.get("marks", ()))
     grid = presentation.slider_budgets(curves, chart, budget)
     return render_template(

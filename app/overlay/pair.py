@@ -74,7 +74,8 @@ def compare_runs(
     """
     check_comparable(reference.run, other.run)
     rows = [row._replace(run=place) for place, one in enumerate((reference, other)) for row in one.samples]
-    found = overlay(session, (reference.run, other.run), rows)
+    names = {task.task.position: task.task.task_id for task in reference.tasks}
+    found = overlay((reference.run, other.run), rows, names)
     in_turn = in_one_study(session, (reference.run.id, other.run.id))
     return compare(found, (reference.tasks, other.tasks), budget_s or found.longest_s, in_turn=in_turn, alpha=alpha)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from app.overlay.notes import notes, same_device, trust_notes
+from app.overlay.notes import caveats, same_device, trust_notes
 from app.overlay.pair import RunComparison
 from app.overlay.presentation import LABEL_ROOM, LineCurves, span
 from app.runs import configuration
@@ -113,9 +113,9 @@ def differing(compared: RunComparison) -> list[Differing]:
     return lines
 
 
-def all_notes(compared: RunComparison) -> list[str]:
+def pair_caveats(compared: RunComparison) -> list[str]:
     """Caveats on the figures of the comparison."""
-    return [*notes(compared.found, not_in_turn(compared)), *trust_notes(compared.found)]
+    return [*caveats(compared.found, not_in_turn(compared)), *trust_notes(compared.found)]
 
 
 def not_in_turn(compared: RunComparison) -> str | None:

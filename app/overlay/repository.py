@@ -106,7 +106,7 @@ def tasks_with_tokens(session: Session, run_id: uuid.UUID) -> dict[RunTask, int]
         .where(RunTask.run_id == run_id)
         .options(
             load_only(*_TIMED, raiseload=True),
-            joinedload(RunTask.task, innerjoin=True).load_only(Task.task_id, raiseload=True),
+            joinedload(RunTask.task, innerjoin=True).load_only(Task.task_id, Task.position, raiseload=True),
         )
     )
     return dict(session.execute(query).all())
