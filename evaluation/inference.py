@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from evaluation.metrics import MetricError, SampleOutcome, Selector, Solved, bootstrap_means, solved
+from evaluation.metrics import MetricError, SampleOutcome, Selector, bootstrap_means, solved
 
 ALPHA = 0.05
 """The level of a test: a difference counts if chance alone would show it less often."""
@@ -126,22 +126,24 @@ def compare(
     b: Sequence[SampleOutcome],
     budget_s: float,
     selector: Selector | None = "mean_logprob",
-    truncate: bool = False,
-    stretch: float = 1.0,
     alpha: float = ALPHA,
 ) -> Comparison:
     """A against B at one budget, on Pass@First with `selector` or, with None, on Pass@All.
 
-    `stretch` multiplies A's finish times: with 1.2 it asks whether the difference stands had A's machine been 20 %
-    slower. `alpha` is the level of the test. Only tasks that both runs have count. Raises MetricError where
-    there are none, and for a stretch that is not above 0.
+    `alpha` is the level of the test. Only tasks that both runs have count. Raises MetricError where there are none.
     """
-    if not 0.0 < stretch < math.inf:
-        raise MetricError(f"stretch is {stretch}: it multiplies times, so it must be a number above 0")
-    if stretch != 1.0:
-        a = [replace(o, finished_s=None if o.finished_s is None else o.finished_s * stretch) for o in a]
-    task_ids, of_a, of_b = _paired(a, b, (budget_s,), selector, truncate)
-    return compare_solved(task_ids, of_a[:, 0], of_b[:, 0], budget_s, selector, alpha)
+    in_b = {outcome.task_id for outcome in b}
+    common = {outcome.task_id for outcome in a if outcome.task_id in in_b}
+    if not common:
+        raise MetricError("the two runs share no task: compare runs over the same dataset")
+    of_a, of_b = (
+        solved([o for o in outcomes if o.task_id in common], (budget_s,), selector or "mean_logprob")
+        for outcomes in (a, b)
+    )
+    place = {task_id: row for row, task_id in enumerate(of_b.task_ids)}
+    in_order = [place[task_id] for task_id in of_a.task_ids]
+    x, y = (of.all[:, 0] if selector is None else of.first[:, 0] for of in (of_a, of_b))
+    return compare_solved(of_a.task_ids, x, y[in_order], budget_s, selector, alpha)
 
 
 def compare_solved(
@@ -183,35 +185,22 @@ def paired_interval(n_tasks: int, wins: int, losses: int, confidence: float = 0.
     return max(-1.0, delta - half), min(1.0, delta + half)
 
 
-def difference_band(
-    a: Sequence[SampleOutcome],
-    b: Sequence[SampleOutcome],
-    budgets: Sequence[float],
-    selector: Selector | None = "mean_logprob",
-    truncate: bool = False,
-    seed: int = 0,
-) -> Band:
-    """A - B over the budgets with a paired bootstrap band."""
-    difference, resampled = _differences(a, b, budgets, selector, truncate, seed)
+def difference_band(a: Bools, b: Bools, budgets: Sequence[float], seed: int = 0) -> Band:
+    """A - B over the budgets with a paired bootstrap band, given which tasks each of them solves, bool `[T, K]`."""
+    difference, resampled = _differences(a, b, seed)
     low, high = np.percentile(resampled, [2.5, 97.5], axis=0)
     for column in np.flatnonzero((difference == 0).all(axis=0)):
         low[column], high[column] = paired_interval(len(difference), 0, 0)
     return Band(tuple(budgets), *(tuple(values.tolist()) for values in (difference.mean(axis=0), low, high)))
 
 
-def crossover(
-    a: Sequence[SampleOutcome],
-    b: Sequence[SampleOutcome],
-    budgets: Sequence[float],
-    selector: Selector | None = "mean_logprob",
-    truncate: bool = False,
-    seed: int = 0,
-) -> Crossover:
+def crossover(a: Bools, b: Bools, budgets: Sequence[float], seed: int = 0) -> Crossover:
     """The budget from which A leads B and is not behind again, if it leads at the last budget; with its 95 % interval.
 
-    A tie is not a lead: while both runs have solved nothing there is no crossover.
+    `a` and `b` say which tasks each of them solves, bool `[T, K]`. A tie is not a lead: while both runs have solved
+    nothing there is no crossover.
     """
-    difference, resampled = _differences(a, b, budgets, selector, truncate, seed)
+    difference, resampled = _differences(a, b, seed)
     grid = np.asarray(budgets, dtype=np.float64)
     crossing = _crossings(difference.mean(axis=0)[None, :], grid)[0]
     crossings = np.sort(_crossings(resampled, grid))
@@ -220,43 +209,10 @@ def crossover(
                      float(np.isfinite(crossings).mean()))  # fmt: skip
 
 
-def _differences(
-    a: Sequence[SampleOutcome],
-    b: Sequence[SampleOutcome],
-    budgets: Sequence[float],
-    selector: Selector | None,
-    truncate: bool,
-    seed: int,
-) -> tuple[Floats, Floats]:
+def _differences(a: Bools, b: Bools, seed: int) -> tuple[Floats, Floats]:
     """A - B per task `[T, K]`, and its means over resampled tasks `[R, K]`: each draws the same tasks for both runs."""
-    _, of_a, of_b = _paired(a, b, budgets, selector, truncate)
-    difference = of_a.astype(np.float64) - of_b
+    difference = a.astype(np.float64) - b
     return difference, bootstrap_means(difference, seed)
-
-
-def _paired(
-    a: Sequence[SampleOutcome],
-    b: Sequence[SampleOutcome],
-    budgets: Sequence[float],
-    selector: Selector | None,
-    truncate: bool,
-) -> tuple[tuple[str, ...], Bools, Bools]:
-    """The common task ids in A's order, and whether A and B solve them, each bool `[T, K]`."""
-    in_b = {outcome.task_id for outcome in b}
-    common = {outcome.task_id for outcome in a if outcome.task_id in in_b}
-    if not common:
-        raise MetricError("the two runs share no task: compare runs over the same dataset")
-    grids = []
-    for outcomes in (a, b):
-        rows = [o for o in outcomes if o.task_id in common]
-        grids.append(solved(rows, budgets, selector or "mean_logprob", truncate))
-    task_ids = grids[0].task_ids
-    place = {task_id: row for row, task_id in enumerate(grids[1].task_ids)}
-    return task_ids, _values(grids[0], selector), _values(grids[1], selector)[[place[t] for t in task_ids]]
-
-
-def _values(grid: Solved, selector: Selector | None) -> Bools:
-    return grid.all if selector is None else grid.first
 
 
 def _crossings(deltas: Floats, grid: Floats) -> Floats:

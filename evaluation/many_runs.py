@@ -7,6 +7,7 @@ arrays take milliseconds.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +67,11 @@ class ManyRuns:
         if not len(self._pair):
             return known, known.copy()
         return self._passed[self._best[last]] & known, self._any[last] & known
+
+    def solved(self, budgets: Sequence[float]) -> tuple[Bools, Bools]:
+        """`at` for each of these budgets, each `[R, T, K]`."""
+        first, every = (np.stack(of, axis=2) for of in zip(*map(self.at, budgets), strict=True))
+        return first, every
 
     def chosen(self, budget_s: float) -> Ints:
         """The index in the columns of the sample that is chosen within `budget_s`, -1 where none finished, `[R, T]`."""

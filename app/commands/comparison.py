@@ -6,7 +6,6 @@ from rich.console import Console
 
 from app.commands.common import number, pairs
 from app.errors import BasslineError
-from app.overlay.decision import Decision
 from app.overlay.pair import RunComparison
 from app.ui.units import percent
 from evaluation.inference import Comparison
@@ -18,20 +17,21 @@ class WorseError(BasslineError):
     exit_code = 3
 
 
-def comparison_tables(console: Console, found: RunComparison, decision: Decision) -> None:
+def comparison_tables(console: Console, found: RunComparison) -> None:
     """Prints the differences with their intervals, the options that differ, and the conclusion."""
-    title = f"{found.other.name} against {found.baseline.name} (baseline), at {found.budget_s:g} s"
-    rows = [("Pass@First", _difference(found.first)), ("Pass@All", _difference(found.every))]
+    title = f"{found.other.name} against {found.reference.name} (baseline), at {found.budget_s:g} s"
+    rows = [("Pass@First", _difference(found.pass_first)), ("Pass@All", _difference(found.pass_all))]
     if found.speed is not None:
         rows.append(("tokens per second", number(found.speed, " x the baseline's", 2)))
     else:
         rows.append(("tokens per second", "not compared: the runs were made on different devices"))
-    if not found.in_turn:
-        factor = number(found.machine_factor, " x could be the machine alone", 2) if found.machine_factor else "unknown"
-        rows.append(("not measured in turn", f"times that differ by up to: {factor}"))
+    if not found.measured.in_turn:
+        factor = found.measured.machine_factor
+        words = number(factor, " x could be the machine alone", 2) if factor else "unknown"
+        rows.append(("not measured in turn", f"times that differ by up to: {words}"))
     rows += [
         (f"{name}: undecided", reason)
-        for name, reason in (("Pass@First", found.withheld_first), ("Pass@All", found.withheld_every))
+        for name, reason in (("Pass@First", found.withheld_first), ("Pass@All", found.withheld_all))
         if reason
     ]
     console.print(pairs(title, rows))
@@ -39,7 +39,7 @@ def comparison_tables(console: Console, found: RunComparison, decision: Decision
     console.print()
     console.print(pairs("Set differently", changed) if changed else "The settings are the same.")
     console.print()
-    console.print(f"{decision.title}. {decision.sentence}", highlight=False)
+    console.print(f"{found.conclusion.title}. {found.conclusion.sentence}", highlight=False)
 
 
 def _difference(found: Comparison) -> str:

@@ -87,7 +87,8 @@ def _with_speedup(ctx: Context, place: foreground.Place, run: Run, spec: RunSpec
         raise
     with ctx.database.session() as session:
         stored = get_run(session, run.id)
-        speedup = figures.speedup(run, ours, plain, tasks_without_texts(session, plain.id))
+        theirs = tasks_without_texts(session, plain.id)
+        speedup = figures.speedup(run, figures.n_tokens(ours), plain, figures.n_tokens(theirs))
         _note(stored, speedup_over_plain=speedup, speedup_tasks=len(same))
         return stored
 

@@ -56,7 +56,7 @@ def _table(rows: list[Row]) -> Table:
     lines = [
         (
             str(row.rank or row.run.label),
-            row.run.name + (" (clock disturbed)" if row.run.clock_marks else ""),
+            row.run.name + (" (clock disturbed)" if row.run.figures.clock_marks else ""),
             row.run.target,
             f"{row.budget_s:g} s",
             *(_cell(column, row) for column in columns),

@@ -15,17 +15,16 @@ from app.commands.options import parse_options, spec_options
 from app.commands.report import run_tables
 from app.commands.run_and_study import add_commands, find_row, print_rows, selection_options
 from app.errors import BadInputError
-from app.overlay import pair, run_file
-from app.overlay.decision import decide
+from app.overlay import run_file
+from app.overlay.documents import ComparisonDocument
 from app.overlay.junit import junit as as_junit
 from app.overlay.markdown import markdown as as_markdown
-from app.overlay.render import comparison as comparison_document
+from app.overlay.pair import compare_runs
 from app.runs import import_samples, repository, service
 from app.runs.export_samples import FORMATS, chunks
 from app.runs.render import run_document
 from app.runs.schemas import ImportSpec
 from app.states import RunState
-from app.studies.repository import in_one_study
 from app.ui.units import percent
 from evaluation.inference import ALPHA
 
@@ -200,22 +199,20 @@ def compare(
     ctx = common.opened_context()
     with ctx.database.read() as session:
         base, new = (run_file.measured(ctx, session, given) for given in (reference, other))
-        in_turn = in_one_study(session, (base[0].id, new[0].id))
-        found = pair.compare_tasks(*base, *new, budget, in_turn=in_turn, alpha=alpha)
-        decision = decide(found)
-        reports = [(markdown, as_markdown(found, decision)), (junit, as_junit(found, decision))]
-        document = comparison_document(found, decision)
+        found = compare_runs(session, base, new, budget, alpha)
+        reports = [(markdown, as_markdown(found)), (junit, as_junit(found))]
+        document = ComparisonDocument.at(found)
     common.write_json(json_file, document.model_dump(mode="json"))
     for target, text in reports:
         if target is not None:
             common.write_text(target, text)
-    comparison_tables(common.result_console("-" if "-" in (markdown, junit) else json_file), found, decision)
-    if fail_if_worse and decision.worse:
-        raise WorseError(f"{found.other.name} is worse than {found.baseline.name}")
-    if fail_if_worse and decision.underpowered is not None:
+    comparison_tables(common.result_console("-" if "-" in (markdown, junit) else json_file), found)
+    if fail_if_worse and found.conclusion.worse:
+        raise WorseError(f"{found.other.name} is worse than {found.reference.name}")
+    if fail_if_worse and found.conclusion.underpowered is not None:
         raise BadInputError(
-            f"whether {found.other.name} (B) is worse than {found.baseline.name} (A) cannot be decided: "
-            f"{decision.underpowered}"
+            f"whether {found.other.name} (B) is worse than {found.reference.name} (A) cannot be decided: "
+            f"{found.conclusion.underpowered}"
         )
 
 

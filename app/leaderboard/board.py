@@ -24,7 +24,7 @@ CHARTS_SHOWN = 3  # of the first groups, unless the reader asks for all rows
 GROUPS_SHOWN = 5  # or all over whole datasets, if they are more; unless the reader asks for all rows
 
 
-SORTS = {column.key: column for column in COLUMNS if column.sort}
+SORTS = {column.key: column for column in COLUMNS if column.sortable}
 """The columns the leaderboard can be ordered by."""
 OPTIONAL = {column.key: column for column in COLUMNS if not column.required}
 """The columns a reader can select, by key."""
@@ -115,10 +115,9 @@ def _final_shares(run: Entry) -> tuple[float, float]:
 
 def _sorted(rows: list[Row], sort: str) -> list[Row]:
     column = SORTS[sort]
-    value = column.sort
-    assert value is not None
-    known = [row for row in rows if value(row) is not None]
-    return sorted(known, key=value, reverse=column.descending) + [row for row in rows if value(row) is None]
+    known = [row for row in rows if column.value(row) is not None]
+    ordered = sorted(known, key=lambda row: (column.value(row), column.tie(row)), reverse=column.descending)
+    return ordered + [row for row in rows if column.value(row) is None]
 
 
 def _chart(group: Group, rows: list[Row], budget: float, view: str) -> Chart:
@@ -141,14 +140,14 @@ def _chart(group: Group, rows: list[Row], budget: float, view: str) -> Chart:
     items = [
         Point(
             names[r.run.id],
-            r.run.first_finished_p50_s,
+            r.run.figures.first_finished_p50_s,
             r.pass_first,
             max(r.run.curve.pass_first),
             group.series[r.run.id],
             str(r.run.id),
         )
         for r in rows
-        if r.run.first_finished_p50_s
+        if r.run.figures.first_finished_p50_s
     ]
     x_title = "Median time to the first finished sample"
     return scatter(items, f"Pass@First against latency, {where}", x_title, budget)

@@ -60,7 +60,7 @@ def sources(studies: Sequence[StudyVersion], entries: Sequence[Entry], dataset: 
     enough = [study for study in studies if study.n_tasks >= ENOUGH]
     yield from (_of_study(study) for study in enough if not study.elsewhere)
     if runs := _largest(entries, dataset):
-        yield Source(tuple(run.version.result for run in runs), runs=runs)
+        yield Source(tuple(run.result for run in runs), runs=runs)
     yield from (_of_study(study) for study in enough if study.elsewhere)
 
 

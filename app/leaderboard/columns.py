@@ -16,6 +16,8 @@ from app.leaderboard.service import Row
 from app.states import RunState
 from app.ui.units import count, decimal, gibibytes, milliseconds, percent, seconds
 
+Read = Callable[[Row], Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -26,7 +28,7 @@ class Field:
 
     name: str
     type: Any
-    read: Callable[[Row], Any]
+    read: Read
     description: str | None = None
     csv: tuple[str, ...] = ()
 
@@ -45,68 +47,83 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column for people, with the fields that hold its values for programs.
+    """A column for people, with the fields that hold its values for programs."""
 
-    `key` stands in addresses (`?sort=`, `?columns=`). A cell shows `text`, and `note` in small type below it; a column
-    with a `share` (share, low, high) also gets a bar. `sort` returns the value that orders the rows; rows where it is
-    None come last. About shows `about` and `formula`. The page always shows a `required` column, and a `shown` one
-    until the reader deselects it. The table of the command line has room for the `printed` ones.
-    """
-
-    key: str
+    key: str  # stands in addresses (`?sort=`, `?columns=`)
     label: str
     fields: tuple[Field, ...]
-    text: Callable[[Row], str]
-    about: str
-    note: Callable[[Row], str] = lambda _: ""
-    share: Callable[[Row], tuple[float, float, float]] | None = None
-    sort: Callable[[Row], Any] | None = None
+    unit: Callable[[Any], str]  # the first field's value as text
+    about: str  # on the page About, like `formula`
+    note: Callable[[Row], str] = lambda _: ""  # in small type below the text
+    share: Callable[[Row], tuple[float, float, float]] | None = None  # (share, low, high), drawn as a bar, too
+    sortable: bool = True
     descending: bool = True
+    tie: Read = lambda _: 0  # orders rows whose values are equal
     formula: str = ""
     numeric: bool = True
-    required: bool = False
-    shown: bool = True
-    printed: bool = False
+    required: bool = False  # the page always shows it
+    shown: bool = True  # until the reader deselects it
+    printed: bool = False  # in the table of the command line, which has room for few
+
+    def value(self, row: Row) -> Any:
+        """What the column shows of a row and orders the rows by; rows where it is None come last."""
+        return self.fields[0].read(row)
+
+    def text(self, row: Row) -> str:
+        """The value for people."""
+        return self.unit(self.value(row))
+
+
+def _of_run(name: str, kind: Any, description: str | None = None, csv: tuple[str, ...] = ()) -> Field:
+    """A field of the run itself."""
+    return Field(name, kind, lambda row: getattr(row.run, name), description, csv)
+
+
+def _figure(name: str, kind: Any, description: str | None = None, figure: str = "") -> Field:
+    """A figure of the run."""
+    return Field(name, kind, lambda row: getattr(row.run.figures, figure or name), description)
+
+
+def _share(name: str) -> tuple[Field, Field]:
+    """Pass@First or Pass@All with its interval."""
+    interval = f"{name}_interval"
+    return (
+        Field(name, float, lambda row: getattr(row, name)),
+        Field(interval, tuple[float, float], lambda row: getattr(row, interval), csv=(f"{name}_low", f"{name}_high")),
+    )
 
 
 RUN_FIELDS = (
-    Field("name", str, lambda r: r.run.name, csv=("run",)),
-    Field("run", uuid.UUID, lambda r: r.run.id, "the id of the run", csv=("id",)),
-    Field("label", str | None, lambda r: r.run.label, "why the run is not ranked; null for one that is"),
+    _of_run("name", str, csv=("run",)),
+    Field("run", uuid.UUID, lambda row: row.run.id, "the id of the run", csv=("id",)),
+    _of_run("label", str | None, "why the run is not ranked; null for one that is"),
     Field(
         "rank",
         int | None,
         lambda r: r.rank,
         "among all ranked runs over the same tasks on the same device, also those that a filter leaves out",
     ),
-    Field("state", RunState, lambda r: r.run.state),
-    Field("dataset", str, lambda r: r.run.dataset),
-    Field("device", str, lambda r: r.run.device),
-    Field("target", str, lambda r: r.run.target),
-    Field("weights", str, lambda r: r.run.weights),
-    Field("drafter", str, lambda r: r.run.drafter),
-    Field("draft_length", str, lambda r: r.run.draft_length),
+    _of_run("state", RunState),
+    _of_run("dataset", str),
+    _of_run("device", str),
+    _of_run("target", str),
+    _of_run("weights", str),
+    _of_run("drafter", str),
+    _of_run("draft_length", str),
     Field("budget_s", float, lambda r: r.budget_s, "the budget the shares were read at"),
     Field("capped", bool, lambda r: r.capped, "the run stopped at that budget, so its shares are lower bounds"),
-    Field(
-        "in_guest_tasks", int | None, lambda r: r.run.in_guest_tasks, "tasks with verdicts a program could have forged"
-    ),
-    Field(
-        "in_guest_samples",
-        int | None,
-        lambda r: r.run.in_guest_samples,
-        "samples with such a verdict; null: not counted",
-    ),
-    Field("in_guest_passed", int | None, lambda r: r.run.in_guest_passed, "of those, passed"),
+    _figure("in_guest_tasks", int | None, "tasks with verdicts a program could have forged"),
+    _figure("in_guest_samples", int | None, "samples with such a verdict; null: not counted"),
+    _figure("in_guest_passed", int | None, "of those, passed"),
     Field(
         "clock",
         str | None,
-        lambda r: None if r.run.clock_marks is None else " ".join(r.run.clock_marks),
+        lambda row: None if (marks := row.run.figures.clock_marks) is None else " ".join(marks),
         "why the times of the run are not to be trusted; empty: nothing disturbed them; null: not known",
     ),
     Field("tags", list[str], lambda r: list(r.run.tags)),
-    Field("starred", bool, lambda r: r.run.starred),
-    Field("archived", bool, lambda r: r.run.archived),
+    _of_run("starred", bool),
+    _of_run("archived", bool),
 )
 """What identifies a row: on the page, the columns Rank and Run."""
 
@@ -114,19 +131,11 @@ COLUMNS = (
     Column(
         "first",
         "Pass@First",
-        (
-            Field("pass_first", float, lambda r: r.pass_first),
-            Field(
-                "pass_first_interval",
-                tuple[float, float],
-                lambda r: r.pass_first_interval,
-                csv=("pass_first_low", "pass_first_high"),
-            ),
-        ),
-        text=lambda r: percent(r.pass_first),
+        _share("pass_first"),
+        percent,
         note=lambda r: _interval(r.pass_first_interval),
         share=lambda r: (r.pass_first, *r.pass_first_interval),
-        sort=lambda r: (r.pass_first, r.pass_all),
+        tie=lambda r: r.pass_all,
         required=True,
         printed=True,
         about="The share of tasks whose chosen sample passes. The chosen sample is the one with the highest mean "
@@ -138,19 +147,11 @@ COLUMNS = (
     Column(
         "all",
         "Pass@All",
-        (
-            Field("pass_all", float, lambda r: r.pass_all),
-            Field(
-                "pass_all_interval",
-                tuple[float, float],
-                lambda r: r.pass_all_interval,
-                csv=("pass_all_low", "pass_all_high"),
-            ),
-        ),
-        text=lambda r: percent(r.pass_all),
+        _share("pass_all"),
+        percent,
         note=lambda r: _interval(r.pass_all_interval),
         share=lambda r: (r.pass_all, *r.pass_all_interval),
-        sort=lambda r: (r.pass_all, r.pass_first),
+        tie=lambda r: r.pass_first,
         printed=True,
         about="The share of tasks with at least one passing sample finished within B. A perfect choice among the "
         "samples would reach it.",
@@ -160,8 +161,7 @@ COLUMNS = (
         "loss",
         "Ranking loss",
         (Field("ranking_loss", float, lambda r: r.ranking_loss, "Pass@All minus Pass@First"),),
-        text=lambda r: f"{100 * r.ranking_loss:.1f}",
-        sort=lambda r: r.ranking_loss,
+        lambda loss: f"{100 * loss:.1f}",
         descending=False,
         about="Pass@All minus Pass@First, in percentage points: tasks with a right answer that was not chosen.",
     ),
@@ -169,12 +169,11 @@ COLUMNS = (
         "finish",
         "First finished",
         (
-            Field("first_finished_p50_s", float | None, lambda r: r.run.first_finished_p50_s),
-            Field("first_finished_p95_s", float | None, lambda r: r.run.first_finished_p95_s),
+            _figure("first_finished_p50_s", float | None),
+            _figure("first_finished_p95_s", float | None),
         ),
-        text=lambda r: seconds(r.run.first_finished_p50_s),
-        note=lambda r: f"p95 {seconds(r.run.first_finished_p95_s)}",
-        sort=lambda r: r.run.first_finished_p50_s,
+        seconds,
+        note=lambda r: f"p95 {seconds(r.run.figures.first_finished_p95_s)}",
         descending=False,
         about="Seconds until the first sample of a task was finished; median (p50) and 95th percentile (p95) over the "
         "tasks that had one.",
@@ -182,9 +181,8 @@ COLUMNS = (
     Column(
         "speed",
         "ms/token",
-        (Field("ms_per_token", float | None, lambda r: r.run.ms_per_token, "mean over all samples"),),
-        text=lambda r: milliseconds(r.run.ms_per_token),
-        sort=lambda r: r.run.ms_per_token,
+        (_figure("ms_per_token", float | None, "mean over all samples", "ms_per_token_all"),),
+        milliseconds,
         descending=False,
         printed=True,
         about="Time per token: milliseconds from the start of the task to the end of a sample, divided by its tokens, "
@@ -195,18 +193,16 @@ COLUMNS = (
     Column(
         "throughput",
         "tokens/s",
-        (Field("tokens_per_s", float | None, lambda r: r.run.tokens_per_s, "of all samples of a task together"),),
-        text=lambda r: count(r.run.tokens_per_s),
-        sort=lambda r: r.run.tokens_per_s,
+        (_figure("tokens_per_s", float | None, "of all samples of a task together"),),
+        count,
         shown=False,
         about="Throughput: tokens of all samples of a task together per second of decoding.",
     ),
     Column(
         "accepted",
         "Accepted",
-        (Field("mean_acceptance_length", float | None, lambda r: r.run.mean_acceptance_length),),
-        text=lambda r: decimal(r.run.mean_acceptance_length),
-        sort=lambda r: r.run.mean_acceptance_length,
+        (_figure("mean_acceptance_length", float | None),),
+        decimal,
         printed=True,
         about="Accepted length: tokens that a sample gains per round of draft, verify and accept, that is the accepted "
         "draft tokens plus one from the target. Plain decoding has 1.",
@@ -216,15 +212,13 @@ COLUMNS = (
         "cost",
         "seconds per solved task",
         (
-            Field(
+            _figure(
                 "seconds_per_right",
                 float | None,
-                lambda r: r.run.seconds_per_right,
                 "of decoding, per task that Pass@First counts at the run's own budget",
             ),
         ),
-        text=lambda r: seconds(r.run.seconds_per_right),
-        sort=lambda r: r.run.seconds_per_right,
+        seconds,
         descending=False,
         shown=False,
         about="Cost of a solved task: the seconds in which the engine decoded, divided by the tasks that Pass@First "
@@ -234,9 +228,8 @@ COLUMNS = (
     Column(
         "memory",
         "Memory",
-        (Field("peak_memory_bytes", int | None, lambda r: r.run.peak_memory_bytes, "highest over all tasks"),),
-        text=lambda r: gibibytes(r.run.peak_memory_bytes),
-        sort=lambda r: r.run.peak_memory_bytes,
+        (_figure("peak_memory_bytes", int | None, "highest over all tasks"),),
+        gibibytes,
         descending=False,
         shown=False,
         about="Peak memory of the device, highest over all tasks: on a GPU what the engine allocated, on a CPU what "
@@ -245,8 +238,9 @@ COLUMNS = (
     Column(
         "samples",
         "Samples",
-        (Field("n", int, lambda r: r.run.n, "samples per task"),),
-        text=lambda r: str(r.run.n),
+        (_of_run("n", int, "samples per task"),),
+        str,
+        sortable=False,
         printed=True,
         about="Samples decoded for each task, side by side.",
     ),
@@ -254,10 +248,11 @@ COLUMNS = (
         "tasks",
         "Tasks",
         (
-            Field("n_tasks", int, lambda r: r.run.n_tasks, "tasks graded", csv=("tasks",)),
-            Field("dataset_tasks", int, lambda r: r.run.dataset_tasks),
+            _of_run("n_tasks", int, "tasks graded", csv=("tasks",)),
+            _of_run("dataset_tasks", int),
         ),
-        text=lambda r: str(r.run.n_tasks),
+        str,
+        sortable=False,
         note=lambda r: f"of {r.run.dataset_tasks}",
         printed=True,
         about="Tasks graded, of those in the dataset. Shares count graded tasks only.",
@@ -266,11 +261,12 @@ COLUMNS = (
         "sampling",
         "Sampling",
         (
-            Field("temperature", float, lambda r: r.run.temperature),
-            Field("top_p", float, lambda r: r.run.top_p),
-            Field("prompt_mode", str, lambda r: r.run.prompt_mode),
+            _of_run("temperature", float),
+            _of_run("top_p", float),
+            _of_run("prompt_mode", str),
         ),
-        text=lambda r: f"T {r.run.temperature:g}" if r.run.temperature else "greedy",
+        lambda temperature: f"T {temperature:g}" if temperature else "greedy",
+        sortable=False,
         note=lambda r: f"top-p {r.run.top_p:g}, {r.run.prompt_mode}" if r.run.temperature else r.run.prompt_mode,
         numeric=False,
         shown=False,
@@ -280,12 +276,11 @@ COLUMNS = (
         "date",
         "Date",
         (
-            Field("created_at", dt.datetime, lambda r: r.run.created_at),
-            Field("fingerprint", str, lambda r: r.run.fingerprint),
+            _of_run("created_at", dt.datetime),
+            _of_run("fingerprint", str),
         ),
-        text=lambda r: f"{r.run.created_at:%Y-%m-%d}",
+        lambda created_at: f"{created_at:%Y-%m-%d}",
         note=lambda r: r.run.fingerprint,
-        sort=lambda r: r.run.created_at,
         numeric=False,
         about="The day on which the run was made, and its fingerprint, which is the same for runs of the same "
         "configuration, dataset content and model files.",

@@ -14,8 +14,8 @@ from app.leaderboard import board
 from app.leaderboard.answer import Card
 from app.leaderboard.cards import ENOUGH, newest_run
 from app.leaderboard.columns import COLUMNS
+from app.leaderboard.documents import as_csv
 from app.leaderboard.entries import Entry
-from app.leaderboard.export import as_csv
 from app.leaderboard.service import Row, ranked
 from app.leaderboard.web import card, entries
 from app.runs.forms import parse_budget
@@ -111,6 +111,6 @@ def _answer(everything: Sequence[Entry], dataset: str) -> tuple[Card | None, boo
 
 def _grid(rows: Sequence[Row], answer: Card | None) -> list[float]:
     """The positions of the slider: the answer's budgets, then round budgets up to the longest of the rows."""
-    of_answer = [one.budget_s for one in answer.answers] if answer else []
+    of_answer = answer.scored.budgets if answer else ()
     longest = max((row.run.budget_s for row in rows), default=BUDGET_GRID[0])
     return [*of_answer, *(b for b in study_budgets(longest) if not of_answer or b > of_answer[-1])]

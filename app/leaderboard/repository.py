@@ -40,6 +40,11 @@ class Version(NamedTuple):
         """The part that changes with curve and figures."""
         return self[:3]
 
+    @property
+    def notes(self) -> dict[str, Any]:
+        """The rest, by name."""
+        return dict(list(self._asdict().items())[3:])
+
 
 _LISTED = (Run.kind.in_(LISTED_RUN_KINDS), RunCurve.n_tasks > 0)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 
 from flask import Blueprint
 from pydantic import Field
@@ -13,13 +12,13 @@ from app.errors import BadInputError
 from app.http.operations import operation
 from app.http.schemas import RequestModel
 from app.http.web import session
-from app.overlay import loading, pair, presentation, render
-from app.overlay.decision import decide
+from app.overlay import loading, presentation
 from app.overlay.documents import ComparisonDocument, MatrixDocument, OverlayDocument
 from app.overlay.grouping import field_of, groups
 from app.overlay.lines import lines_at
 from app.overlay.loading import Overlaid
 from app.overlay.matrix import Only, matrix
+from app.overlay.pair import compare_runs, measured_run
 from app.runs import repository
 from app.runs.colours import numbers_of
 from app.studies.repository import in_one_study
@@ -62,13 +61,14 @@ def overlay(query: LinesQuery) -> OverlayDocument:
     budget_s = _budget(found, query.budget)
     field = field_of(query.group)
     lines = groups(found.runs, found.letters, field)
-    return render.overlay(
+    ids = [run.id for run in found.runs]
+    return OverlayDocument.at(
         found,
         lines_at(found, lines, budget_s),
-        presentation.curves(found, lines, numbers_of(session(), _ids(found))),
+        presentation.curves(found, lines, numbers_of(session(), ids)),
         budget_s,
         field,
-        in_turn=in_one_study(session(), _ids(found)),
+        in_turn=in_one_study(session(), ids),
     )
 
 
@@ -78,7 +78,7 @@ def task_matrix(query: MatrixQuery) -> MatrixDocument:
     """What each run made of each task within a budget; first the tasks that divide the runs most evenly."""
     found = _load(query, details=True)
     budget_s = _budget(found, query.budget)
-    return render.matrix(found, matrix(found, budget_s, query.only, query.failure), budget_s)
+    return MatrixDocument.at(found, matrix(found, budget_s, query.only, query.failure), budget_s)
 
 
 class CompareQuery(RequestModel):
@@ -95,9 +95,10 @@ class CompareQuery(RequestModel):
 @operation({200: ComparisonDocument})
 def compare(query: CompareQuery) -> ComparisonDocument:
     """Two runs over the same dataset at a budget, paired by task."""
-    baseline, other = (repository.get_run(session(), run_id) for run_id in (query.reference, query.other))
-    found = pair.compare_runs(session(), baseline, other, query.budget)
-    return render.comparison(found, decide(found))
+    reference, other = (
+        measured_run(session(), repository.get_run(session(), run_id)) for run_id in (query.reference, query.other)
+    )
+    return ComparisonDocument.at(compare_runs(session(), reference, other, query.budget))
 
 
 def _load(query: OverlayQuery, *, details: bool = False) -> Overlaid:
@@ -112,7 +113,3 @@ def _budget(found: Overlaid, asked: float | None) -> float:
     if words := presentation.too_long(found, asked):
         raise BadInputError(words, "budget")
     return min(asked or presentation.opening_budget(found), found.longest_s)
-
-
-def _ids(found: Overlaid) -> Sequence[uuid.UUID]:
-    return [run.id for run in found.runs]

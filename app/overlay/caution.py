@@ -7,15 +7,15 @@ called better.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from app.overlay.loading import Overlaid
+from app.overlay.notes import same_device
 from app.runs.clock import Clock, clock
-from app.runs.figures import in_budget_s
-from app.runs.models import Calibration, Run, RunTask
-from evaluation import inference
-from evaluation.metrics import SampleOutcome
+from app.runs.models import Run, RunTask
+from evaluation.inference import Comparison, compare_solved
 
 LEAST_LEFT = 0.01  # of the machine, so that the factor stays finite
 REMEDY = "To know, let both take turns in a study (bassline study run)."
@@ -24,100 +24,88 @@ SAME_WORK = ("target_sha256", "attention", "threads", "torch", "transformers")
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """One of the two runs, and what is known of its clock over the tasks that both have."""
-
-    run: Run
-    tasks: Sequence[RunTask]
-    outcomes: Sequence[SampleOutcome]
-    clock: Clock
-    calibrations: Sequence[Calibration]
-
-
-@dataclass(frozen=True, slots=True)
 class Circumstances:
-    """How two runs were measured, and whether the speed of the machine matters to their shares (`is_time_bound`)."""
+    """How two runs were measured."""
 
-    in_turn: bool
-    time_bound: bool
-    same_device: bool
+    in_turn: bool  # as arms of one study
+    time_bound: bool  # whether the speed of the machine matters to their shares
+    clocks: Sequence[Clock]  # over the tasks that both have graded
+    # the factor by which the times of each run might have been longer on the other's machine; None: unknown
+    stretches: Sequence[float | None]
+
+    @property
+    def machine_factor(self) -> float | None:
+        """By how much times could differ because of the machine alone: 1 if measured in turn, None if unknown."""
+        if self.in_turn:
+            return 1.0
+        known = [factor for factor in self.stretches if factor is not None]
+        return max(known) if len(known) == len(self.stretches) else None
 
 
-def side(run: Run, tasks: Sequence[RunTask], outcomes: Sequence[SampleOutcome], common: set[str]) -> Side:
-    """The run over its tasks in `common`, given all its tasks and their graded samples."""
-    mine = [task for task in tasks if task.task.task_id in common]
-    return Side(run, mine, outcomes, clock(mine, run.calibrations), run.calibrations)
+def circumstances(
+    found: Overlaid, tasks: Sequence[Collection[RunTask]], budget_s: float, *, in_turn: bool
+) -> Circumstances:
+    """How the two runs of the overlay were measured, given all tasks of each.
 
-
-def is_time_bound(sides: Sequence[Side], budget_s: float) -> bool:
-    """Whether a sample of the common tasks was cut off by the deadline or finished after `budget_s`, in either run.
-
-    If none was, the shares at this budget do not depend on the speed of the machine.
+    The result is time-bound if a sample of the common tasks was cut off by the deadline or finished after `budget_s`.
     """
-    return any(
-        sample.finish_reason == "deadline" or (in_budget_s(sample) or 0.0) > budget_s
-        for each in sides
-        for task in each.tasks
-        for sample in task.samples
+    common = set(found.task_ids)
+    a, b = (
+        (run, clock([task for task in of_run if task.task.task_id in common], run.calibrations))
+        for run, of_run in zip(found.runs, tasks, strict=True)
+    )
+    return Circumstances(
+        in_turn=in_turn,
+        time_bound=any(row.finish_reason == "deadline" or (row.finished_s or 0.0) > budget_s for row in found.samples),
+        clocks=(a[1], b[1]),
+        stretches=(_stretch(*a, *b), _stretch(*b, *a)),
     )
 
 
-def withheld(found: inference.Comparison, other: Side, baseline: Side, circumstances: Circumstances) -> str | None:
+def withheld(compared: Comparison, found: Overlaid, measured: Circumstances) -> str | None:
     """Why nobody may be called better although the test says so; None if the difference stands or is none.
 
-    `found` compares `other` with `baseline`.
+    `compared` is the second run of the overlay against the first.
     """
-    if not found.significant or circumstances.in_turn or not circumstances.time_bound:
+    if not compared.significant or measured.in_turn or not measured.time_bound:
         return None
-    winner, loser = (other, baseline) if found.delta > 0 else (baseline, other)
-    factor = _stretch(winner, loser, circumstances)
+    winner, loser = (1, 0) if compared.delta > 0 else (0, 1)
+    factor = measured.stretches[winner]
     if factor is None:
-        return _unknown(winner, loser)
-    again = inference.compare(
-        winner.outcomes, loser.outcomes, found.budget_s, found.selector, stretch=factor, alpha=found.alpha
-    )
+        names = (found.runs[place].name for place in (winner, loser) if not measured.clocks[place].is_known)
+        return (
+            f"the result depends on time, the runs were not measured in turn, and how busy the machine was is not "
+            f"known of {' and of '.join(names)}. {REMEDY}"
+        )
+    figure = 0 if compared.selector else 1
+    # Times multiplied by a factor are within the budget where the times are within the budget divided by it.
+    slowed = found.measured.at(compared.budget_s / factor)[figure][winner]
+    kept = found.measured.at(compared.budget_s)[figure][loser]
+    again = compare_solved(found.task_ids, slowed, kept, compared.budget_s, compared.selector, compared.alpha)
     if again.delta > 0 and again.significant:
         return None
     return (
         f"the runs were not measured in turn, and the speed of the machine could explain it: with the times of "
-        f"{winner.run.name} multiplied by {factor:.2f}, p is {again.p:.3f}. {REMEDY}"
+        f"{found.runs[winner].name} multiplied by {factor:.2f}, p is {again.p:.3f}. {REMEDY}"
     )
 
 
-def machine_factor(one: Side, other: Side, circumstances: Circumstances) -> float | None:
-    """By how much times could differ because of the machine alone: 1 if measured in turn, None where it is unknown."""
-    if circumstances.in_turn:
-        return 1.0
-    factors = _stretch(one, other, circumstances), _stretch(other, one, circumstances)
-    return None if None in factors else max(factor for factor in factors if factor is not None)
-
-
-def _stretch(winner: Side, loser: Side, circumstances: Circumstances) -> float | None:
-    """The factor by which the winner's times might have been longer on the loser's machine as it was then; at least 1.
+def _stretch(run: Run, own: Clock, other: Run, others: Clock) -> float | None:
+    """The factor by which a run's times might have been longer on the other's machine as it was then; at least 1.
 
     It has three parts: the ratio of the calibrations where the device is the same (of the fixed benchmark step if the
     work is the same too, else of the memory read), the drift inside each run, and the largest share of the machine that
-    a task of the loser lost. None if a clock is not known. The parts multiply: it is an upper limit, not an estimate.
+    a task of the other lost. None if a clock is not known. The parts multiply: it is an upper limit, not an estimate.
     """
-    if winner.clock.drift is None or loser.clock.drift is None or loser.clock.lost_max is None:
+    if own.drift is None or others.drift is None or others.lost_max is None:
         return None
-    speed = _speed_ratio(winner, loser) if circumstances.same_device else 1.0
-    drift = (1 + winner.clock.drift) * (1 + loser.clock.drift)
-    left = max(1 - loser.clock.lost_max, LEAST_LEFT)
-    return max(speed * drift / left, 1.0)
+    speed = _speed_ratio(run, other) if same_device((run, other)) else 1.0
+    return max(speed * (1 + own.drift) * (1 + others.drift) / max(1 - others.lost_max, LEAST_LEFT), 1.0)
 
 
-def _speed_ratio(winner: Side, loser: Side) -> float:
-    """How many times slower the loser's machine was than the winner's, by their median calibrations."""
-    mine, theirs = winner.calibrations, loser.calibrations
-    if all(winner.run.provenance.get(key) == loser.run.provenance.get(key) for key in SAME_WORK):
+def _speed_ratio(run: Run, other: Run) -> float:
+    """How many times slower the other's machine was than the run's, by their median calibrations."""
+    mine, theirs = run.calibrations, other.calibrations
+    if all(run.provenance.get(key) == other.provenance.get(key) for key in SAME_WORK):
         return median(c.verify_s for c in theirs) / median(c.verify_s for c in mine)
     return median(c.read_bytes_per_s for c in mine) / median(c.read_bytes_per_s for c in theirs)
-
-
-def _unknown(*sides: Side) -> str:
-    names = " and of ".join(each.run.name for each in sides if not each.clock.is_known)
-    return (
-        f"the result depends on time, the runs were not measured in turn, and how busy the machine was is not known of "
-        f"{names}. {REMEDY}"
-    )

@@ -2,57 +2,56 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pydantic import Field
 
-from app.overlay.pair import RunComparison
+from app.http.schemas import ResponseModel
 from app.ui.units import counted, p_value, percent, points, seconds
 from evaluation.inference import Comparison, least_discordant, mcnemar
 
 
-@dataclass(frozen=True)
-class Decision:
-    """`worse` ends the command with 3. `title` is the conclusion, `sentence` what was tested and how it came out.
+class Conclusion(ResponseModel):
+    """What `bassline runs compare --fail-if-worse` decides by: it ends with 3 for `worse`, 2 for `underpowered`."""
 
-    `underpowered` ends it with 2: why no loss could be seen, and what to do; None where one could.
-    """
-
-    worse: bool
+    underpowered: str | None = Field(
+        description="`reference` solves so few tasks that no loss could be seen: why, and what to do"
+    )
+    worse: bool = Field(description="`other` solves fewer tasks in Pass@First, and chance does not explain it")
     title: str
-    sentence: str
-    underpowered: str | None = None
+    sentence: str = Field(description="what was tested and how it came out")
 
 
-def decide(found: RunComparison) -> Decision:
+def decide(first: Comparison, withheld: str | None) -> Conclusion:
     """By Pass@First at the budget: worse if B solves fewer tasks and McNemar's exact two-sided p is below the level.
 
     Where A solves so few tasks that losing all of them would not be significant, nothing is decided unless B is better.
 
     Pass@All is reported and decides nothing: two tests would find a difference by chance more often than 5 %.
-    A difference that the speed of the machine could explain (app/overlay/caution.py) is not a finding either way.
+    A difference that the speed of the machine could explain (`withheld`, app/overlay/caution.py) is not a finding
+    either way.
     """
-    first = found.first
     differing = len(first.wins) + len(first.losses)
     interval = f"95 % interval {points(first.low)} to {points(first.high)}"
     tested = (
-        f"Pass@First at {seconds(found.budget_s)} over {counted(first.n_tasks, 'task')}: {percent(first.b)} -> "
+        f"Pass@First at {seconds(first.budget_s)} over {counted(first.n_tasks, 'task')}: {percent(first.b)} -> "
         f"{percent(first.a)}, {points(first.delta)} points ({interval}). "
         f"McNemar's exact two-sided test on {counted(differing, 'task')} that only one run solves, "
         f"{len(first.wins)} won and {len(first.losses)} lost: {p_value(first.p)}"
     )
-    if found.withheld_first is not None:
-        return Decision(False, "Not decided: the clock does not allow it", f"{tested}, but {found.withheld_first}")
-    if first.significant:
-        return Decision(
-            first.delta < 0, "Worse" if first.delta < 0 else "Better", f"{tested}, so chance does not explain it."
+    worse, fault = False, None
+    if withheld is not None:
+        title, sentence = "Not decided: the clock does not allow it", f"{tested}, but {withheld}"
+    elif first.significant:
+        worse = first.delta < 0
+        title, sentence = "Worse" if worse else "Better", f"{tested}, so chance does not explain it."
+    elif fault := _underpowered(first):
+        title, sentence = "Not decided: A solves too few tasks", f"{tested}. {fault}"
+    else:
+        title = f"No worse as far as {counted(first.n_tasks, 'task')} can tell"
+        sentence = (
+            f"{tested}. So many tasks reliably show only a difference of about {100 * first.detectable:.1f} points or "
+            "more (80 % power)."
         )
-    if (fault := _underpowered(first)) is not None:
-        return Decision(False, "Not decided: A solves too few tasks", f"{tested}. {fault}", fault)
-    return Decision(
-        False,
-        f"No worse as far as {counted(first.n_tasks, 'task')} can tell",
-        f"{tested}. So many tasks reliably show only a difference of about {100 * first.detectable:.1f} points or more "
-        "(80 % power).",
-    )
+    return Conclusion(underpowered=fault, worse=worse, title=title, sentence=sentence)
 
 
 def _underpowered(first: Comparison) -> str | None:

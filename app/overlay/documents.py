@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Self
 
 from pydantic import Field
 
 from app.http.schemas import ResponseModel
-from evaluation.verdicts import Failure
+from app.overlay.decision import Conclusion
+from app.overlay.lines import Line, LineShare
+from app.overlay.loading import Overlaid
+from app.overlay.matrix import Matrix, MatrixRow
+from app.overlay.pair import RunComparison
+from app.overlay.presentation import LineCurves
 
 
 class OverlaidRun(ResponseModel):
@@ -19,31 +25,6 @@ class OverlaidRun(ResponseModel):
     letter: str
     budget_s: float
     tasks_graded: int
-
-
-class LineDifference(ResponseModel):
-    """A line minus the baseline over the common tasks, with its 95 % interval.
-
-    `wins`, `losses`, `p` and `beyond_chance` are null between means over several runs.
-    """
-
-    delta: float
-    low: float
-    high: float
-    wins: int | None = Field(description="tasks that only this run solves")
-    losses: int | None = Field(description="tasks that only the baseline solves")
-    p: float | None = Field(description="exact two-sided p-value of McNemar's test")
-    beyond_chance: bool | None = Field(description="after Holm's correction over all lines, at 5 %")
-
-
-class LineShare(ResponseModel):
-    """Pass@First or Pass@All of a line at the budget, with its 95 % interval."""
-
-    share: float
-    low: float
-    high: float
-    spread: tuple[float, float] | None = Field(description="lowest and highest of the line's runs; null for one run")
-    difference: LineDifference | None = Field(description="to the baseline; null for the baseline itself")
 
 
 class LineDocument(ResponseModel):
@@ -76,20 +57,35 @@ class OverlayDocument(ResponseModel):
     runs: list[OverlaidRun]
     lines: list[LineDocument] = Field(description="the baseline's first")
 
-
-class MatrixCell(ResponseModel):
-    """One run at one task within the budget."""
-
-    outcome: Literal["first", "any", "none"] = Field(description="solved by the chosen sample, by another, by none")
-    failure: Failure | None = Field(description="the class of the chosen sample where none passed")
-    first_correct_s: float | None = Field(description="when the first passing sample finished; null: not in time")
-
-
-class MatrixRow(ResponseModel):
-    """One task, with a cell for each run."""
-
-    task_id: str
-    cells: list[MatrixCell]
+    @classmethod
+    def at(
+        cls,
+        found: Overlaid,
+        lines: Sequence[Line],
+        curves: Sequence[LineCurves],
+        budget_s: float,
+        group: str | None,
+        *,
+        in_turn: bool,
+    ) -> Self:
+        """The lines at the budget, each with its curve, which has a point at the budget."""
+        documents = []
+        for line, curve in zip(lines, (one.curve for one in curves), strict=True):
+            budgets = sorted({*curve.budgets, budget_s})
+            first, every = zip(*map(curve.at, budgets), strict=True)
+            runs = [found.runs[place].id for place in line.group.members]
+            of_curve = {"budgets": budgets, "curve_first": list(first), "curve_all": list(every)}
+            documents.append(LineDocument.of(line, key=line.group.key, label=line.group.label, runs=runs, **of_curve))
+        return cls(
+            dataset=found.runs[0].dataset.name,
+            budget_s=budget_s,
+            longest_s=found.longest_s,
+            group=group,
+            tasks=list(found.task_ids),
+            measured_in_turn=in_turn,
+            runs=_runs(found),
+            lines=documents,
+        )
 
 
 class MatrixDocument(ResponseModel):
@@ -100,6 +96,17 @@ class MatrixDocument(ResponseModel):
     runs: list[OverlaidRun]
     tasks_total: int = Field(description="common tasks, before the filters")
     rows: list[MatrixRow]
+
+    @classmethod
+    def at(cls, found: Overlaid, made: Matrix, budget_s: float) -> Self:
+        """The rows that pass the filters."""
+        return cls(
+            dataset=found.runs[0].dataset.name,
+            budget_s=budget_s,
+            runs=_runs(found),
+            tasks_total=made.total,
+            rows=list(made.rows),
+        )
 
 
 class ComparedRun(ResponseModel):
@@ -129,17 +136,6 @@ class PairedDifference(ResponseModel):
     detectable: float = Field(description="the smallest true difference that a test over n_tasks finds in 80 %")
 
 
-class Conclusion(ResponseModel):
-    """What `bassline runs compare --fail-if-worse` decides by."""
-
-    underpowered: str | None = Field(
-        description="`reference` solves so few tasks that no loss could be seen: why, and what to do"
-    )
-    worse: bool = Field(description="`other` solves fewer tasks in Pass@First, and chance does not explain it")
-    title: str
-    sentence: str = Field(description="what was tested and how it came out")
-
-
 class ComparisonDocument(ResponseModel):
     """Two runs over the same dataset at one budget, over the tasks that both have graded."""
 
@@ -157,3 +153,23 @@ class ComparisonDocument(ResponseModel):
     )
     changed: dict[str, tuple[Any, Any]] = Field(description="settings that differ: [reference's, other's]")
     conclusion: Conclusion
+
+    @classmethod
+    def at(cls, compared: RunComparison) -> Self:
+        """Two runs, as `GET /compare` and `bassline runs compare --json` show them."""
+        return cls.of(
+            compared,
+            pass_first=PairedDifference.of(compared.pass_first, withheld=compared.withheld_first),
+            pass_all=PairedDifference.of(compared.pass_all, withheld=compared.withheld_all),
+            measured_in_turn=compared.measured.in_turn,
+            time_bound=compared.measured.time_bound,
+            withheld=compared.withheld_first or compared.withheld_all,
+            machine_factor=compared.measured.machine_factor,
+        )
+
+
+def _runs(found: Overlaid) -> list[OverlaidRun]:
+    return [
+        OverlaidRun.of(run, letter=letter, tasks_graded=graded)
+        for run, letter, graded in zip(found.runs, found.letters, found.graded, strict=True)
+    ]

@@ -15,15 +15,12 @@ from decoding.suggest import one_of
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One line of the overlay: its key, its label and the places of its runs. A run alone is a group of one.
-
-    `varies` are the labels of the options in which its runs differ.
-    """
+    """One line of the overlay. A run alone is a group of one."""
 
     key: str
     label: str
-    members: tuple[int, ...]
-    varies: tuple[str, ...] = ()
+    members: tuple[int, ...]  # the places of its runs
+    varies: tuple[str, ...] = ()  # the labels of the options in which its runs differ
 
 
 def field_of(text: str | None) -> str | None:
@@ -45,10 +42,11 @@ def groups(runs: Sequence[Run], letters: Sequence[str], field: str | None) -> li
     members: dict[object, list[int]] = {}
     for place, run in enumerate(runs):
         members.setdefault(getattr(run, field), []).append(place)
-    return [
-        Group(str(number), word(option, value), tuple(places), varying([runs[place] for place in places]))
-        for number, (value, places) in enumerate(members.items(), start=1)
-    ]
+    made = []
+    for number, (value, places) in enumerate(members.items(), start=1):
+        varies = tuple(label.lower() for _, label in fields_that_differ([runs[place] for place in places]))
+        made.append(Group(str(number), word(option, value), tuple(places), varies))
+    return made
 
 
 def fields_that_differ(runs: Sequence[Run]) -> list[tuple[str, str]]:
@@ -60,24 +58,18 @@ def fields_that_differ(runs: Sequence[Run]) -> list[tuple[str, str]]:
     ]
 
 
-def varying(runs: Sequence[Run]) -> tuple[str, ...]:
-    """The labels of the options in which these runs differ."""
-    return tuple(label.lower() for _, label in fields_that_differ(runs))
-
-
-def unbalanced(runs: Sequence[Run], field: str, found: Sequence[Group]) -> tuple[str, ...]:
+def unbalanced(runs: Sequence[Run], field: str, found: Sequence[Group]) -> list[str]:
     """The labels of the options, seed apart, of which the groups do not hold the same values equally often.
 
     The means then differ by more than the option that they are grouped by.
     """
-    labels = []
-    for name, label in fields_that_differ(runs):
-        if name in (field, REPEATED):
-            continue
-        shares = []
-        for group in found:
-            values = [getattr(runs[place], name) for place in group.members]
-            shares.append({value: values.count(value) / len(values) for value in values})
-        if any(share != shares[0] for share in shares[1:]):
-            labels.append(label.lower())
-    return tuple(labels)
+
+    def shares(name: str, group: Group) -> dict[object, float]:
+        values = [getattr(runs[place], name) for place in group.members]
+        return {value: values.count(value) / len(values) for value in values}
+
+    return [
+        label.lower()
+        for name, label in fields_that_differ(runs)
+        if name not in (field, REPEATED) and any(shares(name, group) != shares(name, found[0]) for group in found)
+    ]

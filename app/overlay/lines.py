@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from app.http.schemas import ResponseModel
 from app.overlay.grouping import Group
 from app.overlay.loading import Overlaid
 from app.runs.figures import SELECTOR
@@ -19,33 +21,30 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A line minus the baseline as a share of the common tasks, with its 95 % interval.
+class LineDifference(ResponseModel):
+    """A line minus the baseline over the common tasks, with its 95 % interval.
 
-    Between two runs, `wins` and `losses` count the tasks that only one of them solves, `p` is McNemar's exact p-value,
-    and `beyond_chance` is Holm's decision at 5 % over all lines of the overlay. They are None between means over runs,
-    whose interval is a paired bootstrap over tasks.
+    `wins`, `losses`, `p` and `beyond_chance` are null between means over several runs, whose interval is a paired
+    bootstrap over tasks.
     """
 
     delta: float
     low: float
     high: float
-    wins: int | None = None
-    losses: int | None = None
-    p: float | None = None
-    beyond_chance: bool | None = None
+    wins: int | None = Field(description="tasks that only this run solves")
+    losses: int | None = Field(description="tasks that only the baseline solves")
+    p: float | None = Field(description="exact two-sided p-value of McNemar's test")
+    beyond_chance: bool | None = Field(description="after Holm's correction over all lines, at 5 %")
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A share of the common tasks with its 95 % interval; of several runs their mean, and the lowest and highest."""
+class LineShare(ResponseModel):
+    """Pass@First or Pass@All of a line at the budget, with its 95 % interval; of several runs their mean."""
 
-    value: float
+    share: float
     low: float
     high: float
-    spread: tuple[float, float] | None
-    difference: Difference | None
+    spread: tuple[float, float] | None = Field(description="lowest and highest of the line's runs; null for one run")
+    difference: LineDifference | None = Field(description="to the baseline; null for the baseline itself")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +52,8 @@ class Line:
     """A run, or a group of runs, at a budget. The first line of an overlay is the baseline and has no differences."""
 
     group: Group
-    first: Share
-    every: Share
+    pass_first: LineShare
+    pass_all: LineShare
 
 
 def lines_at(found: Overlaid, groups: Sequence[Group], budget_s: float) -> list[Line]:
@@ -71,42 +70,41 @@ def lines_at(found: Overlaid, groups: Sequence[Group], budget_s: float) -> list[
     return [Line(*parts) for parts in zip(groups, first, every, strict=True)]
 
 
-def _of_runs(task_ids: Sequence[str], solved: Bools, budget_s: float, selector: Selector | None) -> list[Share]:
+def _of_runs(task_ids: Sequence[str], solved: Bools, budget_s: float, selector: Selector | None) -> list[LineShare]:
     compared = [compare_solved(task_ids, of_run, solved[0], budget_s, selector) for of_run in solved[1:]]
-    told = holm([one.p for one in compared])
     differences = [
-        Difference(one.delta, one.low, one.high, len(one.wins), len(one.losses), one.p, beyond_chance)
-        for one, beyond_chance in zip(compared, told, strict=True)
+        LineDifference.of(one, wins=len(one.wins), losses=len(one.losses), beyond_chance=beyond_chance)
+        for one, beyond_chance in zip(compared, holm([one.p for one in compared]), strict=True)
     ]
-    n = len(task_ids)
-    return [
-        Share(passed / n, *wilson(passed, n), None, difference)
-        for passed, difference in zip(solved.sum(axis=1).tolist(), [None, *differences], strict=True)
-    ]
+    shares = []
+    for passed, difference in zip(solved.sum(axis=1).tolist(), [None, *differences], strict=True):
+        low, high = wilson(passed, len(task_ids))
+        share = passed / len(task_ids)
+        shares.append(LineShare(share=share, low=low, high=high, spread=None, difference=difference))
+    return shares
 
 
-def _of_means(solved: Sequence[Bools], groups: Sequence[Group]) -> list[list[Share]]:
+def _of_means(solved: Sequence[Bools], groups: Sequence[Group]) -> list[list[LineShare]]:
     """The means of the groups for each of `solved`, in one bootstrap for all: drawing the tasks is what takes time."""
     means = [np.array([of[list(group.members)].mean(axis=0) for group in groups]) for of in solved]
-    differences = [of[1:] - of[0] for of in means]
-    low, high = bootstrap_band(
-        np.concatenate([rows for pair in zip(means, differences, strict=True) for rows in pair]).T
-    )
+    drawn = [(mean, mean[1:] - mean[0]) for mean in means]
+    low, high = bootstrap_band(np.concatenate([rows for both in drawn for rows in both]).T)
+    bounds = iter(zip(low.tolist(), high.tolist(), strict=True))
     made = []
-    for number, (of, mean, difference) in enumerate(zip(solved, means, differences, strict=True)):
-        start = number * (2 * len(groups) - 1)
+    for of, (mean, difference) in zip(solved, drawn, strict=True):
+        of_mean = [next(bounds) for _ in mean]
+        differences = [_difference(row, next(bounds)) for row in difference]
         shares = []
-        for row, group in enumerate(groups):
-            of_runs = of[list(group.members)].mean(axis=1)
-            spread = (float(of_runs.min()), float(of_runs.max())) if len(of_runs) > 1 else None
-            at = start + row
-            against = _against(difference[row - 1], low, high, start + len(groups) + row - 1) if row else None
-            shares.append(Share(float(mean[row].mean()), float(low[at]), float(high[at]), spread, against))
+        for group, row, (lowest, highest), one in zip(groups, mean, of_mean, [None, *differences], strict=True):
+            of_runs = of[list(group.members)].mean(axis=1).tolist()
+            spread = (min(of_runs), max(of_runs)) if len(of_runs) > 1 else None
+            shares.append(LineShare(share=float(row.mean()), low=lowest, high=highest, spread=spread, difference=one))
         made.append(shares)
     return made
 
 
-def _against(difference: Floats, low: Floats, high: Floats, at: int) -> Difference:
-    """A difference per task, whose bounds are at the place `at`; where no task differs the bootstrap has no width."""
-    bounds = (float(low[at]), float(high[at])) if difference.any() else paired_interval(len(difference), 0, 0)
-    return Difference(float(difference.mean()), *bounds)
+def _difference(of_tasks: Floats, drawn: tuple[float, float]) -> LineDifference:
+    """A difference per task with its bounds; where no task differs the bootstrap has no width."""
+    low, high = drawn if of_tasks.any() else paired_interval(len(of_tasks), 0, 0)
+    delta = float(of_tasks.mean())
+    return LineDifference(delta=delta, low=low, high=high, wins=None, losses=None, p=None, beyond_chance=None)

@@ -1,18 +1,18 @@
-"""From the ids in an address to runs whose samples lie over the same tasks."""
+"""From the ids in an address to runs whose samples are over the same tasks."""
 
 from __future__ import annotations
 
 import string
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy.orm import Session
 
 from app.errors import BadInputError, BasslineError, NotFoundError
 from app.overlay import repository
+from app.overlay.repository import SampleRow
 from app.runs.models import Run
 from app.runs.service import check_comparable
 from app.states import PASSED, SANDBOX_ERROR
@@ -27,22 +27,16 @@ WHERE = "on the leaderboard, on Runs or among the arms of a study"
 
 @dataclass(frozen=True, slots=True)
 class Overlaid:
-    """Runs over their common tasks. The first run is the baseline run.
-
-    A run's letter comes from its position in the address, so that it stays the same where another run is left out.
-    `task_ids` are the tasks that all runs have graded, in the order of the dataset; `graded` counts the tasks that each
-    run has graded. `verdicts` and `details` belong to the samples of the columns that `measured` was made of.
-    `left_out` says for each run that was asked for and is not in `runs` why it is not.
-    """
+    """Runs over their common tasks. The first run is the baseline run."""
 
     runs: tuple[Run, ...]
-    letters: tuple[str, ...]
-    left_out: tuple[BasslineError, ...]
-    task_ids: tuple[str, ...]
-    graded: tuple[int, ...]
-    measured: ManyRuns
-    verdicts: tuple[str, ...]
-    details: tuple[str | None, ...]
+    letters: tuple[str, ...]  # from the positions in the address: they stay where another run is left out
+    left_out: tuple[BasslineError, ...]  # why runs that were asked for are not in `runs`
+    task_ids: tuple[str, ...]  # the tasks that all runs have graded, in the order of the dataset
+    graded: tuple[int, ...]  # how many tasks each run has graded
+    samples: tuple[SampleRow, ...]  # of the common tasks
+    columns: SampleColumns  # the same as arrays, which count runs and tasks as `runs` and `task_ids` do
+    measured: ManyRuns  # of these columns
 
     @property
     def longest_s(self) -> float:
@@ -86,37 +80,60 @@ def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -
     on.
     """
     found = repository.runs(session, ids)
-    left_out: list[BasslineError] = [
+    missing = [
         NotFoundError(f"there is no run {run_id}: it may have been deleted, so leave it out")
         for run_id in ids
         if run_id not in found
     ]
     runs = [found[run_id] for run_id in ids if run_id in found]
-    _require_two(runs, left_out)
+    _require_two(runs, missing)
     for other in runs[1:]:
         check_comparable(runs[0], other)
     if (most := sum(run.n_tasks * run.n for run in runs)) > MOST_SAMPLES:
         raise BadInputError(
             f"these runs have {most:,} samples: choose runs with at most {MOST_SAMPLES:,} together", "runs"
         )
+    letters = [letter for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in found]
     rows = repository.samples(session, [run.id for run in runs], details=details)
-    place, position, index, finished_s, logprob, verdicts, texts = zip(*rows, strict=True) if rows else [()] * 7
-    of_run, positions = np.array(place, dtype=np.int64), np.array(position, dtype=np.int64)
-    known, of_task = np.unique(positions, return_inverse=True)
-    graded = _graded(len(runs), len(known), of_run, of_task, verdicts)
+    return overlay(runs, rows, repository.task_ids(session, runs[0].dataset_id), letters, missing)
+
+
+def overlay(
+    runs: Sequence[Run],
+    rows: Sequence[SampleRow],
+    names: Mapping[int, str],
+    letters: Sequence[str] = LETTERS,
+    missing: Sequence[BasslineError] = (),
+) -> Overlaid:
+    """The runs of one dataset over the tasks that all of them have graded, given all their samples.
+
+    `names` has the ids of the dataset's tasks by their position.
+    A task is graded if it is finished and the sandbox failed on none of its samples. Raises BadInputError.
+    """
+    place, position, index, _, finished_s, logprob, verdicts, _ = zip(*rows, strict=True) if rows else [()] * 8
+    of_run = np.array(place, dtype=np.int64)
+    known, of_task = np.unique(np.array(position, dtype=np.int64), return_inverse=True)
+    judged, failed = np.zeros((2, len(runs), len(known)), dtype=np.bool_)
+    judged[of_run, of_task] = True
+    unknown = np.array([verdict in (None, SANDBOX_ERROR) for verdict in verdicts], dtype=np.bool_)
+    failed[of_run[unknown], of_task[unknown]] = True
+    graded = judged & ~failed
 
     kept = np.asarray(graded.any(axis=1))
-    left_out += [
-        BadInputError(f"{run.name!r} has no graded task: leave it out, or wait until it has one", "runs")
-        for run, has_any in zip(runs, kept, strict=True)
-        if not has_any
+    left_out = [
+        *missing,
+        *(
+            BadInputError(f"{run.name!r} has no graded task: leave it out, or wait until it has one", "runs")
+            for run, has_any in zip(runs, kept, strict=True)
+            if not has_any
+        ),
     ]
-    runs = [run for run, has_any in zip(runs, kept, strict=True) if has_any]
-    _require_two(runs, left_out)
+    _require_two([run for run, has_any in zip(runs, kept, strict=True) if has_any], left_out)
     common = np.asarray(graded[kept].all(axis=0))
+    places = np.flatnonzero(kept).tolist()
     if not common.any():
         raise BadInputError(
-            f"these {len(runs)} runs have no graded task in common: choose runs over the same tasks", "runs"
+            f"these {len(places)} runs have no graded task in common: choose runs over the same tasks", "runs"
         )
     counts = np.flatnonzero(kept[of_run] & common[of_task])
     columns = SampleColumns(
@@ -127,28 +144,16 @@ def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -
         mean_logprob=np.array(logprob, dtype=np.float64)[counts],
         passed=np.array([verdict == PASSED for verdict in verdicts], dtype=np.bool_)[counts],
     )
-    names = repository.task_ids(session, runs[0].dataset_id)
     return Overlaid(
-        runs=tuple(runs),
-        letters=tuple(LETTERS[ids.index(run.id)] for run in runs),
+        runs=tuple(runs[i] for i in places),
+        letters=tuple(letters[i] for i in places),
         left_out=tuple(left_out),
         task_ids=tuple(names[at] for at in known[common].tolist()),
         graded=tuple(graded[kept].sum(axis=1).tolist()),
-        measured=ManyRuns(len(runs), int(common.sum()), columns),
-        verdicts=tuple(verdicts[i] for i in counts.tolist()),
-        details=tuple(texts[i] for i in counts.tolist()) if details else (),
+        samples=tuple(rows[i] for i in counts.tolist()),
+        columns=columns,
+        measured=ManyRuns(len(places), int(common.sum()), columns),
     )
-
-
-def _graded(
-    n_runs: int, n_tasks: int, of_run: NDArray[np.int64], of_task: NDArray[np.int64], verdicts: Sequence[str | None]
-) -> NDArray[np.bool_]:
-    """Which runs have graded which tasks, `[R, T]`: finished, and the sandbox failed on no sample."""
-    judged, failed = np.zeros((2, n_runs, n_tasks), dtype=np.bool_)
-    judged[of_run, of_task] = True
-    unknown = np.array([verdict in (None, SANDBOX_ERROR) for verdict in verdicts], dtype=np.bool_)
-    failed[of_run[unknown], of_task[unknown]] = True
-    return np.asarray(judged & ~failed)
 
 
 def _require_two(runs: Sequence[Run], left_out: Sequence[BasslineError]) -> None:

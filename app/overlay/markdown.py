@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from app.overlay.decision import Decision
 from app.overlay.pair import RunComparison
-from app.overlay.pair_presentation import measured_with, notes
+from app.overlay.pair_presentation import measured_with, pair_caveats
 from app.ui.display import plain
 from app.ui.units import decimal, percent, points, seconds
 from evaluation.inference import Comparison
@@ -15,20 +14,22 @@ from evaluation.inference import Comparison
 SHOWN_TASKS = 50
 
 
-def markdown(found: RunComparison, decision: Decision) -> str:
+def markdown(compared: RunComparison) -> str:
     """The conclusion, the figures, the tasks that only one run solves, the changed settings, and the caveats."""
+    a, b, first = compared.reference, compared.other, compared.pass_first
+    conclusion = compared.conclusion
     parts = [
-        f"### {decision.title}",
-        f"**B**, {_code(found.other.name)}, against **A**, {_code(found.baseline.name)}. {decision.sentence}",
+        f"### {conclusion.title}",
+        f"**B**, {_code(b.name)}, against **A**, {_code(a.name)}. {conclusion.sentence}",
         _table(
             ("", "A", "B", "difference in points", "95 % interval", "McNemar's p", "tasks won", "tasks lost"),
-            [_row("Pass@First", found.first), _row("Pass@All", found.every)],
+            [_row("Pass@First", first), _row("Pass@All", compared.pass_all)],
         ),
-        _speed(found),
-        _tasks("Lost: A solves them, B does not", found.first.losses),
-        _tasks("Won: B solves them, A does not", found.first.wins),
-        _changes(found),
-        "\n".join(f"- {text}" for text in notes(found)),
+        _speed(compared),
+        _tasks("Lost: A solves them, B does not", first.losses),
+        _tasks("Won: B solves them, A does not", first.wins),
+        _changes(compared),
+        "\n".join(f"- {text}" for text in pair_caveats(compared)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -39,10 +40,10 @@ def _row(label: str, c: Comparison) -> tuple[str, ...]:
     return (f"{label} at {seconds(c.budget_s)}", *figures, str(len(c.wins)), str(len(c.losses)))
 
 
-def _speed(found: RunComparison) -> str:
-    if found.speed is None:
+def _speed(compared: RunComparison) -> str:
+    if compared.speed is None:
         return ""
-    return f"B wrote {decimal(found.speed)} times as many tokens per second as A, over the tasks that both finished."
+    return f"B wrote {decimal(compared.speed)} times as many tokens per second as A, over the tasks that both finished."
 
 
 def _tasks(title: str, task_ids: Sequence[str]) -> str:
@@ -53,9 +54,10 @@ def _tasks(title: str, task_ids: Sequence[str]) -> str:
     return f"{title} (Pass@First): {', '.join(map(_code, task_ids[:SHOWN_TASKS]))}{more}."
 
 
-def _changes(found: RunComparison) -> str:
-    rows = [(_code(name), _code(str(a)), _code(str(b))) for name, (a, b) in found.changed.items()]
-    rows += [(_code(key), _code(str(a)), _code(str(b))) for key, a, b in measured_with(found.baseline, found.other)]
+def _changes(compared: RunComparison) -> str:
+    changed = [(name, *values) for name, values in compared.changed.items()]
+    lines = [*changed, *measured_with(compared.reference, compared.other)]
+    rows = [tuple(_code(str(part)) for part in line) for line in lines]
     return _table(("Set or measured differently", "A", "B"), rows) if rows else "A and B have the same settings."
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 from urllib.parse import quote_plus
 
 from flask import Blueprint, redirect, render_template, request, url_for
@@ -15,11 +14,11 @@ from app.errors import BadInputError, NotFoundError
 from app.http.web import session
 from app.overlay import loading, pair_presentation, presentation, repository, side_by_side
 from app.overlay import matrix as matrices
-from app.overlay.grouping import Group, field_of, fields_that_differ, groups
+from app.overlay.grouping import field_of, fields_that_differ, groups
 from app.overlay.lines import lines_at
 from app.overlay.loading import LETTERS, Overlaid
-from app.overlay.pair import compare_runs
-from app.overlay.presentation import opening_budget
+from app.overlay.notes import caveats
+from app.overlay.pair import compare
 from app.runs.colours import numbers_of
 from app.runs.forms import parse_budget
 from app.runs.models import Run
@@ -28,77 +27,74 @@ from app.runs.schemas import RunOptions
 from app.studies.repository import in_one_study
 from app.ui.display import FAILURE_SIGNS
 from app.ui.units import brief_seconds, exact
+from decoding.suggest import one_of
+from evaluation.verdicts import FAILURES
 
 bp = Blueprint("overlay", __name__)
 
 RUNS_LISTED = 50  # to choose from; the newest
 CHARACTERS_SHOWN = 165_000  # of the rows of the matrix: 164 tasks of HumanEval and 12 runs in one page below 200 kB
 CELL = 42  # characters of a cell beside its address
-Answer = AnyResponse | str | tuple[str, int]
-
-
-@dataclass(frozen=True)
-class Budget:
-    """The budget of a page in seconds, and why it is not the one that was asked for."""
-
-    seconds: float
-    error: str
+K = TypeVar("K", bound=str)
+T = TypeVar("T")
 
 
 @bp.get("/overlay")
-def index() -> Answer:
+def index() -> AnyResponse | str:
     """The runs to choose from; `?runs=` of two or more (repeated, or comma-separated) leads to their overlay.
 
     `?baseline=` puts one of them first. `?choose=1` shows the list with these runs selected.
     """
     selected = request.args.getlist("runs")
     if "choose" in request.args or not request.args:
-        return _chooser(None, selected)
-    try:
-        pinned = request.args.get("baseline")
-        baseline = loading.parse_id(pinned, "baseline") if pinned else None
-        ids = loading.baseline_first(loading.parse_ids(selected), baseline)
-    except BadInputError as problem:
-        return _chooser(problem, selected)
+        return _chooser("", selected)
+    pinned = request.args.get("baseline")
+    baseline = loading.parse_id(pinned, "baseline") if pinned else None
+    ids = loading.baseline_first(loading.parse_ids(selected), baseline)
     kept: dict[str, Any] = {
         name: request.args[name] for name in ("budget", "group", "figure") if request.args.get(name)
     }
     return redirect(url_for("overlay.show", runs=_joined(ids), **kept))
 
 
+@bp.errorhandler(BadInputError)
+@bp.errorhandler(NotFoundError)
+def choose_others(problem: BadInputError | NotFoundError) -> tuple[str, int]:
+    """The runs to choose from, with the reason why the runs of the address have no overlay."""
+    runs = (request.view_args or {}).get("runs")
+    return _chooser(str(problem), [runs] if runs else request.args.getlist("runs")), problem.status
+
+
 @bp.get("/overlay/<runs>")
-def show(runs: str) -> Answer:
+def show(runs: str) -> str:
     """The curves of the runs (comma-separated ids; the first is the baseline run) and their shares at `?budget=`.
 
     `?group=` an option makes means over the runs with each of its values; `?figure=` chooses what the chart shows.
     Two runs are also compared: what was changed, what the paired test says, and on which tasks they differ.
     """
-    try:
-        found = loading.load(session(), loading.parse_ids([runs]))
-    except (BadInputError, NotFoundError) as problem:
-        return _chooser(problem, [runs])
-    errors, field = [], None
-    try:
-        field = field_of(request.args.get("group"))
-    except BadInputError as problem:
-        errors.append(str(problem))
-    budget = _budget(found)
+    found = loading.load(session(), loading.parse_ids([runs]))
+    errors: list[str] = []
+    field = _or(None, errors, lambda: field_of(request.args.get("group")))
+    budget = _budget(found, errors)
     lines = groups(found.runs, found.letters, field)
     ids = [run.id for run in found.runs]
     curves = presentation.curves(found, lines, numbers_of(session(), ids))
     figure = next((key for key in presentation.FIGURES if key == request.args.get("figure")), None)
     drawn_figure = figure or ("both" if len(lines) <= presentation.FEW else "first")
-    not_in_turn = None if in_one_study(session(), ids) else presentation.NOT_IN_TURN
+    in_turn = in_one_study(session(), ids)
     pair: dict[str, Any] = {}
     if found.letters == LETTERS[:2] and field is None:
-        compared = compare_runs(session(), found.runs[0], found.runs[1], budget.seconds)
-        pair, not_in_turn = pair_presentation.page(compared, curves), pair_presentation.not_in_turn(compared)
-    chart = presentation.chart(curves, drawn_figure, budget.seconds, span=pair.get("span"), marks=pair.get("marks", ()))
-    grid = presentation.slider_budgets(curves, chart, budget.seconds)
+        tasks = [repository.tasks_with_tokens(session(), run_id) for run_id in ids]
+        compared = compare(found, tasks, budget, in_turn=in_turn)
+        pair, notes = pair_presentation.page(compared, curves), pair_presentation.pair_caveats(compared)
+    else:
+        notes = caveats(found, None if in_turn else presentation.NOT_IN_TURN, lines, field)
+    chart = presentation.chart(curves, drawn_figure, budget, span=pair.get("span"), marks=pair.get("marks", ()))
+    grid = presentation.slider_budgets(curves, chart, budget)
     return render_template(
         "overlay/curves.html",
         **_frame(found, runs, budget, errors),
-        notes=[*presentation.notes(found, lines, field, not_in_turn), *pair.get("trust", ())],
+        notes=notes,
         pair=pair,
         field=field,
         fields=_fields(found, field),
@@ -107,10 +103,9 @@ def show(runs: str) -> Answer:
         figures=presentation.FIGURES,
         chart=chart,
         grid=grid,
-        readouts=presentation.readouts(curves, grid),
-        lines=lines_at(found, lines, budget.seconds),
-        means={line.key: presentation.spread_words(found, line) for line in lines},
-        letters_of={line.key: _letters(found, line) for line in lines},
+        curves=curves,
+        lines=lines_at(found, lines, budget),
+        made_of={line.key: presentation.made_of(found, line) for line in lines},
         settings=[] if pair else presentation.settings(found),
         pins=[_joined([one, *(other for other in ids if other != one)]) for one in ids],
         without=[_joined([other for other in ids if other != one]) for one in ids] if len(ids) > 2 else None,
@@ -118,23 +113,17 @@ def show(runs: str) -> Answer:
 
 
 @bp.get("/overlay/<runs>/matrix")
-def matrix(runs: str) -> Answer:
+def matrix(runs: str) -> str:
     """What each run made of each task at `?budget=`, filtered by `?only=` and `?failure=`; `?from=` a row goes on."""
-    try:
-        found = loading.load(session(), loading.parse_ids([runs]), details=True)
-    except (BadInputError, NotFoundError) as problem:
-        return _chooser(problem, [runs])
+    found = loading.load(session(), loading.parse_ids([runs]), details=True)
     errors: list[str] = []
-    only: matrices.Only = "all"
-    failure = None
-    try:
-        only, failure = matrices.parse_filters(request.args.get("only"), request.args.get("failure"))
-    except BadInputError as problem:
-        errors.append(str(problem))
-    budget = _budget(found)
-    made = matrices.matrix(found, budget.seconds, only, failure)
-    start = _start()
-    rows = _rows_that_fit(made.rows[start:], budget.seconds)
+    only = _or(None, errors, lambda: _one_of("only", matrices.ONLY)) or "all"
+    failure = _or(None, errors, lambda: _one_of("failure", FAILURES))
+    budget = _budget(found, errors)
+    made = matrices.matrix(found, budget, only, failure)
+    text = request.args.get("from", "0")
+    start = int(text) if len(text) < 10 and text.isascii() and text.isdigit() else 0
+    rows = _rows_that_fit(made.rows[start:], budget)
     end = start + len(rows)
     return render_template(
         "overlay/matrix.html",
@@ -153,15 +142,12 @@ def matrix(runs: str) -> Answer:
 
 
 @bp.get("/overlay/<runs>/task")
-def task(runs: str) -> Answer:
+def task(runs: str) -> str:
     """The samples of the task `?id=` in each run, equal ones together, and two of them (`?a=`, `?b=`) line by line.
 
     `?text=raw` shows them as the model wrote them, `?all=1` every different text.
     """
-    try:
-        ids = loading.parse_ids([runs])
-    except BadInputError as problem:
-        return _chooser(problem, [runs])
+    ids = loading.parse_ids([runs])
     task_id = request.args.get("id", "").replace("\0", "")
     known = repository.runs(session(), ids)
     side_by_side.check_size(known.values())
@@ -171,25 +157,16 @@ def task(runs: str) -> Answer:
     letters = [letter for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in known]
     found = [known[run_id] for run_id in ids if run_id in known]
     errors: list[str] = []
-    view: side_by_side.View = "program"
-    budget_s = longest = min(run.budget_s for run in found)
-    try:
-        budget_s = min(parse_budget(request.args.get("budget")) or longest, longest)
-        view = side_by_side.parse_view(request.args.get("text"))
-    except BadInputError as problem:
-        errors.append(str(problem))
-    columns = side_by_side.columns(groups(found, letters, None), found, rows, budget_s, view)
-    pair = None
-    try:
-        pair = side_by_side.pair(columns, request.args.get("a"), request.args.get("b"), view)
-    except BadInputError as problem:
-        errors.append(str(problem))
-        pair = side_by_side.pair(columns, None, None, view)
+    longest = min(run.budget_s for run in found)
+    budget = min(_or(None, errors, lambda: parse_budget(request.args.get("budget"))) or longest, longest)
+    view = _or(None, errors, lambda: _one_of("text", side_by_side.VIEWS)) or "program"
+    columns = side_by_side.columns(groups(found, letters, None), found, rows, budget, view)
+    chosen = side_by_side.pair(columns, None, None, view)
     return render_template(
         "overlay/task.html",
         runs=runs,
         task=next(iter(rows.values())).task,
-        budget=budget_s,
+        budget=budget,
         errors=errors,
         view=view,
         views=side_by_side.VIEWS,
@@ -197,14 +174,16 @@ def task(runs: str) -> Answer:
         whole="all" in request.args,
         groups_shown=side_by_side.GROUPS_SHOWN,
         characters=side_by_side.CHARACTERS_SHOWN,
-        pair=pair,
+        pair=_or(
+            chosen, errors, lambda: side_by_side.pair(columns, request.args.get("a"), request.args.get("b"), view)
+        ),
         choices=side_by_side.choices(columns),
         missing=len(ids) - len(found),
     )
 
 
 @bp.get("/compare")
-def compare() -> AnyResponse:
+def former_address() -> AnyResponse:
     """The former address of an overlay of two runs: `?a=` the baseline run and `?b=`, at `?budget=` seconds."""
     a, b, budget = (request.args.get(name) or None for name in ("a", "b", "budget"))
     if a and b:
@@ -212,27 +191,39 @@ def compare() -> AnyResponse:
     return redirect(url_for("overlay.index", runs=a or b, choose=1), 308)
 
 
-def _frame(found: Overlaid, runs: str, budget: Budget, errors: Sequence[str]) -> dict[str, Any]:
-    """What the pages of curves and matrix both show."""
-    return {
-        "found": found,
-        "runs": runs,
-        "names": groups(found.runs, found.letters, None),
-        "budget": budget.seconds,
-        "errors": [*errors, *([budget.error] if budget.error else [])],
-    }
-
-
-def _budget(found: Overlaid) -> Budget:
-    """The budget that the address names, at most the shortest of the runs; without one the usual one."""
+def _or(default: T, errors: list[str], read: Callable[[], T]) -> T:
+    """What `read` returns; the default if it raises BadInputError, whose sentence joins `errors`."""
     try:
-        asked = parse_budget(request.args.get("budget"))
+        return read()
     except BadInputError as problem:
-        return Budget(opening_budget(found), str(problem))
-    return Budget(min(asked or opening_budget(found), found.longest_s), presentation.too_long(found, asked))
+        errors.append(str(problem))
+        return default
 
 
-def _rows_that_fit(rows: Sequence[matrices.TaskRow], budget_s: float) -> list[tuple[str, str, list[tuple[str, str]]]]:
+def _one_of(name: str, known: Iterable[K]) -> K | None:
+    """The word that a parameter of the address has; None without one. Raises BadInputError for an unknown word."""
+    text = request.args.get(name)
+    found = next((word for word in known if word == text), None)
+    if text and found is None:
+        raise BadInputError(f"{name} is {text[:40]!r}: {one_of(text[:40], list(known))}", name)
+    return found
+
+
+def _budget(found: Overlaid, errors: list[str]) -> float:
+    """The budget (seconds) that the address names, at most the shortest of the runs; without one the usual one."""
+    asked = _or(None, errors, lambda: parse_budget(request.args.get("budget")))
+    if words := presentation.too_long(found, asked):
+        errors.append(words)
+    return min(asked or presentation.opening_budget(found), found.longest_s)
+
+
+def _frame(found: Overlaid, runs: str, budget_s: float, errors: Sequence[str]) -> dict[str, Any]:
+    """What the pages of curves and matrix both show."""
+    names = groups(found.runs, found.letters, None)
+    return {"found": found, "runs": runs, "names": names, "budget": budget_s, "errors": errors}
+
+
+def _rows_that_fit(rows: Sequence[matrices.MatrixRow], budget_s: float) -> list[tuple[str, str, list[tuple[str, str]]]]:
     """The first rows that one page has room for: task id, address of the task, and class and text of each cell."""
     made: list[tuple[str, str, list[tuple[str, str]]]] = []
     left = CHARACTERS_SHOWN
@@ -245,41 +236,29 @@ def _rows_that_fit(rows: Sequence[matrices.TaskRow], budget_s: float) -> list[tu
     return made
 
 
-def _start() -> int:
-    text = request.args.get("from", "0")
-    return int(text) if len(text) < 10 and text.isascii() and text.isdigit() else 0
-
-
-def _cell_text(cell: matrices.Cell) -> str:
+def _cell_text(cell: matrices.MatrixCell) -> str:
     return cell.sign.letter + ("" if cell.first_correct_s is None else f" {brief_seconds(cell.first_correct_s)}")
 
 
 def _fields(found: Overlaid, field: str | None) -> list[tuple[str, str]]:
     """What the list of options to group by offers: those in which the runs differ, and the present one."""
-    differing = fields_that_differ(found.runs)
     present = [(field, options_of(RunOptions)[field].label)] if field else []
-    return list(dict.fromkeys([*differing, *present]))
+    return list(dict.fromkeys([*fields_that_differ(found.runs), *present]))
 
 
-def _letters(found: Overlaid, group: Group) -> str:
-    return ", ".join(found.letters[place] for place in group.members)
-
-
-def _chooser(problem: BadInputError | NotFoundError | None, selected: Sequence[str]) -> str | tuple[str, int]:
+def _chooser(error: str, selected: Sequence[str]) -> str:
     """The list of runs to select from; the runs of the address are selected and come first."""
     wanted = _known_ids(selected)
     newest: Sequence[Run] = repository.newest_with_figures(session(), RUNS_LISTED)
-    listed = {run.id: run for run in newest}
-    missing = [run_id for run_id in wanted if run_id not in listed]
+    missing = set(wanted) - {run.id for run in newest}
     older = repository.runs(session(), missing).values() if missing else ()
-    page = render_template(
+    return render_template(
         "overlay/index.html",
-        error=str(problem) if problem else "",
+        error=error,
         listed=sorted([*older, *newest], key=lambda run: run.id not in wanted),
         selected=wanted,
         most=loading.MOST_RUNS,
     )
-    return (page, problem.status) if problem else page
 
 
 def _known_ids(texts: Sequence[str]) -> list[uuid.UUID]:

@@ -2,111 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
 
 from app.errors import BadInputError
-from app.overlay import caution
+from app.overlay import caution, repository
+from app.overlay.decision import Conclusion, decide
+from app.overlay.loading import Overlaid, overlay
 from app.overlay.notes import same_device
-from app.runs import figures
+from app.overlay.repository import SampleRow
 from app.runs.configuration import differences
+from app.runs.figures import SELECTOR, speedup
 from app.runs.models import Run, RunTask
-from app.runs.repository import tasks_without_texts
 from app.runs.service import check_comparable
 from app.studies.repository import in_one_study
-from evaluation import inference
-from evaluation.metrics import SampleOutcome
+from evaluation.inference import ALPHA, Comparison, compare_solved
+
+
+class MeasuredRun(NamedTuple):
+    """A run with all its samples, from the database or a file (run_file.py)."""
+
+    run: Run
+    tasks: Mapping[RunTask, int]  # all its tasks, without samples: how many tokens each has
+    samples: Sequence[SampleRow]
 
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """`other` against `baseline` at `budget_s` seconds, over the tasks that both have graded.
+    """`other` (B) against `reference` (A, the baseline run) at `budget_s` seconds, over the tasks both have graded."""
 
-    `first` and `every` compare Pass@First and Pass@All: delta is other - baseline, wins are tasks that only `other`
-    solves.
-    """
-
-    baseline: Run
-    other: Run
+    found: Overlaid
     budget_s: float
-    first: inference.Comparison
-    every: inference.Comparison
-    speed: float | None
-    """Tokens per second of `other` over `baseline` on common tasks; None where devices differ or it is not known."""
-    in_turn: bool
-    """Whether the runs were measured in turn, as arms of one study."""
-    time_bound: bool
-    """Whether the speed of the machine matters at this budget."""
-    withheld_first: str | None
-    """Why neither run may be called better in Pass@First although p is below the level."""
-    withheld_every: str | None
-    machine_factor: float | None
-    """By how much times could differ because of the machine alone; None where that is not known."""
-    changed: dict[str, tuple[Any, Any]]
-    """The options that differ, by name: (the baseline's value, the other's)."""
-    tasks: tuple[Sequence[RunTask], Sequence[RunTask]]
-    """All tasks of `baseline` and of `other`."""
-    outcomes: tuple[Sequence[SampleOutcome], Sequence[SampleOutcome]]
-    """The graded samples of `baseline` and of `other`."""
+    pass_first: Comparison  # delta is other - reference, wins are tasks that only `other` solves
+    pass_all: Comparison
+    measured: caution.Circumstances
+    speed: float | None  # tokens per second of other over reference; None where devices differ or it is not known
+    withheld_first: str | None  # why neither may be called better in Pass@First although p is below the level
+    withheld_all: str | None
+    conclusion: Conclusion
+
+    @property
+    def reference(self) -> Run:
+        """The baseline run."""
+        return self.found.runs[0]
+
+    @property
+    def other(self) -> Run:
+        """The run that is compared with it."""
+        return self.found.runs[1]
+
+    @property
+    def changed(self) -> dict[str, tuple[Any, Any]]:
+        """The options that differ, by name: (the reference's value, the other's)."""
+        return differences(self.reference, self.other)
 
 
-def compare_runs(session: Session, baseline: Run, other: Run, budget_s: float | None = None) -> RunComparison:
-    """`other` against `baseline`, both from the database; raises as compare_tasks does."""
-    ours, theirs = tasks_without_texts(session, other.id), tasks_without_texts(session, baseline.id)
-    in_turn = in_one_study(session, (baseline.id, other.id))
-    return compare_tasks(baseline, theirs, other, ours, budget_s, in_turn=in_turn)
+def measured_run(session: Session, run: Run) -> MeasuredRun:
+    """A run of the database."""
+    return MeasuredRun(run, repository.tasks_with_tokens(session, run.id), repository.samples(session, [run.id]))
 
 
-def compare_tasks(
-    baseline: Run,
-    theirs: Sequence[RunTask],
-    other: Run,
-    ours: Sequence[RunTask],
-    budget_s: float | None = None,
-    *,
-    in_turn: bool = False,
-    alpha: float = inference.ALPHA,
+def compare_runs(
+    session: Session, reference: MeasuredRun, other: MeasuredRun, budget_s: float | None = None, alpha: float = ALPHA
 ) -> RunComparison:
-    """`other` with its tasks `ours` against `baseline` with `theirs`, wherever they come from.
+    """`other` against `reference`, wherever they come from.
 
-    `in_turn` if they are arms of one study. `alpha` is the level of the test.
     Raises BadInputError for different datasets, no graded task in common, or a budget longer than a run's own.
     """
-    check_comparable(baseline, other)
-    longest = min(baseline.budget_s, other.budget_s)
-    if budget_s is not None and budget_s > longest:
+    check_comparable(reference.run, other.run)
+    rows = [row._replace(run=place) for place, one in enumerate((reference, other)) for row in one.samples]
+    names = {task.task.position: task.task.task_id for task in reference.tasks}
+    found = overlay((reference.run, other.run), rows, names)
+    in_turn = in_one_study(session, (reference.run.id, other.run.id))
+    return compare(found, (reference.tasks, other.tasks), budget_s or found.longest_s, in_turn=in_turn, alpha=alpha)
+
+
+def compare(
+    found: Overlaid, tasks: Sequence[Mapping[RunTask, int]], budget_s: float, *, in_turn: bool, alpha: float = ALPHA
+) -> RunComparison:
+    """The second of two runs against the first, given the tasks of each with their tokens.
+
+    `in_turn` if they are arms of one study. `alpha` is the level of the test. Raises BadInputError for a budget longer
+    than a run's own.
+    """
+    if budget_s > found.longest_s:
         raise BadInputError(
-            f"budget is {budget_s:g}: one of the runs stopped at {longest:g} seconds, give at most that", "budget"
+            f"budget is {budget_s:g}: one of the runs stopped at {found.longest_s:g} seconds, give at most that",
+            "budget",
         )
-    budget = budget_s or longest
-    a, b = figures.graded_outcomes(ours), figures.graded_outcomes(theirs)
-    common = {o.task_id for o in a} & {o.task_id for o in b}
-    if not common:
-        raise BadInputError("the two runs have no graded task in common: finish one of them first", "run")
-    first = inference.compare(a, b, budget, alpha=alpha)
-    every = inference.compare(a, b, budget, None, alpha=alpha)
-    sides = caution.side(other, ours, a, common), caution.side(baseline, theirs, b, common)
-    circumstances = caution.Circumstances(
-        in_turn=in_turn,
-        time_bound=caution.is_time_bound(sides, budget),
-        same_device=same_device((baseline, other)),
+    a, b = found.runs
+    first, every = (
+        compare_solved(found.task_ids, solved[1], solved[0], budget_s, selector, alpha)
+        for solved, selector in zip(found.measured.at(budget_s), (SELECTOR, None), strict=True)
     )
+    measured = caution.circumstances(found, tasks, budget_s, in_turn=in_turn)
+    withheld_first, withheld_all = (caution.withheld(one, found, measured) for one in (first, every))
     return RunComparison(
-        baseline,
-        other,
-        budget,
-        first,
-        every,
-        figures.speedup(other, ours, baseline, theirs) if circumstances.same_device else None,
-        circumstances.in_turn,
-        circumstances.time_bound,
-        caution.withheld(first, *sides, circumstances),
-        caution.withheld(every, *sides, circumstances),
-        caution.machine_factor(*sides, circumstances),
-        differences(baseline, other),
-        (theirs, ours),
-        (b, a),
+        found=found,
+        budget_s=budget_s,
+        pass_first=first,
+        pass_all=every,
+        measured=measured,
+        speed=speedup(b, tasks[1], a, tasks[0]) if same_device((a, b)) else None,
+        withheld_first=withheld_first,
+        withheld_all=withheld_all,
+        conclusion=decide(first, withheld_first),
     )

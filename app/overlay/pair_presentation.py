@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.overlay.notes import measurement_notes, same_device, sample_count_note, trust_notes
+import numpy as np
+
+from app.overlay.notes import caveats, same_device, trust_notes
 from app.overlay.pair import RunComparison
 from app.overlay.presentation import LABEL_ROOM, LineCurves, span
 from app.runs import configuration
@@ -15,13 +17,12 @@ from app.runs import presentation as shown
 from app.runs.models import Run
 from app.runs.results import Figures
 from app.ui.charts.curves import difference
-from app.ui.charts.parts import Chart
 from app.ui.units import count, counted, decimal, milliseconds, p_value, points, seconds
 from evaluation.inference import Comparison, Crossover, crossover, difference_band
 from evaluation.metrics import BUDGET_GRID
 
-LETTERS = ("A", "B")
-LOST, WON, SAME = "lost", "won", "alike"
+OUTCOMES = {-1: "lost", 0: "alike", 1: "won"}
+"""Of B at a task, by how much more than A it solves it."""
 
 
 @dataclass(frozen=True)
@@ -31,33 +32,44 @@ class Differing:
     task_id: str
     first: str
     every: str
-    a: list[shown.SampleSign]
-    b: list[shown.SampleSign]
+    samples: list[list[shown.SampleSign]]
 
 
-def page(found: RunComparison, curves: Sequence[LineCurves]) -> dict[str, Any]:
+def page(compared: RunComparison, curves: Sequence[LineCurves]) -> dict[str, Any]:
     """What the template of a pair shows, given the curves of A and B over the common tasks."""
-    runs = (found.baseline, found.other)
-    longest_s = min(run.budget_s for run in runs)
-    a, b = found.outcomes
-    changes_at = sorted({budget for line in curves for budget in line.curve.budgets if budget <= longest_s})
-    crossing = crossover(b, a, changes_at)
+    found, runs = compared.found, compared.found.runs
+    changes_at = sorted({budget for line in curves for budget in line.curve.budgets if budget <= found.longest_s})
+    first, _ = found.measured.solved(changes_at)
+    crossing = crossover(first[1], first[0], changes_at)
     marks = [] if crossing.budget_s is None else [(crossing.budget_s, f"B leads from {seconds(crossing.budget_s)}")]
-    covered = span(curves, longest_s)
+    low, high = covered = span(curves, found.longest_s)
+    budgets = [low, *(x for x in BUDGET_GRID if low < x < high), high]
+    first, _ = found.measured.solved(budgets)
+    band = difference_band(first[1], first[0], budgets)
     return {
-        "found": found,
-        "shares": (("Pass@First", found.first), ("Pass@All", found.every)),
-        "first": sentence(found.first, found.withheld_first),
-        "every": sentence(found.every, found.withheld_every),
-        "ahead_from": _ahead_from(found.first, crossing),
+        "found": compared,
+        "shares": (
+            ("Pass@First", compared.pass_first, sentence(compared.pass_first, compared.withheld_first)),
+            ("Pass@All", compared.pass_all, sentence(compared.pass_all, compared.withheld_all)),
+        ),
+        "ahead_from": _ahead_from(compared.pass_first, crossing),
         "span": covered,
         "marks": marks,
-        "gap": gap(found, covered, marks, curves[1].series),
+        "gap": difference(
+            band.budgets,
+            band.delta,
+            band.low,
+            band.high,
+            "B minus A in Pass@First",
+            budget=compared.budget_s,
+            marks=marks,
+            label_room=LABEL_ROOM,
+            series=curves[1].series,
+        ),
         "changes": changes(*runs),
         "times": times(*runs),
         "same_device": same_device(runs),
-        "tasks": differing(found),
-        "trust": trust_notes(runs, LETTERS),
+        "tasks": differing(compared),
     }
 
 
@@ -84,43 +96,40 @@ def _ahead_from(first: Comparison, crossing: Crossover) -> tuple[str, str]:
     return seconds(crossing.budget_s), f"B leads from this budget on; 95 % interval {low} to {high}"
 
 
-def differing(found: RunComparison) -> list[Differing]:
+def differing(compared: RunComparison) -> list[Differing]:
     """Tasks that only A solves come first, by Pass@First, then by Pass@All; then those that only B solves."""
-    of_a, of_b = (
-        {task.task.task_id: shown.in_finish_order(task.samples, found.budget_s) for task in tasks}
-        for tasks in found.tasks
-    )
-    outcomes = ((task_id, _outcome(task_id, found.first), _outcome(task_id, found.every)) for task_id in of_b)
-    lines = [Differing(*one, of_a.get(one[0], []), of_b[one[0]]) for one in outcomes if one[1:] != (SAME, SAME)]
-    order = {LOST: 0, SAME: 1, WON: 2}
-    return sorted(lines, key=lambda line: (order[line.first], order[line.every]))
+    found, columns = compared.found, compared.found.columns
+    first, every = (of[1].astype(np.int64) - of[0] for of in found.measured.at(compared.budget_s))
+    lines = []
+    for task in sorted(np.flatnonzero(first | every), key=lambda task: (first[task], every[task])):
+        signs = []
+        for run in range(2):
+            places = np.flatnonzero((columns.run == run) & (columns.task == task))
+            rows: list[Any] = [
+                found.samples[place] for place in places
+            ]  # with the attributes of a Sample that it reads
+            signs.append(shown.in_finish_order(rows, compared.budget_s))
+        lines.append(Differing(found.task_ids[task], OUTCOMES[first[task]], OUTCOMES[every[task]], signs))
+    return lines
 
 
-def notes(found: RunComparison) -> list[str]:
+def pair_caveats(compared: RunComparison) -> list[str]:
     """Caveats on the figures of the comparison."""
-    runs = (found.baseline, found.other)
-    left = max(run.n_tasks for run in runs) - found.first.n_tasks
-    words = f"{left} {'task is' if left == 1 else 'tasks are'} left out: only one of the runs has graded them."
-    return [
-        *measurement_notes(runs, LETTERS, not_in_turn(found)),
-        *sample_count_note(runs, LETTERS),
-        *([words] if left > 0 else []),
-        *trust_notes(runs, LETTERS),
-    ]
+    return [*caveats(compared.found, not_in_turn(compared)), *trust_notes(compared.found)]
 
 
-def not_in_turn(found: RunComparison) -> str | None:
+def not_in_turn(compared: RunComparison) -> str | None:
     """By how much the machine alone could have changed the times; None for runs that were measured in turn."""
-    if found.in_turn:
+    if compared.measured.in_turn:
         return None
-    if found.machine_factor is None:
+    if compared.measured.machine_factor is None:
         return (
             "The runs were not measured in turn, and how busy the machine was is not known of both: times may differ "
             "because of the machine alone."
         )
     return (
         "The runs were not measured in turn: the machine alone could explain times that differ by a factor of up to "
-        f"{decimal(found.machine_factor)}."
+        f"{decimal(compared.measured.machine_factor)}."
     )
 
 
@@ -150,25 +159,3 @@ def times(a: Run, b: Run) -> list[tuple[str, str, str]]:
         ("Accepted length, tokens", lambda f: f.mean_acceptance_length, decimal),
     ]
     return [(label, text(figure(a.measured)), text(figure(b.measured))) for label, figure, text in rows]
-
-
-def gap(found: RunComparison, covered: tuple[float, float], marks: Sequence[tuple[float, str]], series: int) -> Chart:
-    """B minus A in Pass@First at round budgets, with the band of a paired bootstrap over tasks."""
-    a, b = found.outcomes
-    low, high = covered
-    band = difference_band(b, a, [low, *(x for x in BUDGET_GRID if low < x < high), high])
-    return difference(
-        band.budgets,
-        band.delta,
-        band.low,
-        band.high,
-        "B minus A in Pass@First",
-        budget=found.budget_s,
-        marks=marks,
-        label_room=LABEL_ROOM,
-        series=series,
-    )
-
-
-def _outcome(task_id: str, result: Comparison) -> str:
-    return WON if task_id in result.wins else LOST if task_id in result.losses else SAME

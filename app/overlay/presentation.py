@@ -5,13 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
-from app.overlay.grouping import Group, unbalanced, varying
+from app.overlay.grouping import Group, fields_that_differ
 from app.overlay.loading import Overlaid
-from app.overlay.notes import measurement_notes, sample_count_note
 from app.runs.colours import series_of
 from app.runs.options import options_of
 from app.runs.schemas import RunOptions
@@ -27,7 +26,7 @@ NOT_IN_TURN = (
     "them tests whether that could explain their difference."
 )
 Figure = Literal["both", "first", "all"]
-FIGURES: dict[Figure, str] = dict(zip(get_args(Figure), ("Both figures", "Pass@First", "Pass@All"), strict=True))
+FIGURES: dict[Figure, str] = {"both": "Both figures", "first": "Pass@First", "all": "Pass@All"}
 LABEL_ROOM = 176  # pixels beside a chart whose curves have names
 FEW = 4  # lines whose curves of both figures can be told apart in one chart
 
@@ -45,15 +44,15 @@ class LineCurves:
     low: tuple[float, ...]
     high: tuple[float, ...]
 
+    @property
+    def css(self) -> str:
+        """The classes of its colour and dash."""
+        return series_css(self.series)
 
-@dataclass(frozen=True, slots=True)
-class Readout:
-    """A line below the chart: its shares at each budget of the slider, as per cent with one decimal, for the script."""
-
-    group: Group
-    css: str
-    first: str
-    every: str
+    def values(self, budgets: Sequence[float]) -> list[str]:
+        """Both shares at the first of these budgets up to its end, as per cent with one decimal, for the script."""
+        shares = [self.curve.at(budget) for budget in budgets if budget <= self.curve.budgets[-1]]
+        return [" ".join(f"{100 * of[figure]:.1f}" for of in shares) for figure in (0, 1)]
 
 
 def curves(found: Overlaid, groups: Sequence[Group], numbers: Mapping[uuid.UUID, int]) -> list[LineCurves]:
@@ -66,9 +65,6 @@ def curves(found: Overlaid, groups: Sequence[Group], numbers: Mapping[uuid.UUID,
     for group, series in zip(groups, colours, strict=True):
         end = min(found.runs[place].budget_s for place in group.members)
         of_runs = [found.measured.curve(place, end) for place in group.members]
-        if len(of_runs) == 1:
-            made.append(LineCurves(group, series, of_runs[0], of_runs[0].pass_first, of_runs[0].pass_first))
-            continue
         budgets = sorted({budget for curve in of_runs for budget in curve.budgets})
         first, every = np.moveaxis(np.array([[curve.at(budget) for budget in budgets] for curve in of_runs]), 2, 0)
         mean = metrics.Curve(tuple(budgets), *(tuple(of.mean(axis=0).tolist()) for of in (first, every)))
@@ -109,7 +105,7 @@ def chart(
         if figure != "all":
             low, high = (line.low, line.high) if len(line.group.members) > 1 else (None, None)
             drawn.append(Curve(name, line.curve.budgets, line.curve.pass_first, line.series, "first", low, high, key))
-    words = {"both": "Pass@First and Pass@All", "first": "Pass@First", "all": "Pass@All"}[figure]
+    words = "Pass@First and Pass@All" if figure == "both" else FIGURES[figure]
     return pass_curves(
         drawn,
         f"{words} against the budget",
@@ -132,16 +128,6 @@ def span(lines: Sequence[LineCurves], longest_s: float) -> tuple[float, float]:
     return max((x for x in BUDGET_GRID if x < first), default=BEFORE_RISE * first), longest_s
 
 
-def readouts(lines: Sequence[LineCurves], budgets: Sequence[float]) -> list[Readout]:
-    """What the script reads: the values of each line at the budgets of the slider, as many as the line is long."""
-    made = []
-    for line in lines:
-        shares = [line.curve.at(budget) for budget in budgets if budget <= line.curve.budgets[-1]]
-        first, every = (" ".join(f"{100 * of[figure]:.1f}" for of in shares) for figure in (0, 1))
-        made.append(Readout(line.group, series_css(line.series), first, every))
-    return made
-
-
 def slider_budgets(lines: Sequence[LineCurves], drawn: Chart, budget_s: float) -> list[float]:
     """Round budgets that the chart covers, the ends of the lines, and the page's own."""
     ends = {line.curve.budgets[-1] for line in lines}
@@ -150,10 +136,10 @@ def slider_budgets(lines: Sequence[LineCurves], drawn: Chart, budget_s: float) -
 
 def settings(found: Overlaid) -> list[tuple[str, list[str]]]:
     """(label, value of each run) of the options in which the runs differ."""
+    options = options_of(RunOptions)
     return [
-        (option.label, [option.text(getattr(run, name)) for run in found.runs])
-        for name, option in options_of(RunOptions).items()
-        if len({getattr(run, name) for run in found.runs}) > 1
+        (label, [options[name].text(getattr(run, name)) for run in found.runs])
+        for name, label in fields_that_differ(found.runs)
     ]
 
 
@@ -163,39 +149,14 @@ def opening_budget(found: Overlaid) -> float:
     return where_half_is_answered(times, found.longest_s)
 
 
-def notes(found: Overlaid, groups: Sequence[Group], field: str | None, not_in_turn: str | None) -> list[str]:
-    """Caveats on the figures of the overlay, each a sentence or two.
-
-    `not_in_turn` says what that means for the times of runs that were not measured in turn, None for arms of one study.
-    """
-    said = [f"Left out: {error}." for error in found.left_out]
-    common = len(found.task_ids)
-    if max(found.graded) > common:
-        named = ", ".join(
-            f"{letter} {count}" for letter, count in zip(found.letters, found.graded, strict=True) if count > common
-        )
-        said.append(
-            f"The runs graded different tasks. All figures are over the {common} that all of them have graded; "
-            f"more were graded by: {named}."
-        )
-    said += measurement_notes(found.runs, found.letters, not_in_turn)
-    if field is None:
-        said += sample_count_note(found.runs, found.letters)
-    if field is not None and (labels := unbalanced(found.runs, field, groups)):
-        said.append(
-            f"The groups do not hold the same values of {', '.join(labels)} equally often, so their means differ by "
-            f"more than {options_of(RunOptions)[field].label.lower()}."
-        )
-    return said
-
-
-def spread_words(found: Overlaid, group: Group) -> str:
-    """What a mean is over, such as `mean of 3 runs that differ in seed`; empty for a run alone."""
+def made_of(found: Overlaid, group: Group) -> str:
+    """What a mean is over, such as `mean of 3 runs that differ in seed: A, B, C`; of a run alone its letter."""
     count = len(group.members)
+    letters = ", ".join(found.letters[place] for place in group.members)
     if count == 1:
-        return ""
-    differs = varying([found.runs[place] for place in group.members])
-    return f"mean of {count} runs" + (f" that differ in {', '.join(differs)}" if differs else " of one configuration")
+        return f"run {letters}"
+    words = f"that differ in {', '.join(group.varies)}" if group.varies else "of one configuration"
+    return f"mean of {count} runs {words}: {letters}"
 
 
 def too_long(found: Overlaid, budget_s: float | None) -> str:

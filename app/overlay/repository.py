@@ -1,13 +1,13 @@
-"""The queries of an overlay: the runs, their samples without texts in one query, and one task's samples with them."""
+"""The queries of an overlay: runs, their samples without texts, their tasks without samples, and one task with both."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Row, case, func, null, select
-from sqlalchemy.orm import Session, contains_eager, defer, joinedload, selectinload
+from sqlalchemy import ColumnElement, case, func, null, select
+from sqlalchemy.orm import Session, contains_eager, defer, joinedload, load_only, selectinload
 
 from app.datasets.models import Task
 from app.runs.figures import FINISHED_REASONS
@@ -27,7 +27,30 @@ _SHOWN = (
     Sample.finished_s,
     Sample.mean_logprob,
 )
+_TIMED = (
+    RunTask.state,
+    RunTask.task_pk,
+    RunTask.queued_at,
+    RunTask.queue_s,
+    RunTask.wall_s,
+    RunTask.capacity_s,
+    RunTask.others_cpu_s,
+    RunTask.steal_s,
+)
 DETAIL_READ = 24  # characters of a verdict's detail: enough to tell a NameError from another exception
+
+
+class SampleRow(NamedTuple):
+    """A sample of a finished task without its texts, as the database or a run's file has it."""
+
+    run: int  # index among the runs that were asked for
+    task: int  # position in the dataset
+    index: int  # type: ignore[assignment]  # hides the method of tuples, as the attribute of Sample is called so
+    finish_reason: str | None
+    finished_s: float | None  # None: not within its run's budget
+    mean_logprob: float | None
+    verdict: str | None
+    detail: str | None = None  # the beginning of an exception's text
 
 
 def runs(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Run]:
@@ -49,13 +72,8 @@ def newest_with_figures(session: Session, limit: int) -> Sequence[Run]:
     return session.scalars(query).all()
 
 
-def samples(session: Session, run_ids: Sequence[uuid.UUID], *, details: bool = False) -> Sequence[Row[Any]]:
-    """Every sample of the finished tasks of these runs, in no order, as a row of
-
-    place of the run in `run_ids`, position of the task in its dataset, index, seconds at which it finished within its
-    run's budget (None: it did not), mean log-probability, verdict, and with `details` the beginning of an exception's
-    text.
-    """
+def samples(session: Session, run_ids: Sequence[uuid.UUID], *, details: bool = False) -> list[SampleRow]:
+    """Every sample of the finished tasks of these runs, in no order; `detail` is None unless `details` asks for it."""
     place: ColumnElement[int] = case({run_id: i for i, run_id in enumerate(run_ids)}, value=RunTask.run_id)
     text: ColumnElement[Any] = null()
     if details:
@@ -65,6 +83,7 @@ def samples(session: Session, run_ids: Sequence[uuid.UUID], *, details: bool = F
             place,
             Task.position,
             Sample.index,
+            Sample.finish_reason,
             case((Sample.finish_reason.in_(FINISHED_REASONS), Sample.finished_s)),
             Sample.mean_logprob,
             Sample.verdict,
@@ -75,7 +94,22 @@ def samples(session: Session, run_ids: Sequence[uuid.UUID], *, details: bool = F
         # The run of both tables, or PostgreSQL reads all job rows and looks the samples of each up on its own.
         .where(Sample.run_id.in_(run_ids), RunTask.run_id.in_(run_ids), RunTask.state == TaskState.FINISHED)
     )
-    return session.connection().execute(query).all()  # past the ORM: a third of the time for so many rows
+    rows = session.connection().execute(query)  # past the ORM: a third of the time for so many rows
+    return [SampleRow._make(row) for row in rows]
+
+
+def tasks_with_tokens(session: Session, run_id: uuid.UUID) -> dict[RunTask, int]:
+    """The tasks of a run without their samples, and how many tokens the samples of each have."""
+    tokens = select(func.coalesce(func.sum(Sample.n_tokens), 0)).where(Sample.run_task_id == RunTask.id)
+    query = (
+        select(RunTask, tokens.scalar_subquery())
+        .where(RunTask.run_id == run_id)
+        .options(
+            load_only(*_TIMED, raiseload=True),
+            joinedload(RunTask.task, innerjoin=True).load_only(Task.task_id, Task.position, raiseload=True),
+        )
+    )
+    return dict(session.execute(query).all())
 
 
 def task_ids(session: Session, dataset_id: uuid.UUID) -> dict[int, str]:

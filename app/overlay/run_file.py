@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from sqlalchemy.orm import Session
@@ -15,6 +14,8 @@ from app.datasets.repository import by_content
 from app.db.storable import require_storable
 from app.errors import BadInputError
 from app.http.schemas import RequestModel, bad_input
+from app.overlay.pair import MeasuredRun, measured_run
+from app.overlay.repository import SampleRow
 from app.runs.documents import RunInfo
 from app.runs.figures import in_budget_s
 from app.runs.models import Calibration, Run, RunTask
@@ -25,11 +26,10 @@ from app.runs.results import Figures
 from app.samples.models import Sample
 from app.samples.transport import RUN_FILE, with_columns
 from app.settings import MAX_BUDGET_S, MIN_BUDGET_S
+from app.states import TaskState
 
 FORMAT = "run"
 SUFFIX = ".json"
-Measured = tuple[Run, Sequence[RunTask]]
-"""A run with its tasks and their samples."""
 
 
 @with_columns(Sample, RUN_FILE, {"finish_reason": "mean_logprob"})
@@ -96,18 +96,17 @@ def write(session: Session, run: Run) -> str:
     return file.model_dump_json(indent=1) + "\n"
 
 
-def measured(ctx: Context, session: Session, reference: str) -> Measured:
+def measured(ctx: Context, session: Session, reference: str) -> MeasuredRun:
     """The run in a file, if `reference` ends in .json; else one of the database, as find_run finds it.
 
     Raises BadInputError or NotFoundError.
     """
     if reference.endswith(SUFFIX):
         return _read(ctx, session, Path(reference))
-    run = find_run(session, reference)
-    return run, tasks_without_texts(session, run.id)
+    return measured_run(session, find_run(session, reference))
 
 
-def _read(ctx: Context, session: Session, path: Path) -> Measured:
+def _read(ctx: Context, session: Session, path: Path) -> MeasuredRun:
     """The run in a file, as rows that no database has. Raises BadInputError."""
     try:
         file = _RunFile.model_validate_json(path.read_bytes())
@@ -136,9 +135,14 @@ def _read(ctx: Context, session: Session, path: Path) -> Measured:
     run = Run(**file.run.model_dump(include=columns), graded=True, figures=file.figures)
     run.dataset, run.dataset_id = dataset, dataset.id
     run.calibrations = [Calibration(**calibration.model_dump()) for calibration in file.calibrations]
-    tasks = []
-    for row in file.tasks:
-        samples = [Sample(**sample.model_dump()) for sample in row.samples]
-        values = row.model_dump(exclude={"task_id", "samples"})
-        tasks.append(RunTask(task=known[row.task_id], task_pk=known[row.task_id].id, samples=samples, **values))
-    return run, tasks
+    tasks, rows = {}, []
+    for head in file.tasks:
+        task, samples = known[head.task_id], cast("list[Any]", head.samples)
+        row = RunTask(task=task, task_pk=task.id, **head.model_dump(exclude={"task_id", "samples"}))
+        tasks[row] = sum(s.n_tokens for s in samples)
+        if row.state == TaskState.FINISHED:
+            rows += [
+                SampleRow(0, task.position, s.index, s.finish_reason, in_budget_s(s), s.mean_logprob, s.verdict)
+                for s in samples
+            ]
+    return MeasuredRun(run, tasks, rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from sqlalchemy import Row
@@ -90,7 +90,7 @@ def figures(run: Run, tasks: Sequence[RunTask]) -> Figures:
         ms_per_token_last=latency.last,
         ms_per_token_all=latency.all,
         tokens=sum(s.n_tokens for s in samples),
-        tokens_per_s=_tokens_per_s(run, decoded),
+        tokens_per_s=_tokens_per_s(run, n_tokens(decoded)),
         mean_acceptance_length=1 + sum(s.n_accepted for s in samples) / rounds if rounds else None,
         seconds_per_right=_seconds_per_right(run, graded, first),
         peak_memory_bytes=max((t.peak_memory_bytes for t in decoded if t.peak_memory_bytes), default=None),
@@ -115,18 +115,24 @@ def stored_curve(row: RunCurve) -> metrics.Curve:
     return metrics.Curve(tuple(row.budgets), tuple(row.pass_first), tuple(row.pass_all))
 
 
-def speedup(run: Run, run_tasks: Sequence[RunTask], plain: Run, plain_tasks: Sequence[RunTask]) -> float | None:
+def speedup(run: Run, tasks: Mapping[RunTask, int], plain: Run, plain_tasks: Mapping[RunTask, int]) -> float | None:
     """Tokens per second of a run as a multiple of plain decoding's, on the tasks that both have finished.
 
-    None where a run for throughput has finished tasks that the other has not finished: tasks of one batch share
-    their time.
+    The tasks of each come with their numbers of tokens. None where a run for throughput has finished tasks that the
+    other has not finished: tasks of one batch share their time.
     """
-    ours, theirs = ({t.task_pk: t for t in ts if t.state == TaskState.FINISHED} for ts in (run_tasks, plain_tasks))
+    ours, theirs = ({t.task_pk: t for t in ts if t.state == TaskState.FINISHED} for ts in (tasks, plain_tasks))
     both = [key for key in ours if key in theirs]
     if any(r.throughput and len(both) < len(done) for r, done in ((run, ours), (plain, theirs))):
         return None
-    fast, slow = _tokens_per_s(run, [ours[k] for k in both]), _tokens_per_s(plain, [theirs[k] for k in both])
+    fast = _tokens_per_s(run, {ours[key]: tasks[ours[key]] for key in both})
+    slow = _tokens_per_s(plain, {theirs[key]: plain_tasks[theirs[key]] for key in both})
     return fast / slow if fast and slow else None
+
+
+def n_tokens(tasks: Sequence[RunTask]) -> dict[RunTask, int]:
+    """How many tokens the samples of each task have."""
+    return {task: sum(sample.n_tokens for sample in task.samples) for task in tasks}
 
 
 def graded_outcomes(tasks: Sequence[RunTask]) -> list[metrics.SampleOutcome]:
@@ -138,9 +144,9 @@ def _interval(share: float | None, n_tasks: int) -> tuple[float, float] | None:
     return None if share is None else metrics.wilson(round(share * n_tasks), n_tasks)
 
 
-def _tokens_per_s(run: Run, tasks: Sequence[RunTask]) -> float | None:
+def _tokens_per_s(run: Run, tasks: Mapping[RunTask, int]) -> float | None:
     wall = _busy_s(run, tasks)
-    return sum(s.n_tokens for t in tasks for s in t.samples) / wall if wall else None
+    return sum(tasks.values()) / wall if wall else None
 
 
 def _seconds_per_right(run: Run, graded: Sequence[RunTask], pass_first: float | None) -> float | None:
@@ -149,7 +155,7 @@ def _seconds_per_right(run: Run, graded: Sequence[RunTask], pass_first: float | 
     return _busy_s(run, graded) / right if right and all(t.wall_s is not None for t in graded) else None
 
 
-def _busy_s(run: Run, tasks: Sequence[RunTask]) -> float:
+def _busy_s(run: Run, tasks: Iterable[RunTask]) -> float:
     return busy_s(((t.queued_at, t.queue_s, t.wall_s) for t in tasks), together=run.throughput)
 
 

@@ -99,5 +99,4 @@ def score(arms: Sequence[Arm], budgets: Sequence[float]) -> Scored:
 
 
 def _scored(arms: tuple[Arm, ...], task_ids: tuple[str, ...], measured: ManyRuns, budgets: Sequence[float]) -> Scored:
-    first, every = (np.stack(of, axis=2) for of in zip(*map(measured.at, budgets), strict=True))
-    return Scored(arms, task_ids, tuple(budgets), first, every, measured)
+    return Scored(arms, task_ids, tuple(budgets), *measured.solved(budgets), measured)

@@ -71,10 +71,10 @@ def _gains(plain: Arm, arm: Arm, budgets: Sequence[float], last: float) -> tuple
     resampled = zip(bootstrap_means(pair.first[0]), bootstrap_means(pair.first[1]), strict=True)
     saved = [np.subtract(*_equal_quality(of_plain, of_arm, grid, budgets)) for of_plain, of_arm in resampled]
     low, high = np.percentile(saved, [2.5, 97.5], axis=0, method="inverted_cdf")  # some may be infinite
-    band = difference_band(arm.outcomes, plain.outcomes, budgets)
+    columns = [pair.budgets.index(budget) for budget in budgets]
+    band = difference_band(pair.first[1][:, columns], pair.first[0][:, columns], budgets)
     found = []
-    for place, budget in enumerate(budgets):
-        column = pair.budgets.index(budget)
+    for place, (budget, column) in enumerate(zip(budgets, columns, strict=True)):
         if not shares[0, : column + 1].any():
             continue
         plain_s, arm_s = (float(of[place]) for of in times)

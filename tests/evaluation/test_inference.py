@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
 from evaluation import inference
-from evaluation.metrics import MetricError, SampleOutcome
+from evaluation.metrics import MetricError, SampleOutcome, solved
 
 
 def run(passes: list[bool], finished_s: float = 1.0, start: int = 0) -> list[SampleOutcome]:
@@ -132,12 +133,17 @@ def test_the_paired_interval_stays_within_reason(case: tuple[int, int]) -> None:
     assert -1 <= low < high <= 1
 
 
-def fast_and_good() -> tuple[list[SampleOutcome], list[SampleOutcome]]:
-    """A is right on 8 of 10 tasks after 4 s, B on 3 of them after 1 s."""
-    return run([True] * 80 + [False] * 20, 4.0), run([True] * 30 + [False] * 70, 1.0)
-
-
 BUDGETS = (0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+def solved_by(passes: list[bool], finished_s: float) -> NDArray[np.bool_]:
+    """Which tasks a run solves at each of the BUDGETS."""
+    return solved(run(passes, finished_s), BUDGETS).first
+
+
+def fast_and_good() -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """A is right on 8 of 10 tasks after 4 s, B on 3 of them after 1 s."""
+    return solved_by([True] * 80 + [False] * 20, 4.0), solved_by([True] * 30 + [False] * 70, 1.0)
 
 
 def test_the_band_follows_the_difference_and_is_wide_where_nothing_differs() -> None:
@@ -159,14 +165,13 @@ def test_the_crossover_is_where_the_slower_better_run_takes_over() -> None:
 
 
 def test_a_run_that_is_never_behind_crosses_where_it_first_leads_not_at_a_tie_before() -> None:
-    a, b = run([True] * 9, finished_s=1.5), run([False] * 9, finished_s=1.5)
-    crossing = inference.crossover(a, b, (0.5, 1.0, 2.0, 4.0))
+    crossing = inference.crossover(solved_by([True] * 9, 1.5), solved_by([False] * 9, 1.5), BUDGETS)
     assert (crossing.budget_s, crossing.low, crossing.high) == (2.0, 2.0, 2.0)
 
 
 def test_an_uncertain_crossover_says_so() -> None:
-    a = run([True] * 6 + [False] * 4, 4.0)
-    b = run([False] * 3 + [True] * 2 + [False] * 5, 1.0)
+    a = solved_by([True] * 6 + [False] * 4, 4.0)
+    b = solved_by([False] * 3 + [True] * 2 + [False] * 5, 1.0)
     crossing = inference.crossover(a, b, BUDGETS)
     assert crossing.budget_s == 4.0
     assert crossing.low < math.inf
@@ -174,23 +179,8 @@ def test_an_uncertain_crossover_says_so() -> None:
 
 
 def test_equal_runs_never_cross() -> None:
-    a, b = pair(0, 0, 10, 10)
-    assert inference.crossover(a, b, BUDGETS).budget_s is None
-
-
-def test_stretching_the_clock_of_a_moves_its_samples_past_the_budget() -> None:
-    a, b = run([True] * 10, finished_s=1.8), run([False] * 10, finished_s=1.8)
-    assert inference.compare(a, b, 2.0, stretch=1.1).delta == 1.0
-    assert inference.compare(a, b, 2.0, stretch=1.2).delta == 0.0  # 2.16 s is past the budget
-    assert inference.compare(b, a, 2.0, stretch=1.2).delta == -1.0  # B's clock stays
-    for stretch in (0.0, -1.0, math.inf, math.nan):
-        with pytest.raises(MetricError, match="above 0"):
-            inference.compare(a, b, 2.0, stretch=stretch)
-
-
-def test_stretching_keeps_samples_that_never_finished_unfinished() -> None:
-    a = [SampleOutcome("T/0", 0, None, None, False, 5), SampleOutcome("T/0", 1, 1.0, -0.1, True, 5)]
-    assert inference.compare(a, run([False]), 2.0, stretch=1.5).a == 1.0
+    same = solved_by([True] * 10 + [False] * 10, 1.0)
+    assert inference.crossover(same, same, BUDGETS).budget_s is None
 
 
 @given(st.floats(0.01, 0.9), st.floats(0.0, 1.0))

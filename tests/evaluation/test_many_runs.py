@@ -58,6 +58,9 @@ def test_every_run_is_solved_as_the_metrics_say(seed):
             of_first, of_all = found.at(budget)
             assert of_first[run].tolist() == solved.first[:, k].tolist()
             assert of_all[run].tolist() == solved.all[:, k].tolist()
+        at_all = found.solved(BUDGETS)
+        assert at_all[0][run].tolist() == solved.first.tolist()
+        assert at_all[1][run].tolist() == solved.all.tolist()
         assert found.curve(run, 9.5) == metrics.curve(samples, 9.5)
         correct = metrics.time_to_first_correct(samples)
         for task, seconds in zip(tasks, found.first_correct()[run].tolist(), strict=True):

@@ -1,9 +1,8 @@
 // The readout of an overlay: the values of all curves follow the pointer over the chart and the slider.
 
-import { followBudget } from "./budget_slider.js";
+import { followBudget, pointOf } from "./budget_slider.js";
+import { moveCursors } from "./cursor.js";
 import { find, numbers } from "./dom.js";
-import { moveCursors } from "./leaderboard/charts.js";
-import { pointAt } from "./leaderboard/statistics.js";
 
 /**
  * Writes the shares of every line at a point of the grid. A line that has ended before has none.
@@ -53,16 +52,16 @@ function follow(form) {
   }
 
   // Past the shortest budget one run has no value, so the table of differences ends there.
-  followBudget(form, longest, showPoint);
+  followBudget(form, longest, (budget) => showPoint(pointOf(grid, budget)));
   find(document, "#readout-hint", HTMLElement).hidden = false;
   for (const svg of figure.querySelectorAll(":scope > svg")) {
     if (!(svg instanceof SVGSVGElement)) continue;
     svg.addEventListener("pointermove", (event) => {
-      showPoint(Math.max(0, pointAt(grid, budgetAt(figure, svg, event.clientX))));
+      showPoint(pointOf(grid, budgetAt(figure, svg, event.clientX)));
     });
     svg.addEventListener("pointerleave", () => showPoint(Number(slider.value)));
     svg.addEventListener("click", (event) => {
-      slider.value = String(pointAt(grid, Math.min(longest, budgetAt(figure, svg, event.clientX))));
+      slider.value = String(pointOf(grid, Math.min(longest, budgetAt(figure, svg, event.clientX))));
       slider.dispatchEvent(new Event("input"));
     });
   }

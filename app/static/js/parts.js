@@ -7,7 +7,8 @@ export async function refreshParts() {
 }
 
 /**
- * Replaces every part that does not hold the focus.
+ * Replaces every part that does not hold the focus. What the reader has done to it stays: ticked boxes, opened details,
+ * and how far a wide table is scrolled.
  *
  * @param {string} html the fresh page
  */
@@ -18,6 +19,17 @@ export function replaceParts(html) {
     const fresh = page.querySelector(`[data-live="${part.dataset.live}"]`);
     if (!fresh) continue;
     if (!fresh.hasAttribute("data-events")) part.removeAttribute("data-events");
-    if (!part.contains(document.activeElement)) part.replaceChildren(...document.adoptNode(fresh).childNodes);
+    if (part.contains(document.activeElement)) continue;
+    const ticked = [...part.querySelectorAll("input:checked")].map((box) => box.getAttribute("value"));
+    const open = [...part.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent);
+    const scrolled = [...part.querySelectorAll(".scroll")].map((region) => region.scrollLeft);
+    part.replaceChildren(...document.adoptNode(fresh).childNodes);
+    for (const box of part.querySelectorAll("input.pick")) {
+      if (box instanceof HTMLInputElement) box.checked = ticked.includes(box.value);
+    }
+    for (const summary of part.querySelectorAll("details > summary")) {
+      if (open.includes(summary.textContent)) summary.parentElement?.setAttribute("open", "");
+    }
+    part.querySelectorAll(".scroll").forEach((region, place) => region.scrollLeft = scrolled[place] ?? 0);
   }
 }

@@ -81,7 +81,6 @@ class Chart:
     table_head: tuple[str, ...]
     table: list[tuple[str, ...]]
     keys: list[tuple[str, str, str]]  # label, classes and key of every series
-    row_keys: tuple[str, ...] = ()  # the keys of the table's rows
 
     @property
     def drawings(self) -> tuple[Drawing, ...]:

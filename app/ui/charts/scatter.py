@@ -59,7 +59,6 @@ def scatter(items: Sequence[Point], title: str, x_title: str, budget: float) -> 
         table_head=("Run", x_title, "Share of tasks"),
         table=[(p.label, seconds(p.x), percent(p.y)) for p in items],
         keys=[(p.label, p.css, p.key) for p in items],
-        row_keys=tuple(p.key for p in items),
     )
 
 

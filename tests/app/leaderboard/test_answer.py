@@ -42,10 +42,9 @@ def at(world):
     def read(address: str) -> tuple[str, str, str]:
         page = world.client.get(address).get_data(as_text=True)
         section = re.search(r'<section class="answer".*?</section>', page, re.DOTALL)[0]
-        steps = re.findall(r'<(span|p)[^>]* data-at="[^"]+">(.*?)</\1>(?=<|\s*<)', section, re.DOTALL)
-        source = re.search(r'<p class="from">(.*?)</p>', section, re.DOTALL)[1]
-        texts = [html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", part))).strip() for _, part in steps]
-        return texts[0], texts[1], html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", source))).strip()
+        parts = re.findall(r'<(h1|p)[^>]*(?: data-spoken| class="from")>(.*?)</\1>', section, re.DOTALL)
+        heading, details, source = (text_of(part).strip() for _, part in parts[:3])
+        return heading, details, source
 
     return read
 

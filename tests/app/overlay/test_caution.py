@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from sqlalchemy import update
 
 from app.cli import cli
-from app.overlay.pair import compare_runs
+from app.overlay.pair import compare_runs, measured_run
 from app.runs.models import Run, RunTask
 from app.runs.repository import get_run
 from app.samples.models import Sample
@@ -40,14 +40,14 @@ def pair(world):
 
 def compared(world, a, b, budget=BUDGET_S):
     with world.context.database.read() as session:
-        return compare_runs(session, get_run(session, a), get_run(session, b), budget)
+        return compare_runs(session, *(measured_run(session, get_run(session, run)) for run in (a, b)), budget)
 
 
 def test_a_difference_beyond_what_the_machine_explains_stands(world, pair):
     fast, slow = pair()
     found = compared(world, slow, fast)
-    assert (found.first.delta, found.time_bound, found.in_turn) == (1.0, True, False)
-    assert found.withheld_first is found.withheld_every is None
+    assert (found.pass_first.delta, found.measured.time_bound, found.measured.in_turn) == (1.0, True, False)
+    assert found.withheld_first is found.withheld_all is None
     assert "B is better, and chance does not explain it" in text_of(
         world.client.get(f"/overlay/{slow},{fast}?budget={BUDGET_S:g}")
     )
@@ -65,10 +65,10 @@ def test_a_run_on_a_busy_machine_is_not_called_worse(world, pair, slow, factor):
     fast, slow_run = pair(slow=slow)
     for a, b in ((slow_run, fast), (fast, slow_run)):
         found = compared(world, a, b)
-        assert found.first.p < 0.001
+        assert found.pass_first.p < 0.001
         assert "the speed of the machine could explain it" in found.withheld_first
         assert "bassline study run" in found.withheld_first
-        assert found.machine_factor > factor
+        assert found.measured.machine_factor > factor
         page = text_of(world.client.get(f"/overlay/{a},{b}?budget={BUDGET_S:g}"))
         assert "Undecided: McNemar p < 0.001" in page
         assert "is better" not in page
@@ -92,20 +92,20 @@ def test_an_unknown_clock_withholds_only_where_time_matters(world, pair):
     fast, slow = pair(slow={"lost": None, "verifies": ()})
     found = compared(world, slow, fast)
     assert "how busy the machine was is not known of slow." in found.withheld_first
-    assert found.machine_factor is None
+    assert found.measured.machine_factor is None
     with world.context.database.session() as session:
         session.execute(update(Sample).where(Sample.run_id == slow).values(finished_s=1.0, verdict="wrong_answer"))
     found = compared(world, slow, fast)
-    assert (found.first.delta, found.time_bound, found.withheld_first) == (1.0, False, None)
+    assert (found.pass_first.delta, found.measured.time_bound, found.withheld_first) == (1.0, False, None)
 
 
 def test_a_sample_that_the_deadline_cut_makes_the_result_depend_on_time(world, pair):
     fast, slow = pair(slower=1.0)
-    assert not compared(world, slow, fast).time_bound
+    assert not compared(world, slow, fast).measured.time_bound
     with world.context.database.session() as session:
         one = session.query(Sample).where(Sample.run_id == slow).first()
         one.finish_reason, one.finished_s = "deadline", 1.0
-    assert compared(world, slow, fast).time_bound
+    assert compared(world, slow, fast).measured.time_bound
 
 
 def test_tasks_that_only_one_run_has_do_not_count(world, pair):
@@ -126,7 +126,7 @@ def test_arms_of_one_study_need_no_caution(world, pair):
         study.arms = [StudyArm(run_id=run_id, position=i, name=str(i)) for i, run_id in enumerate((fast, slow))]
         session.add(study)
     found = compared(world, slow, fast)
-    assert (found.in_turn, found.withheld_first, found.machine_factor) == (True, None, 1.0)
+    assert (found.measured.in_turn, found.withheld_first, found.measured.machine_factor) == (True, None, 1.0)
 
 
 def test_rest_and_the_command_line_say_the_same(world, pair, monkeypatch):

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.cli import cli
-from app.overlay.decision import decide
 from app.overlay.junit import junit
 from app.overlay.markdown import _code, markdown
-from app.overlay.pair import compare_runs
+from app.overlay.pair import compare_runs, measured_run
 from app.runs.models import Run
 from app.samples.models import Sample
 from evaluation.inference import mcnemar
@@ -171,6 +170,12 @@ def test_a_base_run_in_a_file_compares_as_in_its_database(world, bassline, tmp_p
         assert session.query(Run).count() == 0  # nothing was imported
 
 
+def test_a_run_compared_with_itself_does_not_differ(world, bassline):
+    add(world, "base", BASE)
+    found = json.loads(bassline("runs", "compare", "base", "base", "--json", "-").stdout)
+    assert (found["pass_first"]["ties"], found["pass_first"]["p"], found["changed"]) == (12, 1.0, {})
+
+
 def test_settings_and_device_of_a_file_are_compared_too(world, bassline, tmp_path):
     world.add_run("base", n=2, limit=12, drafter="none", device="CPU, 2 cores")
     world.add_run("new", n=2, limit=12)
@@ -251,9 +256,8 @@ HOSTILE = "a | b\n`x` @someone <img src=x> [l](http://x)\x1b[31m\u202e\x00"
 def test_hostile_names_stay_text_in_both_reports(world):
     base, new = add(world, HOSTILE[:-1], BASE), add(world, "new", CLEARLY_WORSE)
     with world.context.database.read() as session:
-        a, b = session.get(Run, base), session.get(Run, new)
-        found = compare_runs(session, a, b, 3)
-        text, xml = markdown(found, decide(found)), junit(found, decide(found))
+        found = compare_runs(session, *(measured_run(session, session.get(Run, run)) for run in (base, new)), 3)
+        text, xml = markdown(found), junit(found)
     assert "\x1b" not in text + xml
     assert "\u202e" not in text
     assert "`a \\| b \N{MODIFIER LETTER GRAVE ACCENT}x" in text

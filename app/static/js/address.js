@@ -21,24 +21,3 @@ export function remember(name, values) {
     if (keeper instanceof HTMLInputElement && keeper.name === name) keeper.value = values.join(" ");
   }
 }
-
-/**
- * The selected columns as the address holds them: nothing for the default, else an empty value and their keys.
- *
- * @param {HTMLFormElement} form
- */
-export function selectedColumns(form) {
-  const keys = columnBoxes(form).filter((box) => box.checked).map((box) => box.value);
-  return [...keys].sort().join(" ") === form.getAttribute("data-default") ? [] : ["", ...keys];
-}
-
-/**
- * The checkbox of each optional column.
- *
- * @param {HTMLFormElement} form
- */
-export function columnBoxes(form) {
-  return [...form.elements].filter((box) => box instanceof HTMLInputElement).filter((box) =>
-    box.type === "checkbox" && box.name === "columns"
-  );
-}
