@@ -100,6 +100,7 @@ def start_run(page, drafter: str) -> None:
     page.get_by_role("link", name="Run again with changes").wait_for()
 
 
+@pytest.mark.thorough
 def test_run_failure_comparison_slider_and_completion(url, page):
     page.goto(url + "/runs/new")
     fields = {"Target model": MODEL, "First tasks only": "2", "Samples per task": "2",
