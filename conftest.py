@@ -3,6 +3,7 @@
 import gc
 import importlib.util
 import os
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -27,6 +28,27 @@ def _compile_each_template_once(tmp_path_factory: pytest.TempPathFactory) -> Non
 
     folder = tmp_path_factory.mktemp("templates")
     Flask.jinja_options = {**Flask.jinja_options, "bytecode_cache": FileSystemBytecodeCache(str(folder))}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compile_each_route_once() -> None:
+    """Every application compiles two functions for each of its hundred routes, most of the time that it takes to make.
+
+    A function finds the converters of its rule through `self`, so applications may share it.
+    """
+    if importlib.util.find_spec("werkzeug") is None:
+        return
+    from werkzeug.routing import Rule  # noqa: PLC0415
+
+    compile_builder, compiled = Rule._compile_builder, {}
+
+    def compile_once(rule: Rule, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
+        key = (tuple(rule._trace), repr(rule.defaults), append_unknown)
+        if key not in compiled:
+            compiled[key] = compile_builder(rule, append_unknown)
+        return compiled[key]
+
+    Rule._compile_builder = compile_once
 
 
 def pytest_collection_finish() -> None:

@@ -32,6 +32,14 @@ TALLEST = 1200
 IN_EVERY_FORM = ("leaderboard", "compare", "complete", "study")  # the others are shown wide and light only
 FLAGS = ["--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run"]
 
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""Names of the program. The first draws a page in two thirds of the CPU time of the others."""
+
+
+def find_chromium() -> str | None:
+    """Returns the path of this machine's Chromium, None if there is none."""
+    return next(filter(None, map(shutil.which, CHROMIUM)), None)
+
 
 def pages(database: Database) -> dict[str, str]:
     """Name and path of every picture, over the newest ended runs. Raises BadInputError without such a run."""
@@ -63,7 +71,7 @@ def take(url: str, paths: dict[str, str], out: Path) -> list[Path]:
     browser."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 (a development dependency)
 
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    program = find_chromium()
     if program is None:
         raise UnavailableError("no Chromium on this machine: install it, for example with apt-get install chromium")
     flags = [*FLAGS, "--no-sandbox"] if os.geteuid() == 0 else FLAGS

@@ -15,7 +15,7 @@ from app.db.database import Database
 from app.events.bus import MemoryBus
 from app.runs.schemas import RunSpec
 from app.settings import Settings
-from tests.app.world import make_world, migrated, world  # noqa: F401 (fixtures)
+from tests.app.world import make_world, migrated, with_humaneval, world  # noqa: F401 (fixtures)
 from tests.fakes import RIGHT, FakeEngine, FakeGrader
 
 

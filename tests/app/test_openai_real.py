@@ -24,6 +24,7 @@ def client(tmp_path_factory):
         yield found
 
 
+@pytest.mark.thorough
 def test_a_real_model_answers_on_time_with_what_it_has(client):
     ask = {"model": MODEL, "prompt": "def fibonacci(n):\n", "n": 4, "temperature": 0.7, "seed": 1}
     client.completions.create(**{**ask, "max_tokens": 2})  # the model is loaded, on nobody's clock

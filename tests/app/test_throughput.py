@@ -182,6 +182,7 @@ def test_a_remote_target_is_refused():
     assert refused.value.field == "throughput"
 
 
+@pytest.mark.thorough
 @pytest.mark.model
 def test_a_real_model_decodes_tasks_side_by_side(ctx, prepared):
     ctx.load_engine = ports.load_engine

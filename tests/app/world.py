@@ -8,6 +8,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from app.context import Context, make_context
+from app.datasets.models import Dataset
 from app.datasets.service import require
 from app.db.database import Database
 from app.db.migrate import upgrade
@@ -64,6 +66,11 @@ class World:
     def client(self) -> FlaskClient:
         return self.app.test_client()
 
+    @cached_property
+    def humaneval(self) -> Dataset:
+        """The dataset of all runs, with its tasks."""
+        return require(self.context, "humaneval")
+
     def add_run(
         self,
         name: str,
@@ -92,8 +99,7 @@ class World:
         calibrations took `verifies` seconds.
         """
         dice = random.Random(f"{name}{seed}")
-        dataset = require(self.context, "humaneval")
-        tasks = dataset.tasks[:limit]
+        tasks = self.humaneval.tasks[:limit]
         done = len(tasks) if done is None else done
         now = utcnow()
         with self.context.database.session() as session:
@@ -101,7 +107,7 @@ class World:
                 name=name,
                 kind=kind,
                 state=state,
-                dataset_id=dataset.id,
+                dataset_id=self.humaneval.id,
                 target=target,
                 drafter=drafter,
                 draft_length="bass",
@@ -228,7 +234,7 @@ class World:
         with self.context.database.session() as session:
             study = Study(
                 name=name,
-                dataset_id=require(self.context, "humaneval").id,
+                dataset_id=self.humaneval.id,
                 budget_s=budget_s,
                 seed=0,
                 command="bassline study run --preset samples",
@@ -268,15 +274,26 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.fixture(scope="session")
+def with_humaneval(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Path:
+    """A database file that also has HumanEval, made once and copied: each of its tasks is parsed when it is stored."""
+    folder = tmp_path_factory.mktemp("humaneval")
+    file = Path(shutil.copy(migrated, folder))
+    ctx = make_context(Settings(data_dir=folder, database_url=f"sqlite:///{file}", _env_file=None))
+    require(ctx, "humaneval")
+    ctx.database.dispose()
+    return file
+
+
 @pytest.fixture
-def make_world(tmp_path: Path, migrated: Path) -> Iterator[Callable[[], World]]:
+def make_world(tmp_path: Path, with_humaneval: Path) -> Iterator[Callable[[], World]]:
     made: list[World] = []
 
     def make() -> World:
         ctx = make_context(
             Settings(data_dir=tmp_path, database_url=f"sqlite:///{tmp_path}/bassline.db", _env_file=None)
         )
-        shutil.copy(migrated, tmp_path / "bassline.db")
+        shutil.copy(with_humaneval, tmp_path / "bassline.db")
         made.append(World(ctx, create_app(ctx)))
         return made[-1]
 
@@ -287,5 +304,5 @@ def make_world(tmp_path: Path, migrated: Path) -> Iterator[Callable[[], World]]:
 
 @pytest.fixture
 def world(make_world: Callable[[], World]) -> World:
-    """An empty service."""
+    """A service with HumanEval and no run."""
     return make_world()

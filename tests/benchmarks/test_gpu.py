@@ -14,6 +14,7 @@ from decoding.attention import runner_pool
 pytest.importorskip("triton")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_gpu_benchmark_checks_and_reports_every_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner_pool, "_CAPACITY_STEP", 32)

@@ -324,6 +324,7 @@ def test_a_service_that_does_not_start_says_why(own_data, monkeypatch):
         pass
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_service_of_its_own_is_started_loaded_measured_and_stored(judge, own_data, tmp_path, monkeypatch):
     monkeypatch.setenv("BASSLINE_CACHE_DIR", str(tmp_path / "cache"))

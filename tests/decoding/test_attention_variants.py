@@ -43,7 +43,9 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(
+    "name", ["llama", *(pytest.param(n, marks=pytest.mark.thorough) for n in CONFIGS if n != "llama")]
+)
 def test_every_attention_decodes_the_same_tokens(name: str, loaded: Callable[[PreTrainedModel], LoadedModel]) -> None:
     torch.manual_seed(0)
     target = loaded(AutoModelForCausalLM.from_config(CONFIGS[name]).eval())

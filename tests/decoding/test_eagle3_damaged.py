@@ -78,7 +78,9 @@ def pickled(request: pytest.FixtureRequest) -> bool:
     return bool(request.param == "pickle")
 
 
-@pytest.mark.parametrize("config", [CONFIG, SPECULATORS], ids=["EAGLE", "speculators"])
+@pytest.mark.parametrize(
+    "config", [CONFIG, pytest.param(SPECULATORS, marks=pytest.mark.thorough)], ids=["EAGLE", "speculators"]
+)
 def test_every_field_of_a_configuration_may_be_wrong(config: dict[str, Any], tmp_path: Path) -> None:
     published(a_head(), tmp_path, config)
     assert read_or_refuse(tmp_path) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 
 import pytest
@@ -22,6 +22,7 @@ PROMPT = "def add(a, b):\n    return a + b\n\ndef add(a, b):"
 DRAFTERS = drafters()
 EOS = 256
 MakeEngine = Callable[..., Engine]
+Plain = Callable[[Request], list[list[int]]]
 thorough = partial(pytest.param, marks=pytest.mark.thorough)
 
 
@@ -40,6 +41,12 @@ def tokens_of(engine: Engine, wanted: Request) -> list[list[int]]:
     return [sample.token_ids for sample in engine.generate(wanted).samples]
 
 
+@pytest.fixture(scope="module")
+def plain_tokens(engine: MakeEngine) -> Plain:
+    """Decodes a request alone and without a drafter, once for all tests that compare with it."""
+    return cache(partial(tokens_of, engine()))
+
+
 MEETINGS = [(1, "goodput"), (3, "bass"), (8, "fixed:3")]
 ALL_MEETINGS = list(product((1, 3, 8), ("goodput", "bass", "fixed:3")))
 
@@ -54,19 +61,19 @@ ALL_MEETINGS = list(product((1, 3, 8), ("goodput", "bass", "fixed:3")))
 )
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_no_drafter_policy_or_batch_size_changes_a_sample(
-    engine: MakeEngine, drafter: str, temperature: float, meetings: list[tuple[int, str]]
+    engine: MakeEngine, plain_tokens: Plain, drafter: str, temperature: float, meetings: list[tuple[int, str]]
 ) -> None:
     wanted = request(temperature=temperature)
-    plain = tokens_of(engine(), wanted)
+    plain = plain_tokens(wanted)
     for max_batch, draft_length in meetings:
         made = engine(drafter=drafter, draft_length=draft_length, max_batch=max_batch)
         assert tokens_of(made, wanted) == plain, (drafter, draft_length, max_batch)
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
-def test_greedy_is_the_same_under_the_maximal_rule(engine: MakeEngine, drafter: str) -> None:
+def test_greedy_is_the_same_under_the_maximal_rule(engine: MakeEngine, plain_tokens: Plain, drafter: str) -> None:
     wanted = request(temperature=0.0)
-    assert tokens_of(engine(drafter=drafter, acceptance="maximal"), wanted) == tokens_of(engine(), wanted)
+    assert tokens_of(engine(drafter=drafter, acceptance="maximal"), wanted) == plain_tokens(wanted)
 
 
 def test_greedy_is_what_transformers_generates(engine: MakeEngine, target: LoadedModel) -> None:
@@ -282,12 +289,12 @@ PROMPTS = [PROMPT, "x = [1, 2, 3]\nfor i in x:", "import os\n\n\ndef read(path):
 @pytest.mark.parametrize("drafter", ["none", "sibling", "./draft", "ngram+./draft"])
 @pytest.mark.parametrize("acceptance", ["coupled", "maximal"])
 def test_prompts_decoded_in_one_batch_get_the_samples_they_get_alone(
-    engine: MakeEngine, drafter: str, max_batch: int, acceptance: str
+    engine: MakeEngine, plain_tokens: Plain, drafter: str, max_batch: int, acceptance: str
 ) -> None:
     # Under the maximal rule a sample depends on its drafts, and so on the policy; greedy decoding does not.
     temperature = 0.8 if acceptance == "coupled" else 0.0
     wanted = [request(prompt=p, n=n, temperature=temperature) for n, p in enumerate(PROMPTS, start=2)]
-    alone = [tokens_of(engine(), each) for each in wanted]
+    alone = [plain_tokens(each) for each in wanted]
     made = engine(drafter=drafter, max_batch=max_batch, acceptance=acceptance)
     together = {i: outcome.samples for i, outcome in made.generate_many(wanted)}
     assert [[s.token_ids for s in together[i]] for i in range(4)] == alone
@@ -329,10 +336,10 @@ SAMPLINGS = [
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_requests_with_different_sampling_in_one_batch_get_the_samples_they_get_alone(
-    engine: MakeEngine, drafter: str
+    engine: MakeEngine, plain_tokens: Plain, drafter: str
 ) -> None:
     wanted = [replace(request(n=3, max_new_tokens=24), sampling=sampling) for sampling in SAMPLINGS]
-    alone = [tokens_of(engine(), each) for each in wanted]
+    alone = [plain_tokens(each) for each in wanted]
     together = dict(engine(drafter=drafter, draft_length="fixed:3").generate_many(wanted))
     assert [[s.token_ids for s in together[i].samples] for i in range(len(wanted))] == alone
 

@@ -31,6 +31,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+@pytest.mark.thorough
 def test_two_processes_at_once_convert_a_gguf_file_once(cache: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine.gguf"
     put_gguf(mine)

@@ -48,7 +48,7 @@ def texts(target: LoadedModel, draft: LoadedModel, request: Request, *, graphs: 
     return [[(s.token_ids, s.finish_reason) for s in one.samples] for one in done]
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("temperature", [pytest.param(0.0, marks=pytest.mark.thorough), 0.8])
 @pytest.mark.parametrize(
     ("drafter", "length"),
     [("none", "fixed:0"), ("sibling", "bass"), ("./model", "fixed:3"), ("ngram+./model", "fixed:2")],
@@ -240,7 +240,7 @@ def test_measuring_a_verify_leaves_no_rows_behind(target) -> None:
     assert one == other
 
 
-@pytest.mark.parametrize("acceptance", ["coupled", "maximal"])
+@pytest.mark.parametrize("acceptance", ["coupled", pytest.param("maximal", marks=pytest.mark.thorough)])
 def test_no_temperature_filter_or_length_is_captured_in_a_requests_time(acceptance, target, draft, monkeypatch) -> None:
     captured = []
     monkeypatch.setattr(Graphs, "_capture", lambda self, work: captured.append(work) or work)

@@ -216,7 +216,7 @@ def test_requests_with_different_sampling_in_one_batch_follow_each_its_own_law(
     assert max(statistics) < CHI2_LIMIT
 
 
-@pytest.mark.parametrize("graphs", [False, True], ids=["eager", "graphs"])
+@pytest.mark.parametrize("graphs", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["eager", "graphs"])
 @pytest.mark.parametrize("drafter", [drafter for drafter in DRAFTERS if drafter not in ("none", "ngram", "sibling")])
 def test_what_a_draft_was_drawn_from_sums_to_one(
     drafter: str, graphs: bool, pair: Any, on_path: Any, monkeypatch: pytest.MonkeyPatch

@@ -105,7 +105,7 @@ def test_a_wrong_attention_is_replaced_by_pytorchs(
             loaded.model.set_attn_implementation(before)
 
 
-@pytest.mark.parametrize("rule", ["coupled", "maximal"])
+@pytest.mark.parametrize("rule", ["coupled", pytest.param("maximal", marks=pytest.mark.thorough)])
 def test_without_the_kernels_texts_are_the_same(
     rule: str, target: LoadedModel, draft: LoadedModel, monkeypatch
 ) -> None:

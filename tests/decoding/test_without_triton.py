@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parent / "test_engine.py"
 RUN = """
 import importlib, pkgutil, sys
@@ -19,6 +21,7 @@ sys.exit(pytest.main([sys.argv[1], "-q", "-p", "no:cacheprovider", "-k", "greedy
 """
 
 
+@pytest.mark.thorough
 def test_every_module_imports_and_the_engine_decodes() -> None:
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(TESTS)], capture_output=True, text=True, timeout=280, check=False

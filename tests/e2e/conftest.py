@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from waitress import create_server
 
+from app.commands.screenshots import find_chromium
 from app.context import make_context
 from app.datasets.service import import_file
 from app.db.migrate import upgrade
@@ -98,7 +98,7 @@ def live(live_service: SimpleNamespace) -> str:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """The system's Chromium."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    program = find_chromium()
     if program is None:
         pytest.skip("no Chromium: apt-get install chromium")
     flags = ["--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run"]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
-from dataclasses import replace
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.looks import DARK, DARK_PHONE, PHONE, SCREEN
+from tests.e2e.looks import DARK, DARK_PHONE, PHONE, PHONE_RULES, SCREEN
 from tests.fakes import StreamingEngine
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -149,14 +148,14 @@ def test_without_a_script_the_race_is_a_table_of_times(site, browser):
     ("name", "look"),
     [
         ("race", SCREEN),
-        ("race", PHONE),
+        ("race", PHONE_RULES),
         ("form", SCREEN),
         *(
             pytest.param(name, look, marks=pytest.mark.thorough)
             for name in ("race", "form")
             for look in (DARK, DARK_PHONE)
         ),
-        ("hostile", replace(PHONE, rules=())),
+        ("hostile", PHONE),
     ],
     ids=str,
 )

@@ -70,7 +70,7 @@ def url(request, tmp_path: Path) -> Iterator[str]:
             return False
 
     try:
-        wait_for(ready, 90)
+        wait_for(ready, 300)
         yield here
     finally:
         for process in started:
@@ -87,7 +87,7 @@ def url(request, tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def page(browser):
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(90_000)  # the first run loads the model
+    context.set_default_timeout(300_000)  # the first run loads the model, on a busy machine for minutes
     yield context.new_page()
     context.close()
 
@@ -100,10 +100,11 @@ def start_run(page, drafter: str) -> None:
     page.get_by_role("link", name="Run again with changes").wait_for()
 
 
+@pytest.mark.thorough
 def test_run_failure_comparison_slider_and_completion(url, page):
     page.goto(url + "/runs/new")
     fields = {"Target model": MODEL, "First tasks only": "2", "Samples per task": "2",
-              "Budget per task, seconds": "5", "Max tokens per sample": "24"}  # fmt: skip
+              "Budget per task, seconds": "60", "Max tokens per sample": "24"}  # fmt: skip
     for label, value in fields.items():
         page.get_by_label(label).fill(value)
     start_run(page, "ngram")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +23,7 @@ from tests.e2e.looks import HEIGHT, in_all_looks
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOSTILE = "</h1><script>document.title='owned'</script><b>\u202e\x1b[31m"
+NAMES = ("paper", "thirty-two arms", "hostile", "work", "lost", "empty", "one task")
 TABS = ("answer", "samples", "speculation", "arms")
 
 
@@ -44,7 +46,7 @@ def site(tmp_path_factory):
         "lost": world.add_study(arm(n=1), arm(n=4), arm(n=8, done=8), arm("ngram", done=2, state=RunState.FAILED)),
         "empty": world.add_study(arm(n=1, done=0, state=RunState.QUEUED), arm(n=4, done=0, state=RunState.QUEUED)),
         "one task": world.add_study(arm(n=1, limit=1), arm(n=4, limit=1), name="one task"),
-        "many": world.add_study(
+        "thirty-two arms": world.add_study(
             *(arm(d, n, limit=6) for d in ("none", "ngram", "sibling", "smollm2-135m") for n in range(1, 9)),
             name="thirty-two arms",
         ),
@@ -63,8 +65,8 @@ def address(site, name: str, tab: str = "answer", budget: str = "") -> str:
     return f"{site.url}/studies/{site.studies[name]}?tab={tab}{f'&budget={budget}' if budget else ''}"
 
 
-def everything(site) -> list[str]:
-    tabs = [address(site, name, tab) for name in site.studies for tab in TABS]
+def pages(site, names: Iterable[str]) -> list[str]:
+    tabs = [address(site, name, tab) for name in names for tab in TABS]
     return [*tabs, f"{site.url}/studies", f"{site.url}/studies/new"]
 
 
@@ -144,10 +146,13 @@ def test_hostile_names_run_nothing(site, page):
         assert page.evaluate("document.querySelectorAll('main b, main script').length") == 0
 
 
+@pytest.mark.parametrize(
+    "names", [NAMES[:3], pytest.param(NAMES[3:], marks=pytest.mark.thorough)], ids=["few", "others"]
+)
 @in_all_looks
-def test_pages_fit_and_satisfy_axe(site, browser, look):
+def test_pages_fit_and_satisfy_axe(site, browser, look, names):
     page, found = look.open(browser), []
-    for url in everything(site):
+    for url in pages(site, names):
         page.goto(url)
         found += look.faults(page)
         if look.width == 390 and "/studies/" in url and page.evaluate("document.body.scrollHeight") > 8.5 * HEIGHT:

@@ -22,6 +22,12 @@ def grader(request):
         pytest.skip(str(error))
 
 
+@pytest.fixture(scope="module")
+def names():
+    """What the sandbox's Python says of itself, in a process that takes a third of a second to start."""
+    return interpreter.find().names
+
+
 def make_task(test="assert candidate(1, 2) == 3", prompt="def add(a, b):\n", entry_point="add"):
     body = "".join(f"    {line}\n" for line in test.splitlines())
     return Task("t", prompt, entry_point, f"def check(candidate):\n{body}", "")
@@ -227,14 +233,13 @@ def test_a_test_that_passes_a_function_runs_in_the_guest_and_says_so(grader):
         ("import numpy\nassert candidate(1) == 1", "", None),
     ],
 )
-def test_only_the_task_decides_whether_its_test_can_cross(test, prompt, word):
+def test_only_the_task_decides_whether_its_test_can_cross(names, test, prompt, word):
     task = make_task(test, prompt)
-    reason = obstacle(task.prompt, task.test, task.entry_point, interpreter.find().names)
+    reason = obstacle(task.prompt, task.test, task.entry_point, names)
     assert reason is None if word is None else word in reason
 
 
-def test_the_names_of_the_sandboxs_python_decide_whether_a_test_can_cross():
-    names = interpreter.find().names
+def test_the_names_of_the_sandboxs_python_decide_whether_a_test_can_cross(names):
     task = make_task("assert candidate(1).bit_count() == bin(1).count('1')")
     assert obstacle(task.prompt, task.test, task.entry_point, names) is None
     older = replace(names, attributes=names.attributes - {"bit_count"})

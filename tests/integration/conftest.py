@@ -74,6 +74,12 @@ def migrated_url(request, tmp_path) -> str:
     return url
 
 
+sqlite_when_thorough = pytest.mark.parametrize(
+    "migrated_url", [pytest.param("sqlite", marks=pytest.mark.thorough), "postgresql"], indirect=True
+)
+"""For tests of logic over rows that reads and locks them in ways that both databases have: tests/app is on SQLite."""
+
+
 @pytest.fixture
 def ctx(migrated_url, tmp_path) -> Iterator[Context]:
     """A context over each kind of database, with the fakes behind the ports."""

@@ -66,6 +66,7 @@ def process(*words: object) -> subprocess.Popen[str]:
     return subprocess.Popen(arguments, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+@pytest.mark.thorough
 def test_train_stop_go_on_list_check_and_use(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train = ("drafter", "train", "--target", model, "--tokens", 1_000, "--epochs", 1)
     begun = process(*train)

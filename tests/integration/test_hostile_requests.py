@@ -24,8 +24,9 @@ from app.runs.task_repository import tasks_with_tokens
 from app.samples.models import Sample
 from app.states import Scope
 from tests.fakes import RIGHT
+from tests.integration.conftest import sqlite_when_thorough
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, sqlite_when_thorough]
 
 HELLO = {"role": "user", "content": "x"}
 ID = "01900000-0000-7000-8000-000000000000"

@@ -198,6 +198,7 @@ def test_gunicorn_serves_pages_and_readiness_and_stops_when_asked(stack, start, 
     assert all("test-secret" not in str(line) for line in lines)
 
 
+@pytest.mark.thorough
 def test_readiness_names_a_sandbox_worker_that_cannot_start_and_comes_back_with_a_good_one(stack, start, tmp_path):
     ctx, environment = stack
     web = create_app(ctx).test_client()
@@ -225,6 +226,7 @@ def test_readiness_names_a_sandbox_worker_that_cannot_start_and_comes_back_with_
     wait_for(lambda: workers() == "ok", 90)
 
 
+@pytest.mark.thorough
 def test_readiness_names_a_worker_whose_processes_keep_dying(stack, start):
     ctx, _ = stack
     web = create_app(ctx).test_client()
@@ -249,7 +251,11 @@ def test_readiness_names_a_worker_whose_processes_keep_dying(stack, start):
 
 @pytest.mark.parametrize(
     "words",
-    [("worker", "--queues", "exec", "--name", "exec"), ("beat",), ("web", "--port", "0")],
+    [
+        pytest.param(("worker", "--queues", "exec", "--name", "exec"), marks=pytest.mark.thorough),
+        ("beat",),
+        pytest.param(("web", "--port", "0"), marks=pytest.mark.thorough),
+    ],
 )
 def test_whatever_a_process_of_the_stack_writes_is_json_from_its_start_to_its_end(stack, start, tmp_path, words):
     process = start(*words)

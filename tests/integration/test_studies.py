@@ -31,7 +31,10 @@ from decoding.request import RequestError
 from evaluation.datasets import Dataset, Task
 from evaluation.studies.order import order
 from tests.fakes import RIGHT, WRONG, FakeEngine, RecordingBroker
+from tests.integration.conftest import sqlite_when_thorough
 from tests.integration.waiting import wait_for
+
+pytestmark = sqlite_when_thorough
 
 N_TASKS = 6
 MANY = 16  # enough for an arm that is always wrong to be dropped

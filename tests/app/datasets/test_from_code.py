@@ -134,6 +134,7 @@ def test_a_project_without_a_task_fails_with_its_reasons(bassline, tmp_path):
     assert "no function of clock became a task" in result.stderr
 
 
+@pytest.mark.thorough
 def test_killed_in_the_middle_the_same_command_goes_on(tmp_path, project):
     one = SOURCE.split("def tiny", maxsplit=1)[0]
     several = [one.replace("shorten", f"cut{i}").replace("- len", f"- {i} - len") for i in range(12)]

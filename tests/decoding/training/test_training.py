@@ -76,6 +76,7 @@ def weights(place: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
+@pytest.mark.thorough
 def test_killed_at_any_moment_it_ends_with_the_weights_of_an_undisturbed_one(
     model: Path, place: Path, undisturbed: HeadRecord
 ) -> None:

@@ -47,6 +47,7 @@ CREATE TRIGGER no_room BEFORE INSERT ON samples FOR EACH ROW EXECUTE FUNCTION no
 """
 
 
+@pytest.mark.thorough
 def test_a_killed_child_costs_an_attempt_and_nothing_else(stack: Stack):
     run_id = stack.submit(LONG, *[SHORT] * 6)
     wait_for(lambda: stack.working(run_id))
@@ -67,6 +68,7 @@ def test_a_killed_worker_is_replaced_by_the_others_and_its_child_does_not_stay_b
     wait_for(lambda: not is_alive(child))
 
 
+@pytest.mark.thorough
 def test_a_stalled_worker_that_wakes_up_finds_its_job_gone_and_writes_nothing(stack: Stack):
     run_id = stack.submit("takes 4")
     wait_for(lambda: stack.generated(run_id))  # a worker stopped before it generates has nothing to put down
@@ -134,6 +136,7 @@ def test_runs_that_a_killed_web_process_accepted_are_worked(stack: Stack):
         stack.assert_whole(run_id)
 
 
+@pytest.mark.thorough
 def test_a_study_survives_all_of_these_and_its_arms_never_decode_at_the_same_time(stack: Stack):
     dataset = stack.additions(*["takes 0.4"] * 6)
     arms = tuple({"target": MODEL, "drafter": drafter, "n": N} for drafter in ("none", "ngram", "sibling"))
@@ -171,6 +174,7 @@ def test_a_study_survives_all_of_these_and_its_arms_never_decode_at_the_same_tim
         assert not [e for e in began if mine["at"] < e["at"] < ended["at"]]
 
 
+@pytest.mark.thorough
 def test_a_task_or_a_model_that_kills_every_worker_is_given_up_and_the_run_says_so(stack: Stack):
     with_deadly_task = stack.submit(SHORT, "kills", SHORT)
     with_deadly_model = stack.submit(*[SHORT] * 5, target=DEADLY_MODEL)
@@ -184,6 +188,7 @@ def test_a_task_or_a_model_that_kills_every_worker_is_given_up_and_the_run_says_
     assert sorted(stack.generated(with_deadly_task).values()) == [1, 1, 3]
 
 
+@pytest.mark.thorough
 def test_reapers_that_sweep_at_the_same_time_change_nothing(stack: Stack):
     run_id = stack.submit(LONG, *[SHORT] * 6)
     sweepers = [threading.Thread(target=sweep, args=(stack, run_id)) for _ in range(2)]
@@ -244,6 +249,7 @@ def test_samples_are_kept_until_postgresql_has_room_again(stack: Stack):
     stack.assert_whole(run_id)
 
 
+@pytest.mark.thorough
 def test_a_disk_that_stays_full_fails_the_run_with_the_databases_own_words(stack: Stack):
     fill(stack, FULL)
     try:

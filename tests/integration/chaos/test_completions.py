@@ -89,6 +89,7 @@ def waiting_or_decoding(stack: Stack) -> int:
         return open_tasks.join(Run).filter(Run.kind == RunKind.COMPLETION).count()
 
 
+@pytest.mark.thorough
 def test_a_worker_killed_with_five_completions_leaves_each_to_another_one(stack: Stack):
     stack.signal("gpu1", signal.SIGSTOP)
     with ThreadPoolExecutor(COMPANY) as clients:
@@ -100,6 +101,7 @@ def test_a_worker_killed_with_five_completions_leaves_each_to_another_one(stack:
     assert_stored_once(stack, answers)
 
 
+@pytest.mark.thorough
 def test_without_another_worker_each_is_answered_at_the_end_of_its_budget(alone: Stack):
     with ThreadPoolExecutor(COMPANY) as clients:
         asked = company(alone, clients, 30, 8)
@@ -126,6 +128,7 @@ def test_a_redis_that_dies_and_forgets_everything_costs_no_answer(alone: Stack):
     assert_stored_once(alone, answers)
 
 
+@pytest.mark.thorough
 def test_a_database_that_is_away_costs_no_answer_or_gives_a_clear_error(alone: Stack):
     with ThreadPoolExecutor(COMPANY) as clients:
         asked = company(alone, clients, 3, 60)

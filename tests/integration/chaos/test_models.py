@@ -61,6 +61,7 @@ def pids(stack: Stack, text: str) -> set[int]:
     return {event["pid"] for event in stack.events("generate") if event["prompt"] == text}
 
 
+@pytest.mark.thorough
 def test_completions_of_two_models_go_to_their_workers_and_each_loads_one_engine(stack: Stack):
     def state(model: str, text: str) -> str:
         return stack.http("/api/v1/complete", {"target": model, "prompt": text, "n": 2, "budget_s": 20})["run"]["state"]
@@ -101,6 +102,7 @@ def test_completions_of_a_killed_worker_are_answered_by_the_other_within_the_rea
     assert stack.ctx.broker.queue_length(ModelQueue(**of_a).name) == 0
 
 
+@pytest.mark.thorough
 def test_a_worker_that_was_asked_to_stop_finishes_its_task_while_the_other_serves_its_model(stack: Stack):
     first_text = prompt("takes 4")
     first = submit(stack, A, first_text)
@@ -116,6 +118,7 @@ def test_a_worker_that_was_asked_to_stop_finishes_its_task_while_the_other_serve
     assert stack.parts["gpu0"].wait(30) == 0
 
 
+@pytest.mark.thorough
 def test_a_redis_that_forgets_every_message_delays_completions_and_moves_none(stack: Stack):
     first_text, waiting = prompt("takes 1"), [prompt("takes 0") for _ in range(3)]
     first = submit(stack, A, first_text)
