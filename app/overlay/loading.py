@@ -127,7 +127,7 @@ def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -
         mean_logprob=np.array(logprob, dtype=np.float64)[counts],
         passed=np.array([verdict == PASSED for verdict in verdicts], dtype=np.bool_)[counts],
     )
-    names = repository.task_ids(session, runs[0].dataset_id)
+    names = repository.task_ids(session, runs[0].id)
     return Overlaid(
         runs=tuple(runs),
         letters=tuple(LETTERS[ids.index(run.id)] for run in runs),

@@ -32,7 +32,7 @@ DETAIL_READ = 24  # characters of a verdict's detail: enough to tell a NameError
 
 def runs(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Run]:
     """The runs that exist, with their dataset, by id."""
-    query = select(Run).where(Run.id.in_(run_ids)).options(joinedload(Run.dataset, innerjoin=True))
+    query = select(Run).where(Run.id.in_(run_ids)).options(joinedload(Run.stored_dataset))
     return {run.id: run for run in session.scalars(query)}
 
 
@@ -42,7 +42,7 @@ def newest_with_figures(session: Session, limit: int) -> Sequence[Run]:
         select(Run)
         .join(Run.curve)
         .where(Run.kind.in_(LISTED_RUN_KINDS), RunCurve.n_tasks > 0, Run.archived.is_(False))
-        .options(contains_eager(Run.curve), joinedload(Run.dataset, innerjoin=True))
+        .options(contains_eager(Run.curve), joinedload(Run.stored_dataset, innerjoin=True))
         .order_by(Run.id.desc())
         .limit(limit)
     )
@@ -78,9 +78,9 @@ def samples(session: Session, run_ids: Sequence[uuid.UUID], *, details: bool = F
     return session.connection().execute(query).all()  # past the ORM: a third of the time for so many rows
 
 
-def task_ids(session: Session, dataset_id: uuid.UUID) -> dict[int, str]:
-    """The ids of the dataset's tasks by their position."""
-    query = select(Task.position, Task.task_id).where(Task.dataset_id == dataset_id)
+def task_ids(session: Session, run_id: uuid.UUID) -> dict[int, str]:
+    """The ids of the run's tasks by their position in the dataset."""
+    query = select(Task.position, Task.task_id).select_from(RunTask).join(RunTask.task).where(RunTask.run_id == run_id)
     return {row.position: row.task_id for row in session.execute(query)}
 
 

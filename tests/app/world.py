@@ -15,8 +15,10 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
+from app.completions.models import Completion
 from app.context import Context, make_context
-from app.datasets.service import require
+from app.datasets.models import Task
+from app.datasets.service import as_plain, require, task_columns
 from app.db.database import Database
 from app.db.migrate import upgrade
 from app.db.types import utcnow
@@ -93,15 +95,18 @@ class World:
         """
         dice = random.Random(f"{name}{seed}")
         dataset = require(self.context, "humaneval")
-        tasks = dataset.tasks[:limit]
+        tasks, made, over = dataset.tasks[:limit], Run, {"dataset_id": dataset.id}
+        if kind is RunKind.COMPLETION:
+            tasks = [Task(**task_columns(i, as_plain(task))) for i, task in enumerate(tasks)]
+            made, over = Completion, {"prompts": tasks, "prompts_sha256": "0" * 64}
         done = len(tasks) if done is None else done
         now = utcnow()
         with self.context.database.session() as session:
-            run = Run(
+            run = made(
                 name=name,
                 kind=kind,
                 state=state,
-                dataset_id=dataset.id,
+                **over,
                 target=target,
                 drafter=drafter,
                 draft_length="bass",
