@@ -77,6 +77,7 @@ def store(ctx: Context, run: Run) -> uuid.UUID:
     """
     with ctx.database.session() as session:
         session.add(run)
+        session.flush()  # gives `graded` its default
         if run.graded and run.enqueued_at is not None:
             after_commit(session, enqueue.prepare, ctx, run.id)
     return run.id
