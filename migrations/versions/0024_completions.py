@@ -44,10 +44,11 @@ def upgrade() -> None:
         tasks.create_foreign_key(FOREIGN_KEY, "completions", ["completion_id"], ["run_id"], ondelete="CASCADE")
         tasks.create_unique_constraint(UNIQUE, ["completion_id", "position"])
         tasks.create_check_constraint(CHECK, "(dataset_id IS NULL) <> (completion_id IS NULL)")
-    of_prompt = "SELECT id FROM runs WHERE runs.dataset_id = tasks.dataset_id AND kind = 'complete'"
     op.execute(
-        f"UPDATE tasks SET completion_id = ({of_prompt} ORDER BY id LIMIT 1), dataset_id = NULL "
-        f"WHERE dataset_id IN ({PROMPTS}) AND EXISTS ({of_prompt})"
+        "UPDATE tasks SET completion_id = of_prompt.id, dataset_id = NULL FROM ("
+        "SELECT id, dataset_id, row_number() OVER (PARTITION BY dataset_id ORDER BY id) AS number FROM runs "
+        "WHERE kind = 'complete') AS of_prompt "
+        f"WHERE number = 1 AND of_prompt.dataset_id = tasks.dataset_id AND tasks.dataset_id IN ({PROMPTS})"
     )
     # A copy has the id of the job that needs it.
     content = ", ".join(f"tasks.{name}" for name in CONTENT.split(", "))
