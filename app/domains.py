@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from app.accounts.models import BrowserSession, Token, User
 from app.capacity.models import LoadTest
+from app.completions.models import Completion
 from app.datasets.models import Dataset, DatasetCheck, Task
 from app.db.types import Base
 from app.http.idempotency_models import IdempotencyKey
@@ -33,6 +34,7 @@ register(_policies)
 __all__ = [
     "BrowserSession",
     "Calibration",
+    "Completion",
     "Dataset",
     "DatasetCheck",
     "IdempotencyKey",

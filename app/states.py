@@ -81,11 +81,10 @@ class Step(enum.Enum):
 
 
 class DatasetKind(enum.StrEnum):
-    """Where a dataset came from; `prompt` holds the single task of one completion and is not listed."""
+    """Where a dataset came from."""
 
     BUILTIN = "builtin"
     IMPORTED = "imported"
-    PROMPT = "prompt"
 
 
 class Scope(enum.StrEnum):

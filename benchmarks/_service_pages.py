@@ -73,11 +73,11 @@ def _pages(ctx: Context) -> list[Page]:
         runs = session.execute(select(Run.id, Run.dataset_id).order_by(Run.id)).all()
         tasks = session.execute(select(Task.dataset_id, Task.task_id)).all()
     datasets = dict(runs)
-    task_ids: dict[uuid.UUID, list[str]] = {}
+    task_ids: dict[uuid.UUID | None, list[str]] = {}
     for dataset_id, task_id in tasks:
         task_ids.setdefault(dataset_id, []).append(task_id)
     ids = list(datasets)
-    over: dict[uuid.UUID, list[uuid.UUID]] = {}
+    over: dict[uuid.UUID | None, list[uuid.UUID]] = {}
     for run_id, dataset_id in datasets.items():
         over.setdefault(dataset_id, []).append(run_id)
 

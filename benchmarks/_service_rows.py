@@ -235,7 +235,7 @@ def _runs(stored: Sequence[Dataset], n: int, rng: random.Random) -> Iterator[Run
             name=f"{target.rsplit('/', maxsplit=1)[-1]} {drafter} {number}",
             kind=RunKind.EVAL,
             state=rng.choices(states, (22, 1, 1))[0],
-            dataset=dataset,
+            stored_dataset=dataset,
             target=target,
             drafter=drafter,
             draft_length="goodput",
@@ -276,7 +276,9 @@ def _runs(stored: Sequence[Dataset], n: int, rng: random.Random) -> Iterator[Run
 def _write(session: Session, run: Run, rng: random.Random) -> None:
     done = run.n_tasks if run.state is RunState.FINISHED else rng.randrange(20, run.n_tasks)
     jobs, decoded = [], []
-    for position, task in enumerate(run.dataset.tasks):
+    assert run.stored_dataset is not None
+    all_tasks = run.stored_dataset.tasks
+    for position, task in enumerate(all_tasks):
         job = _Task(_id(run.created_at, rng), run.id, task.id, position, TaskState.SKIPPED, 0, run.created_at)
         samples = _decode(run, job, task, rng) if position < done else []
         jobs.append(job)
@@ -284,7 +286,7 @@ def _write(session: Session, run: Run, rng: random.Random) -> None:
     looked_at = cast("list[RunTask]", decoded)
     run.figures = figures.figures(run, looked_at)
     curve = figures.curve(run, looked_at)
-    tasks = figures.name_of_tasks(task.task_id for task in run.dataset.tasks[:done])
+    tasks = figures.name_of_tasks(task.task_id for task in all_tasks[:done])
     run.curve = RunCurve(n_tasks=done, tasks=tasks, **{name: list(values) for name, values in asdict(curve).items()})
     session.add(run)
     session.flush()

@@ -18,6 +18,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.completions import routing
+from app.completions.models import Completion
 from app.context import Context
 from app.datasets.models import Task
 from app.db.types import utcnow
@@ -149,14 +150,20 @@ def usual_s(ended: Sequence[Ended]) -> float:
 
 def _open(session: Session, target: str) -> list[Open]:
     rows = session.execute(
-        select(RunTask.state, RunTask.queued_at, Run.n, Run.budget_s, Run.max_tokens, func.length(Task.prompt))
-        .join(RunTask.run)
+        select(
+            RunTask.state,
+            RunTask.queued_at,
+            Completion.n,
+            Completion.budget_s,
+            Completion.max_tokens,
+            func.length(Task.prompt),
+        )
+        .join(Completion, Completion.id == RunTask.run_id)
         .join(RunTask.task)
         .where(
-            Run.is_completion,
-            Run.state.in_(OPEN_RUN_STATES),
-            Run.after_id.is_(None),  # the second of a race waits for its turn outside of its clock
-            Run.target == target,
+            Completion.state.in_(OPEN_RUN_STATES),
+            Completion.after_id.is_(None),  # the second of a race waits for its turn outside of its clock
+            Completion.target == target,
             RunTask.state.in_((TaskState.QUEUED, TaskState.DECODING)),
         )
     )

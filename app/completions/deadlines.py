@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
+from app.completions.models import Completion
 from app.context import Context
 from app.db.database import after_commit, updated_any
 from app.db.ids import new_id
@@ -56,9 +57,9 @@ def enforce_deadline(ctx: Context, run_id: uuid.UUID) -> float:
     now = utcnow()
     with ctx.database.read() as session:
         rows = session.execute(
-            select(RunTask, Run)
-            .join(RunTask.run)
-            .where(RunTask.run_id == run_id, RunTask.state.in_(OPEN), Run.state.in_(OPEN_RUN_STATES))
+            select(RunTask, Completion)
+            .join(Completion, Completion.id == RunTask.run_id)
+            .where(RunTask.run_id == run_id, RunTask.state.in_(OPEN), Completion.state.in_(OPEN_RUN_STATES))
         ).all()
         if not rows:
             return math.inf
@@ -84,7 +85,7 @@ def overdue(session: Session) -> Iterable[uuid.UUID]:
     return {run_id for run_id, queued_at, budget_s in rows if queued_at + dt.timedelta(seconds=budget_s) < now}
 
 
-def _left_s(row: RunTask, run: Run, now: dt.datetime) -> float:
+def _left_s(row: RunTask, run: Completion, now: dt.datetime) -> float:
     if run.after_id is not None and run.state is RunState.QUEUED:
         return math.inf  # it waits for its turn; its clock has not begun
     return run.budget_s - (now - row.queued_at).total_seconds()

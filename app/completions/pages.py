@@ -8,9 +8,10 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
 from app.completions import forms, race_pages, service
+from app.completions.race import first_job
 from app.completions.repeat import curl
 from app.datasets.models import Task
-from app.errors import BadInputError, NotFoundError
+from app.errors import BadInputError
 from app.http.web import context, session
 from app.runs import presentation as shown
 from app.runs import repository
@@ -45,11 +46,8 @@ def start() -> Response | tuple[str, int]:
 @bp.get("/complete/<uuid:run_id>")
 def show(run_id: uuid.UUID) -> str:
     """A completion, running or ended. Raises NotFoundError."""
-    run = repository.get_run(session(), run_id)
-    rows = repository.tasks_with_samples(session(), run_id, origins=True)
-    if not run.is_completion or not rows:
-        raise NotFoundError(f"run {run_id} is not a completion: open it under Runs")
-    return _page(forms.values(run, rows[0]), run=run, row=rows[0])
+    run, row = first_job(session(), repository.get_run(session(), run_id))
+    return _page(forms.values(run, row), run=run, row=row)
 
 
 def _curl(run: Run, task: Task) -> str | None:

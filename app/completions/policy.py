@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import structlog
 from sqlalchemy import ColumnElement, and_, select, update
@@ -13,16 +14,19 @@ from sqlalchemy.orm import Session, defer
 from app.broker import queues
 from app.broker.model_queues import ModelQueue
 from app.completions import deadlines, routing
+from app.completions.models import Completion
 from app.context import Context
 from app.db.database import after_commit
+from app.db.types import utcnow
 from app.jobs.reaper import recover_each
 from app.jobs.work.decode_job import ready_engine
 from app.remote import target as remote
+from app.runs import enqueue
 from app.runs.configuration import engine_config
 from app.runs.evaluations import LONG_COLUMNS
 from app.runs.models import Run, RunTask
 from app.runs.policy import Policy, Waiting
-from app.states import Step
+from app.states import OPEN_RUN_STATES, RunState, Step
 from app.workers import declared
 
 MOST_LOOKED_AT = 64  # of those that wait, the longest waiting
@@ -34,6 +38,19 @@ class CompletionPolicy(Policy):
 
     covers = and_(Run.is_completion)
     interactive = True
+
+    def is_ready(self, session: Session, run: Run) -> bool:
+        """Whether the completion that it waits for has ended: two sides of a race are never decoded at once."""
+        assert isinstance(run, Completion)
+        before = session.get(Run, run.after_id) if run.after_id else None
+        return before is None or before.state not in OPEN_RUN_STATES
+
+    def on_prepare(self, session: Session, run: Run) -> None:
+        """Starts the clock of the second side of a race: until now it waited for the other side, not for a worker."""
+        assert isinstance(run, Completion)
+        if run.after_id is not None:
+            waiting = update(RunTask).where(RunTask.run_id == run.id, RunTask.state == Step.DECODE.waiting)
+            session.execute(waiting.values(queued_at=utcnow()))
 
     def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
         """Returns completions to decode, the earliest deadline first, including those pinned to this process.
@@ -80,6 +97,16 @@ class CompletionPolicy(Policy):
             return None
         ready_engine(ctx, run)
         return deadlines.restart(ctx, run.target)
+
+    def request_options(self, run: Run) -> dict[str, Any]:
+        """Returns what a request to the OpenAI API may ask for, and the samples that are enough under load."""
+        return {name: getattr(run, name) for name in ("n_min", "prompt_logprobs", "top_logprobs")}
+
+    def on_close(self, ctx: Context, session: Session, run: Run) -> None:
+        """Asks for the second side of a race to be prepared. The reaper asks again if that is lost."""
+        second = select(Completion.id).where(Completion.after_id == run.id, Completion.state == RunState.QUEUED)
+        for run_id in session.scalars(second):
+            after_commit(session, enqueue.prepare, ctx, run_id)
 
     def recover(self, ctx: Context, ours: ColumnElement[bool]) -> None:
         """Answers completions whose budget is over, and moves those whose worker is gone."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from app.completions import service
+from app.completions.models import Completion
 from app.completions.schemas import CompletionSpec
 from app.context import Context
 from app.errors import BadInputError, ConflictError, NotFoundError
@@ -26,7 +27,7 @@ class Side:
     """One completion of a race, called A or B; without `run` and `row` it has been deleted."""
 
     name: str
-    run: Run | None
+    run: Completion | None
     row: RunTask | None
 
     @property
@@ -105,11 +106,18 @@ def load(session: Session, a: uuid.UUID, b: uuid.UUID) -> tuple[Side, Side]:
         raise NotFoundError(
             "both completions of this race have been deleted: a service keeps completions for some days"
         )
-    if first.run and second.run and first.run.dataset_id != second.run.dataset_id:
+    if first.run and second.run and first.run.prompts_sha256 != second.run.prompts_sha256:
         raise BadInputError(
             "the two completions have different prompts or tests: race two configurations on one prompt"
         )
     return first, second
+
+
+def first_job(session: Session, run: Run) -> tuple[Completion, RunTask]:
+    """The run, which must be a completion, and the job of its first prompt with its samples. Raises NotFoundError."""
+    if not isinstance(run, Completion):
+        raise NotFoundError(f"run {run.id} is not a completion: open it under Runs")
+    return run, repository.tasks_with_samples(session, run.id, origins=True)[0]
 
 
 def side(session: Session, name: str, run_id: uuid.UUID) -> Side:
@@ -118,7 +126,4 @@ def side(session: Session, name: str, run_id: uuid.UUID) -> Side:
         run = repository.get_run(session, run_id)
     except NotFoundError:
         return Side(name, None, None)
-    rows = repository.tasks_with_samples(session, run_id, origins=True)
-    if not run.is_completion or not rows:
-        raise NotFoundError(f"run {run_id} is not a completion: open it under Runs")
-    return Side(name, run, rows[0])
+    return Side(name, *first_job(session, run))

@@ -1,4 +1,4 @@
-"""A completion is a run over a dataset that holds only its prompt, so it uses the rows, queues and workers of runs."""
+"""A completion is a run over prompts of its own, so it uses the job rows, queues and workers of runs."""
 
 from __future__ import annotations
 
@@ -9,56 +9,35 @@ import textwrap
 import uuid
 from contextlib import nullcontext
 from dataclasses import asdict
-
-from sqlalchemy.exc import IntegrityError
+from typing import Any
 
 from app.completions.admission import admitted
+from app.completions.models import Completion
 from app.completions.schemas import CompletionSpec
 from app.context import Context
-from app.datasets import service as datasets
 from app.datasets.models import Task
+from app.datasets.service import task_columns
 from app.errors import BadInputError
 from app.jobs.work.prepare import prepare_run
 from app.language_models.service import require_infilling
 from app.remote import target as remote
 from app.runs.schemas import DecodingSpec
 from app.runs.service import is_local, new_run, require_allowed, require_models, store
-from app.states import DatasetKind
 from evaluation import datasets as files
 
 TASK_ID = "prompt"
-NAME = "prompt"
 LONGEST_NAME = 200
 _DEF = re.compile(r"^(?:async\s+)?def\s+([A-Za-z_]\w*)", re.MULTILINE)
 
 
-def submit(
-    ctx: Context,
-    spec: CompletionSpec,
-    *,
-    pinned_worker: str | None = None,
-    handover: bool = False,
-    after_id: uuid.UUID | None = None,
-    prefix_cache: bool = True,
-) -> uuid.UUID:
-    """Stores the completion and enqueues it; `handover` and `after_id` as for runs. Returns its run's id.
+def submit(ctx: Context, spec: CompletionSpec, **options: Any) -> uuid.UUID:
+    """Stores the completion and enqueues it; `options` as for submit_prompts. Returns its run's id.
 
-    An editor sends nearly the same file again and again, so a completion uses the prefix cache, unless `prefix_cache`
-    says that it must not. Raises BadInputError, or OverloadedError if too many wait.
+    Raises BadInputError, or OverloadedError if too many wait.
     """
     graded = bool(spec.test.strip())
-    return submit_prompts(
-        ctx,
-        spec,
-        (_task(spec),),
-        name=entry_point_of(spec),
-        graded=graded,
-        pinned_worker=pinned_worker,
-        handover=handover,
-        after_id=after_id,
-        prefix_cache=prefix_cache,
-        n_min=spec.n_min,
-    )
+    task = _task(spec)
+    return submit_prompts(ctx, spec, (task,), name=task.entry_point, graded=graded, n_min=spec.n_min, **options)
 
 
 def submit_prompts(
@@ -78,45 +57,42 @@ def submit_prompts(
 ) -> uuid.UUID:
     """Stores a completion of several prompts, all within one budget, which begins now.
 
-    `name` is by default the first line of the first prompt; with `n_min` fewer samples may be decoded under load. See
-    submit; `prompt_logprobs` and `top_logprobs` mean the same as in decoding.request.Request.
+    `name` is by default the first line of the first prompt; with `n_min` fewer samples may be decoded under load. The
+    completion begins when the one named by `after_id` has ended. `pinned_worker` and `handover` are as for runs,
+    `prompt_logprobs` and `top_logprobs` as in decoding.request.Request. An editor sends nearly the same file again and
+    again, so a completion uses the prefix cache, unless `prefix_cache` says that it must not.
+
+    Raises BadInputError, or OverloadedError if too many wait.
     """
     if not is_local(pinned_worker, handover):
         require_allowed(ctx, spec.target, spec.drafter)
     require_models(ctx, spec)
     _require_mode(spec, tasks)
     is_waited_for = not is_local(pinned_worker, handover) and after_id is None
-    content = json.dumps([asdict(task) for task in tasks])
-    plain = files.Dataset(NAME, tasks, hashlib.sha256(content.encode()).hexdigest())
+    prompts = [Task(**task_columns(*place)) for place in enumerate(tasks)]
     with admitted(ctx, spec, tasks) if is_waited_for else nullcontext():
-        for last_try in (False, True):
-            dataset = datasets.store(ctx, plain, DatasetKind.PROMPT)
-            with ctx.database.read() as session:
-                stored = list(session.merge(dataset, load=True).tasks)
-            try:
-                run = new_run(
-                    spec,
-                    dataset.id,
-                    stored,
-                    name=name or _name_of(tasks[0].prompt),
-                    command="",
-                    is_completion=True,
-                    pinned_worker=pinned_worker,
-                    graded=graded,
-                    handover=handover,
-                    after_id=after_id,
-                )
-                run.prefix_cache = prefix_cache and not remote.is_remote(spec.target)
-                run.prompt_logprobs, run.top_logprobs = prompt_logprobs, top_logprobs
-                run.n_min = n_min
-                store(ctx, run)
-                if not graded and not handover:
-                    prepare_run(ctx, run.id)
-                return run.id
-            except IntegrityError:  # the dataset of the same prompt was deleted between the two transactions
-                if last_try:
-                    raise
-    raise AssertionError("the second try returns or raises")
+        completion = new_run(
+            Completion,
+            spec,
+            prompts,
+            handover=handover,
+            name=name or _name_of(tasks[0].prompt),
+            graded=graded,
+            pinned_worker=pinned_worker,
+            prefix_cache=prefix_cache and not remote.is_remote(spec.target),
+            prompts=prompts,
+            prompts_sha256=hashlib.sha256(json.dumps([asdict(task) for task in tasks]).encode()).hexdigest(),
+            prompt_logprobs=prompt_logprobs,
+            top_logprobs=top_logprobs,
+            n_min=n_min,
+            after_id=after_id,
+        )
+        for job, prompt in zip(completion.tasks, prompts, strict=True):
+            job.task = prompt
+        store(ctx, completion)
+        if not graded and not handover:
+            prepare_run(ctx, completion.id)
+    return completion.id
 
 
 def check(ctx: Context, spec: CompletionSpec) -> None:

@@ -1,16 +1,24 @@
-"""Datasets and their tasks, identified by the sha256 of their content."""
+"""Datasets, identified by the sha256 of their content, and tasks: of a dataset, or the prompts of one completion."""
 
 from __future__ import annotations
 
 import datetime as dt
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import ForeignKey, String, Text, UniqueConstraint
+from sqlalchemy import CheckConstraint, ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.types import Base, Identified, text_enum, utcnow
 from app.states import DatasetKind
+
+
+class TaskList(NamedTuple):
+    """What a run is over, as readers see it: a dataset, or the prompts of a completion."""
+
+    name: str
+    sha256: str
+    n_tasks: int
 
 
 class Dataset(Identified, Base):
@@ -36,16 +44,19 @@ class Dataset(Identified, Base):
 
 
 class Task(Identified, Base):
-    """One problem, in HumanEval's fields; evaluation.datasets.Task explains the last four.
-
-    `position` is its place in the dataset, from 0.
-    """
+    """One problem, in HumanEval's fields; evaluation.datasets.Task explains the last four."""
 
     __tablename__ = "tasks"
-    __table_args__ = (UniqueConstraint("dataset_id", "task_id"), UniqueConstraint("dataset_id", "position"))
+    __table_args__ = (
+        UniqueConstraint("dataset_id", "task_id"),
+        UniqueConstraint("dataset_id", "position"),
+        UniqueConstraint("completion_id", "position"),
+        CheckConstraint("(dataset_id IS NULL) <> (completion_id IS NULL)", name="one_owner"),
+    )
 
-    dataset_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("datasets.id", ondelete="CASCADE"))
-    position: Mapped[int]
+    dataset_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("datasets.id", ondelete="CASCADE"))
+    completion_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("completions.run_id", ondelete="CASCADE"))
+    position: Mapped[int]  # in its dataset or completion, from 0
     task_id: Mapped[str] = mapped_column(String(200))
     prompt: Mapped[str] = mapped_column(Text)
     entry_point: Mapped[str] = mapped_column(String(200))
@@ -58,7 +69,7 @@ class Task(Identified, Base):
     program_prefix: Mapped[str | None] = mapped_column(Text)
     source: Mapped[dict[str, Any] | None]
 
-    dataset: Mapped[Dataset] = relationship(back_populates="tasks")
+    dataset: Mapped[Dataset | None] = relationship(back_populates="tasks")
 
 
 class DatasetCheck(Identified, Base):

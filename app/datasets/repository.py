@@ -10,19 +10,16 @@ from sqlalchemy.orm import Session, selectinload
 
 from app.datasets.models import Dataset, DatasetCheck, Task
 from app.errors import NotFoundError
-from app.states import DatasetKind
 
 
 def list_datasets(session: Session) -> Sequence[Dataset]:
-    """Datasets by name, newest content first; the single prompts of completions are left out."""
-    return session.scalars(
-        select(Dataset).where(Dataset.kind != DatasetKind.PROMPT).order_by(Dataset.name, Dataset.id.desc())
-    ).all()
+    """Datasets by name, newest content first."""
+    return session.scalars(select(Dataset).order_by(Dataset.name, Dataset.id.desc())).all()
 
 
 def datasets_page(session: Session, *, limit: int, before: uuid.UUID | None = None) -> Sequence[Dataset]:
     """Stored datasets, newest first; `before` is the last id of the previous page."""
-    query = select(Dataset).where(Dataset.kind != DatasetKind.PROMPT)
+    query = select(Dataset)
     if before:
         query = query.where(Dataset.id < before)
     return session.scalars(query.order_by(Dataset.id.desc()).limit(limit)).all()
@@ -48,7 +45,7 @@ def newest(session: Session, name: str) -> Dataset | None:
     """The newest dataset of that name with its tasks, or None."""
     return session.scalar(
         select(Dataset)
-        .where(Dataset.name == name, Dataset.kind != DatasetKind.PROMPT)
+        .where(Dataset.name == name)
         .options(selectinload(Dataset.tasks))
         .order_by(Dataset.id.desc())
         .limit(1)

@@ -124,7 +124,9 @@ def _keep(ctx: Context, dataset: files.Dataset, kind: DatasetKind, left_out: Seq
         with ctx.database.session() as session:
             session.add(row)
             session.flush()
-            session.execute(insert(Task), [_columns(row, *place) for place in enumerate(dataset.tasks)])
+            # One INSERT for all tasks; mapped objects would take one statement each.
+            rows = [{"dataset_id": row.id, **task_columns(*place)} for place in enumerate(dataset.tasks)]
+            session.execute(insert(Task), rows)
     except IntegrityError:  # another process stored it in the meantime
         if (known := _known(ctx, dataset.name, dataset.sha256)) is None:
             raise
@@ -212,10 +214,9 @@ def _check_storable(task: files.Task) -> None:
         raise BadInputError(f"task {task.task_id!r}: source holds {fault}, remove it")
 
 
-def _columns(dataset: Dataset, position: int, task: files.Task) -> dict[str, object]:
-    """A task as a row of one INSERT for all tasks; mapped objects would take one statement each."""
+def task_columns(position: int, task: files.Task) -> dict[str, Any]:
+    """The task as columns of `tasks`, without those that say what it belongs to."""
     return {
-        "dataset_id": dataset.id,
         "position": position,
         "task_id": task.task_id,
         "prompt": task.prompt,

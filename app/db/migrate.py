@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from alembic import command
 from alembic.config import Config
@@ -73,7 +74,7 @@ def _config(connection: Connection | None) -> Config:
 @contextmanager
 def _locked(database: Database) -> Iterator[Connection]:
     if database.is_sqlite:
-        with _file_lock(database.file), database.connect() as connection:
+        with _file_lock(database.file), database.connect() as connection, _foreign_keys_off(connection):
             yield connection
             connection.commit()
         return
@@ -88,6 +89,18 @@ def _locked(database: Database) -> Iterator[Connection]:
             connection.rollback()
             connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": ADVISORY_LOCK})
             connection.commit()
+
+
+@contextmanager
+def _foreign_keys_off(connection: Connection) -> Iterator[None]:
+    """To change a table of SQLite, Alembic copies and drops it: foreign keys would delete the rows that refer to it."""
+    driver: Any = connection.connection.driver_connection  # a transaction, which the connection begins, keeps them on
+    driver.execute("PRAGMA foreign_keys=OFF")
+    try:
+        yield
+    finally:
+        connection.rollback()
+        driver.execute("PRAGMA foreign_keys=ON")
 
 
 def _file_lock(file: Path | None) -> AbstractContextManager[object]:

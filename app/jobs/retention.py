@@ -12,15 +12,13 @@ from sqlalchemy import delete, func, select
 
 from app.accounts.models import BrowserSession
 from app.context import Context
-from app.datasets.models import Dataset
 from app.db.types import utcnow
 from app.errors import ConflictError, NotFoundError
 from app.http.idempotency_models import IdempotencyKey
 from app.runs import deletion
 from app.runs.models import Run
 from app.runs.policy import interactive_runs
-from app.settings import SWEEP_INTERVAL_S
-from app.states import OPEN_RUN_STATES, DatasetKind
+from app.states import OPEN_RUN_STATES
 
 log = structlog.get_logger(__name__)
 
@@ -31,11 +29,7 @@ def sweep(ctx: Context) -> None:
         with contextlib.suppress(NotFoundError, ConflictError):  # deleted or resumed in the meantime
             deletion.delete(ctx, run_id)
     now = utcnow()
-    # Earlier versions deleted completions without their prompts.
-    unused = ~select(Run.id).where(Run.dataset_id == Dataset.id).exists()
-    before = now - dt.timedelta(seconds=SWEEP_INTERVAL_S)  # the run of a newer one may not be stored yet
     with ctx.database.session() as session:
-        session.execute(delete(Dataset).where(Dataset.kind == DatasetKind.PROMPT, Dataset.created_at < before, unused))
         session.execute(delete(IdempotencyKey).where(IdempotencyKey.expires_at < now))
         session.execute(delete(BrowserSession).where(BrowserSession.expires_at < now))
 

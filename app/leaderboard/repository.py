@@ -74,7 +74,7 @@ def runs_with_curves(session: Session, only: Collection[uuid.UUID] | None = None
         select(Run)
         .join(Run.curve)
         .where(*_LISTED)
-        .options(contains_eager(Run.curve), joinedload(Run.dataset, innerjoin=True))
+        .options(contains_eager(Run.curve), joinedload(Run.stored_dataset, innerjoin=True))
     )
     return session.scalars(query if only is None else query.where(Run.id.in_(only))).all()
 

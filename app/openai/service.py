@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from app.completions import service as completions
 from app.completions import waiting
+from app.completions.models import Completion
 from app.context import Context
 from app.errors import BadInputError, BasslineError, BusyError, CancelledError, NotFoundError
 from app.events import event_types
@@ -137,6 +138,7 @@ def _ended(ctx: Context, run_id: uuid.UUID) -> tuple[Run, list[RunTask]]:
     """The run and its tasks in order, samples loaded. Raises the error that ended it early."""
     with ctx.database.read() as session:
         run, tasks = get_run(session, run_id), list(tasks_with_tokens(session, run_id))
+        assert isinstance(run, Completion)
         whole = all(len(task.samples) >= (run.n_min or run.n) for task in tasks)
     if run.state is RunState.FINISHED and whole:
         return run, tasks

@@ -95,7 +95,7 @@ def load(session: Session, ids: Sequence[uuid.UUID], *, details: bool = False) -
         )
     letters = [letter for letter, run_id in zip(LETTERS, ids, strict=False) if run_id in found]
     rows = repository.samples(session, [run.id for run in runs], details=details)
-    return overlay(runs, rows, repository.task_ids(session, runs[0].dataset_id), letters, missing)
+    return overlay(runs, rows, repository.task_ids(session, ids), letters, missing)
 
 
 def overlay(
@@ -107,7 +107,7 @@ def overlay(
 ) -> Overlaid:
     """The runs of one dataset over the tasks that all of them have graded, given all their samples.
 
-    `names` has the ids of the dataset's tasks by their position.
+    `names` has the ids of their tasks by their position in the dataset.
     A task is graded if it is finished and the sandbox failed on none of its samples. Raises BadInputError.
     """
     place, position, index, _, finished_s, logprob, verdicts, _ = zip(*rows, strict=True) if rows else [()] * 8

@@ -55,7 +55,7 @@ class SampleRow(NamedTuple):
 
 def runs(session: Session, run_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Run]:
     """The runs that exist, with their dataset, by id."""
-    query = select(Run).where(Run.id.in_(run_ids)).options(joinedload(Run.dataset, innerjoin=True))
+    query = select(Run).where(Run.id.in_(run_ids)).options(joinedload(Run.stored_dataset))
     return {run.id: run for run in session.scalars(query)}
 
 
@@ -65,7 +65,7 @@ def newest_with_figures(session: Session, limit: int) -> Sequence[Run]:
         select(Run)
         .join(Run.curve)
         .where(Run.kind.in_(LISTED_RUN_KINDS), RunCurve.n_tasks > 0, Run.archived.is_(False))
-        .options(contains_eager(Run.curve), joinedload(Run.dataset, innerjoin=True))
+        .options(contains_eager(Run.curve), joinedload(Run.stored_dataset, innerjoin=True))
         .order_by(Run.id.desc())
         .limit(limit)
     )
@@ -112,10 +112,10 @@ def tasks_with_tokens(session: Session, run_id: uuid.UUID) -> dict[RunTask, int]
     return dict(session.execute(query).all())
 
 
-def task_ids(session: Session, dataset_id: uuid.UUID) -> dict[int, str]:
-    """The ids of the dataset's tasks by their position."""
-    query = select(Task.position, Task.task_id).where(Task.dataset_id == dataset_id)
-    return {row.position: row.task_id for row in session.execute(query)}
+def task_ids(session: Session, run_ids: Collection[uuid.UUID]) -> dict[int, str]:
+    """The ids of the tasks of runs over one dataset, by their position in it."""
+    query = select(Task.position, Task.task_id).select_from(RunTask).join(RunTask.task)
+    return {row.position: row.task_id for row in session.execute(query.where(RunTask.run_id.in_(run_ids)).distinct())}
 
 
 def rows_of_task(session: Session, run_ids: Collection[uuid.UUID], task_id: str) -> dict[uuid.UUID, RunTask]:

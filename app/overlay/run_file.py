@@ -133,7 +133,7 @@ def _read(ctx: Context, session: Session, path: Path) -> MeasuredRun:
         )
     columns = set(Run.__table__.columns.keys()) & set(RunInfo.model_fields)
     run = Run(**file.run.model_dump(include=columns), graded=True, figures=file.figures)
-    run.dataset, run.dataset_id = dataset, dataset.id
+    run.stored_dataset, run.dataset_id = dataset, dataset.id
     run.calibrations = [Calibration(**calibration.model_dump()) for calibration in file.calibrations]
     tasks, rows = {}, []
     for head in file.tasks:

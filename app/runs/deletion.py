@@ -1,28 +1,25 @@
-"""Deletes a run for good: its rows, its live events, the stored answers about it, and the prompt of a completion."""
+"""Deletes a run for good: its rows, its live events and the stored answers about it."""
 
 from __future__ import annotations
 
 import uuid
 
-import sqlalchemy as sa
-from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.context import Context
-from app.datasets.models import Dataset
 from app.db.database import after_commit
 from app.errors import ConflictError
 from app.runs.models import Run
 from app.runs.repository import get_run
-from app.states import OPEN_RUN_STATES, DatasetKind
+from app.states import OPEN_RUN_STATES
 
 
 def delete(ctx: Context, run_id: uuid.UUID) -> None:
-    """Removes an ended run with its tasks, its samples and the baseline made for it; of a completion the prompt too.
+    """Removes an ended run with its jobs, its samples and the baseline made for it.
 
-    Answers kept for an Idempotency-Key go by a cascade. Raises NotFoundError, or ConflictError while the run is open or
-    an arm of a study.
+    Prompts of a completion and answers kept for an Idempotency-Key go by a cascade. Raises NotFoundError, or
+    ConflictError while the run is open or an arm of a study.
     """
     try:
         with ctx.database.session() as session:
@@ -32,7 +29,6 @@ def delete(ctx: Context, run_id: uuid.UUID) -> None:
             remove(ctx, session, run)
     except IntegrityError:
         raise ConflictError("the run is an arm of a study: delete the study") from None
-    _forget_prompt(ctx, run.dataset_id)
 
 
 def remove(ctx: Context, session: Session, run: Run) -> None:
@@ -42,15 +38,3 @@ def remove(ctx: Context, session: Session, run: Run) -> None:
         if row is not None:
             session.delete(row)
     after_commit(session, ctx.bus.forget, run.id)
-
-
-def _forget_prompt(ctx: Context, dataset_id: uuid.UUID) -> None:
-    """Removes a dataset that is the prompt of a completion, unless another completion has the same."""
-    used = select(Run.id).where(Run.dataset_id == Dataset.id).exists()
-    try:
-        with ctx.database.session() as session:
-            session.execute(
-                sa.delete(Dataset).where(Dataset.id == dataset_id, Dataset.kind == DatasetKind.PROMPT, ~used)
-            )
-    except IntegrityError:
-        pass  # a new completion with this prompt was just stored

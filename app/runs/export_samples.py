@@ -40,8 +40,8 @@ def chunks(database: Database, run: Run, form: str) -> Iterator[bytes]:
 
     `form` is one of FORMATS. The session of `run` must be open during the call, and may be closed after it.
     """
-    tasks = run.dataset.tasks if form == "human-eval" else ()  # the only form that needs their prompts
-    dataset = files.Dataset(run.dataset.name, tuple(map(as_plain, tasks)), run.dataset.sha256)
+    rows = run.tasks if form == "human-eval" else ()  # the only form that needs their prompts
+    dataset = files.Dataset(run.dataset.name, tuple(as_plain(row.task) for row in rows), run.dataset.sha256)
     records = (
         {
             **sample_document(t.task.task_id, s),

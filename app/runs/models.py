@@ -7,12 +7,12 @@ import uuid
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint, false
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint, case, false
 from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.annotations.models import Annotatable, TagRow
-from app.datasets.models import Dataset, Task
+from app.datasets.models import Dataset, Task, TaskList
 from app.db.storable import Text as StorableText
 from app.db.types import Base, Identified, Json, Named, OutputText, text_enum, utcnow
 from app.runs.results import NO_FIGURES, Figures, FiguresColumn
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 class Run(Named, Annotatable, Base):
     """One configuration over the tasks of a dataset, with everything needed to repeat it.
 
-    The options from `target` to `top_logprobs` are explained in app/runs/schemas.py and decoding.request.Request.
+    The options from `target` to `prefix_cache` are explained in app/runs/schemas.py. A completion is a subclass with
+    columns in a table of its own (app/completions/models.py).
     """
 
     __tablename__ = "runs"
@@ -40,7 +41,7 @@ class Run(Named, Annotatable, Base):
 
     kind: Mapped[RunKind] = mapped_column(text_enum(RunKind, "kind"), default=RunKind.EVAL)
     state: Mapped[RunState] = mapped_column(text_enum(RunState, "state"), default=RunState.QUEUED)
-    dataset_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("datasets.id"), index=True)
+    dataset_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("datasets.id"), index=True)
 
     target: Mapped[str] = mapped_column(String(500))
     drafter: Mapped[str] = mapped_column(String(500))
@@ -50,7 +51,6 @@ class Run(Named, Annotatable, Base):
     weights: Mapped[str] = mapped_column(String(20), default="dense", server_default="dense")
     device: Mapped[str] = mapped_column(String(20))
     n: Mapped[int]
-    n_min: Mapped[int | None]  # samples that a completion gets at least while its worker has no room for `n`
     budget_s: Mapped[float]
     temperature: Mapped[float]
     top_p: Mapped[float]
@@ -61,8 +61,6 @@ class Run(Named, Annotatable, Base):
     time_limit_s: Mapped[float | None]
     throughput: Mapped[bool] = mapped_column(default=False, server_default=false())
     prefix_cache: Mapped[bool] = mapped_column(default=False, server_default=false())
-    prompt_logprobs: Mapped[int | None]
-    top_logprobs: Mapped[int] = mapped_column(default=0, server_default="0")
 
     n_tasks: Mapped[int]  # the requested tasks, after exclusion
     # {"task_id", "reason"} of the tasks whose canonical solution fails here.
@@ -78,14 +76,13 @@ class Run(Named, Annotatable, Base):
     figures: Mapped[Figures | None] = mapped_column(FiguresColumn)  # None until the run has ended once
 
     created_at: Mapped[dt.datetime] = mapped_column(default=utcnow, index=True)
-    after_id: Mapped[uuid.UUID | None] = mapped_column(index=True)  # a run that must end before this one is prepared
     # When the message that prepares the run was last sent; None leaves the run to the server that owns the database.
     enqueued_at: Mapped[dt.datetime | None]
     started_at: Mapped[dt.datetime | None]
     finished_at: Mapped[dt.datetime | None]
     cancel_requested_at: Mapped[dt.datetime | None]
 
-    dataset: Mapped[Dataset] = relationship()
+    stored_dataset: Mapped[Dataset | None] = relationship()
     tasks: Mapped[list[RunTask]] = relationship(
         back_populates="run", order_by="RunTask.position", cascade="all, delete-orphan", passive_deletes=True
     )
@@ -95,6 +92,18 @@ class Run(Named, Annotatable, Base):
     calibrations: Mapped[list[Calibration]] = relationship(
         order_by="Calibration.at", cascade="all, delete-orphan", passive_deletes=True
     )
+
+    __mapper_args__ = {  # noqa: RUF012 (SQLAlchemy reads it off the class)
+        "polymorphic_on": case((kind == RunKind.COMPLETION, "completion"), else_="run"),
+        "polymorphic_identity": "run",
+    }
+
+    @property
+    def dataset(self) -> TaskList:
+        """What it is over, as readers see it."""
+        stored = self.stored_dataset
+        assert stored is not None
+        return TaskList(stored.name, stored.sha256, stored.n_tasks)
 
     @hybrid_property
     def is_completion(self) -> bool:

@@ -12,7 +12,7 @@ import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlalchemy import ColumnElement, and_, case, or_, select
 from sqlalchemy.orm import Session
@@ -47,6 +47,14 @@ class Policy(Protocol):
     """Whether a user waits for each job: then it takes no turns, its clock starts when it is accepted, live views get
     its texts, and nothing else (a calibration, the grading of another task) keeps it waiting."""
 
+    def is_ready(self, session: Session, run: Run) -> bool:
+        """Whether a queued run may be prepared. If not, what it waits for sends its message again."""
+        return True
+
+    def on_prepare(self, session: Session, run: Run) -> None:
+        """Follows the preparation of a run, before its messages are sent, in the transaction that makes it running."""
+        return
+
     def eligible(self, ctx: Context, session: Session, step: Step) -> Sequence[Waiting]:
         """What waits for the step and this worker may take, but for runs pinned to a process that take turns."""
 
@@ -78,8 +86,16 @@ class Policy(Protocol):
         waiting, if that has changed. Raises CannotLoadError, StoppedError."""
         return None
 
+    def request_options(self, run: Run) -> dict[str, Any]:
+        """The fields of decoding.request.Request that only its runs choose, by name."""
+        return {}
+
     def on_end(self, ctx: Context, run_id: uuid.UUID) -> None:
         """Follows each step of the run: when it was prepared, and when a job was decoded or graded, or failed."""
+        return
+
+    def on_close(self, ctx: Context, session: Session, run: Run) -> None:
+        """Follows the end of a run, in the transaction that ends it."""
         return
 
     def recover(self, ctx: Context, ours: ColumnElement[bool]) -> None:

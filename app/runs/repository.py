@@ -41,7 +41,7 @@ _MEASURED = (
     Sample.verdict,
     Sample.trust,
 )
-_WHOLE = (joinedload(Run.dataset), joinedload(Run.curve), selectinload(Run.tag_rows))
+_WHOLE = (joinedload(Run.stored_dataset), joinedload(Run.curve), selectinload(Run.tag_rows))
 Sort = Literal["newest", "oldest", "name", "target"]
 SORTS: tuple[Sort, ...] = get_args(Sort)
 
@@ -126,7 +126,7 @@ def list_runs(
     if target:
         query = query.where(Run.target == target)
     if dataset:
-        query = query.join(Run.dataset).where(Dataset.name == dataset)
+        query = query.join(Run.stored_dataset).where(Dataset.name == dataset)
     if name:
         query = query.where(Run.name.icontains(name, autoescape=True))
     if since:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from app.annotations import service as annotation
 from app.annotations.schemas import Changes
@@ -23,6 +25,8 @@ from app.runs.repository import get_run
 from app.runs.schemas import DecodingSpec, RunSpec
 from app.states import RunKind
 from decoding.drafters.registry import parse_drafter
+
+R = TypeVar("R", bound=Run)
 
 
 def submit(
@@ -45,9 +49,10 @@ def submit(
         require_allowed(ctx, spec.target, spec.drafter)
     dataset, tasks = check(ctx, spec)
     run = new_run(
+        Run,
         spec,
-        dataset.id,
         tasks,
+        dataset_id=dataset.id,
         name=spec.name or default_name(spec),
         command=command or shell_command(spec),
         pinned_worker=pinned_worker,
@@ -72,42 +77,24 @@ def store(ctx: Context, run: Run) -> uuid.UUID:
     """
     with ctx.database.session() as session:
         session.add(run)
+        session.flush()  # gives `graded` its default
         if run.graded and run.enqueued_at is not None:
             after_commit(session, enqueue.prepare, ctx, run.id)
     return run.id
 
 
-def new_run(
-    spec: DecodingSpec,
-    dataset_id: uuid.UUID,
-    tasks: list[Task],
-    *,
-    name: str,
-    command: str,
-    pinned_worker: str | None = None,
-    graded: bool = True,
-    handover: bool = False,
-    after_id: uuid.UUID | None = None,
-    is_completion: bool = False,
-) -> Run:
-    """A run over exactly these tasks, with its id, to be stored by the caller.
+def new_run(made: type[R], spec: DecodingSpec, tasks: Sequence[Task], *, handover: bool = False, **columns: Any) -> R:
+    """A run over exactly these tasks, with its id and the other `columns` given, to be stored by the caller.
 
-    `after_id` names a run that must have ended before this one begins. With `handover` it has no time of its message,
-    see submit.
+    With `handover` it has no time of its message, see submit.
     """
     now = utcnow()
-    return Run(
+    return made(
         id=new_id(),
-        **option_columns(spec),
-        name=name,
-        kind=RunKind.COMPLETION if is_completion else RunKind.EVAL,
-        dataset_id=dataset_id,
+        **option_columns(spec) | columns,
+        kind=RunKind.EVAL if made is Run else RunKind.COMPLETION,
         n_tasks=len(tasks),
-        graded=graded,
-        pinned_worker=pinned_worker,
-        command=command,
         enqueued_at=None if handover else now,
-        after_id=after_id,
         tasks=[RunTask(task_pk=t.id, position=i, queued_at=now) for i, t in enumerate(tasks)],
     )
 
@@ -189,9 +176,10 @@ def default_name(spec: DecodingSpec) -> str:
 
 def check_comparable(reference: Run, other: Run) -> None:
     """Raises BadInputError unless both runs are over the same dataset."""
-    if reference.dataset_id != other.dataset_id:
+    over, other_over = reference.dataset, other.dataset
+    if (over.name, over.sha256) != (other_over.name, other_over.sha256):
         raise BadInputError(
-            f"{reference.name!r} is over {reference.dataset.name}, {other.name!r} over {other.dataset.name}: "
+            f"{reference.name!r} is over {over.name}, {other.name!r} over {other_over.name}: "
             "compare two runs over the same dataset",
             "run",
         )

@@ -15,6 +15,7 @@ from app.errors import ConflictError
 from app.events import event_types
 from app.runs import enqueue, figures, indexing
 from app.runs.models import Run, RunTask
+from app.runs.policy import policy_of
 from app.runs.repository import get_run
 from app.samples.models import Sample
 from app.states import OPEN_RUN_STATES, OPEN_TASK_STATES, Failure, RunState, TaskState
@@ -40,7 +41,7 @@ def close_if_done(ctx: Context, run_id: uuid.UUID) -> None:
         run.state, run.error, run.failure = _outcome(session, run)
         figures.record(session, run)
         _publish_after_commit(ctx, session, run)
-        _prepare_waiting(ctx, session, run)
+        policy_of(session, run_id).on_close(ctx, session, run)
 
 
 def cancel(ctx: Context, run_id: uuid.UUID) -> None:
@@ -160,14 +161,8 @@ def _stop(ctx: Context, run_id: uuid.UUID, state: RunState, error: str | None, f
         run = get_run(session, run_id)
         figures.record(session, run)
         _publish_after_commit(ctx, session, run)
-        _prepare_waiting(ctx, session, run)
+        policy_of(session, run_id).on_close(ctx, session, run)
     return True
-
-
-def _prepare_waiting(ctx: Context, session: Session, ended: Run) -> None:
-    """Asks for the runs to be prepared that waited for this one. The reaper asks again if that is lost."""
-    for run_id in session.scalars(select(Run.id).where(Run.after_id == ended.id, Run.state == RunState.QUEUED)):
-        after_commit(session, enqueue.prepare, ctx, run_id)
 
 
 def _publish_after_commit(ctx: Context, session: Session, run: Run) -> None:

@@ -21,7 +21,7 @@ def _whole() -> Select[Study]:
     return select(Study).options(
         joinedload(Study.dataset, innerjoin=True),
         selectinload(Study.tag_rows),
-        run.joinedload(Run.dataset, innerjoin=True),
+        run.joinedload(Run.stored_dataset, innerjoin=True),
         run.joinedload(Run.curve),
     )
 

@@ -15,6 +15,7 @@ from app.errors import BadInputError, ConflictError
 from app.runs import deletion, enqueue, transitions
 from app.runs import service as runs
 from app.runs.configuration import shell_command
+from app.runs.models import Run
 from app.runs.schemas import RunSpec, TaskChoice
 from app.states import OPEN_RUN_STATES
 from app.studies import files, schedule
@@ -52,9 +53,10 @@ def submit(
     )
     for position, (name, one) in enumerate(zip(spec.names(), specs, strict=True)):
         run = runs.new_run(
+            Run,
             one,
-            dataset.id,
             tasks,
+            dataset_id=dataset.id,
             name=one.name,
             command=shell_command(one),
             pinned_worker=pinned_worker,

@@ -54,5 +54,8 @@ def downgrade() -> None:
     op.drop_index("ix_tokens_user_id", "tokens")
     op.drop_index("ix_runs_state", "runs")
     for table in TABLES:
-        op.drop_column(table, "failure")
+        # Since 0024 copies `runs` of SQLite, the CHECK is the table's, not the column's: it would keep the column.
+        with op.batch_alter_table(table) as batch:
+            batch.drop_constraint(op.f(f"ck_{table}_failure"), type_="check")
+            batch.drop_column("failure")
         op.execute(f"ALTER TABLE {table} RENAME COLUMN enqueued_at TO rung_at")

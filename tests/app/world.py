@@ -16,9 +16,10 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
+from app.completions.models import Completion
 from app.context import Context, make_context
-from app.datasets.models import Dataset
-from app.datasets.service import require
+from app.datasets.models import Dataset, Task
+from app.datasets.service import as_plain, require, task_columns
 from app.db.database import Database
 from app.db.migrate import upgrade
 from app.db.types import utcnow
@@ -99,15 +100,18 @@ class World:
         calibrations took `verifies` seconds.
         """
         dice = random.Random(f"{name}{seed}")
-        tasks = self.humaneval.tasks[:limit]
+        tasks, made, over = self.humaneval.tasks[:limit], Run, {"dataset_id": self.humaneval.id}
+        if kind is RunKind.COMPLETION:
+            tasks = [Task(**task_columns(i, as_plain(task))) for i, task in enumerate(tasks)]
+            made, over = Completion, {"prompts": tasks, "prompts_sha256": "0" * 64}
         done = len(tasks) if done is None else done
         now = utcnow()
         with self.context.database.session() as session:
-            run = Run(
+            run = made(
                 name=name,
                 kind=kind,
                 state=state,
-                dataset_id=self.humaneval.id,
+                **over,
                 target=target,
                 drafter=drafter,
                 draft_length="bass",

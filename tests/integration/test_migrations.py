@@ -5,17 +5,22 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import delete, inspect, select, text, update
+from sqlalchemy import Connection, delete, func, inspect, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from app import domains
 from app.accounts.service import list_tokens
+from app.completions import race
+from app.completions import service as completions
+from app.completions.schemas import CompletionSpec
 from app.context import Context
 from app.datasets import service as datasets
 from app.datasets.models import Task as StoredTask
@@ -25,11 +30,12 @@ from app.db.types import utcnow
 from app.events.bus import MemoryBus
 from app.jobs.work import grade, prepare
 from app.jobs.work.decode import decode_task
-from app.runs import figures, service, transitions
-from app.runs.models import RunTask
-from app.runs.repository import get_run
+from app.runs import deletion, figures, service, transitions
+from app.runs.models import Run, RunTask
+from app.runs.render import run_document
+from app.runs.repository import get_run, tasks_with_samples
 from app.runs.results import Figures
-from app.runs.schemas import RunSpec
+from app.runs.schemas import DecodingSpec, RunSpec
 from app.samples.models import Sample
 from app.settings import Settings
 from app.states import DatasetKind, Failure, RunState, Scope, TaskState
@@ -287,3 +293,112 @@ def _spread(database: Database, job: uuid.UUID, place: int) -> None:
             session.execute(
                 update(Sample).where(Sample.run_task_id == job, Sample.index == (index + place) % 4).values(values)
             )
+
+
+def test_completions_from_before_keep_their_prompts_options_and_samples(migrated):
+    """Down to where each prompt was a dataset and up again, twice; what runs meanwhile is finished at the end."""
+    ctx, database = migrated, migrated.database
+    evaluation = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2))
+    first, second = race.submit(ctx, *(prompt(drafter=drafter) for drafter in ("none", "sibling")))
+    several, asked = [], []
+    for run_id in (evaluation, first):
+        work(ctx, run_id)
+    for _ in range(2):  # the first of each is decoded, together with what waits then
+        several.append(several_prompts(ctx))
+        asked.append(completions.submit(ctx, prompt(test="", n_min=1)))
+        if len(asked) == 1:
+            work(ctx, asked[0])
+    assert state_of(ctx, first) is RunState.FINISHED
+    before = everything_of_runs(database)
+    assert before[second][1]["after_id"] == first
+    assert before[second][1]["prompts_sha256"] == before[first][1]["prompts_sha256"]
+
+    migrate.downgrade(database, "0023")
+    with database.engine.connect() as connection:
+        count = partial(count_rows, connection)
+        assert count("datasets WHERE kind = 'prompt'") == 3
+        assert count("runs JOIN datasets ON datasets.id = dataset_id WHERE datasets.kind = 'prompt'") == 6
+        of_another = "run_tasks JOIN tasks ON tasks.id = task_pk JOIN runs ON runs.id = run_id"
+        assert count(f"{of_another} WHERE tasks.dataset_id <> runs.dataset_id") == 0
+        assert count("datasets JOIN tasks ON dataset_id = datasets.id WHERE kind = 'prompt'") == 4
+        assert count("runs WHERE n_min = 1") == 2
+        assert count("runs WHERE top_logprobs = 2 AND prompt_logprobs = 0") == 2
+        assert count(f"runs WHERE after_id = '{first.hex if database.is_sqlite else first}'") == 1
+        assert_references(connection)
+    migrate.upgrade(database)
+    assert everything_of_runs(database) == before
+    migrate.downgrade(database, "0023")
+    migrate.upgrade(database)
+    assert everything_of_runs(database) == before
+    with database.engine.connect() as connection:
+        assert_references(connection)
+
+    for run_id in (second, several[1], asked[1]):
+        work(ctx, run_id)
+        assert state_of(ctx, run_id) is RunState.FINISHED
+    deletion.delete(ctx, first)
+    deletion.delete(ctx, several[0])
+    left = everything_of_runs(database)
+    assert left.keys() == before.keys() - {first, several[0]}
+    assert [prompts for _, _, prompts, _ in left.values()] == [before[run_id][2] for run_id in left]
+    with database.read() as session:
+        assert session.scalar(select(func.count()).where(StoredTask.completion_id.is_not(None))) == 5
+    for faulty in (
+        "UPDATE datasets SET kind = 'prompt'",
+        "UPDATE tasks SET dataset_id = NULL WHERE completion_id IS NULL",
+        "UPDATE runs SET state = 'away'",
+    ):
+        with database.session() as session, pytest.raises(IntegrityError):
+            session.execute(text(faulty))
+
+
+def prompt(**changes: Any) -> CompletionSpec:
+    test = "assert add(1, 2) == 3\n"
+    return CompletionSpec(**{"target": "smollm2-135m", "prompt": "def add(a, b):\n", "test": test, "n": 2} | changes)
+
+
+def several_prompts(ctx: Context) -> uuid.UUID:
+    tasks = tuple(Task(f"prompt/{i}", f"def f{i}():\n", "", "", "", stop=("#",)) for i in range(2))
+    spec = DecodingSpec(target="smollm2-135m", n=2)
+    return completions.submit_prompts(ctx, spec, tasks, prompt_logprobs=0, top_logprobs=2)
+
+
+def work(ctx: Context, run_id: uuid.UUID) -> None:
+    prepare.prepare_run(ctx, run_id)
+    with ctx.database.read() as session:
+        jobs = session.scalars(select(RunTask.id).where(RunTask.run_id == run_id).order_by(RunTask.position)).all()
+    for job in jobs:
+        decode_task(ctx, job)
+        grade.grade_task(ctx, job)
+
+
+def state_of(ctx: Context, run_id: uuid.UUID) -> RunState:
+    with ctx.database.read() as session:
+        return get_run(session, run_id).state
+
+
+def everything_of_runs(database: Database) -> dict[uuid.UUID, tuple[Any, ...]]:
+    """(document, columns of its own, tasks, jobs with samples) of each run."""
+    with database.read() as session:
+        found = {}
+        for run in session.scalars(select(Run)):
+            jobs = tasks_with_samples(session, run.id)
+            own = ("prompts_sha256", "n_min", "prompt_logprobs", "top_logprobs", "after_id")
+            found[run.id] = (
+                run_document(run),
+                {name: getattr(run, name) for name in own if run.is_completion},
+                [datasets.as_plain(job.task) for job in jobs],
+                [(job.id, job.state, job.queued_at, [(s.id, s.raw, s.verdict) for s in job.samples]) for job in jobs],
+            )
+        return found
+
+
+def count_rows(connection: Connection, rows: str) -> int:
+    return connection.execute(text(f"SELECT count(*) FROM {rows}")).scalar_one()
+
+
+def assert_references(connection: Connection) -> None:
+    """SQLite checks foreign keys only as rows change, and not at all during a migration."""
+    if connection.dialect.name == "sqlite":
+        assert connection.execute(text("PRAGMA foreign_key_check")).all() == []
+        assert connection.execute(text("PRAGMA foreign_keys")).scalar_one() == 1

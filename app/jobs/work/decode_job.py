@@ -93,10 +93,8 @@ class DecodeJob(Job):
             max_new_tokens=run.max_tokens,
             stop=prompt.stop,
             prefix_cache=run.prefix_cache,
-            prompt_logprobs=run.prompt_logprobs,
-            top_logprobs=run.top_logprobs,
             waited_s=waited_s,
-            n_min=run.n_min,
+            **self.claim.policy.request_options(run),
         )
 
     def end_clock(self) -> None:

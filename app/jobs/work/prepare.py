@@ -19,26 +19,24 @@ from app.events import event_types
 from app.runs import transitions
 from app.runs.models import Run, RunTask
 from app.runs.policy import policy_of
-from app.states import OPEN_RUN_STATES, Failure, RunState, Step
+from app.states import Failure, RunState, Step
 
 CANONICAL_FAILS = "its canonical solution fails in this sandbox"
 log = structlog.get_logger(__name__)
 
 
 def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
-    """Makes a queued run running and enqueues its tasks. Safe to call twice; a run that cannot be graded fails.
-
-    Leaves a run alone while the one that it waits for (`after_id`) is open: the end of that one asks again.
-    """
+    """Makes a queued run running and enqueues its tasks, once its policy says that it is ready. Safe to call twice; a
+    run that cannot be graded fails."""
     with ctx.database.read() as session:
         run = session.get(Run, run_id)
-        before = session.get(Run, run.after_id) if run and run.after_id else None
-    if run is None or run.state != RunState.QUEUED or run.pinned_worker not in (None, ctx.worker_name):
-        return
-    if before is not None and before.state in OPEN_RUN_STATES:
-        return
+        if run is None or run.state != RunState.QUEUED or run.pinned_worker not in (None, ctx.worker_name):
+            return
+        policy = policy_of(session, run_id)
+        if not policy.is_ready(session, run):
+            return
     try:
-        failing = failing_canonical(ctx, run.dataset_id, ctx.make_grader()) if run.graded else []
+        failing = _failing(ctx, run)
     except BasslineError as error:
         transitions.fail_run(ctx, run_id, Failure.DATASET, str(error))
         return
@@ -55,13 +53,22 @@ def prepare_run(ctx: Context, run_id: uuid.UUID) -> None:
             session, update(Run).where(Run.id == run_id, Run.state == RunState.QUEUED).values(state=RunState.RUNNING)
         ):
             return
-        _exclude(session.get_one(Run, run_id), failing, session)
+        run = session.get_one(Run, run_id)
+        _exclude(run, failing, session)
+        policy.on_prepare(session, run)
         after_commit(session, ctx.bus.publish, run_id, event_types.STATE, {"state": RunState.RUNNING, "error": None})
-        policy = policy_of(session, run_id)
         for step, ids in _mark_enqueued(session, run_id).items():
             after_commit(session, policy.send, ctx, run_id, step, ids)
     transitions.close_if_done(ctx, run_id)
     policy.on_end(ctx, run_id)
+
+
+def _failing(ctx: Context, run: Run) -> list[str]:
+    """Ids of the dataset's tasks whose own solution fails here. Raises if what is graded cannot be graded here."""
+    if not run.graded:
+        return []
+    grader = ctx.make_grader()
+    return failing_canonical(ctx, run.dataset_id, grader) if run.dataset_id else []  # a prompt has no solution
 
 
 def _exclude(run: Run, failing: list[str], session: Session) -> None:
@@ -86,6 +93,4 @@ def _mark_enqueued(session: Session, run_id: uuid.UUID) -> dict[Step, list[uuid.
     ):
         waiting[step_of[row.state]].append(row.id)
         row.enqueued_at = now
-        if row.run.after_id is not None:
-            row.queued_at = now  # until now it waited for the other run, not for a worker
     return waiting

@@ -103,7 +103,7 @@ def test_a_completion_gets_an_address_and_keeps_its_bytes(client, world):
     assert page.count("data-lane") == 2
     with world.context.database.read() as session:
         run = get_run(session, uuid.UUID(answer.location.rsplit("/", 1)[1]))
-        assert run.dataset.tasks[0].prompt == prompt.replace("\r\n", "\n")
+        assert run.tasks[0].task.prompt == prompt.replace("\r\n", "\n")
 
 
 def errors_of(page: str) -> dict[str, str]:

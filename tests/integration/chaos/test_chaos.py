@@ -129,7 +129,9 @@ def test_runs_that_a_killed_web_process_accepted_are_worked(stack: Stack):
     for client in clients:
         client.join()
     with stack.ctx.database.read() as session:  # one more may be stored than the client heard of
-        run_ids = session.scalars(select(Run.id).where(Run.name.contains("smollm2"), Run.dataset.has(name=name))).all()
+        run_ids = session.scalars(
+            select(Run.id).where(Run.name.contains("smollm2"), Run.stored_dataset.has(name=name))
+        ).all()
     assert set(accepted) <= {str(run_id) for run_id in run_ids}
     stack.wait_for_end(*run_ids)
     for run_id in run_ids:
