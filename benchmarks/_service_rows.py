@@ -136,7 +136,7 @@ class _Task:
     peak_memory_bytes: int | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class _Decoded:
     """A task with its samples, with the attributes that app/runs/figures.py reads."""
 
