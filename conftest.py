@@ -51,6 +51,33 @@ def _compile_each_route_once() -> None:
     Rule._compile_builder = compile_once
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _compile_each_statement_once() -> None:
+    """Each test has an engine of its own, which would compile every statement again: a third of a test of a page.
+
+    SQLAlchemy keeps what it compiled by dialect, so all engines get the dialect and the cache of the first that has
+    connected: a dialect learns from its database which statements it understands.
+    """
+    if importlib.util.find_spec("sqlalchemy") is None:
+        return
+    from sqlalchemy import Engine, create_engine  # noqa: PLC0415
+
+    from app.db import database  # noqa: PLC0415
+
+    first: dict[str, Engine] = {}
+
+    def create_sharing_engine(url: str, **options: object) -> Engine:
+        made = create_engine(url, query_cache_size=5000, **options)
+        known = first.setdefault(made.dialect.name, made)
+        if getattr(known.dialect, "server_version_info", None):
+            made.dialect, made._compiled_cache = known.dialect, known._compiled_cache
+        else:
+            first[made.dialect.name] = made
+        return made
+
+    database.create_engine = create_sharing_engine
+
+
 def pytest_collection_finish() -> None:
     """Keep what was imported out of garbage collections: each model that is loaded or dropped asks for a full one."""
     gc.freeze()

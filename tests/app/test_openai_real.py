@@ -44,6 +44,7 @@ def test_a_real_model_answers_on_time_with_what_it_has(client):
     assert [c.text for c in again.choices] == [c.text for c in whole.choices]
 
 
+@pytest.mark.thorough
 def test_a_text_scores_what_transformers_computes_of_the_same_tokens(client):
     folder = ensure(MODEL).folder
     tokenizer = AutoTokenizer.from_pretrained(folder)

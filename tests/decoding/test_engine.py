@@ -54,7 +54,7 @@ ALL_MEETINGS = list(product((1, 3, 8), ("goodput", "bass", "fixed:3")))
 @pytest.mark.parametrize(
     ("temperature", "meetings"),
     [
-        (0.0, MEETINGS),
+        thorough(0.0, MEETINGS),
         (0.8, MEETINGS),
         *(thorough(t, ALL_MEETINGS) for t in (0.0, 0.2, 0.8, 1.0)),
     ],

@@ -51,7 +51,12 @@ def texts(target: LoadedModel, draft: LoadedModel, request: Request, *, graphs: 
 @pytest.mark.parametrize("temperature", [pytest.param(0.0, marks=pytest.mark.thorough), 0.8])
 @pytest.mark.parametrize(
     ("drafter", "length"),
-    [("none", "fixed:0"), ("sibling", "bass"), ("./model", "fixed:3"), ("ngram+./model", "fixed:2")],
+    [
+        pytest.param("none", "fixed:0", marks=pytest.mark.thorough),
+        ("sibling", "bass"),
+        ("./model", "fixed:3"),
+        pytest.param("ngram+./model", "fixed:2", marks=pytest.mark.thorough),
+    ],
 )
 def test_coupled_samples_are_the_same_with_graphs(drafter, length, temperature, target, draft) -> None:
     request = Request(PROMPT, n=5, sampling=SamplingParams(temperature, top_p=0.95), max_new_tokens=12)

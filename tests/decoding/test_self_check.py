@@ -164,7 +164,7 @@ def raising(graphs: Graphs, work: Work) -> Work:
 @pytest.mark.parametrize(
     ("capture", "reason"),
     [
-        (stale("length"), "log-probabilities are off by"),
+        pytest.param(stale("length"), "log-probabilities are off by", marks=pytest.mark.thorough),
         (stale("ids"), "log-probabilities are off by"),
         (raising, "CUDA error: an illegal memory access was encountered"),
     ],

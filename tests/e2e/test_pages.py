@@ -49,6 +49,13 @@ PAGES = {
     "missing": "/nowhere",
 }
 
+KINDS = (
+    "leaderboard", "runs", "run", "task", "failures", "timing", "completion", "hostile completion", "search", "new",
+    "complete", "compare", "models", "datasets", "tokens", "missing",
+)  # fmt: skip
+"""A page of each kind."""
+OTHERS = tuple(name for name in PAGES if name not in KINDS)
+
 
 def address(site, name: str) -> str:
     return site.url + re.sub(r"\{([^}]+)\}", lambda m: str(site.runs[m[1]]), PAGES[name])
@@ -341,10 +348,11 @@ def test_a_failure_is_two_clicks_from_the_run(site, page):
     expect(page.get_by_role("heading", name="Prompt as sent")).to_be_visible()
 
 
+@pytest.mark.parametrize("names", [KINDS, pytest.param(OTHERS, marks=pytest.mark.thorough)], ids=["kinds", "others"])
 @in_all_looks
-def test_pages_fit_and_satisfy_axe(site, browser, look):
+def test_pages_fit_and_satisfy_axe(site, browser, look, names):
     page, found = look.open(browser), []
-    for name in PAGES:
+    for name in names:
         page.goto(address(site, name))
         found += look.faults(page)
     page.context.close()

@@ -32,9 +32,10 @@ from decoding.request import RequestError
 from evaluation.datasets import Dataset, Task
 from evaluation.prompting import PromptError
 from tests.fakes import RIGHT, FakeGrader, RecordingBroker
+from tests.integration.conftest import sqlite_when_thorough
 from tests.integration.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, sqlite_when_thorough]
 
 N_TASKS = 20
 

@@ -28,6 +28,9 @@ from app.workers import declared, service
 from app.workers.models import Worker
 from decoding.config import DEVICES
 from tests.fakes import RecordingBroker
+from tests.integration.conftest import sqlite_when_thorough
+
+pytestmark = sqlite_when_thorough
 
 A, B = "smollm2-135m", "qwen2.5-coder-0.5b"
 CPU_A, CPU_B, CUDA_A = ModelQueue("cpu", A), ModelQueue("cpu", B), ModelQueue("cuda", A)

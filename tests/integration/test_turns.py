@@ -22,6 +22,9 @@ from app.samples.models import Sample
 from app.states import DatasetKind, RunState, TaskState
 from evaluation.datasets import Dataset, Task
 from tests.fakes import RIGHT, FakeEngine, RecordingBroker
+from tests.integration.conftest import sqlite_when_thorough
+
+pytestmark = sqlite_when_thorough
 
 LONG, SHORT = 12, 3
 

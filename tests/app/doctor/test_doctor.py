@@ -124,6 +124,7 @@ def test_a_cache_that_cannot_be_written_fails_before_the_model_is_there(doctor):
     assert "/proc/bassline cannot be written" in what
 
 
+@pytest.mark.thorough
 def test_a_disk_without_room_for_the_model_fails(typed, tmp_path):
     place = tmp_path / "small"
     place.mkdir()

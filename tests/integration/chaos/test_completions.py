@@ -117,6 +117,7 @@ def test_without_another_worker_each_is_answered_at_the_end_of_its_budget(alone:
     assert_stored_once(alone, answers)
 
 
+@pytest.mark.thorough
 def test_a_redis_that_dies_and_forgets_everything_costs_no_answer(alone: Stack):
     with ThreadPoolExecutor(COMPANY) as clients:
         asked = company(alone, clients, OUTAGE_S + 4, 60)

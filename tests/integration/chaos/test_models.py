@@ -75,6 +75,7 @@ def test_completions_of_two_models_go_to_their_workers_and_each_loads_one_engine
     assert sorted(loads) == sorted(children.items())
 
 
+@pytest.mark.thorough
 def test_a_completion_for_a_device_that_no_worker_declares_is_served_by_one_of_them(stack: Stack):
     (here,) = {each["device"] for name in DECLARED for each in worker(stack, name)["declared"]}
     (other,) = set(DEVICE_CLASSES) - {here}
