@@ -183,6 +183,21 @@ def test_a_heading_explains_its_figure_by_keyboard(site, page):
     expect(about).to_be_hidden()
 
 
+def test_without_the_server_the_slider_says_that_the_figures_are_old(site, page):
+    page.goto(site.url)
+    slider, status = page.get_by_label("Budget per task on a logarithmic scale"), page.locator("form [role=status]")
+    before = shares(page)
+    page.context.set_offline(True)
+    slider.press("Home")
+    expect(status).to_contain_text("Connection lost")
+    assert not status.evaluate("status => status.classList.contains('visually-hidden')")
+    assert shares(page) == before
+    page.context.set_offline(False)
+    slider.press("PageUp")
+    expect(status).to_contain_text("Shown at")
+    assert shares(page) != before
+
+
 def test_ranks_count_all_runs_at_the_budget_of_the_slider_where_only_some_rows_are_shown(site, page, monkeypatch):
     monkeypatch.setattr(board, "ROWS_SHOWN", 1)
     monkeypatch.setattr(board, "ROWS_AT_LEAST", 1)

@@ -5,6 +5,7 @@ import { remember } from "./address.js";
 import { find, numbers } from "./dom.js";
 import { refreshParts } from "./parts.js";
 
+const LOST = "Connection lost: the figures are still those of the budget before. Move the slider to try again.";
 const PAUSE_MS = 200; // a held arrow key must not fetch at every step
 
 /**
@@ -42,10 +43,11 @@ export function followBudget(form, longest, onMove = () => {}) {
     const budget = String(Number(field.value));
     remember("budget", [budget]);
     isFetching = true;
-    await refreshInPlace(form);
+    const isShown = await refreshInPlace(form);
     isFetching = false;
     if (isStale) await showBudget();
-    else status.textContent = [`Shown at ${budget} seconds`, ...spoken()].join(". ");
+    else status.textContent = isShown ? [`Shown at ${budget} seconds`, ...spoken()].join(". ") : LOST;
+    status.classList.toggle("visually-hidden", isShown);
   }
 
   /** @param {number} budget */
@@ -75,7 +77,7 @@ export function followBudget(form, longest, onMove = () => {}) {
 
 /**
  * Fetches the parts of the page again. The form stays under the pointer: parts above it do not become smaller, and the
- * page scrolls by what they grow.
+ * page scrolls by what they grow. Returns whether the server answered.
  *
  * @param {HTMLFormElement} form
  */
@@ -85,8 +87,9 @@ async function refreshInPlace(form) {
     if (isAbove && part instanceof HTMLElement) part.style.minHeight = `${part.getBoundingClientRect().height}px`;
   }
   const before = form.getBoundingClientRect().top;
-  await refreshParts();
+  const isShown = await refreshParts();
   scrollBy(0, form.getBoundingClientRect().top - before);
+  return isShown;
 }
 
 /** What a screen reader says of the new page. */

@@ -1,9 +1,13 @@
 // Replaces the parts of this page marked data-live by the same parts of a fresh page. The server's escaping is the only escaping.
 
-/** Fetches this page again and replaces its parts. Does nothing when the server cannot be reached. */
+/** Fetches this page again and replaces its parts. Returns false, and changes nothing, when the server does not answer. */
 export async function refreshParts() {
-  const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
-  if (answer && answer.ok) replaceParts(await answer.text());
+  const html = await fetch(location.href, { headers: { Accept: "text/html" } })
+    .then((answer) => answer.ok ? answer.text() : null)
+    .catch(() => null);
+  if (html === null) return false;
+  replaceParts(html);
+  return true;
 }
 
 /**
