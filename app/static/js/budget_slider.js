@@ -5,7 +5,7 @@ import { remember } from "./address.js";
 import { find, numbers } from "./dom.js";
 import { refreshParts } from "./parts.js";
 
-const LOST = "Connection lost: the figures are still those of the budget before. Move the slider to try again.";
+const LOST = "Connection lost. The figures still show the previous budget. Move the slider to retry.";
 const PAUSE_MS = 200; // a held arrow key must not fetch at every step
 
 /**
