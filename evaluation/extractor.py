@@ -2,13 +2,14 @@
 
 Extraction runs Python's parser on untrusted text. The parser may run long while it holds the interpreter's lock, which
 stops every other thread of the worker, and deep nesting has crashed interpreters. In a small process it harms nothing
-else: the kernel kills the process at a CPU limit, and the next answer gets a new one.
+else: it is killed at a CPU limit, and the next answer gets a new one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import selectors
 import subprocess
@@ -22,6 +23,7 @@ from pathlib import Path
 from evaluation.datasets import Task
 from evaluation.extraction import Extraction, unread
 from evaluation.prompting import Mode
+from evaluation.sandbox.inside.cpu_clock import read_cpu_s
 
 CPU_S = 0.75
 """CPU time for one answer. Real answers take milliseconds. On the most expensive text extraction's bound of characters
@@ -73,15 +75,16 @@ class Extractor:
         if self._process is None or self._process.poll() is not None:
             self._end()
             self._process = self._start()
-            if self._line(self._process) != _READY:
+            if self._line(self._process, math.inf) != _READY:
                 self._end()
                 raise OSError("the process that reads answers does not start")
         process = self._process
         assert process.stdin is not None
         try:
+            cpu_end_s = read_cpu_s(process.pid) + self._cpu_s
             process.stdin.write(request)
             process.stdin.flush()
-            answer = self._line(process)
+            answer = self._line(process, cpu_end_s)
         except OSError:
             answer = b""
         if not answer.endswith(b"\n"):
@@ -93,22 +96,26 @@ class Extractor:
         # The service's variables hold secrets: pass none but the one that some interpreters need to start.
         needed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
         return subprocess.Popen(
-            [sys.executable, "-s", "-P", "-B", "-c", _SERVE, str(self._cpu_s)],
+            [sys.executable, "-s", "-P", "-B", "-c", _SERVE],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
             env={**needed, "PYTHONPATH": str(_ROOT)},
         )  # fmt: skip
 
-    def _line(self, process: subprocess.Popen[bytes]) -> bytes:
-        """The output of the process up to a line end, its end, or the deadline."""
+    def _line(self, process: subprocess.Popen[bytes], cpu_end_s: float) -> bytes:
+        """The output of the process up to a line end, its end, its CPU clock at `cpu_end_s`, or the deadline."""
         assert process.stdout is not None
         line, deadline = b"", time.monotonic() + self._wall_s
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
-            while not line.endswith(b"\n") and selector.select(max(0.0, deadline - time.monotonic())):
-                data = os.read(process.stdout.fileno(), 2**16)
-                if not data:
+            while not line.endswith(b"\n"):
+                remaining_s = min(deadline - time.monotonic(), cpu_end_s - read_cpu_s(process.pid))
+                if remaining_s <= 0:
                     break
-                line += data
+                if selector.select(max(0.001, remaining_s)):
+                    data = os.read(process.stdout.fileno(), 2**16)
+                    if not data:
+                        break
+                    line += data
         return line
 
     def _end(self) -> None:
@@ -125,21 +132,16 @@ def serve() -> None:
 
     from evaluation.extraction import extract  # noqa: PLC0415
 
-    cpu_s = float(sys.argv[1])
     for limit, wanted in ((resource.RLIMIT_AS, MEMORY_BYTES), (resource.RLIMIT_CORE, 0)):
         hard = resource.getrlimit(limit)[1]
         value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(limit, (value, value))
-    # The default action ends the process at once; a Python handler would wait for the parser to return.
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdout.buffer.write(_READY)
     sys.stdout.buffer.flush()
     for line in sys.stdin.buffer:
-        signal.setitimer(signal.ITIMER_PROF, cpu_s)
         request = json.loads(line)
         found = extract(Task(**request["task"]), request["raw"], request["mode"])
         answer = json.dumps(asdict(found))
-        signal.setitimer(signal.ITIMER_PROF, 0)
         sys.stdout.buffer.write(answer.encode() + b"\n")
         sys.stdout.buffer.flush()

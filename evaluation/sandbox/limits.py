@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Limits:
     """Limits of one judgement; memory and CPU are limited for the candidate and for the test's process each.
 
-    `cpu_s` (whole seconds) is the real limit. `wall_s` bounds programs that sleep or wait for something that never
-    comes: seconds in which a program waits for a CPU do not count where the kernel reports them. Raises ValueError for
-    a limit that is not above 0.
+    `cpu_s` (whole seconds) is the real limit, by the exact CPU clock. `wall_s` bounds programs that sleep or wait for
+    something that never comes: seconds in which a program waits for a CPU do not count where the kernel reports them.
+    Raises ValueError for a limit that is not above 0.
     """
 
     cpu_s: int = 3
@@ -29,10 +29,12 @@ class Limits:
                 raise ValueError(f"the sandbox limit {name} must be above 0, not {getattr(self, name)}")
 
     def rlimits(self, other_threads: int) -> dict[str, int]:
-        """Return setrlimit values by name; `other_threads` of the same uid count against NPROC too."""
+        """Return setrlimit values by name; `other_threads` of the same uid count against NPROC too.
+
+        CPU is not among them: the kernel counts it in ticks, so the zygote keeps that limit by the exact clock.
+        """
         return {
             "AS": self.memory_bytes,
-            "CPU": self.cpu_s,
             "FSIZE": self.file_bytes,
             "NOFILE": self.open_files,
             "NPROC": self.threads + other_threads,

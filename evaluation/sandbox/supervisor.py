@@ -23,8 +23,6 @@ from evaluation.sandbox.limits import Limits
 from evaluation.sandbox.zygotes import Slot
 from evaluation.verdicts import Status
 
-_SPENT_SHARE = 0.5
-"""The kernel counts RLIMIT_CPU in ticks and so may kill a process before its exact CPU time reaches the limit."""
 _NOTICEABLE_S = 0.05
 """A wait for a CPU that moves the deadline. Shorter waits are normal: a program that sleeps has them as well."""
 _VERDICT_BYTES = 2**20
@@ -152,14 +150,13 @@ def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limit
         return result(Status.OUTPUT_LIMIT, f"the program printed more than {limits.output_bytes} bytes")
     if not watch.ended:
         return result(Status.TIMEOUT, f"no answer within {limits.wall_s:g} s")
-    spent = limits.cpu_s * _SPENT_SHARE
-    out_of_time = guest["exit_code"] == -signal.SIGKILL and cpu_s >= spent
+    out_of_time = cpu_s >= limits.cpu_s
     if verdict is None:
         # Once the candidate has its code, its values may have broken the checker: the failure is the candidate's.
         if not started:
             unsent = f"the checker ended with {_exit_reason(checker)} before the program was sent"
             return result(Status.SANDBOX_ERROR, unsent)
-        if out_of_time or float(checker["cpu_s"]) >= spent:
+        if out_of_time or float(checker["cpu_s"]) >= limits.cpu_s:
             return result(Status.TIMEOUT, f"the test used more than {limits.cpu_s} CPU seconds on the values returned")
         return result(Status.CRASHED, f"the test's process ended with {_exit_reason(checker)} on the values returned")
     status, detail = str(verdict["status"]), str(verdict.get("detail", ""))
@@ -168,7 +165,7 @@ def _decide(watch: _Watch, guest: dict[str, Any], checker: dict[str, Any], limit
         late = "a fault was reported after the program was sent"
         lasting = verdict.get("lasting") is True
         return result(Status.CRASHED, late) if started else result(status, detail, lasting=lasting)
-    if status == Status.CRASHED and out_of_time:
+    if out_of_time:
         return result(Status.TIMEOUT, f"the program used more than {limits.cpu_s} CPU seconds")
     if status == Status.CRASHED:
         detail = f"{detail} ({_exit_reason(guest)})"

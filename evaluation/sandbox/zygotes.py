@@ -113,7 +113,7 @@ class Zygote:
 
         Raises ZygoteError.
         """
-        job = json.dumps(limits.rlimits(self.other_threads)).encode()
+        job = json.dumps({"cpu_s": limits.cpu_s, "rlimits": limits.rlimits(self.other_threads)}).encode()
         try:
             socket.send_fds(self._control, [job], descriptors)
         except OSError as error:
@@ -206,7 +206,7 @@ def _random_mark(_process: int) -> str:
 def _sources(role: str) -> list[tuple[str, str]]:
     package = "evaluation.sandbox.inside"
     folder = resources.files(package)
-    names = ("shared", "plain", "codec", "exceptions", "hardening", "semaphores", role, "zygote")
+    names = ("shared", "plain", "codec", "exceptions", "cpu_clock", "hardening", "semaphores", role, "zygote")
     parents = [("evaluation", ""), ("evaluation.sandbox", ""), (package, "")]
     return parents + [(f"{package}.{name}", (folder / f"{name}.py").read_text("utf-8")) for name in names]
 

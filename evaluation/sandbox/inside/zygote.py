@@ -12,12 +12,16 @@ import gc
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import sys
 from typing import Any
 
 from evaluation.sandbox.inside import hardening, semaphores
+from evaluation.sandbox.inside.cpu_clock import read_cpu_s
+
+_TICK_S = 0.01
 
 
 def main(control: socket.socket, settings: dict[str, Any]) -> None:
@@ -40,7 +44,7 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
     abi = hardening.landlock_abi() if settings["landlock"] else 0
     ruleset = hardening.landlock_ruleset(abi, settings["trees"], settings["hidden"]) if abi else None
     filters = hardening.own_pid_filter(settings["kill_calls"]), bytes.fromhex(settings["filter"])
-    known, limits = b"", []
+    known, cpu_s, limits = b"", 0, []
     gc.collect()
     gc.freeze()
     control.send(json.dumps({"landlock_abi": abi}).encode())
@@ -51,7 +55,8 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
             return
         # After a fork every page that either side writes is copied, so work common to all jobs is done before it.
         if message != known:
-            known, limits = message, hardening.resolve_limits(json.loads(message))
+            job = json.loads(message)
+            known, cpu_s, limits = message, job["cpu_s"], hardening.resolve_limits(job["rlimits"])
         child = os.fork()
         if child == 0:
             status = 70
@@ -63,6 +68,7 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
                 os._exit(status)
         for descriptor in descriptors:
             os.close(descriptor)
+        _limit_cpu(child, cpu_s, control)
         wanted = control.recv(64)
         os.kill(child, signal.SIGKILL)
         _, status, usage = os.wait4(child, 0)
@@ -70,6 +76,20 @@ def main(control: socket.socket, settings: dict[str, Any]) -> None:
             return
         code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
         control.send(b'{"exit_code":%d,"cpu_s":%f}' % (code, usage.ru_utime + usage.ru_stime))
+
+
+def _limit_cpu(child: int, limit_s: float, control: socket.socket) -> None:
+    """Wait for the supervisor's message; kill `child` once it has used `limit_s` of CPU by the exact clock."""
+    remaining_s = limit_s
+    while remaining_s > 0:
+        # The child's threads may use every CPU at once.
+        if select.select([control], [], [], max(_TICK_S, remaining_s / (os.cpu_count() or 1)))[0]:
+            return
+        try:
+            remaining_s = limit_s - read_cpu_s(child)
+        except OSError:
+            return
+    os.kill(child, signal.SIGKILL)
 
 
 def _work(

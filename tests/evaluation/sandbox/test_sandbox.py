@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from dataclasses import replace
@@ -126,6 +127,27 @@ def test_cpu_limit_is_a_timeout_not_a_crash(sandbox):
     assert (result.status, result.detail) == ("timeout", "the program used more than 1 CPU seconds")
     result = sandbox.run(job("def add(a, b):\n    return range(10**18)\n", "assert sum(candidate(1, 2)) == 0"), limits)
     assert result.status == "timeout", "values that make the test slow are charged to the candidate"
+
+
+@pytest.mark.thorough
+def test_a_program_that_sleeps_between_the_ticks_keeps_its_whole_cpu_limit(sandbox):
+    """The kernel charges a whole tick, mostly 4 ms, to the process that it interrupts: here four times its time."""
+    program = """
+    import time
+    def add(a, b):
+        end = time.process_time() + 0.4
+        while time.process_time() < end:
+            now = time.monotonic()
+            time.sleep((now // 0.004 + 1) * 0.004 + PHASE - now)
+            burst = time.process_time() + 0.001
+            while time.process_time() < burst:
+                pass
+        return a + b
+    """
+    limits = Limits(cpu_s=1, wall_s=60.0)
+    for phase in range(8):
+        result = sandbox.run(job(textwrap.dedent(program).replace("PHASE", str(phase * 0.0005))), limits)
+        assert result.status == "passed", (phase, result)
 
 
 def test_candidates_do_not_meet(sandbox):
