@@ -79,8 +79,9 @@ def _compile_each_statement_once() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep what was imported out of garbage collections: each model that is loaded or dropped asks for a full one."""
+    """Keep imported objects out of garbage collections and collect less often: a tenth of the pages' tests' time."""
     gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
 
 
 def pytest_unconfigure() -> None:

@@ -73,6 +73,7 @@ def test_a_text_scores_what_transformers_computes_of_the_same_tokens(client):
         client.completions.create(prompt=[1, 49152], model=MODEL)
 
 
+@pytest.mark.thorough
 def test_a_real_model_converses_and_says_that_it_cannot_fill_in(client):
     ask = {"model": MODEL, "messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 12, "seed": 1}
     whole = client.chat.completions.create(**ask, logprobs=True, top_logprobs=2)

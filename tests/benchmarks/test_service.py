@@ -32,6 +32,7 @@ def small(monkeypatch):
     monkeypatch.setattr(_service_jobs, "ms_per_task", lambda url, folder, tasks, rounds: full(url, folder, 2, 1))
 
 
+@pytest.mark.thorough
 def test_it_fills_a_database_measures_every_page_and_finds_it_filled_again(url, small, tmp_path, capsys):
     file = tmp_path / "service.json"
     asked = ["--database", url, "--runs", "6", "--requests", "1", "--json", str(file)]

@@ -14,10 +14,11 @@ from decoding.attention.cache import RaggedCache
 from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
 from decoding.request import Completion, Request, RequestError, SamplingParams
+from tests.thorough import thorough
 
 MakeEngine = Callable[..., Engine]
 SHORT, LONG = "def add(a, b):", "x = 1\n" * 70
-DRAFTERS = ["none", "sibling", "./draft", "trained", "sibling+trained"]
+DRAFTERS = ["none", thorough("sibling"), "./draft", thorough("trained"), "sibling+trained"]
 NO_MEMORY = RuntimeError("[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory")
 
 

@@ -17,13 +17,15 @@ from decoding.models.loaded import LoadedModel
 from decoding.request import BrokenModelError, Request, RequestError, SamplingParams, Update
 from decoding.state.proposal import Proposal
 from tests.decoding.conftest import drafters
+from tests.thorough import quick_first, thorough
 
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add(a, b):"
 DRAFTERS = drafters()
 EOS = 256
 MakeEngine = Callable[..., Engine]
 Plain = Callable[[Request], list[list[int]]]
-thorough = partial(pytest.param, marks=pytest.mark.thorough)
+EACH_KIND = quick_first(DRAFTERS, ("none", "sibling", "./draft", "sibling+./draft", "ngram+trained"))
+"""Each kind of drafter, alone or combined; the other combinations in a thorough run."""
 
 
 def request(**changes: object) -> Request:
@@ -59,7 +61,7 @@ ALL_MEETINGS = list(product((1, 3, 8), ("goodput", "bass", "fixed:3")))
         *(thorough(t, ALL_MEETINGS) for t in (0.0, 0.2, 0.8, 1.0)),
     ],
 )
-@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("drafter", EACH_KIND)
 def test_no_drafter_policy_or_batch_size_changes_a_sample(
     engine: MakeEngine, plain_tokens: Plain, drafter: str, temperature: float, meetings: list[tuple[int, str]]
 ) -> None:
@@ -70,7 +72,7 @@ def test_no_drafter_policy_or_batch_size_changes_a_sample(
         assert tokens_of(made, wanted) == plain, (drafter, draft_length, max_batch)
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("drafter", EACH_KIND)
 def test_greedy_is_the_same_under_the_maximal_rule(engine: MakeEngine, plain_tokens: Plain, drafter: str) -> None:
     wanted = request(temperature=0.0)
     assert tokens_of(engine(drafter=drafter, acceptance="maximal"), wanted) == plain_tokens(wanted)
@@ -334,7 +336,7 @@ SAMPLINGS = [
 ]
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("drafter", EACH_KIND)
 def test_requests_with_different_sampling_in_one_batch_get_the_samples_they_get_alone(
     engine: MakeEngine, plain_tokens: Plain, drafter: str
 ) -> None:

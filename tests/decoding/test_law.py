@@ -33,6 +33,7 @@ from decoding.request import Request, SamplingParams
 from decoding.training.initial import new_head
 from kernels import accept
 from tests.decoding.conftest import disturbed
+from tests.thorough import quick_first
 
 pytestmark = pytest.mark.slow
 
@@ -217,7 +218,9 @@ def test_requests_with_different_sampling_in_one_batch_follow_each_its_own_law(
 
 
 @pytest.mark.parametrize("graphs", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["eager", "graphs"])
-@pytest.mark.parametrize("drafter", [drafter for drafter in DRAFTERS if drafter not in ("none", "ngram", "sibling")])
+@pytest.mark.parametrize(
+    "drafter", quick_first([drafter for drafter in DRAFTERS if drafter not in ("none", "ngram", "sibling")], IN_GRAPHS)
+)
 def test_what_a_draft_was_drawn_from_sums_to_one(
     drafter: str, graphs: bool, pair: Any, on_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ def phone(browser):
     context.close()
 
 
+@pytest.mark.thorough
 def test_on_a_phone_the_list_of_runs_ends_within_eight_screens_and_goes_on(many, phone, record_property):
     session = phone.context.new_cdp_session(phone)
     session.send("Network.enable")

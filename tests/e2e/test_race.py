@@ -148,7 +148,7 @@ def test_without_a_script_the_race_is_a_table_of_times(site, browser):
     ("name", "look"),
     [
         ("race", SCREEN),
-        ("race", PHONE_RULES),
+        pytest.param("race", PHONE_RULES, marks=pytest.mark.thorough),
         ("form", SCREEN),
         *(
             pytest.param(name, look, marks=pytest.mark.thorough)

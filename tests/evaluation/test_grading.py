@@ -10,11 +10,12 @@ from evaluation.grading import Grader
 from evaluation.sandbox import Limits, Result, Sandbox, SandboxUnavailableError, clean, interpreter
 from evaluation.sandbox.crossing import needs_prompt, obstacle
 from evaluation.verdicts import Verdict
+from tests.thorough import tiers
 
 QUICK = Limits(cpu_s=1, wall_s=30.0)
 
 
-@pytest.fixture(scope="module", params=["bwrap", "landlock"])
+@pytest.fixture(scope="module", params=tiers())
 def grader(request):
     try:
         return Grader(Sandbox.detect(only=request.param), QUICK)

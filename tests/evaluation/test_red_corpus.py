@@ -5,11 +5,12 @@ import pytest
 from evaluation.grading import Grader
 from evaluation.sandbox import Sandbox, SandboxUnavailableError
 from tests.evaluation.red_corpus import LIMITS, entries
+from tests.thorough import tiers
 
 ENTRIES = entries()
 
 
-@pytest.fixture(scope="module", params=["bwrap", "landlock"])
+@pytest.fixture(scope="module", params=tiers())
 def grader(request):
     try:
         return Grader(Sandbox.detect(only=request.param), LIMITS)

@@ -21,6 +21,7 @@ from decoding.models import fetch
 from tests.decoding.model_files import put_gguf
 from tests.decoding.training.program import SMALL
 from tests.integration.waiting import wait_for
+from tests.thorough import thorough
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -117,12 +118,12 @@ def test_train_stop_go_on_list_check_and_use(model: Path, tmp_path: Path, monkey
     [
         (("train", "--target", "nothing"), 2, "model 'nothing' is not known"),
         (("train", "--target", "MODEL", "--tokens", "5000"), 2, "--tokens and --epochs belong together"),
-        (("train", "--target", "MODEL", "--tokens", "5000", "--epochs", "1", "--hours", "1"), 2, "choose one"),
-        (("train", "--target", "MODEL", "--hours", "0"), 2, "0.01<=x<=1000"),
-        (("train", "--target", "MODEL", "--max-disk", "9000000"), 2, "give a smaller --max-disk"),
+        thorough(("train", "--target", "MODEL", "--tokens", "5000", "--epochs", "1", "--hours", "1"), 2, "choose one"),
+        thorough(("train", "--target", "MODEL", "--hours", "0"), 2, "0.01<=x<=1000"),
+        thorough(("train", "--target", "MODEL", "--max-disk", "9000000"), 2, "give a smaller --max-disk"),
         (("check", "--target", "MODEL"), 1, "has no trained drafter: make one with"),
         (("import", "nowhere", "--target", "MODEL"), 1, "nowhere has no config.json"),
-        (("import", "hf:../x", "--target", "MODEL"), 1, "is not of the form hf:owner/name"),
+        thorough(("import", "hf:../x", "--target", "MODEL"), 1, "is not of the form hf:owner/name"),
     ],
 )
 def test_bad_input_is_one_sentence(words: tuple[str, ...], code: int, sentence: str, model: Path) -> None:

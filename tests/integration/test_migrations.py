@@ -157,36 +157,37 @@ def migrated(database_url) -> Iterator[Context]:
     database.dispose()
 
 
-@pytest.mark.parametrize(
-    ("of_run", "of_tasks", "failure", "of_first_task"),
-    [
-        ("worker_lost: the worker stopped answering three times", [], Failure.WORKER_LOST, None),
-        ("no sandbox on this machine, so no sample can be graded: no bwrap", [], Failure.DATASET, None),
-        ("smollm2-135m cannot be loaded: OSError: No such file", [], Failure.MODEL, None),
-        ("decoding failed: RuntimeError: x", ["decoding failed: RuntimeError: x"], Failure.DECODING, Failure.DECODING),
-        ("grading failed: OSError: x", ["grading failed: OSError: x"], Failure.GRADING, Failure.GRADING),
-        ("prompt is 9 tokens long", ["prompt is 9 tokens long"] * 2, Failure.REQUEST, Failure.REQUEST),
-        (None, ["worker_lost: the worker stopped answering"], None, Failure.WORKER_LOST),
-    ],
-)
-def test_failures_from_before_are_known_by_the_beginning_of_their_text(
-    migrated, of_run, of_tasks, failure, of_first_task
-):
-    ctx = migrated
-    run_id = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2))
+STOPPED = "worker_lost: the worker stopped answering"
+FAILED_BEFORE = [
+    (f"{STOPPED} three times", [], Failure.WORKER_LOST, None),
+    ("no sandbox on this machine, so no sample can be graded: no bwrap", [], Failure.DATASET, None),
+    ("smollm2-135m cannot be loaded: OSError: No such file", [], Failure.MODEL, None),
+    ("decoding failed: RuntimeError: x", ["decoding failed: RuntimeError: x"], Failure.DECODING, Failure.DECODING),
+    ("grading failed: OSError: x", ["grading failed: OSError: x"], Failure.GRADING, Failure.GRADING),
+    ("prompt is 9 tokens long", ["prompt is 9 tokens long"] * 2, Failure.REQUEST, Failure.REQUEST),
+    (None, [STOPPED], None, Failure.WORKER_LOST),
+]
+"""A run's error, its first tasks' errors, and the failures that the migration reads from the two."""
+
+
+def test_failures_from_before_are_known_by_the_beginning_of_their_text(migrated):
+    ctx, sent = migrated, utcnow()
+    run_ids = [service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2)) for _ in FAILED_BEFORE]
     with ctx.database.session() as session:
-        run = get_run(session, run_id)
-        run.state, run.error = (RunState.FAILED if of_run else RunState.RUNNING), of_run
-        run.enqueued_at = sent = utcnow()
-        for task, error in zip(run.tasks, of_tasks, strict=False):
-            task.state, task.error = TaskState.FAILED, error
+        for run_id, (of_run, of_tasks, *_) in zip(run_ids, FAILED_BEFORE, strict=True):
+            run = get_run(session, run_id)
+            run.state, run.error = (RunState.FAILED if of_run else RunState.RUNNING), of_run
+            run.enqueued_at = sent
+            for task, error in zip(run.tasks, of_tasks, strict=False):
+                task.state, task.error = TaskState.FAILED, error
     migrate.downgrade(ctx.database, "0007")
     migrate.upgrade(ctx.database)
     with ctx.database.read() as session:
-        run = get_run(session, run_id)
-        assert (run.failure, run.error, run.enqueued_at) == (failure, of_run, sent)
-        first, *_, last = run.tasks
-        assert (first.failure, last.failure) == (of_first_task, None)
+        for run_id, (of_run, _, failure, of_first_task) in zip(run_ids, FAILED_BEFORE, strict=True):
+            run = get_run(session, run_id)
+            assert (run.failure, run.error, run.enqueued_at) == (failure, of_run, sent)
+            first, *_, last = run.tasks
+            assert (first.failure, last.failure) == (of_first_task, None)
     with ctx.database.session() as session, pytest.raises(IntegrityError):
         session.execute(text("UPDATE runs SET failure = 'bad luck'"))
 

@@ -33,6 +33,7 @@ from evaluation.studies.order import order
 from tests.fakes import RIGHT, WRONG, FakeEngine, RecordingBroker
 from tests.integration.conftest import sqlite_when_thorough
 from tests.integration.waiting import wait_for
+from tests.thorough import thorough
 
 pytestmark = sqlite_when_thorough
 
@@ -205,7 +206,7 @@ def test_an_arm_that_fails_in_the_middle_ends_alone(ctx, broker):
     assert study(ctx, study_id).runs[1].error == "the file has gone"
 
 
-@pytest.mark.parametrize("killed_after", [0, 1, 2, 5, 8])
+@pytest.mark.parametrize("killed_after", [thorough(0), 1, thorough(2), 5, thorough(8)])
 def test_a_worker_killed_at_any_message_costs_and_doubles_nothing(ctx, broker, killed_after, monkeypatch):
     Engines(ctx)
     study_id = submitted(ctx)
@@ -275,7 +276,7 @@ def test_another_machine_does_not_go_on_with_a_study(ctx, broker):
     assert len(engines.served) == served
 
 
-@pytest.mark.parametrize("failing", [(), ("add3",)])
+@pytest.mark.parametrize("failing", [thorough(()), ("add3",)])
 def test_a_race_drops_an_arm_that_is_worse_although_another_lost_a_task(ctx, broker, failing):
     many = tuple(
         Task(f"add/{i}", f"def add{i}(a, b):\n", f"add{i}", "def check(candidate): ...", RIGHT) for i in range(MANY)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.sandbox import Job, Limits, PackagesError, Sandbox, SandboxUnavailableError, packages, stage
+from tests.thorough import tiers
 
 LIMITS = Limits(cpu_s=2, wall_s=8.0)
 PROGRAM = "import packaging.version\ndef newer(a, b):\n    v = packaging.version.Version\n    return v(a) > v(b)\n"
@@ -14,7 +15,7 @@ TEST = "def check(candidate):\n    assert candidate('1.10', '1.9')\n"
 JOB = Job(PROGRAM, "newer", "", TEST)
 
 
-@pytest.fixture(scope="module", params=["bwrap", "landlock"])
+@pytest.fixture(scope="module", params=tiers())
 def equipped(request):
     try:
         found = Sandbox.detect(only=request.param, packages=stage(("packaging",)))

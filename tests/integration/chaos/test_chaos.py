@@ -86,6 +86,7 @@ def test_a_stalled_worker_that_wakes_up_finds_its_job_gone_and_writes_nothing(st
     assert stored(stack, run_id) == before
 
 
+@pytest.mark.thorough
 def test_a_redis_that_dies_and_forgets_everything_costs_no_decoding(stack: Stack):
     run_id = stack.submit(*["takes 0.5"] * 12)
     wait_for(lambda: stack.decoded(run_id) >= 2)

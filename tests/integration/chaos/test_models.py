@@ -84,6 +84,7 @@ def test_a_completion_for_a_device_that_no_worker_declares_is_served_by_one_of_t
     assert pids(stack, text) <= {stack.child(name) for name in DECLARED}
 
 
+@pytest.mark.thorough
 def test_completions_of_a_killed_worker_are_answered_by_the_other_within_the_reapers_silence(stack: Stack):
     first_text = prompt("takes 4")
     first = submit(stack, A, first_text)
