@@ -14,7 +14,13 @@ thorough = partial(pytest.param, marks=pytest.mark.thorough)
 
 def quick_first(every: Iterable[Any], quick: Collection[Any]) -> list[Any]:
     """Return all of `every`; a case outside `quick` belongs to the thorough run alone."""
-    return [one if one in quick else thorough(*one) if isinstance(one, tuple) else thorough(one) for one in every]
+    return [one if one in quick else _as_thorough(one) for one in every]
+
+
+def _as_thorough(case: Any) -> Any:
+    if hasattr(case, "marks"):  # a pytest.param, itself a tuple
+        return pytest.param(*case.values, marks=[*case.marks, pytest.mark.thorough], id=case.id)
+    return thorough(*case) if isinstance(case, tuple) else thorough(case)
 
 
 @cache
