@@ -12,6 +12,32 @@ if not torch.cuda.is_available():  # Triton reads this when a kernel is defined
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _patch_triton_once_for_each_launch() -> None:
+    """Triton's interpreter replaces its builtins again for each device function that a kernel calls: half of a launch.
+
+    They stay replaced until the launch ends, so a second function of the same module needs nothing.
+    """
+    from triton.runtime import interpreter  # noqa: PLC0415
+
+    if not hasattr(interpreter, "_LangPatchScope"):  # Triton 3.6 restores its builtins in another way
+        return
+    patch, restore = interpreter._patch_lang, interpreter._LangPatchScope.restore
+    patched: set[int] = set()  # namespaces
+
+    def patch_once(function: Callable[..., object]) -> object:
+        if id(function.__globals__) in patched:
+            return interpreter._LangPatchScope()
+        patched.add(id(function.__globals__))
+        return patch(function)
+
+    def restore_and_forget(scope: object) -> None:
+        restore(scope)
+        patched.clear()
+
+    interpreter._patch_lang, interpreter._LangPatchScope.restore = patch_once, restore_and_forget
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests come first: a long file that begins last would leave one of two workers idle."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
