@@ -209,7 +209,7 @@ def test_a_target_that_is_no_address_is_refused(target):
 
 def test_the_model_may_have_slashes_and_the_drafter_is_the_others_business():
     assert parse("openai:org/model-7b@https://a.example/v1/") == RemoteTarget("org/model-7b", "https://a.example/v1")
-    remote = {"target": "openai:m@http://a/v1"}
+    remote = {"target": "openai:m@http://127.0.0.1:9/v1"}
     assert parse_spec(RunSpec, remote).drafter == "none"
     with pytest.raises(BadInputError, match="leave it out"):
         parse_spec(RunSpec, {**remote, "drafter": "ngram"})

@@ -15,7 +15,7 @@ with (RED / "ISOLATION.tsv").open(encoding="utf-8", newline="") as file:
     INDEX = list(csv.DictReader(file, delimiter="\t"))
 ESCAPES, DENIALS = ([row for row in INDEX if row["kind"] == kind] for kind in ("escape", "denial"))
 LIMITS = Limits()
-SHORT = Limits(cpu_s=1, wall_s=3.0)
+SHORT = Limits(cpu_s=1, wall_s=1.5)
 """For programs that only a limit ends."""
 ADD = json.loads((RED / "c01_fd0_flags.task.json").read_text())
 
