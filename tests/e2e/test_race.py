@@ -66,6 +66,7 @@ def test_a_streams_then_b_then_both_are_replayed(live, engines, page):
     page.locator("#replay [data-status]").filter(has_text=answer).wait_for()
 
 
+@pytest.mark.thorough
 def test_the_replay_is_steered_by_keyboard(site, browser):
     context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
     page = context.new_page()

@@ -34,6 +34,7 @@ from app.states import OPEN_RUN_STATES, RunKind, RunState
 from tests.fakes import RIGHT, FakeEngine
 from tests.integration.servers import free_port
 from tests.integration.waiting import wait_for
+from tests.thorough import thorough
 
 PATIENCE_S = 120  # everything here takes a second or two on an idle machine
 OURS = ("/api/v1/complete", {"target": "smollm2-135m", "prompt": "def add(a, b):\n", "n": 2, "budget_s": 60})
@@ -135,7 +136,7 @@ def gunicorn(tmp_path: Path, redis_url: str) -> Iterator[Service]:
         ctx.database.dispose()
 
 
-@pytest.mark.parametrize("server", ["waitress", "gunicorn"])
+@pytest.mark.parametrize("server", ["waitress", thorough("gunicorn")])
 def test_as_many_as_may_wait_hang_up_and_the_next_one_is_answered(request, server):
     service: Service = request.getfixturevalue(server)
     most = service.ctx.settings.max_streams

@@ -154,6 +154,7 @@ def test_a_damaged_model_is_named_with_the_folder_to_delete(doctor, cached_demo,
     assert f"bassline models pull {storage.DEMO}" in remedy
 
 
+@pytest.mark.thorough
 def test_without_a_sandbox_no_run_can_work(typed, cached_demo, tmp_path):
     # A Python of its own without libseccomp's module and without bubblewrap on PATH: neither tier can be made.
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['pyseccomp'] = None\n")

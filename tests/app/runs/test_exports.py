@@ -57,6 +57,7 @@ def test_an_archive_takes_the_memory_of_a_batch(world, large):
     assert peak < samples / 5
 
 
+@pytest.mark.thorough
 def test_an_archive_in_parts_is_the_archive(world, large):
     with world.context.database.read() as session:
         study = get_study(session, large)

@@ -309,6 +309,7 @@ class Faulty:
         return Result("sandbox_error", "no process could be started") if first or self._lasting else None
 
 
+@pytest.mark.thorough
 def test_faults_of_the_sandbox_change_no_byte_and_a_lasting_one_stops_the_work(finished, opened, sandbox, tmp_path):
     again = made(opened, Faulty(sandbox), tmp_path / "faulty")
     assert again.completion_file() == finished.completion_file()

@@ -100,6 +100,7 @@ def test_a_redis_that_dies_and_forgets_everything_costs_no_decoding(stack: Stack
     assert set(stack.generated(run_id).values()) == {1}
 
 
+@pytest.mark.thorough
 def test_a_database_that_dies_for_longer_than_a_lease_loses_no_sample(stack: Stack):
     run_id = stack.submit(*["takes 0.5"] * 12)
     wait_for(lambda: stack.decoded(run_id) >= 2)
