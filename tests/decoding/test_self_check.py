@@ -105,7 +105,8 @@ def test_a_wrong_attention_is_replaced_by_pytorchs(
             loaded.model.set_attn_implementation(before)
 
 
-@pytest.mark.parametrize("rule", ["coupled", pytest.param("maximal", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("rule", ["coupled", "maximal"])
 def test_without_the_kernels_texts_are_the_same(
     rule: str, target: LoadedModel, draft: LoadedModel, monkeypatch
 ) -> None:

@@ -81,6 +81,7 @@ def test_on_a_phone_the_list_of_runs_ends_within_eight_screens_and_goes_on(many,
     expect(phone.get_by_role("link", name="running")).to_be_visible()
 
 
+@pytest.mark.thorough
 @in_all_looks
 def test_the_forms_fit_and_satisfy_axe(many, browser, look):
     page, found = look.open(browser), []

@@ -275,6 +275,7 @@ def test_rows_are_json_with_sorted_keys(finished):
         assert list(json.loads(line)) == sorted(json.loads(line))
 
 
+@pytest.mark.thorough
 def test_a_function_that_needs_an_installed_package_is_kept_where_the_sandbox_has_it(opened, sandbox, tmp_path):
     source = (
         "from packaging.version import Version\n\n\ndef newest(versions):\n"
