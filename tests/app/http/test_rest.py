@@ -93,11 +93,29 @@ def test_of_many_at_once_with_one_key_exactly_one_may_work(ctx):
     assert idempotency.claim(ctx, "another", "k", "0" * 64) is None
 
 
-def test_a_key_is_forgotten_after_its_time(ctx, monkeypatch):
+def later(monkeypatch, **time):
+    now = utcnow() + dt.timedelta(**time)
+    monkeypatch.setattr(idempotency, "utcnow", lambda: now)
+
+
+def test_a_key_whose_request_was_never_answered_is_free_after_an_hour(ctx, monkeypatch):
     idempotency.claim(ctx, "me", "k", "0" * 64)
-    later = utcnow() + idempotency.ANSWERED_WITHIN + dt.timedelta(seconds=1)
-    monkeypatch.setattr(idempotency, "utcnow", lambda: later)
+    later(monkeypatch, minutes=59)
+    with pytest.raises(ConflictError):
+        idempotency.claim(ctx, "me", "k", "0" * 64)
+    later(monkeypatch, minutes=61)
     assert idempotency.claim(ctx, "me", "k", "1" * 64) is None
+
+
+@pytest.mark.usefixtures("additions")
+def test_an_answer_is_repeated_for_a_day(client, monkeypatch):
+    key = {"Idempotency-Key": "k"}
+    first = client.post("/api/v1/runs", json=BODY, headers=key).data
+    later(monkeypatch, hours=23)
+    assert client.post("/api/v1/runs", json=BODY, headers=key).data == first
+    later(monkeypatch, hours=25)
+    assert client.post("/api/v1/runs", json=BODY, headers=key).data != first
+    assert len(rows_of(client)) == 2
 
 
 @pytest.mark.usefixtures("additions")
