@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, update
 
+from app.db.types import utcnow
 from app.jobs.embedded import Embedded
-from app.jobs.reaper import GONE
+from app.jobs.reaper import GONE, reap
 from app.runs import service
 from app.runs.models import Run, RunCurve
 from app.runs.repository import get_run
 from app.states import RunState
+from app.workers.declared import silence_limit
+from app.workers.models import Worker
 from tests.integration.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -91,6 +94,22 @@ def test_runs_that_an_earlier_version_left_without_figures_get_them_at_the_next_
             session.execute(delete(RunCurve))
     with Embedded(world.context, "serve"):
         assert look(world.context, run_id) == (RunState.INTERRUPTED, 2, 1, 2)
+
+
+@pytest.mark.parametrize(("owner_is_silent", "state"), [(False, RunState.RUNNING), (True, RunState.INTERRUPTED)])
+def test_a_run_is_interrupted_when_the_process_it_is_pinned_to_is_silent_whoever_else_is_alive(
+    world, owner_is_silent, state
+):
+    ctx = world.context
+    run_id = world.add_run("eval", limit=3, n=1, done=2, state=RunState.RUNNING)
+    silent = {"owner:1": owner_is_silent, "other:1": not owner_is_silent}
+    with ctx.database.session() as session:
+        session.execute(update(Run).values(pinned_worker="owner:1"))
+        for name, is_silent in silent.items():
+            seen = utcnow() - 2 * silence_limit(ctx) if is_silent else utcnow()
+            session.add(Worker(name=name, host="here", pid=1, last_seen_at=seen))
+    reap(ctx)
+    assert look(ctx, run_id)[0] is state
 
 
 def test_a_run_that_was_killed_after_its_last_task_is_finished_by_the_next_start(world):
