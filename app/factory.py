@@ -66,6 +66,7 @@ def create_app(context: Context | None = None) -> Flask:
         MAX_CONTENT_LENGTH=limits.UPLOAD_BYTES,
     )
     web.bind(app, ctx)
+    web.keep_budget(app)
     security.init(app, ctx.settings.proxies)
     problems.init(app)
     request_layers.install(app)

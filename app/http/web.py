@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from typing import TypeVar
 
-from flask import Flask, Response, current_app, g, request
+from flask import Flask, Response, current_app, g, has_request_context, request
 from sqlalchemy.orm import Session
 from werkzeug.exceptions import TooManyRequests
 
@@ -70,6 +70,18 @@ def bind(app: Flask, ctx: Context) -> None:
     def _close(_error: BaseException | None) -> None:
         if (open_session := g.pop("session", None)) is not None:
             open_session.close()
+
+
+_WITH_BUDGET = {"runs.show", "runs.task", "studies.show", "overlay.show", "overlay.matrix", "overlay.task"}
+
+
+def keep_budget(app: Flask) -> None:
+    """Makes links between pages of runs, studies and overlays keep the `?budget=` of the page they stand on."""
+
+    @app.url_defaults
+    def _budget(endpoint: str, values: dict[str, object]) -> None:
+        if endpoint in _WITH_BUDGET and has_request_context() and (budget := request.args.get("budget")):
+            values.setdefault("budget", budget)
 
 
 def set_retry_after(response: Response) -> Response:

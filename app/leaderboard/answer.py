@@ -14,7 +14,7 @@ from app.runs.repository import get_run
 from app.states import OPEN_RUN_STATES
 from app.studies.analysis import arm_of, compared_arms
 from app.studies.repository import get_study
-from app.ui.opening import where_runs_differ_most
+from app.ui.opening import opening_budget
 from evaluation.metrics import BUDGET_GRID, Curve, MetricError
 from evaluation.studies.analysis import study_budgets
 from evaluation.studies.answer import Answer, answers
@@ -46,6 +46,7 @@ class Card:
     study: FromStudy | None  # None: the arms were not measured in turn, and are the best of `of_runs` runs
     of_runs: int
     opening_s: float  # the budget to begin with
+    disturbed: int  # arms whose clock was disturbed (app/runs/clock.py)
 
     @property
     def n_tasks(self) -> int:
@@ -91,16 +92,18 @@ def of_study(session: Session, study_id: uuid.UUID) -> Card | None:
         scored = score(compared_arms(session, study, archived=False), study_budgets(study.budget_s))
     except MetricError:
         return None
+    names = {arm.name for arm in scored.arms}
     return Card(
         scored=scored,
-        own_budgets=dict.fromkeys((arm.name for arm in scored.arms), study.budget_s),
+        own_budgets=dict.fromkeys(names, study.budget_s),
         runs={arm.name: arm.run_id for arm in study.arms},
         dataset=study.dataset.name,
         dataset_tasks=study.dataset.n_tasks,
         device=next((run.device_label for run in study.runs if run.provenance), study.runs[0].device_label),
         study=FromStudy(study.id, study.name, study.state in OPEN_RUN_STATES, study.measured_elsewhere),
         of_runs=len(scored.arms),
-        opening_s=where_runs_differ_most(_curves(scored)),
+        opening_s=opening_budget(_curves(scored), study.budget_s),
+        disturbed=sum(bool(arm.run.measured.clock_marks) for arm in study.arms if arm.name in names),
     )
 
 
@@ -118,7 +121,8 @@ def of_runs(session: Session, runs: Sequence[Entry]) -> Card:
         device=runs[0].device,
         study=None,
         of_runs=len(runs),
-        opening_s=where_runs_differ_most([run.curve for run in runs]),
+        opening_s=opening_budget([run.curve for run in runs], min(run.budget_s for run in chosen)),
+        disturbed=sum(bool(run.figures.clock_marks) for run in chosen),
     )
 
 

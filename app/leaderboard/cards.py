@@ -55,9 +55,10 @@ def sources(studies: Sequence[StudyVersion], entries: Sequence[Entry], dataset: 
     """What may give the answer, the best first.
 
     That is the newest study of this service, then older ones, then runs over the same tasks, then studies that were
-    measured elsewhere, each over ENOUGH tasks. `studies` and `entries` are the newest first.
+    measured elsewhere, each over ENOUGH tasks; studies with a disturbed clock come after the others. `studies` and
+    `entries` are the newest first.
     """
-    enough = [study for study in studies if study.n_tasks >= ENOUGH]
+    enough = sorted((study for study in studies if study.n_tasks >= ENOUGH), key=lambda study: study.disturbed)
     yield from (_of_study(study) for study in enough if not study.elsewhere)
     if runs := _largest(entries, dataset):
         yield Source(tuple(run.result for run in runs), runs=runs)

@@ -84,13 +84,14 @@ class StudyVersion:
     """A study that may give the answer of the first page.
 
     `arms` changes when an arm ends, goes on, is dropped or archived. `n_tasks` is how many tasks all arms that compare
-    have finished. `elsewhere` tells that another service measured it.
+    have finished. `elsewhere` tells that another service measured it, `disturbed` that an arm's clock was disturbed.
     """
 
     id: uuid.UUID
     elsewhere: bool
     in_progress: bool
     n_tasks: int
+    disturbed: bool
     arms: tuple[object, ...]
 
 
@@ -108,6 +109,7 @@ def studies(session: Session, dataset: str = "") -> list[StudyVersion]:
             Run.state,
             Run.finished_at,
             Run.archived,
+            Run.figures,
             RunCurve.n_tasks,
         )
         .join(Study.arms)
@@ -133,6 +135,7 @@ def _study_version(session: Session, study_id: uuid.UUID, rows: Sequence[Any]) -
         elsewhere=rows[0].measured_elsewhere is not None,
         in_progress=in_progress,
         n_tasks=n_tasks,
+        disturbed=any(row.figures and row.figures.clock_marks for row in compared),
         arms=tuple((row.run_id, row.state, row.finished_at, row.dropped_at, row.archived) for row in rows),
     )
 

@@ -16,7 +16,7 @@ from app.runs.options import options_of
 from app.runs.schemas import RunOptions
 from app.ui.charts.curves import BEFORE_RISE, Curve, pass_curves
 from app.ui.charts.parts import Chart, series_css
-from app.ui.opening import where_half_is_answered
+from app.ui import opening
 from app.ui.units import seconds
 from evaluation import metrics
 from evaluation.metrics import BUDGET_GRID
@@ -144,9 +144,9 @@ def settings(found: Overlaid) -> list[tuple[str, list[str]]]:
 
 
 def opening_budget(found: Overlaid) -> float:
-    """The budget at which a page opens: by then the slowest run has a finished sample for half of its tasks."""
-    times = [of_run[~np.isnan(of_run)].tolist() for of_run in found.measured.first_finished()]
-    return where_half_is_answered(times, found.longest_s)
+    """The budget at which a page opens."""
+    curves = [found.measured.curve(place, found.longest_s) for place in range(len(found.runs))]
+    return opening.opening_budget(curves, found.longest_s)
 
 
 def made_of(found: Overlaid, group: Group) -> str:

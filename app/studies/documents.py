@@ -112,6 +112,7 @@ class NamedAnswer(_Answered):
     equally_good: tuple[str, ...] = Field(
         description="arms that are not significantly different on these tasks, cheapest first"
     )
+    cheapest: str | None = Field(description="the cheapest of the arm and the arms in equally_good; null without an arm")
 
 
 class StudyDocument(ResponseModel):

@@ -16,7 +16,7 @@ from app.ui.charts.curves import Curve
 from app.ui.charts.frontier import Envelope, frontier_chart
 from app.ui.charts.heatmap import Heatmap, heatmap
 from app.ui.charts.parts import Chart
-from app.ui.opening import where_half_is_solved
+from app.ui import opening
 from app.ui.units import counted
 from evaluation.studies.analysis import Analysis, ArmCurve
 from evaluation.studies.frontier import Frontier
@@ -63,8 +63,8 @@ def short_names(study: Study) -> dict[str, str]:
 
 
 def opening_budget(found: Analysis) -> float:
-    """The budget in seconds at which a page opens: by then every arm solves half of what it solves in the end."""
-    return where_half_is_solved((one.curve for one in found.curves), found.budgets)
+    """The budget in seconds at which a page opens."""
+    return opening.opening_budget([one.curve for one in found.curves], found.budgets[-1])
 
 
 def slider_budgets(found: Analysis) -> tuple[float, ...]:

@@ -1,53 +1,25 @@
-"""The budget (seconds) at which a page opens. A page of one run opens at the run's own budget.
+"""The budget (seconds) at which a page opens that was asked for none: the same on every page.
 
-At the longest budget curves are flat. A page that tests a difference opens where every run has done half of its work:
-that does not depend on which run is better, so the tests at it stay valid. The first page tests nothing, and opens
-where the runs differ most.
+It is fixed in advance and knows no run by name, so tests at it stay valid, and two pages about the same runs give the
+same answer. A page of one run opens at the run's own budget.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection
 
-from evaluation.metrics import BUDGET_GRID, Curve
+from evaluation.metrics import Curve
+
+OPENING = (5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
+"""5 s is a wait that users of a coding assistant accept. The others are for slower machines."""
 
 
-def where_half_is_answered(finish_times: Iterable[Sequence[float]], longest_s: float) -> float:
-    """By then the slowest run has a finished sample for half of its tasks; `longest_s` where none finished.
+def opening_budget(curves: Collection[Curve], longest_s: float) -> float:
+    """Returns the first of OPENING within which a sample of any run passes, at most `longest_s`.
 
-    `finish_times` has the seconds to the first finished sample of each such task, run by run. A round number of
-    seconds, at most `longest_s`.
+    `longest_s` is the budget up to which every run was given time: beyond it, a run has only a lower bound.
     """
-    medians = [sorted(times)[math.ceil(len(times) / 2) - 1] for times in finish_times if len(times)]
-    slowest = max(medians, default=longest_s)
-    return min(next((budget for budget in BUDGET_GRID if budget >= slowest), longest_s), longest_s)
-
-
-def where_half_is_solved(curves: Iterable[Curve], budgets: Sequence[float]) -> float:
-    """The first of `budgets` by which every run solves half of what it solves in the end; the last if none does."""
-    halves = [
-        next(budget for budget in budgets if curve.at(budget)[1] >= curve.pass_all[-1] / 2)
-        for curve in curves
-        if curve.pass_all[-1]
-    ]
-    return max(halves, default=budgets[-1])
-
-
-def where_runs_differ_most(curves: Sequence[Curve]) -> float:
-    """The budget at which Pass@First differs most between these curves, of several the smallest.
-
-    It is never past the shortest curve: beyond its end a run has only a lower bound. Where the curves do not differ, it
-    is the first budget at which the best one has half of its final value, or the last budget if nothing passes.
-    `curves` are over the same tasks; there is at least one, and none is empty. Of BUDGET_GRID, so that it is a round
-    number, or the end of the shortest curve.
-    """
-    end = min(curve.budgets[-1] for curve in curves)
-    budgets = [*(budget for budget in BUDGET_GRID if budget < end), end]
-    shares = [[curve.at(budget)[0] for curve in curves] for budget in budgets]
-    spreads = [round(max(at) - min(at), 9) for at in shares]  # rounded, so that equal spreads are equal
-    if max(spreads) > 0:
-        return budgets[spreads.index(max(spreads))]
-    best = [max(at) for at in shares]
-    reached = [budget for budget, share in zip(budgets, best, strict=True) if share > 0 and share >= best[-1] / 2]
-    return reached[0] if reached else end
+    return next(
+        (b for b in OPENING if b < longest_s and any(curve.at(b)[1] > 0 for curve in curves)),
+        longest_s,
+    )

@@ -31,6 +31,7 @@ class Answer:
     # gain of the same arm in Pass@First within one more second, None where that second is past the last budget
     one_second_more: float | None
     equally_good: tuple[str, ...]  # the arms that are not significantly different, cheapest first
+    cheapest: str | None  # of `arm` and `equally_good`: the arm to use where there is no clear winner
     # how many tasks would separate the arm from the best of these in 80 % of the cases, if the difference stays as it
     # is; None without such an arm, if the two are equal, or above 100,000
     tasks_to_settle: int | None
@@ -53,7 +54,7 @@ def answers(scored: Scored, budgets: Sequence[float] | None = None) -> tuple[Ans
         arm = leader(here, "first", column)
         if arm is None:
             highest = float(here.all[:, :, column].mean(axis=1).max())
-            found.append(Answer(budget, None, 0.0, interval(here, "first", 0, column), highest, None, (), None))
+            found.append(Answer(budget, None, 0.0, interval(here, "first", 0, column), highest, None, (), None, None))
             continue
         share = float(here.first[arm, :, column].mean())
         equal = equally_good(here, "first", column, arm)
@@ -68,6 +69,7 @@ def answers(scored: Scored, budgets: Sequence[float] | None = None) -> tuple[Ans
                     float(later.first[arm, :, column].mean()) - share if budget + 1.0 <= scored.budgets[-1] else None
                 ),
                 equally_good=tuple(here.arms[other].name for other in equal),
+                cheapest=min((here.arms[one] for one in (arm, *equal)), key=lambda one: one.cost_s).name,
                 tasks_to_settle=_tasks_to_settle(here, column, arm, equal),
             )
         )
