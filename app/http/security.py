@@ -64,6 +64,7 @@ def init(app: Flask, proxies: int) -> None:
     if proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=proxies, x_proto=proxies, x_host=proxies)  # type: ignore[method-assign]
     app.session_interface = _Sessions()
+    app.add_template_global(lambda: caller().scope.allows(Scope.SUBMIT), "may_submit")
 
 
 def needs(scope: Scope) -> Callable[[V], V]:

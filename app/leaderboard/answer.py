@@ -13,6 +13,7 @@ from app.leaderboard.entries import Entry, labels_of
 from app.runs.repository import get_run
 from app.states import OPEN_RUN_STATES
 from app.studies.analysis import arm_of, compared_arms
+from app.studies.presentation import short_names
 from app.studies.repository import get_study
 from app.ui.opening import opening_budget
 from evaluation.metrics import BUDGET_GRID, Curve, MetricError
@@ -40,6 +41,7 @@ class Card:
     scored: Scored  # the arms over the tasks that all of them have graded
     own_budgets: Mapping[str, float]  # of each arm: past its own an arm counts with what it had
     runs: Mapping[str, uuid.UUID]  # of each arm
+    labels: Mapping[str, str]  # a short name of each arm
     dataset: str
     dataset_tasks: int
     device: str
@@ -67,6 +69,11 @@ class Card:
     def measured_here(self) -> bool:
         """Whether this service measured it."""
         return self.study is None or self.study.elsewhere is None
+
+    def pass_first(self, arm: str, budget_s: float) -> float:
+        """Pass@First of an arm at a budget, as a share."""
+        place = [one.name for one in self.scored.arms].index(arm)
+        return self.scored.curve(place).at(budget_s)[0]
 
     @property
     def first_right(self) -> Answer | None:
@@ -97,6 +104,7 @@ def of_study(session: Session, study_id: uuid.UUID) -> Card | None:
         scored=scored,
         own_budgets=dict.fromkeys(names, study.budget_s),
         runs={arm.name: arm.run_id for arm in study.arms},
+        labels=short_names(study),
         dataset=study.dataset.name,
         dataset_tasks=study.dataset.n_tasks,
         device=next((run.device_label for run in study.runs if run.provenance), study.runs[0].device_label),
@@ -116,6 +124,7 @@ def of_runs(session: Session, runs: Sequence[Entry]) -> Card:
         scored=score(arms, study_budgets(max(run.budget_s for run in chosen))),
         own_budgets={names[run.id]: run.budget_s for run in chosen},
         runs={names[run.id]: run.id for run in chosen},
+        labels={name: name for name in names.values()},
         dataset=runs[0].dataset,
         dataset_tasks=runs[0].dataset_tasks,
         device=runs[0].device,

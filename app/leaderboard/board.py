@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -36,14 +37,16 @@ class Group:
     """Runs in one table: all ranked, or all unranked.
 
     In a group that `compares` all runs are over the same tasks on the same device, with times measured alike. Only such
-    a group has a chart and an order by shares. The others hold runs that compare with none, newest first.
-    `rows` holds those that are shown, of `total`. `series` gives the run ids of the drawn curves their colours.
+    a group has a chart and an order by shares. The others hold runs that compare with none, newest first. `rows` holds
+    the rows that are shown, of `total`. `series` gives the run ids of the drawn curves their colours. `places` has the
+    rank of each run in a group that compares; runs with equal shares share a rank.
     """
 
     rows: list[Row]
     compares: bool
     total: int = 0
     series: dict[Any, int] = field(default_factory=dict)
+    places: dict[Any, int] = field(default_factory=dict)
     chart: Chart | None = None
 
     @property
@@ -67,19 +70,30 @@ def selected(keys: Sequence[str]) -> frozenset[str]:
     return frozenset(keys) & OPTIONAL.keys() if keys else SHOWN_BY_DEFAULT
 
 
-def groups(rows: Sequence[Row], budget: float, sort: str, view: str, *, whole: bool) -> tuple[list[Group], int]:
-    """(the groups to show, how many others there are), those over whole datasets first, then large ones.
+def groups(
+    rows: Sequence[Row], budget: float, sort: str, view: str, *, whole: bool, answered: Container[uuid.UUID] = ()
+) -> tuple[list[Group], int]:
+    """(the groups to show, how many others there are): first the runs that `answered`, which the answer on the page is
+    from, then groups over whole datasets, then large ones.
 
     Unless `whole`, each group shows only its first rows in the order of `sort`, later groups show fewer and no chart,
     and the last are left out.
     """
-    found = sorted(_grouped(rows), key=lambda g: (not g.ranked, not g.compares, -len(g.rows)))
+    found = sorted(
+        _grouped(rows),
+        key=lambda g: (all(row.run.id not in answered for row in g.rows), not g.ranked, not g.compares, -len(g.rows)),
+    )
     shown = [group for place, group in enumerate(found) if whole or group.ranked or place < GROUPS_SHOWN]
     left = ROWS_IN_ALL
     for place, group in enumerate(shown):
         group.total = len(group.rows)
         room = None if whole else max(min(ROWS_SHOWN, left), ROWS_AT_LEAST)
         if group.compares:
+            shares = [(row.pass_first, row.pass_all) for row in group.rows]
+            group.places = {
+                row.run.id: row.rank or 1 + sum(other > own for other in shares)
+                for row, own in zip(group.rows, shares, strict=True)
+            }
             if whole or place < CHARTS_SHOWN:
                 best = sorted(group.rows, key=lambda row: _final_shares(row.run), reverse=True)[:CURVES_SHOWN]
                 series = series_of([row.run.number for row in best])

@@ -9,7 +9,7 @@ from flask import Blueprint, Response, render_template, request
 
 from app.annotations.selection import UNARCHIVED, from_address
 from app.errors import BadInputError
-from app.http.web import session
+from app.http.web import context, ids_in, session
 from app.leaderboard import board
 from app.leaderboard.answer import Card
 from app.leaderboard.cards import ENOUGH, newest_run
@@ -21,6 +21,7 @@ from app.leaderboard.web import card, entries
 from app.runs.forms import parse_budget
 from app.runs.repository import list_runs
 from app.states import OPEN_RUN_STATES
+from app.studies.loading import reference_to_load
 from evaluation.metrics import BUDGET_GRID
 from evaluation.studies.analysis import study_budgets
 
@@ -50,7 +51,9 @@ def index() -> str:
     rows = ranked(listed, budget, dataset=dataset or None, target=target or None, selection=selection)
     whole = request.args.get("rows") == "all"
     shown = board.selected(request.args.getlist("columns"))
-    groups, left_out = board.groups(rows, budget, sort, view, whole=whole)
+    groups, left_out = board.groups(
+        rows, budget, sort, view, whole=whole, answered=set(answer.runs.values()) if answer else ()
+    )
     return render_template(
         "leaderboard/index.html",
         answer=answer,
@@ -81,6 +84,7 @@ def index() -> str:
         annotated=selection != UNARCHIVED or any(run.tags or run.starred or run.archived for run in everything),
         all_archived=bool(everything) and not listed,
         error=error,
+        reference=not everything and reference_to_load(context()),
         min_tasks=MIN_TASKS,
         nothing_at_all=not everything and answer is None and not failed,
         working=0 if everything or answer else len(list_runs(session(), states=OPEN_RUN_STATES)),
@@ -89,10 +93,13 @@ def index() -> str:
 
 @bp.get("/leaderboard.csv")
 def csv() -> Response:
-    """The rows at `?budget=` seconds as CSV; unranked runs have a label."""
+    """The rows at `?budget=` seconds as CSV, with `?runs=` only those of these runs; unranked runs have a label."""
     budget = parse_budget(request.args.get("budget"))
     dataset, target = request.args.get("dataset") or None, request.args.get("target") or None
     rows = ranked(entries(), budget, dataset=dataset, target=target, selection=from_address(request.args))
+    if "runs" in request.args:
+        only = set(ids_in("runs", request.args))
+        rows = [row for row in rows if row.run.id in only]
     return Response(
         as_csv(rows),
         content_type="text/csv; charset=utf-8",

@@ -41,13 +41,15 @@ T = TypeVar("T")
 
 @bp.get("/overlay")
 def index() -> AnyResponse | str:
-    """The runs to choose from; `?runs=` of two or more (repeated, or comma-separated) leads to their overlay.
+    """`?runs=` of two or more (repeated, or comma-separated) leads to their overlay; without it, to the list of runs.
 
-    `?baseline=` puts one of them first. `?choose=1` shows the list with these runs selected.
+    `?baseline=` puts one of them first. `?choose=1` shows the runs to choose from with these selected.
     """
     selected = request.args.getlist("runs")
-    if "choose" in request.args or not request.args:
+    if "choose" in request.args:
         return _chooser("", selected)
+    if not request.args:
+        return redirect(url_for("runs.index"))
     pinned = request.args.get("baseline")
     baseline = loading.parse_id(pinned, "baseline") if pinned else None
     ids = loading.baseline_first(loading.parse_ids(selected), baseline)

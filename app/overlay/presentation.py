@@ -14,9 +14,9 @@ from app.overlay.loading import Overlaid
 from app.runs.colours import series_of
 from app.runs.options import options_of
 from app.runs.schemas import RunOptions
+from app.ui import opening
 from app.ui.charts.curves import BEFORE_RISE, Curve, pass_curves
 from app.ui.charts.parts import Chart, series_css
-from app.ui import opening
 from app.ui.units import seconds
 from evaluation import metrics
 from evaluation.metrics import BUDGET_GRID

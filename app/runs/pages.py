@@ -10,13 +10,14 @@ from typing import Any
 from flask import Blueprint, Response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
-from app.annotations.forms import Refused
+from app.annotations.forms import Refused, changes_of
 from app.annotations.pages import AnnotationPages
 from app.annotations.selection import any_archived, from_address, known_tags
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
 from app.errors import BadInputError
-from app.http.web import context, id_in_address, session
+from app.http.sites import is_own_path
+from app.http.web import context, id_in_address, ids_in, session
 from app.language_models import service as models
 from app.runs import caveats, clock, configuration, failure_messages, repository, service
 from app.runs import figures as measured
@@ -153,13 +154,13 @@ def sample_text(run_id: uuid.UUID, index: int, task_id: str) -> Response:
 
 @bp.get("/runs/new")
 def new() -> str:
-    """The empty form, or with `?like=` a run's id that run's configuration."""
+    """The form with the defaults, or the values in the address, or the configuration of the run `?like=`."""
     like = id_in_address("like", "run")
     values = as_form(RunSpec, repository.get_run(session(), like) if like else None)
     if not like:
         known = models.list_models()
         values["target"] = known[0].ref if known else ""
-        values["dataset"] = request.args.get("dataset") or values["dataset"]
+        values |= {name: text for name, text in request.args.items() if name in values and text}
     return _form(values, {})
 
 
@@ -180,6 +181,20 @@ def create() -> AnyResponse | tuple[str, int]:
         except BadInputError as problem:
             errors = field_error(problem, LABELS)
     return _form(dict(request.form), errors), 422
+
+
+@bp.post("/runs/annotations")
+def annotate_selected() -> AnyResponse:
+    """Changes the annotations of the runs in the form's `runs`: all of them, or none after an error.
+
+    The change is `?starred=` or `?archived=`, otherwise the tags in the field `add`. Afterwards the browser is sent to
+    `?back=`, a path of this service.
+    """
+    marks = {name: request.args[name] for name in ("starred", "archived") if name in request.args}
+    changes = changes_of(marks or {"add": request.form.get("add", "")})
+    service.annotate_all(context(), ids_in("runs", request.form), changes)
+    back = request.args.get("back", "")
+    return redirect(back if is_own_path(back) else url_for("runs.index"), 303)
 
 
 @bp.post("/runs/<uuid:run_id>/cancel")

@@ -112,7 +112,9 @@ class NamedAnswer(_Answered):
     equally_good: tuple[str, ...] = Field(
         description="arms that are not significantly different on these tasks, cheapest first"
     )
-    cheapest: str | None = Field(description="the cheapest of the arm and the arms in equally_good; null without an arm")
+    cheapest: str | None = Field(
+        description="the cheapest of the arm and the arms in equally_good; null without an arm"
+    )
 
 
 class StudyDocument(ResponseModel):

@@ -50,6 +50,11 @@ class Study(Named, Annotatable, Base):
         return next((state for state in last if state in arms), RunState.FAILED)
 
     @property
+    def disturbed(self) -> int:
+        """How many arms had a disturbed clock (app/runs/clock.py)."""
+        return sum(bool(arm.run.measured.clock_marks) for arm in self.arms)
+
+    @property
     def runs(self) -> list[Run]:
         """The runs of the arms, in their order."""
         return [arm.run for arm in self.arms]

@@ -109,6 +109,12 @@ def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
 annotation_pages = AnnotationPages(bp, "study_id", ("tab", "budget"), StudyTag, service.annotate, _show)
 
 
+@bp.get("/studies/of/<uuid:run_id>")
+def of_run(run_id: uuid.UUID) -> AnyResponse:
+    """The study of which the run is an arm. Raises NotFoundError for a run that is not an arm."""
+    return redirect(url_for("studies.show", study_id=repository.study_of(session(), run_id)))
+
+
 @bp.get("/studies/new")
 def new() -> str:
     """The form with a small grid, or with the values in the address, such as `?target=...&n=1&n=8`."""

@@ -12,11 +12,11 @@ from app.states import RunState
 from app.studies.analysis import StudyAnalysis
 from app.studies.models import Study, StudyArm
 from app.studies.progress import ArmProgress, remaining_s
+from app.ui import opening
 from app.ui.charts.curves import Curve
 from app.ui.charts.frontier import Envelope, frontier_chart
 from app.ui.charts.heatmap import Heatmap, heatmap
 from app.ui.charts.parts import Chart
-from app.ui import opening
 from app.ui.units import counted
 from evaluation.studies.analysis import Analysis, ArmCurve
 from evaluation.studies.frontier import Frontier
@@ -98,7 +98,6 @@ def _notes(study: Study, arm: StudyArm, labels: dict[str, str]) -> Iterator[str]
         yield f"Failed: {arm.run.error or 'no reason is known'}"
     if guests := arm.run.measured.in_guest_samples:
         yield f"{guests} verdicts were given in-guest, where a program can forge its verdict."
-    yield from arm.run.measured.clock_marks or ()
 
 
 def frontiers(study: Study, found: Analysis, budget: float, numbers: Mapping[uuid.UUID, int]) -> list[Chart]:

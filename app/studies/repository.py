@@ -56,6 +56,14 @@ def study_ids(session: Session) -> set[uuid.UUID]:
     return set(session.scalars(select(Study.id)))
 
 
+def study_of(session: Session, run_id: uuid.UUID) -> uuid.UUID:
+    """The id of the study of which the run is an arm. Raises NotFoundError for a run that is not an arm."""
+    found = session.scalar(select(StudyArm.study_id).where(StudyArm.run_id == run_id))
+    if found is None:
+        raise NotFoundError(f"no study has the run {run_id} as an arm")
+    return found
+
+
 def in_one_study(session: Session, run_ids: Collection[uuid.UUID]) -> bool:
     """Whether all runs are arms of one study, so that they were measured in turn."""
     found = session.scalars(select(StudyArm.study_id).where(StudyArm.run_id.in_(run_ids))).all()
