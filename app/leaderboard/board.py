@@ -13,6 +13,7 @@ from app.leaderboard.columns import COLUMNS
 from app.leaderboard.entries import Entry, labels_of
 from app.leaderboard.service import Row
 from app.runs.colours import series_of
+from app.ui.charts.axes import HALF, WIDE
 from app.ui.charts.curves import Curve, pass_curves, with_cursor
 from app.ui.charts.parts import Chart
 from app.ui.charts.scatter import Point, scatter
@@ -98,7 +99,7 @@ def groups(
                 best = sorted(group.rows, key=lambda row: _final_shares(row.run), reverse=True)[:CURVES_SHOWN]
                 series = series_of([row.run.number for row in best])
                 group.series = {row.run.id: one for row, one in zip(best, series, strict=True)}
-                group.chart = _chart(group, best, budget, view)
+                group.chart = _chart(group, best, budget, view, WIDE if place else HALF)
             group.rows = _sorted(group.rows, sort)[:room]
         else:
             group.rows = sorted(group.rows, key=lambda row: row.run.created_at, reverse=True)[:room]
@@ -134,7 +135,7 @@ def _sorted(rows: list[Row], sort: str) -> list[Row]:
     return ordered + [row for row in rows if column.value(row) is None]
 
 
-def _chart(group: Group, rows: list[Row], budget: float, view: str) -> Chart:
+def _chart(group: Group, rows: list[Row], budget: float, view: str, width: float) -> Chart:
     run = group.run
     part = "" if group.ranked else f", {run.n_tasks} of {run.dataset_tasks} tasks,"
     where = f"{run.dataset}{part} on {run.device}"
@@ -150,7 +151,7 @@ def _chart(group: Group, rows: list[Row], budget: float, view: str) -> Chart:
             )
             for r in rows
         )
-        return with_cursor(_curves(f"Pass@First against the budget, {where}", tuple(curves)), budget)
+        return with_cursor(_curves(f"Pass@First against the budget, {where}", tuple(curves), width), budget)
     items = [
         Point(
             names[r.run.id],
@@ -164,10 +165,10 @@ def _chart(group: Group, rows: list[Row], budget: float, view: str) -> Chart:
         if r.run.figures.first_finished_p50_s
     ]
     x_title = "Median time to the first finished sample"
-    return scatter(items, f"Pass@First against latency, {where}", x_title, budget)
+    return scatter(items, f"Pass@First against latency, {where}", x_title, budget, width)
 
 
 @lru_cache(maxsize=64)
-def _curves(title: str, curves: tuple[Curve, ...]) -> Chart:
+def _curves(title: str, curves: tuple[Curve, ...], width: float) -> Chart:
     """Cached: only the cursor on the chart depends on the budget."""
-    return pass_curves(curves, title, label_room=176)
+    return pass_curves(curves, title, label_room=176, width=width)

@@ -93,7 +93,7 @@ def index() -> str:
 
 @bp.get("/leaderboard.csv")
 def csv() -> Response:
-    """The rows at `?budget=` seconds as CSV, with `?runs=` only those of these runs; unranked runs have a label."""
+    """The rows at `?budget=` seconds as CSV, with `?runs=` of these runs alone; unranked runs have a label."""
     budget = parse_budget(request.args.get("budget"))
     dataset, target = request.args.get("dataset") or None, request.args.get("target") or None
     rows = ranked(entries(), budget, dataset=dataset, target=target, selection=from_address(request.args))

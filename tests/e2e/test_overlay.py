@@ -46,7 +46,7 @@ def test_runs_ticked_from_the_keyboard_are_laid_over_each_other(site, page, path
     for run_id in site.runs[:3]:
         page.locator(f'input[name="runs"][value="{run_id}"]').focus()
         page.keyboard.press("Space")
-    page.get_by_role("button", name="Overlay selected").focus()
+    page.get_by_role("button", name="Overlay", exact=True).focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("3 runs over 30 tasks of humaneval")
     expect(page.locator("svg.wide .curve.first")).to_have_count(3)

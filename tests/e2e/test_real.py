@@ -123,7 +123,7 @@ def test_run_failure_comparison_slider_and_completion(url, page):
     start_run(page, "none")
     page.get_by_role("link", name="Overlay", exact=True).last.click()
     page.locator('input[name="runs"]:not(:checked)').first.check()
-    page.get_by_role("button", name="Overlay selected").click()
+    page.get_by_role("button", name="Overlay", exact=True).click()
     expect(page.locator(".changes").get_by_text("Drafter")).to_be_visible()
     expect(page.get_by_text("No difference beyond chance").first).to_be_visible()
 

@@ -107,6 +107,13 @@ class Axes:
         self.drawing.marks = [Label(self.x(at), top - 6, text, "") for at, text in marks if self.low <= at <= self.high]
 
 
+WIDE = 1200.0
+"""Width in pixels of the wide drawing of a chart that is as wide as the page."""
+HALF = 680.0
+"""The same for a chart that stands beside a text: drawn wider, its type would shrink."""
+NARROW = 380.0
+
+
 def lay_out(
     heights: tuple[float, float],
     label_rooms: tuple[float, float],
@@ -116,16 +123,17 @@ def lay_out(
     floor: float = 0.0,
     *,
     linear: bool = False,
+    width: float = WIDE,
 ) -> tuple[Axes, Axes]:
     """The empty axes of a chart, wide and narrow, with room for the ticks and `label_rooms` pixels to the right."""
-    layouts = zip(("wide", "narrow"), (1200, 380), heights, label_rooms, strict=True)
+    layouts = zip(("wide", "narrow"), (width, NARROW), heights, label_rooms, strict=True)
     wide, narrow = (
         Axes(
-            Drawing(name, width, height, left=44, right=width - room, top=22, bottom=height - 46, base=height - 46),
+            Drawing(name, across, height, left=44, right=across - room, top=22, bottom=height - 46, base=height - 46),
             *(low, high, top, floor),
             linear=linear,
         )
-        for name, width, height, room in layouts
+        for name, across, height, room in layouts
     )
     return wide, narrow
 

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.ui.charts.axes import lay_out, nice_top, table_budgets, time_range
+from app.ui.charts.axes import WIDE, lay_out, nice_top, table_budgets, time_range
 from app.ui.charts.parts import LINE, Chart, Label, Path, placed, series_css, shortened
 from app.ui.units import counted, percent, points, seconds
 
@@ -64,17 +64,20 @@ def pass_curves(
     label_room: float = 96,
     marks: Sequence[tuple[float, str]] = (),
     span: tuple[float, float] | None = None,
+    width: float = WIDE,
 ) -> Chart:
     """Pass against budget, 0 at the bottom; `budget` seconds get a cursor, `marks` a line and their words each.
 
-    `span` is the range of seconds to draw (None: from just below where the curves rise, up to their ends).
+    `span` is the range of seconds to draw (None: from just below where the curves rise, up to their ends). The wide
+    drawing is `width` pixels wide.
     """
     low, high = time_range(span or [b for c in curves for b in from_first_rise(c)])
     end = min(high, max((c.budgets[-1] for c in curves), default=high))
     whole = curves
     curves = [c.between(low, high) for c in curves if c.budgets]
     top = nice_top(max((max(c.high or c.values, default=0.0) for c in curves), default=0.0))
-    layouts = lay_out((400, 300), (label_room, min(label_room, 76)), low, high, top)
+    heights = (400 if width == WIDE else 280, 300)
+    layouts = lay_out(heights, (label_room, min(label_room, 76)), low, high, top, width=width)
     for axes in layouts:
         axes.draw_times()
         axes.draw_y()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.ui.charts.axes import lay_out, nice_top, time_range
+from app.ui.charts.axes import WIDE, lay_out, nice_top, time_range
 from app.ui.charts.parts import LINE, Chart, Label, Path, placed, series_css, shortened
 from app.ui.units import counted, percent, seconds
 
@@ -29,12 +29,12 @@ class Point:
         return series_css(self.series)
 
 
-def scatter(items: Sequence[Point], title: str, x_title: str, budget: float) -> Chart:
+def scatter(items: Sequence[Point], title: str, x_title: str, budget: float, width: float = WIDE) -> Chart:
     """The plane at `budget` seconds. Its frame does not depend on the budget, so that a slider moves points only."""
     low, high = time_range([p.x * margin for p in items for margin in (0.8, 1.25)])
     top = nice_top(max((p.best for p in items), default=0.0))
     front = pareto(items)
-    layouts = lay_out((400, 300), (40, 16), low, high, top)
+    layouts = lay_out((400 if width == WIDE else 280, 300), (40, 16), low, high, top, width=width)
     for axes in layouts:
         axes.draw_times()
         axes.draw_y()

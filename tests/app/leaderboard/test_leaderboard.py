@@ -191,10 +191,10 @@ def test_runs_that_begin_alike_are_told_apart_beside_their_curves(world, entries
     assert sorted(keys) == sorted(labels)
 
 
-def test_an_empty_board_offers_a_new_study_and_says_what_is_at_work(world):
+def test_an_empty_board_offers_the_reference_studies_and_says_what_is_at_work(world):
     page = world.client.get("/").get_data(as_text=True)
-    assert 'class="button primary" href="/studies/new">New study</a></p>' in page
-    assert 'href="/runs/new">New run</a>' in page.split("<main")[1]
+    assert 'type="submit">Load the reference studies</button>' in page
+    assert "/runs/new?limit=8" in page.split("<main")[1]
     assert "bassline eval" not in page, "a server that runs owns the database"
     world.add_run("waiting", state=RunState.QUEUED, done=0, limit=1, n=1)
     assert "1 run is waiting or running" in world.client.get("/").get_data(as_text=True)

@@ -46,7 +46,7 @@ def test_the_page_names_runs_tasks_baseline_and_every_difference(world, three):
         "Compare with A",
     ):
         assert words in page
-    assert "Overlay selected" in text_of(world.client.get("/overlay"))
+    assert world.client.get("/overlay").headers["Location"] == "/runs"
 
 
 def test_figures_and_differences_are_those_of_compare(world, three):
@@ -259,11 +259,11 @@ def test_names_are_shown_as_text(world):
 def test_runs_can_be_ticked_on_the_leaderboard_on_runs_and_among_the_arms_of_a_study(world):
     study = world.add_study({"name": "x"}, {"name": "y", "n": 2})
     arms = [arm["run_id"] for arm in world.client.get(f"/api/v1/studies/{study}").get_json()["arms"]]
-    for page in ("/", "/runs", f"/studies/{study}?tab=arms", "/overlay"):
+    for page in ("/", "/runs", f"/studies/{study}?tab=arms", "/overlay?choose=1"):
         body = world.client.get(page).get_data(as_text=True)
-        assert 'id="overlay-form" method="get" action="/overlay"' in body
+        assert 'id="selected-runs" method="get" action="/overlay"' in body
         for run_id in arms:
-            assert re.search(rf'<input[^>]* name="runs" value="{run_id}" form="overlay-form"', body)
+            assert re.search(rf'<input[^>]* name="runs" value="{run_id}" form="selected-runs"', body)
 
 
 def test_the_former_address_of_a_comparison_leads_to_the_overlay_of_its_two_runs(world, three):

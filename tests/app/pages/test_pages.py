@@ -14,20 +14,18 @@ from app.completions.schemas import CompletionSpec
 from app.completions.service import submit
 from app.leaderboard import board
 from app.runs import pages
-from app.runs.models import Run
 from app.runs.repository import tasks_with_samples
 from app.runs.schemas import parse_spec
 from app.states import RunState
 
 HEADINGS = {
-    "/": "No answer yet: nothing has been measured",
-    "/?view=scatter": "No answer yet: nothing has been measured",
+    "/": "Nothing has been measured yet",
+    "/?view=scatter": "Nothing has been measured yet",
     "/studies": "Studies",
     "/studies/new": "New study",
     "/runs": "Runs",
     "/runs/new": "New run",
     "/complete": "Completion",
-    "/overlay": "Overlay",
     "/datasets": "Datasets",
     "/models": "Models",
     "/workers": "Workers",
@@ -59,7 +57,7 @@ def text_of(answer) -> str:
 
 def test_the_first_page_says_what_this_is_what_the_scores_mean_and_how_to_begin(world):
     page = text_of(world.client.get("/"))
-    for words in ("measures how often a code model answers correctly", "Pass@First", "Pass@All", "To begin:"):
+    for words in ("measures how often a code model answers correctly", "Pass@First", "Pass@All", "Complete a prompt"):
         assert words in page
 
 
@@ -73,9 +71,9 @@ def test_a_fresh_installation_shows_every_page(world, path):
 @pytest.mark.parametrize(
     ("path", "advice"),
     [
-        ("/", "New study"),
+        ("/", "Load the reference studies"),
+        ("/", "first run of two minutes"),
         ("/runs", "New run"),
-        ("/overlay", "New run"),
         ("/workers", "bassline serve"),
         ("/datasets", "bassline datasets import"),
     ],
@@ -229,15 +227,22 @@ def test_two_runs_are_compared_with_the_changed_settings_first(world):
     assert "Drafter" in page
 
 
-def test_a_comparison_begins_at_a_budget_where_the_slower_run_has_answered_half_of_its_tasks(world):
-    a = world.add_run("slow", n=2, pace=3.0)
-    b = world.add_run("quick", n=2, pace=0.5)
-    page = text_of(world.client.get(f"/overlay/{a},{b}"))
-    with world.context.database.read() as session:
-        slower = max(session.get(Run, run).figures.first_finished_p50_s for run in (a, b))
-    shown = float(re.search(r"Answer at ([\d.]+) s", page)[1])
-    assert slower * 0.99 <= shown < slower * 1.4
-    assert shown < 10
+def test_a_run_a_study_an_overlay_and_the_first_page_open_at_the_same_budget(world):
+    a = world.add_run("slow", n=2, pace=1.5, limit=None)
+    b = world.add_run("quick", n=2, pace=0.5, limit=None)
+    assert "Answer at 5 s" in text_of(world.client.get(f"/overlay/{a},{b}"))
+    assert re.search(r'name="budget"[^>]* value="5"', world.client.get("/").text)
+    study = world.add_study({"name": "x"}, {"name": "y", "n": 2})
+    assert "At 5 s" in text_of(world.client.get(f"/studies/{study}"))
+
+
+def test_links_between_the_tabs_of_a_run_keep_the_budget(world):
+    run = world.add_run("one", limit=8)
+    page = world.client.get(f"/runs/{run}?budget=3").text
+    assert set(re.findall(rf'href="/runs/{run}\?([^"]*tab=\w+[^"]*)"', page)) >= {
+        f"tab={tab}&amp;budget=3" for tab in ("tasks", "failures", "timing", "config")
+    }
+    assert "budget=" not in re.search(r'href="/runs\??([^"/]*)"', page)[1]
 
 
 def test_both_charts_of_a_comparison_cover_the_same_seconds(world):
