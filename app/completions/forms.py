@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from app.completions.schemas import CompletionSpec
@@ -17,6 +17,7 @@ EXAMPLE = {
     "prompt": 'def is_palindrome(text: str) -> bool:\n    """Whether text reads the same backwards."""\n',
     "temperature": "0.6",
     "max_tokens": "256",
+    "prompt_mode": "auto",  # in completion mode an instruct model may answer a signature with nothing
 }
 LABELS = {
     "prompt": "Prompt",
@@ -24,11 +25,12 @@ LABELS = {
     "entry_point": "Function under test",
     **labels_of(CompletionSpec),
 }
-FIRST = ("target", "drafter", "n", "budget_s", "temperature", "max_tokens", "prompt_mode")  # the others are folded
+FIRST = ("target", "n", "budget_s")  # the others are folded
+FIRST_OF_RACE = ("target", "drafter", "n", "budget_s")
 MODES = (
-    ("completion", "completion: continue the text"),
+    ("auto", "auto: chat if the model has a chat template, else completion"),
     ("chat", "chat: ask for the code"),
-    ("auto", "auto: chat if the model has a template"),
+    ("completion", "completion: continue the text"),
 )
 _VALID = {name: EXAMPLE[name] for name in ("target", "prompt")}
 
@@ -44,10 +46,10 @@ RACE_LABELS = {
 }
 
 
-def fields() -> tuple[list[FormField], list[FormField]]:
-    """The options of a completion: those always in sight, and those that are folded."""
+def fields(first: Sequence[str] = FIRST) -> tuple[list[FormField], list[FormField]]:
+    """The options of a completion: `first` in sight, the others folded."""
     by_name = {field.name: field for field in form_fields(CompletionSpec, {"prompt_mode": MODES})}
-    return [by_name.pop(name) for name in FIRST], list(by_name.values())
+    return [by_name.pop(name) for name in first], list(by_name.values())
 
 
 def parse(form: Mapping[str, str], check: Callable[[CompletionSpec], object]) -> tuple[CompletionSpec | None, Errors]:

@@ -104,7 +104,7 @@ def _asked(name: str) -> dict[str, str]:
 
 
 def _form(values: dict[str, str], errors: forms.Errors | None = None) -> str:
-    first, other = forms.fields()
+    first, other = forms.fields(forms.FIRST_OF_RACE)
     return render_template(
         "completions/race_form.html",
         values=values,

@@ -34,6 +34,23 @@ def drafter_choices() -> list[tuple[str, str]]:
     return lookups + [(name, f"for {targets}") for name in trained if targets]
 
 
+DRAFTERS = {
+    "sibling": "sibling: reuse text of the other samples (recommended)",
+    "none": "none: regular decoding",
+    "ngram": "ngram: reuse text of the prompt and the sample itself",
+}
+"""The drafters as a form explains them, the recommended one first."""
+
+
+def drafter_options() -> list[tuple[str, str]]:
+    """(drafter, words) of each choice in a form: the drafters of DRAFTERS, trained heads, and cached draft models."""
+    known = drafter_choices()
+    explained = [(name, DRAFTERS[name]) for name in DRAFTERS if name in dict(known)]
+    others = [(name, f"{name}: trained head {note}" if note else name) for name, note in known if name not in DRAFTERS]
+    models = [(model.ref, f"{model.ref}: a smaller model") for model in list_models()]
+    return [*explained, *others, *models]
+
+
 def require_head(target: str) -> HeadRecord:
     """The trained drafter of a target on this machine. Raises BadInputError with the remedy."""
     try:

@@ -11,13 +11,15 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from app.errors import BadInputError
-from app.language_models.service import drafter_choices, list_models
+from app.language_models.service import drafter_options, list_models
 from app.runs.models import Run
 from app.runs.options import DeclaredOption, Fieldset, options_of
 from app.runs.schemas import DecodingSpec, RunSpec
 from app.ui.display import twice
 from app.ui.form_errors import labelled, sentence
 
+BASIC = frozenset({"target", "dataset", "limit", "n", "budget_s"})
+"""The options that a form shows at once."""
 VERBATIM = ("prompt", "test")  # sent byte for byte, so blanks at the ends stay
 Choices = Sequence[tuple[str, str]]  # value and text of each
 S = TypeVar("S", bound=DecodingSpec)
@@ -35,6 +37,7 @@ class FormField:
     choices: Choices = ()
     suggestions: Choices = ()
     wide: bool = False
+    advanced: bool = False  # folded, because the default suits most people
     attributes: dict[str, str] = field(default_factory=dict)
 
 
@@ -43,11 +46,11 @@ def form_fields(kind: type[DecodingSpec], choices: Mapping[str, Choices] | None 
 
     `choices` offers these values for an option in place of those that it declares.
     """
-    suggestions = _suggestions()
+    suggestions, choices = _suggestions(), {"drafter": drafter_options(), **(choices or {})}
     return [
         _form_field(
             option,
-            (choices or {}).get(option.name) or twice(option.choices),
+            choices.get(option.name) or twice(option.choices),
             suggestions.get(option.name, ()),
         )
         for option in _in_order(kind)
@@ -138,11 +141,6 @@ def _suggestions() -> dict[str, Choices]:
     models = [(model.ref, model.title) for model in list_models()]
     return {
         "target": models,
-        "drafter": [
-            *drafter_choices(),
-            *models,
-            *((f"sibling+{reference}", title) for reference, title in models),
-        ],
         "draft_length": [(value, "") for value in ("goodput", "bass", "fixed:4", "fixed:8")],
     }
 
@@ -165,6 +163,7 @@ def _form_field(option: DeclaredOption, choices: Choices, suggestions: Choices) 
         choices=choices,
         suggestions=suggestions,
         wide=option.type is tuple,
+        advanced=option.name not in BASIC,
         attributes=attributes,
     )
 

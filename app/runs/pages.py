@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flask import Blueprint, Response, redirect, render_template, request, url_for
@@ -15,7 +15,7 @@ from app.annotations.pages import AnnotationPages
 from app.annotations.selection import any_archived, from_address, known_tags
 from app.datasets import repository as datasets
 from app.datasets.service import BUILTIN
-from app.errors import BadInputError
+from app.errors import BadInputError, BasslineError
 from app.http.sites import is_own_path
 from app.http.web import context, id_in_address, ids_in, session
 from app.language_models import service as models
@@ -172,7 +172,12 @@ def _check(spec: RunSpec) -> None:
 
 @bp.post("/runs/new")
 def create() -> AnyResponse | tuple[str, int]:
-    """Submits the run and shows it; an invalid form is shown again with its values and errors."""
+    """Submits the run and shows it; with the button of the estimate shows how long it may take.
+
+    An invalid form is shown again with its values and errors.
+    """
+    if "preview" in request.form:
+        return _form(dict(request.form), {}), 200
     valid = {"target": models.list_models()[0].ref}
     spec, errors = parse_form(RunSpec, request.form, LABELS, valid, _check)
     if spec is not None:
@@ -260,8 +265,24 @@ def _form(values: dict[str, str], errors: dict[str, str]) -> str:
         values=values,
         errors=errors,
         labels=LABELS,
-        fieldsets={part: [field for field in fields if field.fieldset is part] for part in Fieldset},
+        basic=[field for field in fields if not field.advanced],
+        advanced={part: [one for one in fields if one.advanced and one.fieldset is part] for part in Fieldset},
+        advanced_used=any(one.name in errors for one in fields if one.advanced) or "like" in request.args,
+        most=_most(values),
     )
+
+
+def _most(values: Mapping[str, str]) -> tuple[int, float] | None:
+    """(tasks, seconds of their decoding at most) of the run that the form describes; None while it describes none."""
+    typed = {name: text for name, text in values.items() if text}  # a box that is not checked is not sent
+    spec, _ = parse_form(RunSpec, typed, LABELS, {}, lambda _: None)
+    if spec is None:
+        return None
+    try:
+        _, tasks = service.check(context(), spec)
+    except BasslineError:
+        return None
+    return len(tasks), len(tasks) * spec.budget_s
 
 
 def _dataset_names() -> list[str]:

@@ -29,7 +29,8 @@ LABELS = {name: option.form_label for name, option in options_of(RunSpec).items(
     "preset": "Question",
 }
 DEFAULTS = {
-    "preset": [""],
+    "preset": ["samples"],
+    "limit": ["40"],
     "drafter": ["none", "sibling"],
     "n": ["1, 8"],
     "dataset": [RunSpec.model_fields["dataset"].default],

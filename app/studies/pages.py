@@ -119,6 +119,8 @@ def of_run(run_id: uuid.UUID) -> AnyResponse:
 def new() -> str:
     """The form with a small grid, or with the values in the address, such as `?target=...&n=1&n=8`."""
     values = forms.first_values()
+    if any(name in request.args for name in forms.OWN_GRID):
+        values["preset"] = ""
     for name in request.args:
         values.setlist(name, request.args.getlist(name))
     return _form(values, forms.filled(context(), values), {})

@@ -185,7 +185,8 @@ def test_a_heading_explains_its_figure_by_keyboard(site, page):
 
 def test_without_the_server_the_slider_says_that_the_figures_are_old(site, page):
     page.goto(site.url)
-    slider, status = page.get_by_label("Budget per task on a logarithmic scale"), page.locator("form [role=status]")
+    slider = page.get_by_label("Budget per task on a logarithmic scale")
+    status = page.locator("#board-form [role=status]")
     before = shares(page)
     page.context.set_offline(True)
     slider.press("Home")
@@ -285,7 +286,11 @@ def test_columns_that_do_not_fit_scroll_beside_the_name_of_the_run(site, page):
 
 def test_bad_input_comes_back_named_and_kept(site, page):
     page.goto(site.url + "/runs/new")
+    expect(page.get_by_text("164 tasks × 10 s: at most 27 min 20 s of decoding")).to_be_visible()
+    page.get_by_label("First tasks only").fill("8")
+    expect(page.get_by_text("8 tasks × 10 s: at most 80 s of decoding")).to_be_visible()
     page.get_by_label("Samples per task").fill("many")
+    page.get_by_text("Advanced", exact=True).click()
     page.get_by_label("Name", exact=True).fill("mine")
     page.get_by_role("button", name="Start the run").click()
     field = page.get_by_label("Samples per task")

@@ -110,14 +110,16 @@ def test_an_arm_is_compared_with_another(site, page):
 
 def test_the_form_shows_its_arms_while_one_types_and_a_preset_hides_the_grid(site, page):
     page.goto(site.url + "/studies/new")
-    expect(page.get_by_text("4 arms × 164 tasks")).to_be_visible()
+    expect(page.get_by_text("5 arms × 40 tasks")).to_be_visible()
+    page.get_by_label("A question of my own").check()
+    page.get_by_text("4 arms × 40 tasks").wait_for()
     page.get_by_label("Samples per task").fill("1, 2, 4")
-    page.get_by_text("6 arms × 164 tasks").wait_for()
+    page.get_by_text("6 arms × 40 tasks").wait_for()
     page.get_by_label("Samples per task").fill("1, two")
     page.locator("[data-live=preview] .error").get_by_text("give a whole number").wait_for()
     page.get_by_label("How many samples?").check()
     expect(page.get_by_label("Samples per task")).to_be_hidden()
-    page.get_by_text("5 arms × 164 tasks").wait_for()
+    page.get_by_text("5 arms × 40 tasks").wait_for()
 
 
 def test_a_study_is_started_from_the_form_and_followed(site, page):
@@ -126,7 +128,7 @@ def test_a_study_is_started_from_the_form_and_followed(site, page):
     page.get_by_label("Name", exact=True).fill("mine")
     page.get_by_role("button", name="Start the study").click()
     expect(page.get_by_role("heading", name="mine")).to_be_visible()
-    expect(page.get_by_text("0 of 12 tasks of all arms decoded")).to_be_visible()
+    expect(page.get_by_text("0 of 15 tasks of all arms decoded")).to_be_visible()
 
 
 def test_a_running_study_updates_itself(site, page):
@@ -168,8 +170,8 @@ def test_pages_answer_without_javascript(site, browser):
     page.get_by_label("Budget per task", exact=True).fill("2")
     page.get_by_role("button", name="Show").click()
     expect(page.get_by_role("heading", name="At 2 s")).to_be_visible()
-    page.goto(site.url + "/studies/new")
+    page.goto(site.url + "/studies/new?n=1&n=8")
     page.get_by_label("Samples per task").fill("1, 2, 4")
     page.get_by_role("button", name="Preview the arms").click()
-    expect(page.get_by_text("6 arms × 164 tasks")).to_be_visible()
+    expect(page.get_by_text("6 arms × 40 tasks")).to_be_visible()
     context.close()

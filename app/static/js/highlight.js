@@ -2,7 +2,7 @@
 // curve where it was left out for want of room.
 
 /**
- * Highlights the run that an element belongs to, in its section; nothing for another element. It listens on the page,
+ * Highlights the run that an element belongs to; nothing for another element. It listens on the page,
  * because the slider replaces tables and charts.
  *
  * @param {EventTarget | null} target
@@ -11,16 +11,14 @@ function highlight(target) {
   const part = target instanceof Element && target.closest("[data-run], [data-curve], [data-dot]");
   const { run, curve, dot } = part instanceof HTMLElement || part instanceof SVGElement ? part.dataset : {};
   const key = run || curve || dot;
-  const section = part && part.closest("section");
-  const isDrawn = section && section.querySelector(`[data-curve="${key}"], [data-dot="${key}"]`);
-  const parts = isDrawn && section.querySelector("table.board")
-    ? ["run", "curve", "dot", "label"].flatMap((name) => [...section.querySelectorAll(`[data-${name}="${key}"]`)])
+  const drawn = key ? document.querySelector(`[data-curve="${key}"], [data-dot="${key}"]`) : null;
+  const parts = drawn && document.querySelector("table.board")
+    ? ["run", "curve", "dot", "label"].flatMap((name) => [...document.querySelectorAll(`[data-${name}="${key}"]`)])
     : [];
   for (const lit of document.querySelectorAll(".lit")) if (!parts.includes(lit)) lit.classList.remove("lit");
   for (const figure of document.querySelectorAll("figure.chart.pointed")) figure.classList.remove("pointed");
-  if (!parts.length || !section) return;
   for (const lit of parts) lit.classList.add("lit");
-  section.querySelector("figure.chart")?.classList.add("pointed");
+  if (parts.length) drawn?.closest("figure.chart")?.classList.add("pointed");
 }
 
 document.addEventListener("pointerover", (event) => highlight(event.target));

@@ -23,7 +23,7 @@ def world(world):
 
 def test_the_form_shows_the_arms_that_its_values_make(world):
     page = text_of(world.client.get("/studies/new"))
-    assert "4 arms × 164 tasks × 10 s: at most 109 min 20 s of decoding" in page
+    assert "5 arms × 40 tasks × 10 s: at most 33 min 20 s of decoding" in page
     values = {"target": "smollm2-135m", "drafter": "none sibling", "n": "1, 4, 8", "limit": "10", "budget_s": "2",
               "temperature": "0.2 0.8", "dataset": "humaneval", "preset": "", "preview": "true"}  # fmt: skip
     page = text_of(world.client.post("/studies/new", data=values))

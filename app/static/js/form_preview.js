@@ -1,11 +1,11 @@
-// The form New study shows the arms that its present values make. The server computes them.
+// The forms New study and New run show what their present values come to. The server computes it.
 
 import { find } from "./dom.js";
 import { replaceParts } from "./parts.js";
 
 const PAUSE_MS = 300; // while one types
 
-const form = find(document, "#study-form", HTMLFormElement);
+const form = find(document, "form[data-preview]", HTMLFormElement);
 const button = find(form, "#preview-button", HTMLButtonElement);
 /** @type {number | undefined} */
 let pause;
