@@ -28,6 +28,20 @@ class Fault(ResponseModel):
     detail: str
 
 
+TITLES = {
+    400: "This request cannot be read",
+    403: "You may not do this",
+    404: "There is no such page",
+    409: "This cannot be done now",
+    413: "The upload is too large",
+    422: "Something in this request is wrong",
+    429: "Too many requests",
+    500: "Something went wrong on the server",
+    503: "The service is busy",
+}
+"""What a page of an error is called, by status; the API has the phrases of HTTP."""
+
+
 class Problem(ResponseModel):
     """RFC 9457: the error in one sentence that says what to do."""
 
@@ -82,7 +96,8 @@ def _http(error: HTTPException) -> Response:
 def _answer(status: int, detail: str, code: str, field: str | None = None) -> Response:
     title = http.HTTPStatus(status).phrase
     if not request.path.startswith("/api/"):
-        return Response(render_template("site/error.html", status=status, title=title, detail=detail), status)
+        words = TITLES.get(status, title)
+        return Response(render_template("site/error.html", status=status, title=words, detail=detail), status)
     problem = Problem(
         title=title,
         status=status,

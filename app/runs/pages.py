@@ -28,7 +28,7 @@ from app.runs.options import Fieldset
 from app.runs.results import Figures
 from app.runs.schemas import RunSpec
 from app.runs.status import run_status
-from app.runs.task_repository import neighbour_task_id, untouched_runs
+from app.runs.task_repository import other_runs_of, untouched_runs
 from app.states import OPEN_RUN_STATES, RunState
 from app.ui.display import twice
 
@@ -125,20 +125,25 @@ annotation_pages = AnnotationPages(bp, "run_id", ("tab", "budget", "show"), RunT
 
 @bp.get("/runs/<uuid:run_id>/tasks/<path:task_id>")
 def task(run_id: uuid.UUID, task_id: str) -> str:
-    """One task of a run: the prompt as sent and all its samples."""
+    """One task of a run: the prompt as sent and all its samples, failures first.
+
+    `?show=` is a filter of the Tasks tab, within which the neighbours are.
+    """
     run = repository.get_run(session(), run_id)
     row = repository.task_with_samples(session(), run_id, task_id)
     signs = shown.in_finish_order(row.samples)
+    show = request.args.get("show", "all")
     return render_template(
         "runs/task.html",
         run=run,
         row=row,
-        samples=shown.groups(signs),
+        samples=sorted(shown.groups(signs), key=lambda group: group.best.sign.letter == "P"),
         n_samples=len(signs),
         timeline=shown.task_timeline(run, row, signs),
         ledger_parts=shown.ledger(row),
-        before=neighbour_task_id(session(), row, -1),
-        after=neighbour_task_id(session(), row, 1),
+        walk=shown.walk(repository.tasks_without_texts(session(), run_id), row.task.task_id, show),
+        show=show,
+        others=other_runs_of(session(), row),
     )
 
 

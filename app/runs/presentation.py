@@ -160,6 +160,28 @@ def line_groups(lines: Sequence[TaskLine]) -> dict[str, tuple[str, list[TaskLine
     }
 
 
+@dataclass(frozen=True)
+class Walk:
+    """The place of a task among the tasks that a filter of the Tasks tab shows, with its neighbours' ids."""
+
+    label: str
+    place: int  # from 1
+    total: int
+    before: str | None
+    after: str | None
+
+
+def walk(tasks: Sequence[RunTask], task_id: str, show: str) -> Walk:
+    """The walk through the tasks of the filter `show`, or through all if it does not have the task."""
+    found = line_groups(task_lines(tasks)) if show != "all" else {}
+    label, lines = found.get(show, ("", []))
+    ids = [line.row.task.task_id for line in lines]
+    if task_id not in ids:
+        label, ids = "", [task.task.task_id for task in tasks]
+    at = ids.index(task_id)
+    return Walk(label, at + 1, len(ids), ids[at - 1] if at else None, ids[at + 1] if at + 1 < len(ids) else None)
+
+
 def n_failures(tasks: Sequence[RunTask]) -> int:
     """How many samples did not pass: judged otherwise, or not finished."""
     return sum(s.verdict not in (None, PASSED) or in_budget_s(s) is None for task in tasks for s in task.samples)

@@ -29,13 +29,25 @@ class TaskStatus(NamedTuple):
     error: str | None
 
 
-def neighbour_task_id(session: Session, row: RunTask, step: int) -> str | None:
-    """The task id of the row `step` places further in the run; None at its ends."""
-    return session.scalar(
-        select(Task.task_id)
-        .join(RunTask, RunTask.task_pk == Task.id)
-        .where(RunTask.run_id == row.run_id, RunTask.position == row.position + step)
+OTHERS = 3
+
+
+def other_runs_of(session: Session, row: RunTask) -> list[uuid.UUID]:
+    """The newest evaluation runs, beside this one, that have finished the same task; at most OTHERS."""
+    query = (
+        select(RunTask.run_id)
+        .join(Run, Run.id == RunTask.run_id)
+        .where(
+            RunTask.task_pk == row.task_pk,
+            RunTask.run_id != row.run_id,
+            RunTask.state == TaskState.FINISHED,
+            Run.archived.is_(False),
+            Run.is_completion.is_(False),
+        )
+        .order_by(RunTask.run_id.desc())
+        .limit(OTHERS)
     )
+    return list(session.scalars(query))
 
 
 def task_statuses(session: Session, run_id: uuid.UUID) -> list[TaskStatus]:

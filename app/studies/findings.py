@@ -24,9 +24,9 @@ def enough_samples(one: FamilySamples, column: int, n_tasks: int) -> str:
     parts = []
     for figure, enough in (("Pass@First", first), ("Pass@All", every)):
         if enough is None:
-            parts.append(f"{figure} is still 0")
+            parts.append(f"{figure} has no right answer yet")
         elif enough == max(one.ns):
-            parts.append(f"{figure} goes on rising up to n = {enough}, the most that was tried")
+            parts.append(f"{figure} still rises at n = {enough}, the largest n tried")
         else:
             parts.append(f"n = {enough} is enough for {figure}")
     return f"{at}, {' and '.join(parts)}, {tell}."

@@ -1,8 +1,10 @@
 // Replaces the parts of this page marked data-live by the same parts of a fresh page. The server's escaping is the only escaping.
 
+const TIMEOUT_MS = 10_000;
+
 /** Fetches this page again and replaces its parts. Returns false, and changes nothing, when the server does not answer. */
 export async function refreshParts() {
-  const html = await fetch(location.href, { headers: { Accept: "text/html" } })
+  const html = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(TIMEOUT_MS) })
     .then((answer) => answer.ok ? answer.text() : null)
     .catch(() => null);
   if (html === null) return false;
