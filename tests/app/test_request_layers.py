@@ -37,6 +37,7 @@ def test_responses_pass_the_layers_outwards(app):
         "app.http.security.set_headers",
         "app.http.request_log.end",
         "app.http.web.set_retry_after",
+        "app.http.compression.compress",
     ]
 
 

@@ -9,7 +9,7 @@ import pytest
 GZIP = {"Accept-Encoding": "gzip, deflate"}
 
 
-@pytest.mark.parametrize("path", ["/", "/api/openapi.json", "script"])
+@pytest.mark.parametrize("path", ["/", "/api/v1/openapi.json", "script"])
 def test_a_client_that_accepts_gzip_gets_the_same_bytes_in_fewer(world, path):
     if path == "script":
         with world.app.test_request_context():

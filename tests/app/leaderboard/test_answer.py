@@ -113,8 +113,21 @@ def test_one_run_is_described_not_recommended(world, at):
 
 
 def test_arms_that_the_tasks_cannot_tell_apart_are_named(world, at):
-    world.add_study(GOOD | {"name": "a", "limit": 30}, GOOD | {"name": "b", "limit": 30})
-    assert re.search(r"Too close to call: [ab]\.", at("/?budget=10")[1])
+    world.add_study(*(GOOD | {"name": name, "limit": 30, "n": n} for name, n in (("a", 3), ("b", 1), ("c", 2))))
+    heading, details, _ = at("/?budget=10")
+    assert heading == "No clear winner at 10 s. b is the cheapest of three that cannot be told apart"
+    assert re.search(r"Too close to call: [ac]", details)
+    assert " b" not in details.partition("Too close to call")[2], "it is in the heading"
+
+
+def test_a_disturbed_clock_is_marked_where_the_conclusion_is_and_answers_after_a_trusted_one(world, at):
+    disturbed = {"lost": 0.4, "verifies": (0.02, 0.03)}
+    trusted = world.add_study(QUICK | {"limit": 20}, GOOD | {"limit": 20}, name="trusted")
+    world.add_study(QUICK | {"limit": 30} | disturbed, GOOD | {"limit": 30}, name="newer")
+    assert at("/")[2].startswith("From the study trusted")
+    assert "Clock disturbed" not in at("/")[2]
+    world.client.delete(f"/api/v1/studies/{trusted}")
+    assert "Clock disturbed in 1 of 2 arms" in at("/")[2]
 
 
 def test_a_run_that_stopped_earlier_is_not_said_to_gain_by_a_second_it_was_not_given(world, card):

@@ -149,10 +149,10 @@ def field(option: DeclaredOption) -> str:
 
 def value_in(page: str, option: DeclaredOption) -> str:
     """The value that the form shows for an option."""
-    _, found, control = page.partition(field(option))
+    before, found, control = page.partition(field(option))
     if not found:
         return "no field"
-    if option.choices:
+    if before.rpartition("<")[2].startswith("select"):
         return re.search(r'value="([^"]*)" selected', control)[1]
     tag = control.split(">", 1)[0]
     return "" if option.type is bool and "checked" not in tag else re.search(r'value="([^"]*)"', tag)[1]
