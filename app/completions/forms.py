@@ -73,6 +73,7 @@ def second_fields(of_a: list[FormField]) -> list[FormField]:
             field,
             name=SECOND + field.name,
             hint="",
+            word="",  # explained at A's field
             choices=[("", AS_A), *field.choices] if field.choices else (),
             suggestions=(),  # the list is there once, at A's field
             attributes={**field.attributes, "placeholder": AS_A},

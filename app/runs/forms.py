@@ -20,6 +20,8 @@ from app.ui.form_errors import labelled, sentence
 
 BASIC = frozenset({"target", "dataset", "limit", "n", "budget_s"})
 """The options that a form shows at once."""
+WORDS = {"target": "registry key", "drafter": "drafter", "draft_length": "goodput", "acceptance": "coupled"}
+"""The word of app/ui/terms.py that a field uses first."""
 VERBATIM = ("prompt", "test")  # sent byte for byte, so blanks at the ends stay
 Choices = Sequence[tuple[str, str]]  # value and text of each
 S = TypeVar("S", bound=DecodingSpec)
@@ -37,6 +39,7 @@ class FormField:
     choices: Choices = ()
     suggestions: Choices = ()
     wide: bool = False
+    word: str = ""  # of app/ui/terms.py, explained behind the label
     advanced: bool = False  # folded, because the default suits most people
     attributes: dict[str, str] = field(default_factory=dict)
 
@@ -163,6 +166,7 @@ def _form_field(option: DeclaredOption, choices: Choices, suggestions: Choices) 
         choices=choices,
         suggestions=suggestions,
         wide=option.type is tuple,
+        word=WORDS.get(option.name, ""),
         advanced=option.name not in BASIC,
         attributes=attributes,
     )

@@ -14,6 +14,7 @@ from pygments.token import STANDARD_TYPES
 from app.samples.origins import Piece, pieces
 from app.ui import units
 from app.ui.charts.parts import series_css
+from app.ui.terms import TERMS
 from app.ui.units import counted
 from evaluation.verdicts import FAILURES, Failure, Status
 
@@ -158,6 +159,7 @@ def register(app: App) -> None:
         UNFINISHED=UNFINISHED,
         UNGRADED=UNGRADED,
         SHOWN_CHARACTERS=SHOWN_CHARACTERS,
+        TERMS=TERMS,
     )
 
 

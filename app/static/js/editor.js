@@ -97,8 +97,13 @@ function replace(area) {
       ],
     }),
   });
+  const hadFocus = document.activeElement === area; // someone types already
   area.before(host);
   area.hidden = true;
+  if (hadFocus) {
+    view.dispatch({ selection: { anchor: area.selectionStart } });
+    view.focus();
+  }
   label.removeAttribute("for"); // the editor has the label as its name now
   label.addEventListener("click", () => view.focus());
 }
