@@ -20,6 +20,7 @@ def page(browser):
 
 def test_a_completion_fills_its_lanes_then_ranks_and_judges(live, page):
     page.goto(live + "/complete")
+    expect(page.locator("#f-prompt")).to_be_hidden()  # the editor has taken its place
     page.get_by_label("Prompt", exact=True).fill('def add(a, b):\n    """Sum."""\n')
     page.get_by_text("Tests (optional)").click()
     page.get_by_label("Test", exact=True).fill("assert add(1, 2) == 3")

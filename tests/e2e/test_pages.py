@@ -240,7 +240,7 @@ def test_columns_are_chosen_at_once_and_kept_in_the_address(site, page):
     expect(heads.filter(has_text="tokens/s")).to_be_hidden()
     page.get_by_text("Columns", exact=True).first.click()
     page.get_by_label("tokens/s").check()
-    page.get_by_label("Ranking loss").uncheck()
+    page.get_by_label("Ranking loss", exact=True).uncheck()
     expect(heads.filter(has_text="tokens/s")).to_be_visible()
     expect(heads.filter(has_text="Ranking loss")).to_be_hidden()
     page.reload()
@@ -332,7 +332,7 @@ def test_on_a_phone_a_row_is_a_card_that_shows_every_selected_column_with_its_la
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 390
     page.get_by_text("Columns", exact=True).first.click()
-    page.get_by_label("Ranking loss").uncheck()
+    page.get_by_label("Ranking loss", exact=True).uncheck()
     expect(cells).to_have_count(len(selected) - 1)
 
 

@@ -38,6 +38,7 @@ def engines(live_service):
 
 def start(page, live, *, test: str = "assert add(1, 2) == 3") -> None:
     page.goto(live + "/complete/race")
+    expect(page.locator("#f-prompt")).to_be_hidden()  # the editor has taken its place
     page.get_by_label("Prompt", exact=True).fill('def add(a, b):\n    """Sum."""\n')
     page.get_by_text("Tests (optional)").click()
     page.get_by_label("Test", exact=True).fill(test)

@@ -93,7 +93,7 @@ def page(browser):
 
 
 def start_run(page, drafter: str) -> None:
-    page.get_by_label("Drafter").fill(drafter)
+    page.get_by_label("Drafter", exact=True).select_option(drafter)
     page.get_by_label("Name", exact=True).fill(f"with {drafter}")
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url(re.compile(r"/runs/[0-9a-f-]{36}$"))
@@ -103,10 +103,11 @@ def start_run(page, drafter: str) -> None:
 @pytest.mark.thorough
 def test_run_failure_comparison_slider_and_completion(url, page):
     page.goto(url + "/runs/new")
+    page.get_by_text("Advanced", exact=True).click()
     fields = {"Target model": MODEL, "First tasks only": "2", "Samples per task": "2",
               "Budget per task, seconds": "60", "Max tokens per sample": "24"}  # fmt: skip
     for label, value in fields.items():
-        page.get_by_label(label).fill(value)
+        page.get_by_label(label, exact=True).fill(value)
     start_run(page, "ngram")
     expect(page.locator(".scores").first).to_be_visible()
 
@@ -133,8 +134,10 @@ def test_run_failure_comparison_slider_and_completion(url, page):
     page.wait_for_url(re.compile(r"budget=0\.\d+"))
 
     page.goto(url + "/complete")
-    page.get_by_label("Model").fill(MODEL)
+    expect(page.locator("#f-prompt")).to_be_hidden()  # the editor has taken its place
+    page.get_by_label("Target model").fill(MODEL)
     page.get_by_label("Samples").fill("3")
+    page.get_by_text("Advanced", exact=True).click()
     page.get_by_label("Max tokens").fill("40")
     page.get_by_text("Tests (optional)").click()
     page.get_by_label("Test", exact=True).fill("assert is_palindrome('abba')")
