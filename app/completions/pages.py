@@ -61,6 +61,7 @@ def _page(
     values: dict[str, str], errors: dict[str, str] | None = None, run: Run | None = None, row: RunTask | None = None
 ) -> str:
     signs = shown.in_finish_order(row.samples) if row else []
+    signs.sort(key=lambda sign: not sign.chosen)  # the answer a user would see comes first
     first_fields, other_fields = forms.fields()
     return render_template(
         "completions/index.html",

@@ -284,6 +284,7 @@ def _most(values: Mapping[str, str]) -> tuple[int, float] | None:
     if spec is None:
         return None
     try:
+        service.require_allowed(context(), spec.target, spec.drafter)  # first, as in _check
         _, tasks = service.check(context(), spec)
     except BasslineError:
         return None

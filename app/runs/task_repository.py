@@ -43,6 +43,7 @@ def other_runs_of(session: Session, row: RunTask) -> list[uuid.UUID]:
             RunTask.state == TaskState.FINISHED,
             Run.archived.is_(False),
             Run.is_completion.is_(False),
+            Run.graded.is_(True),
         )
         .order_by(RunTask.run_id.desc())
         .limit(OTHERS)

@@ -240,3 +240,48 @@ def test_an_overlay_offers_no_archived_run_but_keeps_one_that_is_named(world, no
     assert re.search(rf'value="{a}"[^>]* checked', page)
     assert f'value="{c}"' in page
     assert "What changed" in world.client.get(f"/overlay/{a},{b}").get_data(as_text=True)
+
+
+def test_selected_runs_change_together_or_not_at_all(world, client):
+    runs = [world.add_run(name, limit=2, n=1) for name in "abc"]
+
+    def rows():
+        with world.context.database.read() as session:
+            return [(run.starred, run.archived, sorted(run.tags)) for run in (get_run(session, one) for one in runs)]
+
+    def post(query, ids, **form):
+        token = re.search(r'name="csrf_token" value="([^"]+)"', client.get("/runs?archived=1").text)[1]
+        return client.post(f"/runs/annotations?{query}", data={"csrf_token": token, "runs": ids, **form})
+
+    back = "back=/runs?sort%3Dname"
+    answer = post(back, runs[:2], add="pair quick")
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/runs?sort=name")
+    assert rows() == [(False, False, ["pair", "quick"])] * 2 + [(False, False, [])]
+    assert post("starred=1", runs, add="").headers["Location"] == "/runs"
+    assert [starred for starred, _, _ in rows()] == [True] * 3
+    before = rows()
+    for query, ids, form, sentence in (
+        ("", [], {"add": "x"}, "no run is selected"),
+        ("", ["nonsense"], {"add": "x"}, "not a run"),
+        ("archived=1", [runs[0], "01900000-0000-7000-8000-000000000000"], {}, "01900000"),
+        ("", runs, {"add": "a&b"}, "tag is"),
+        ("", runs, {"add": ""}, "tag"),
+    ):
+        answer = post(query, ids, **form)
+        assert answer.status_code in (404, 422), query
+        assert sentence in html.unescape(answer.text).lower()
+        assert rows() == before
+    assert post("archived=1&back=//elsewhere.example", runs[:1]).headers["Location"] == "/runs"
+    assert [archived for _, archived, _ in rows()] == [True, False, False]
+
+
+def test_selected_runs_need_the_token_against_other_sites(world):
+    run = world.add_run("a", limit=2, n=1)
+    assert world.app.test_client().post("/runs/annotations?starred=1", data={"runs": run}).status_code == 400
+
+
+def test_a_csv_of_selected_runs_has_no_others(world, client):
+    runs = [world.add_run(name, limit=None, n=1) for name in "abc"]
+    lines = client.get(f"/leaderboard.csv?runs={runs[0]}&runs={runs[2]}").text.splitlines()
+    assert len(lines) == 3
+    assert client.get("/leaderboard.csv?runs=x").status_code == 422
