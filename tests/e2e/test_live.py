@@ -50,7 +50,10 @@ def test_a_run_is_followed_from_submission_to_its_figures(live, page):
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url(re.compile(r"/runs/[0-9a-f-]{36}"))
     page.get_by_role("group", name="Progress").wait_for()
+    tabs = page.get_by_role("navigation", name="Parts of this run")
+    top = tabs.bounding_box()["y"]
     page.get_by_text("Pass against the budget").wait_for()
     page.get_by_role("link", name="Run again with changes").wait_for()
     assert page.get_by_role("group", name="Progress").count() == 0
+    assert tabs.bounding_box()["y"] >= top, "what stands below the progress does not move up when it ends"
     assert "100.0" in page.locator(".scores").first.inner_text()

@@ -19,6 +19,9 @@ let source = null;
 async function refresh() {
   timer = null;
   lastFetch = Date.now();
+  // Where the progress was, its height stays: what the reader looks at must not jump when the run ends.
+  const state = document.querySelector('[data-live="state"]');
+  if (state instanceof HTMLElement) state.style.minHeight = `${state.offsetHeight}px`;
   const isAnswered = await refreshParts();
   if (isAnswered) lastNews = new Date();
   showConnection();
