@@ -31,7 +31,7 @@ class Fault(ResponseModel):
 TITLES = {
     400: "This request cannot be read",
     403: "You may not do this",
-    404: "There is no such page",
+    404: "Page not found",
     409: "This cannot be done now",
     413: "The upload is too large",
     422: "Something in this request is wrong",
