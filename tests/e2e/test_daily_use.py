@@ -1,4 +1,4 @@
-"""What a daily user does: select runs, tag, export and overlay them, walk through tasks, and lose the server for a while."""
+"""Daily use: select runs, tag, export and overlay them, walk through tasks, and lose the server for a while."""
 
 from __future__ import annotations
 
