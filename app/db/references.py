@@ -31,7 +31,7 @@ def find_id(session: Session, table: type[Named], reference: str, what: str, lis
         ids = session.scalars(select(table.id).where(table.id.between(*begun))).all()
     if not ids:
         names = session.scalars(select(table.name).order_by(table.id.desc()).limit(SUGGESTED_FROM))
-        use = f"`{listing}` shows those there are"
+        use = f"`{listing}` lists them"
         raise NotFoundError(f"there is no {what} {reference!r}: {advice(reference, names, use)}")
     if len(ids) > 1:
         raise BadInputError(f"{reference!r} is the beginning of {len(ids)} ids: give more of it", what)

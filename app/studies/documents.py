@@ -13,6 +13,7 @@ from app.http.schemas import ResponseModel
 from app.states import RunState
 from evaluation.studies.answer import Answer
 from evaluation.studies.paper_table import PaperRow
+from evaluation.studies.reached import Reached
 from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import Speculation
 
@@ -125,6 +126,7 @@ class StudyDocument(ResponseModel):
     sentence: str = Field(description="the answer in words")
     answer: list[NamedAnswer] = Field(description="which arm to use at 1, 2, 3, 5, 10 s and at the study's own budget")
     at_budget: Answer | None = Field(None, description="the answer at the budget that was asked for")
+    reached: list[Reached] = Field(description="the smallest budget at which Pass@First of an arm is each share")
     frontier: list[FrontierPoint] = Field(description="the arm with the highest Pass@First at each of round budgets")
     frontier_all: list[FrontierPoint] = Field(description="the arm with the highest Pass@All at each of them")
     paper_table: list[PaperRow] = Field(description="regular decoding, single-sequence and batched speculation")

@@ -49,6 +49,7 @@ def document(
         arms=_arms(study, progress),
         sentence=found.sentence if found else NOTHING_YET,
         answer=[_named(answer) for answer in found.answers] if found else [],
+        reached=list(found.reached) if found else [],
         frontier=_frontier(found, found.frontier_first) if found else [],
         frontier_all=_frontier(found, found.frontier_all) if found else [],
         paper_table=list(found.paper_table) if found else [],

@@ -56,7 +56,7 @@ def sections(found: StudyDocument) -> list[Section]:
     """The tables that have something to say, the answer first."""
     made = []
     if found.answer:
-        made = [_answer(found), _frontier(found), _quality(found.paper_table)]
+        made = [_answer(found), _reached(found), _frontier(found), _quality(found.paper_table)]
     if found.paper_table:
         made.append(_speed(found.paper_table))
     made += [_samples(family) for family in found.samples]
@@ -83,6 +83,18 @@ def _answer(found: StudyDocument) -> Section:
         "significantly different on these tasks, cheapest first; and how many tasks would settle it.",
         ("Budget", "Arm", "Pass@First", "Pass@All", "Not distinguishable", "Tasks to settle"),
         rows,
+    )
+
+
+def _reached(found: StudyDocument) -> Section:
+    return Section(
+        "Time for a share of the tasks",
+        "The smallest budget at which Pass@First of an arm is the share.",
+        ("Pass@First", "Budget", "Arm"),
+        tuple(
+            (percent(one.share, 0), "not reached" if one.budget_s is None else seconds(one.budget_s), one.arm or "")
+            for one in found.reached
+        ),
     )
 
 

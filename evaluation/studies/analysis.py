@@ -15,6 +15,7 @@ from evaluation.studies.arms import Arm, Scored, score
 from evaluation.studies.frontier import Frontier, frontier
 from evaluation.studies.leaders import Metric, equally_good, leader
 from evaluation.studies.paper_table import PaperRow, paper_table
+from evaluation.studies.reached import Reached, reached
 from evaluation.studies.samples import FamilySamples, samples
 from evaluation.studies.speculation import Speculation, speculation
 
@@ -52,6 +53,7 @@ class Analysis:
     curves: tuple[ArmCurve, ...]
     answers: tuple[Answer, ...]  # at `named_budgets`
     sentence: str  # the answers in words
+    reached: tuple[Reached, ...]  # the budget that each share of the tasks takes
     frontier_first: Frontier
     frontier_all: Frontier
     paper_table: tuple[PaperRow, ...]
@@ -99,6 +101,7 @@ def analyse(arms: Sequence[Arm], budget_s: float) -> Analysis:
         curves=tuple(ArmCurve(arm.name, n_tasks, scored.curve(place)) for place, arm in enumerate(scored.arms)),
         answers=found,
         sentence=sentence(found, n_tasks),
+        reached=reached(scored),
         frontier_first=frontier(scored, "first"),
         frontier_all=frontier(scored, "all"),
         paper_table=paper_table(scored),
