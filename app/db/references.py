@@ -31,8 +31,8 @@ def find_id(session: Session, table: type[Named], reference: str, what: str, lis
         ids = session.scalars(select(table.id).where(table.id.between(*begun))).all()
     if not ids:
         names = session.scalars(select(table.name).order_by(table.id.desc()).limit(SUGGESTED_FROM))
-        use = f"`{listing}` lists them"
-        raise NotFoundError(f"there is no {what} {reference!r}: {advice(reference, names, use)}")
+        advised = advice(reference, names, f"`{listing}` shows all")
+        raise NotFoundError(f"there is no {what} {reference!r}: {advised}")
     if len(ids) > 1:
         raise BadInputError(f"{reference!r} is the beginning of {len(ids)} ids: give more of it", what)
     return ids[0]

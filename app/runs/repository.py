@@ -155,7 +155,7 @@ def get_run(session: Session, run_id: uuid.UUID) -> Run:
     """The run with its dataset, curve and tags. Raises NotFoundError."""
     run = session.scalar(select(Run).options(*_WHOLE).where(Run.id == run_id))
     if run is None:
-        raise NotFoundError(f"there is no run {run_id}: `bassline runs list` lists them")
+        raise NotFoundError(f"there is no run {run_id}: `bassline runs list` shows all runs")
     return run
 
 

@@ -41,7 +41,7 @@ def get_study(session: Session, study_id: uuid.UUID) -> Study:
     """The study with its arms and their runs. Raises NotFoundError."""
     study = session.scalar(_whole().where(Study.id == study_id))
     if study is None:
-        raise NotFoundError(f"there is no study {study_id}: `bassline study list` lists them")
+        raise NotFoundError(f"there is no study {study_id}: `bassline study list` shows all studies")
     return study
 
 
