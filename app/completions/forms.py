@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from app.completions.schemas import CompletionSpec
 from app.completions.service import typed_test
@@ -36,7 +37,9 @@ _VALID = {name: EXAMPLE[name] for name in ("target", "prompt")}
 def fields() -> tuple[list[FormField], list[FormField]]:
     """The options of a completion: those in sight, and the folded ones."""
     by_name = {field.name: field for field in form_fields(CompletionSpec, {"prompt_mode": MODES})}
-    return [by_name.pop(name) for name in FIRST], list(by_name.values())
+    first = [by_name.pop(name) for name in FIRST]
+    first[1:] = [replace(field, hint="") for field in first[1:]]  # what a run says of them is about its many tasks
+    return first, list(by_name.values())
 
 
 def parse(form: Mapping[str, str], check: Callable[[CompletionSpec], object]) -> tuple[CompletionSpec | None, Errors]:

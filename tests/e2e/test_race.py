@@ -75,6 +75,7 @@ def test_speculative_streams_then_races_again_beside_plain_and_a_sentence_conclu
     assert page.locator(".lane.unended").count() == 0
 
 
+@pytest.mark.thorough
 def test_the_replay_is_steered_by_keyboard(site, browser):
     context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
     page = context.new_page()
@@ -90,7 +91,7 @@ def test_the_replay_is_steered_by_keyboard(site, browser):
     assert page.locator("[data-tokens]").all_inner_texts() == ["0", "0"]
     assert page.locator(".lane.unended").count() == page.locator(ENDED).count()
     assert page.locator(".unwritten").count() > 0
-    page.keyboard.press("ArrowRight")
+    page.keyboard.press("PageUp")
     assert seconds_on(page, "Plain") == seconds_on(page, "Speculative") > 0
     page.keyboard.press("End")
     assert page.locator(".lane.unended").count() == 0
