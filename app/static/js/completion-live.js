@@ -130,7 +130,9 @@ export function follow(completion, onTime) {
 
   function tick() {
     if (isOver) return;
-    if (engineTime) showClock(engineTime.seconds + (performance.now() - engineTime.receivedAt) / 1000);
+    if (engineTime && source.readyState === EventSource.OPEN) {
+      showClock(engineTime.seconds + (performance.now() - engineTime.receivedAt) / 1000);
+    }
     requestAnimationFrame(tick);
   }
 
