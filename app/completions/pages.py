@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
-from app.completions import forms, race_pages, service
-from app.completions.race import first_job
+from app.completions import answers, forms, lanes, race, race_pages, service
+from app.completions.lanes import Side
 from app.completions.repeat import curl
+from app.completions.schemas import CompletionSpec
 from app.datasets.models import Task
-from app.errors import BadInputError
+from app.errors import BadInputError, NotFoundError
+from app.events import event_types
+from app.events.bus import FIRST
 from app.http.web import context, session
-from app.runs import presentation as shown
-from app.runs import repository
-from app.runs.figures import in_budget_s
+from app.runs.figures import FINISHED_REASONS
 from app.runs.forms import field_error
-from app.runs.models import Run, RunTask
-from app.states import OPEN_RUN_STATES, PASSED
-from app.ui.display import VERDICTS
+from app.runs.models import Run
 
 bp = Blueprint("complete", __name__)
 bp.register_blueprint(race_pages.bp)
+Answered = Response | tuple[str, int]
 
 
 @bp.get("/complete")
@@ -32,22 +33,49 @@ def index() -> str:
 
 
 @bp.post("/complete")
-def start() -> Response | tuple[str, int]:
+def start() -> Answered:
     """Starts a completion and shows it; an invalid form is shown again with its values and errors."""
-    spec, errors = forms.parse(request.form, lambda spec: service.check(context(), spec))
-    if spec is not None:
-        try:
-            return redirect(url_for("complete.show", run_id=service.submit(context(), spec)), 303)
-        except BadInputError as problem:
-            errors = field_error(problem, forms.LABELS)
-    return _page({**forms.values(), **request.form}, errors), 422
+    return _started(lambda spec: url_for("complete.show", run_id=service.submit(context(), spec)))
+
+
+@bp.post("/complete/race")
+def start_race() -> Answered:
+    """Starts the same completion with and without speculation, and shows both."""
+
+    def address(spec: CompletionSpec) -> str:
+        speculative, plain = race.submit(context(), spec)
+        return url_for("complete.race.show", speculative=speculative, plain=plain)
+
+    return _started(address)
 
 
 @bp.get("/complete/<uuid:run_id>")
 def show(run_id: uuid.UUID) -> str:
     """A completion, running or ended. Raises NotFoundError."""
-    run, row = first_job(session(), repository.get_run(session(), run_id))
-    return _page(forms.values(run, row), run=run, row=row)
+    side = lanes.load(session(), run_id)
+    return _page(forms.values(side.run, side.row), side=side)
+
+
+@bp.get("/complete/<uuid:run_id>/answers/<int:index>")
+def answer(run_id: uuid.UUID, index: int) -> str:
+    """The answer of a sample that has finished while others are still decoded. Raises NotFoundError."""
+    side = lanes.load(session(), run_id)
+    for event in reversed(context().bus.read(run_id, FIRST, 0)):
+        for sample in event.data["samples"] if event.type == event_types.TEXT else ():
+            if sample["index"] == index and sample["finish_reason"] in FINISHED_REASONS:
+                found = answers.of_text(side.run, side.row.task, sample["pieces"])
+                return render_template("completions/answer.html", answer=found, index=index)
+    raise NotFoundError(f"sample {index} has not finished: look again when it has")
+
+
+def _started(address: Callable[[CompletionSpec], str]) -> Answered:
+    spec, errors = forms.parse(request.form, lambda spec: service.check(context(), spec))
+    if spec is not None:
+        try:
+            return redirect(address(spec), 303)
+        except BadInputError as problem:
+            errors = field_error(problem, forms.LABELS)
+    return _page({**forms.values(), **request.form}, errors), 422
 
 
 def _curl(run: Run, task: Task) -> str | None:
@@ -57,11 +85,7 @@ def _curl(run: Run, task: Task) -> str | None:
     return curl(run, task, request.host_url, tokens=context().settings.require_tokens)
 
 
-def _page(
-    values: dict[str, str], errors: dict[str, str] | None = None, run: Run | None = None, row: RunTask | None = None
-) -> str:
-    signs = shown.in_finish_order(row.samples) if row else []
-    signs.sort(key=lambda sign: not sign.chosen)  # the answer a user would see comes first
+def _page(values: dict[str, str], errors: dict[str, str] | None = None, side: Side | None = None) -> str:
     first_fields, other_fields = forms.fields()
     return render_template(
         "completions/index.html",
@@ -69,14 +93,7 @@ def _page(
         errors=errors or {},
         first_fields=first_fields,
         other_fields=other_fields,
-        run=run,
-        row=row,
-        run_open=run is not None and run.state in OPEN_RUN_STATES,
-        samples=signs,
-        ranks=shown.ranks(signs),
-        finished=sum(in_budget_s(s.row) is not None for s in signs),
-        passed=sum(in_budget_s(s.row) is not None and s.row.verdict == PASSED for s in signs),
+        side=side,
         labels=forms.LABELS,
-        curl=_curl(run, row.task) if run and row else None,
-        verdicts={key: (v.letter, v.family, v.name) for key, v in VERDICTS.items()},
+        curl=_curl(side.run, side.row.task) if side else None,
     )

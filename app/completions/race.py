@@ -1,129 +1,112 @@
-"""A race: two completions of one prompt, decoded one after the other."""
+"""A race: one prompt, decoded with speculation and then plainly, and the sentence that concludes."""
 
 from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from app.completions import service
-from app.completions.models import Completion
+from app.completions import lanes, service
+from app.completions.lanes import Side
 from app.completions.schemas import CompletionSpec
 from app.context import Context
 from app.errors import BadInputError, ConflictError, NotFoundError
-from app.runs import presentation as shown
-from app.runs import repository, transitions
+from app.runs import transitions
 from app.runs.figures import in_budget_s
-from app.runs.models import Run, RunTask
-from app.samples.models import Sample
-from app.states import OPEN_RUN_STATES, PASSED
+from app.runs.schemas import DecodingSpec
+from app.states import PASSED, RunState
+from app.ui.units import counted, seconds
+
+PLAIN = "none"
+ALIKE = 1.05  # times as fast: less is not told from chance
 
 
-@dataclass(frozen=True)
-class Side:
-    """One completion of a race, called A or B; without `run` and `row` it has been deleted."""
+def submit(ctx: Context, spec: CompletionSpec) -> tuple[uuid.UUID, uuid.UUID]:
+    """Stores the completion with its drafter (with the default one if it has none) and the same without. Returns ids.
 
-    name: str
-    run: Completion | None
-    row: RunTask | None
-
-    @property
-    def open(self) -> bool:
-        """Whether it is still to be decoded or judged."""
-        return self.run is not None and self.run.state in OPEN_RUN_STATES
-
-    @property
-    def samples(self) -> Sequence[Sample]:
-        """Its samples; none before the engine has returned."""
-        return self.row.samples if self.row else ()
-
-    @property
-    def first_token_s(self) -> float | None:
-        """Seconds to the first token of any sample. These and the others are on the engine's clock of this side."""
-        return min((s.first_token_s for s in self.samples if s.first_token_s is not None), default=None)
-
-    @property
-    def first_finished_s(self) -> float | None:
-        """Seconds to the first sample that finished within the budget."""
-        return min(self._finish_times(), default=None)
-
-    @property
-    def first_right_s(self) -> float | None:
-        """Seconds to the first sample that finished within the budget and passes the test."""
-        return min(self._finish_times(only_right=True), default=None)
-
-    @property
-    def ended_s(self) -> float | None:
-        """Seconds until no sample was decoded any more."""
-        return max((s.finished_s for s in self.samples if s.finished_s is not None), default=None)
-
-    @property
-    def finished(self) -> int:
-        """How many samples finished within the budget."""
-        return len(self._finish_times())
-
-    @property
-    def right(self) -> int:
-        """How many of those pass the test."""
-        return len(self._finish_times(only_right=True))
-
-    @property
-    def chosen_s(self) -> float | None:
-        """When the sample that Pass@First counts finished, if it is right."""
-        best = shown.chosen(self.samples)
-        return in_budget_s(best) if best is not None and best.verdict == PASSED else None
-
-    def _finish_times(self, *, only_right: bool = False) -> list[float]:
-        right = (s for s in self.samples if s.verdict == PASSED or not only_right)
-        return [t for s in right if (t := in_budget_s(s)) is not None]
-
-
-def submit(ctx: Context, a: CompletionSpec, b: CompletionSpec) -> tuple[uuid.UUID, uuid.UUID]:
-    """Stores both completions; B begins when A has ended, so neither slows the other down. Returns their ids.
-
-    Neither uses the prefix cache: B would have the prompt from A. Raises BadInputError, with nothing stored.
+    The second begins when the first has ended, so neither slows the other down. Neither uses the prefix cache: the
+    second would have the prompt from the first. Raises BadInputError, with nothing stored.
     """
-    service.check(ctx, a)
-    service.check(ctx, b)
-    first = service.submit(ctx, a, prefix_cache=False)
-    return first, service.submit(ctx, b, after_id=first, prefix_cache=False)
+    default = DecodingSpec.model_fields["drafter"].default
+    speculative = spec.model_copy(update={"drafter": default if spec.drafter == PLAIN else spec.drafter})
+    plain = spec.model_copy(update={"drafter": PLAIN})
+    service.check(ctx, speculative)
+    service.check(ctx, plain)
+    first = service.submit(ctx, speculative, prefix_cache=False)
+    return first, service.submit(ctx, plain, after_id=first, prefix_cache=False)
 
 
-def cancel(ctx: Context, a: uuid.UUID, b: uuid.UUID) -> None:
+def cancel(ctx: Context, speculative: uuid.UUID, plain: uuid.UUID) -> None:
     """Ends what is left of a race; samples that are there are kept."""
-    for run_id in (b, a):  # B first: the end of A would begin it
+    for run_id in (plain, speculative):  # the end of the first would begin the second
         with contextlib.suppress(ConflictError, NotFoundError):
             transitions.cancel(ctx, run_id)
 
 
-def load(session: Session, a: uuid.UUID, b: uuid.UUID) -> tuple[Side, Side]:
-    """Both sides. Raises NotFoundError if neither is there, and BadInputError unless both complete one prompt."""
-    first, second = side(session, "A", a), side(session, "B", b)
-    if first.run is None and second.run is None:
-        raise NotFoundError(
-            "both completions of this race have been deleted: a service keeps completions for some days"
-        )
-    if first.run and second.run and first.run.prompts_sha256 != second.run.prompts_sha256:
-        raise BadInputError(
-            "the two completions have different prompts or tests: race two configurations on one prompt"
-        )
+def load(session: Session, speculative: uuid.UUID, plain: uuid.UUID) -> tuple[Side, Side]:
+    """Both sides. Raises NotFoundError, or BadInputError unless both complete one prompt and only the drafters differ,
+    of which the second is none."""
+    first, second = (lanes.load(session, run_id, chosen_first=False) for run_id in (speculative, plain))
+    names = [name for name in DecodingSpec.model_fields if name != "drafter"]
+    is_alike = all(getattr(first.run, name) == getattr(second.run, name) for name in names)
+    if first.run.prompts_sha256 != second.run.prompts_sha256 or not is_alike:
+        raise BadInputError("the two completions differ in more than the drafter: start a race from one of them")
+    if (first.run.drafter == PLAIN) or second.run.drafter != PLAIN:
+        raise BadInputError("a race is a completion with a drafter and one without, in this order")
     return first, second
 
 
-def first_job(session: Session, run: Run) -> tuple[Completion, RunTask]:
-    """The run, which must be a completion, and the job of its first prompt with its samples. Raises NotFoundError."""
-    if not isinstance(run, Completion):
-        raise NotFoundError(f"run {run.id} is not a completion: open it under Runs")
-    return run, repository.tasks_with_samples(session, run.id, origins=True)[0]
+def conclusion(speculative: Side, plain: Side) -> str:
+    """What the race showed, in a sentence or two; "" while a side is open."""
+    if speculative.open or plain.open:
+        return ""
+    for name, side in (("Speculative", speculative), ("Plain", plain)):
+        if side.run.state is not RunState.FINISHED:
+            return f"No result: {name.lower()} decoding {_ended(side)}."
+    devices = sorted({speculative.run.device_label, plain.run.device_label})
+    if len(devices) > 1:
+        return f"No result: the two were decoded on different devices ({' and '.join(devices)})."
+    return " ".join(filter(None, (_times(speculative, plain), _answers(speculative, plain))))
 
 
-def side(session: Session, name: str, run_id: uuid.UUID) -> Side:
-    """One side of a race. Raises NotFoundError for a run that is not a completion."""
-    try:
-        run = repository.get_run(session, run_id)
-    except NotFoundError:
-        return Side(name, None, None)
-    return Side(name, *first_job(session, run))
+def _ended(side: Side) -> str:
+    return "failed" if side.run.state is RunState.FAILED else f"was {side.run.state}"
+
+
+def _times(speculative: Side, plain: Side) -> str:
+    """Who finished an answer first, and how much sooner."""
+    fast, slow = _first_s(speculative), _first_s(plain)
+    budget = seconds(plain.run.budget_s)
+    if fast is None and slow is None:
+        wrote = f"speculative wrote {counted(speculative.tokens, 'token')}, plain {counted(plain.tokens, 'token')}"
+        return f"Neither finished an answer within {budget}; {wrote}."
+    if fast is None:
+        return f"Plain finished its first answer in {seconds(slow)}; speculative finished none within {budget}."
+    said = f"Speculative finished its first answer in {seconds(fast)}, "
+    if slow is None:
+        return f"{said}plain finished none within {budget}: more than {plain.run.budget_s / fast:.1f} times as fast."
+    if slow >= ALIKE * fast:
+        return f"{said}plain in {seconds(slow)}: {slow / fast:.1f} times as fast."
+    if fast >= ALIKE * slow:
+        return f"{said}plain in {seconds(slow)}: speculation made it {fast / slow:.1f} times as slow here."
+    return f"{said}plain in {seconds(slow)}: no difference to speak of."
+
+
+def _answers(speculative: Side, plain: Side) -> str:
+    """Whether the two first answers can be compared: their texts, and what the test says of them."""
+    a, b = speculative.first, plain.first
+    if a is None or b is None:
+        return ""
+    said = "Both wrote the same text"
+    if a.raw != b.raw:
+        said = f"The two texts differ ({a.n_tokens} and {counted(b.n_tokens, 'token')}), which changes the times, too"
+    if not plain.run.graded:
+        return f"{said}."
+    right = [name for name, sample in (("speculative", a), ("plain", b)) if sample.verdict == PASSED]
+    judged = {0: "neither passes the test", 1: f"only {right[0] if right else ''} passes the test"}
+    return f"{said}; {judged.get(len(right), 'both pass the test')}."
+
+
+def _first_s(side: Side) -> float | None:
+    return in_budget_s(side.first) if side.first else None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
 
 Piece = tuple[str, str]
 """A letter, `d` for draft or `t` for target ("" if unknown), and the text that it supplied."""
@@ -32,3 +34,35 @@ def pieces(text: str, ends: Sequence[int], origins: str) -> list[Piece]:
         elif part:
             cut.append((letter, part))
     return cut
+
+
+def of_program(program: str, text: Sequence[Piece]) -> list[Piece]:
+    """The program in pieces by origin: each line has the origins of the next equal line of the text it came from.
+
+    Lines that extraction added have none. A line whose indentation was repaired keeps the origins of its words.
+    """
+    whole = "".join(part for _, part in text)
+    letters = "".join((letter or " ") * len(part) for letter, part in text)
+    starts: defaultdict[str, deque[int]] = defaultdict(deque)
+    at = 0
+    for line in whole.split("\n"):
+        words = line.strip()
+        starts[words].append(at + line.find(words))
+        at += len(line) + 1
+    marks, reached, at = "", 0, 0
+    for line in program.split("\n"):
+        words = line.strip()
+        places = starts[words] if words else deque[int]()
+        while places and places[0] < reached:
+            places.popleft()
+        if places:
+            start, indent = places.popleft(), line.find(words)
+            reached = start + len(words)
+            before = max(start - indent, 0)
+            marks += letters[before:start] if whole[before:start] == line[:indent] else " " * indent
+            marks += letters[start : reached + len(line) - indent - len(words) + 1]
+        at += len(line) + 1
+        marks = marks.ljust(at)
+    cut = [(letter.strip(), len(list(run))) for letter, run in groupby(marks[: len(program)])]
+    ends = list(accumulate(length for _, length in cut))
+    return [(letter, program[end - length : end]) for (letter, length), end in zip(cut, ends, strict=True)]

@@ -166,7 +166,8 @@ def delete(study_id: uuid.UUID) -> AnyResponse:
 
 def _form(values: MultiDict[str, str], filled: forms.Filled, errors: dict[str, str]) -> str:
     known = {*BUILTIN, *(dataset.name for dataset in datasets.list_datasets(session()))}
-    further = forms.list_fields()
+    further, shared = forms.list_fields(), forms.shared_fields(sorted(known))
+    folded = [field.name for field in shared if field.advanced]
     return render_template(
         "studies/new.html",
         values=values,
@@ -177,7 +178,8 @@ def _form(values: MultiDict[str, str], filled: forms.Filled, errors: dict[str, s
         questions=forms.questions(),
         models=forms.model_choices(),
         drafters=drafter_choices(),
-        shared=forms.shared_fields(sorted(known)),
+        shared=shared,
+        shared_used="race" in values or any(values.get(name, "0") not in ("", "0") for name in folded),
         further=further,
         further_used=any(values.get(one.name) for one in further),
     )

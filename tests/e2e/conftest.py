@@ -60,6 +60,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
             "second completion", limit=1, kind=RunKind.COMPLETION, drafter="none", pace=1.4
         ),
         "hostile completion": world.add_run("hostile completion", limit=1, n=2, kind=RunKind.COMPLETION, raw=hostile),
+        "hostile plain": world.add_run(
+            "hostile plain", limit=1, n=2, kind=RunKind.COMPLETION, raw=hostile, drafter="none"
+        ),
         "unjudged": world.add_run("unjudged", limit=3, graded=False),
         "hostile": world.add_run("<b>hostile</b>", n=2, limit=2, raw=hostile),
     }

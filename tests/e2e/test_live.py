@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import threading
 
 import pytest
 from playwright.sync_api import expect
+
+from tests.fakes import StreamingEngine
 
 pytestmark = pytest.mark.browser
 
@@ -30,6 +33,7 @@ def test_a_completion_fills_its_lanes_then_ranks_and_judges(live, page):
     lanes = page.locator("[data-lane]")
     expect(lanes).to_have_count(3)
     lanes.first.locator("[data-text]").filter(has_text="ret").wait_for()
+    expect(lanes.first.get_by_text("Raw text")).to_be_visible()  # its program, while others are still decoded
     page.locator(".lane.stop").first.wait_for()
     page.locator(".lane .sq.pass").first.wait_for()
     page.get_by_text("3 of 3 finished within").wait_for()
@@ -40,7 +44,23 @@ def test_a_completion_fills_its_lanes_then_ranks_and_judges(live, page):
     colour = "bar => getComputedStyle(bar).fill"
     assert wrong.evaluate(colour) != right.evaluate(colour)
     page.reload()
-    assert "return a + b" in page.locator(".lane-text").first.inner_text()
+    assert "return a + b" in page.get_by_label("Program of sample 0").inner_text()
+
+
+def test_a_completion_whose_server_is_away_says_so_and_goes_on_when_it_is_back(live_service, page):
+    engine = StreamingEngine(hold=threading.Event())
+    live_service.ctx.load_engine = lambda config, on_progress: engine
+    page.goto(live_service.url + "/complete")
+    page.get_by_label("Samples").fill("2")
+    page.get_by_role("button", name="Complete", exact=True).click()
+    page.wait_for_url(re.compile(r"/complete/[0-9a-f-]{36}"))
+    page.context.set_offline(True)
+    notice = page.get_by_text("Connection lost. Retrying. Last update")
+    expect(notice).to_be_visible()
+    engine.hold.set()
+    page.context.set_offline(False)
+    page.get_by_text("2 of 2 finished within").wait_for()
+    expect(notice).to_have_count(0)
 
 
 def test_a_run_is_followed_from_submission_to_its_figures(live, page):

@@ -443,4 +443,4 @@ def test_the_first_load_of_the_leaderboard_is_light(site, browser, record_proper
     page.goto(site.url, wait_until="networkidle")
     context.close()
     record_property("first load of the leaderboard, kB", round(sum(sizes) / 1000))
-    assert sum(sizes) < 200_000
+    assert sum(sizes) < 120_000

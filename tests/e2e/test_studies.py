@@ -125,6 +125,7 @@ def test_the_form_shows_its_arms_while_one_types_and_a_preset_hides_the_grid(sit
 def test_a_study_is_started_from_the_form_and_followed(site, page):
     page.goto(site.url + "/studies/new")
     page.get_by_label("First tasks only").fill("3")
+    page.get_by_text("Chosen tasks, seed, name, race").click()
     page.get_by_label("Name", exact=True).fill("mine")
     page.get_by_role("button", name="Start the study").click()
     expect(page.get_by_role("heading", name="mine")).to_be_visible()

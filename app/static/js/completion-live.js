@@ -1,20 +1,22 @@
 // Follows a running completion: one lane per sample, filled from the event stream of its run. Model output is only ever
 // textContent.
 
+import { heardFromServer } from "./connection.js";
 import { find } from "./dom.js";
 import { refreshParts } from "./parts.js";
 
 const SHOWN_CHARACTERS = 20000;
 const POLL_MS = 3000;
 const ENDED = ["finished", "interrupted", "cancelled", "failed"];
+const FINISHED = ["stop", "length"];
 const SUFFIXES = /** @type {Record<Intl.LDMLPluralRule, string>} */ ({ one: "st", two: "nd", few: "rd", other: "th" });
 const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
 
 /**
  * One sample on the page. `passed` is null until it is judged.
  *
- * @typedef {{ item: Element, place: Element, bar: Element, facts: Element, text: Element, verdict: HTMLElement,
- *   finish: string | null, logprob: number | null, passed: boolean | null }} Lane
+ * @typedef {{ item: Element, place: Element, bar: Element, facts: Element, answer: Element, text: Element,
+ *   verdict: HTMLElement, tokens: number, finish: string | null, logprob: number | null, passed: boolean | null }} Lane
  *
  * A piece of text and the letter of its origin.
  * @typedef {[string, string]} Piece
@@ -34,8 +36,10 @@ function readLane(item) {
     place: find(item, "[data-place]", Element),
     bar: find(item, "[data-bar]", Element),
     facts: find(item, "[data-facts]", Element),
+    answer: find(item, "[data-answer]", Element),
     text: find(item, "[data-text]", Element),
     verdict: find(item, "[data-verdict]", HTMLElement),
+    tokens: 0,
     finish: null,
     logprob: null,
     passed: null,
@@ -47,7 +51,7 @@ function readLane(item) {
  *
  * @param {Piece[]} pieces
  */
-export function spansByOrigin(pieces) {
+function spansByOrigin(pieces) {
   const spans = [];
   let room = SHOWN_CHARACTERS;
   for (const [letter, text] of pieces) {
@@ -82,7 +86,7 @@ function factsOf(sample) {
  * @param {Lane[]} lanes
  */
 function showRanks(lanes) {
-  const done = lanes.filter((lane) => ["stop", "length"].includes(lane.finish ?? "") && lane.logprob !== null);
+  const done = lanes.filter((lane) => FINISHED.includes(lane.finish ?? "") && lane.logprob !== null);
   done.sort((a, b) => Number(b.logprob) - Number(a.logprob));
   done.forEach((lane, i) => {
     lane.place.textContent = `ranked ${i + 1}${SUFFIXES[ORDINALS.select(i + 1)]}`;
@@ -94,14 +98,16 @@ function showRanks(lanes) {
  * Fills the lanes below `completion` until its run has ended and the page shows it as ended.
  *
  * @param {HTMLElement} completion
+ * @param {(seconds: number) => void} onTime is told the time on its clock while that runs
  * @returns {Promise<void>}
  */
-export function follow(completion) {
+export function follow(completion, onTime) {
   const budget = Number(completion.dataset.budget);
   const graded = "graded" in completion.dataset;
   /** @type {Record<string, [letter: string, family: string, name: string]>} */
   const verdicts = JSON.parse(completion.dataset.verdicts ?? "{}");
   const lanes = [...completion.querySelectorAll("[data-lane]")].map(readLane);
+  const tokens = find(completion, "[data-tokens]", HTMLElement);
   const clock = find(completion, "[data-clock]", HTMLOutputElement);
   const status = find(completion, "[data-status]", HTMLElement);
   /** @type {() => void} */
@@ -119,11 +125,14 @@ export function follow(completion) {
   /** @param {number} seconds */
   function showClock(seconds) {
     clock.value = `${Math.min(budget, seconds).toFixed(1)} s`;
+    onTime(seconds);
   }
 
   function tick() {
     if (isOver) return;
-    if (engineTime) showClock(engineTime.seconds + (performance.now() - engineTime.receivedAt) / 1000);
+    if (engineTime && source.readyState === EventSource.OPEN) {
+      showClock(engineTime.seconds + (performance.now() - engineTime.receivedAt) / 1000);
+    }
     requestAnimationFrame(tick);
   }
 
@@ -143,7 +152,20 @@ export function follow(completion) {
     lane.finish = reason;
     lane.item.classList.add(reason);
     showRanks(lanes);
+    if (FINISHED.includes(reason)) showAnswer(lanes.indexOf(lane));
     if (lanes.every((one) => one.finish)) stopClock();
+  }
+
+  /**
+   * Shows the program of a sample that has finished, as the server extracts it; the text stays if that fails.
+   *
+   * @param {number} index
+   */
+  async function showAnswer(index) {
+    const response = await fetch(`${completion.dataset.answers}${index}`).catch(() => null);
+    if (!response?.ok) return;
+    const answer = new DOMParser().parseFromString(await response.text(), "text/html");
+    lanes[index].answer.replaceChildren(...document.adoptNode(answer.body).childNodes);
   }
 
   /** @param {SampleText} sample */
@@ -152,8 +174,10 @@ export function follow(completion) {
     if (!lane) return;
     lane.logprob = sample.mean_logprob;
     lane.bar.setAttribute("width", Math.min(100, (100 * sample.elapsed_s) / budget).toFixed(2));
+    lane.tokens = sample.n_tokens;
+    tokens.textContent = String(lanes.reduce((sum, one) => sum + one.tokens, 0));
     lane.text.replaceChildren(...spansByOrigin(sample.pieces));
-    lane.text.scrollTop = lane.text.scrollHeight;
+    lane.answer.scrollTop = lane.answer.scrollHeight;
     lane.facts.textContent = factsOf(sample);
     if (sample.finish_reason) finish(lane, sample.finish_reason);
   }
@@ -175,12 +199,16 @@ export function follow(completion) {
     status.textContent = `${passed} of ${lanes.length} passed, ${judged} judged.`;
   }
 
+  /** Shows the page as the server has it now, as soon as that answers and no part of it holds the focus. */
   async function end() {
     isOver = true;
     source.close();
     clearInterval(poll);
-    await refreshParts();
-    status.textContent = "The completion has ended.";
+    for (;;) {
+      heardFromServer(await refreshParts());
+      if (!completion.isConnected) break;
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
     hasEnded();
   }
 
@@ -189,7 +217,11 @@ export function follow(completion) {
    * @param {string} kind
    * @param {(event: any) => void} act
    */
-  const on = (kind, act) => source.addEventListener(kind, (event) => act(JSON.parse(event.data)));
+  const on = (kind, act) =>
+    source.addEventListener(kind, (event) => {
+      heardFromServer(true);
+      act(JSON.parse(event.data));
+    });
   on("loading", (event) => (status.textContent = event.message));
   on("text", (event) => {
     const newest = Math.max(...event.samples.map((/** @type {SampleText} */ sample) => sample.elapsed_s));
@@ -208,8 +240,8 @@ export function follow(completion) {
     if (ENDED.includes(event.state)) end();
   });
   const poll = setInterval(async () => {
-    if (source.readyState === EventSource.OPEN) return;
-    await refreshParts();
+    const isOpen = source.readyState === EventSource.OPEN;
+    heardFromServer(isOpen || await refreshParts());
     if (!completion.isConnected) end();
   }, POLL_MS);
   tick();

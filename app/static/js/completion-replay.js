@@ -1,4 +1,4 @@
-// Replays a race: both sides on one clock, from the stored times of each sample. Model output is only ever textContent.
+// Replays completions from the stored times of each sample. Model output is only ever textContent.
 
 import { find } from "./dom.js";
 
@@ -10,88 +10,92 @@ const LONGEST_STEP_S = 0.25; // a page in the background must not jump when it i
  *
  * @typedef {{ first: number, end: number, n_tokens: number, tokens: [string, string][] }} Stored
  *
- * A lane as it moves. `ended` is the text as it ended, `tokens` one span per token, of which the first `written` are
- * visible.
- *
- * @typedef {{ item: HTMLElement, bar: Element, barEnd: string, endedClass: string, text: HTMLElement | null,
- *   ended: Node[], tokens: HTMLSpanElement[], written: number, stored: Stored }} Lane
+ * A side of a race, or the only one: `moveTo` shows it as it was at that time on its clock.
+ * @typedef {{ moveTo: (seconds: number) => void }} Side
  */
 
 /**
+ * One lane; the function returned shows it at `now` and says how many tokens it has by then. Its tokens are spread
+ * evenly between the first one and the end.
+ *
  * @param {HTMLElement} item
- * @returns {Lane}
+ * @returns {(now: number) => number}
  */
 function readLane(item) {
   /** @type {Stored} */
-  const stored = JSON.parse(item.dataset.replay ?? "");
-  const text = item.querySelector("[data-text]");
+  const { first, end, n_tokens, tokens } = JSON.parse(item.dataset.replay ?? "");
   const bar = find(item, "[data-bar]", Element);
-  const tokens = stored.tokens.map(([origin, part]) => {
+  const answer = item.querySelector("[data-answer]");
+  const endedClass = item.className;
+  const endedWidth = Number(bar.getAttribute("width"));
+  const endedAnswer = answer ? [...answer.childNodes] : [];
+  const text = document.createElement("pre");
+  text.className = "lane-text";
+  const spans = tokens.map(([origin, part]) => {
     const span = document.createElement("span");
     span.className = origin ? `unwritten from-${origin}` : "unwritten";
     span.textContent = part;
     return span;
   });
-  return {
-    item,
-    bar,
-    barEnd: bar.getAttribute("width") ?? "",
-    endedClass: item.className,
-    text: text instanceof HTMLElement ? text : null,
-    ended: text ? [...text.childNodes] : [],
-    tokens,
-    written: 0,
-    stored,
+  text.append(...spans);
+  const pace = (end - first) / Math.max(n_tokens - 1, 1);
+  let shown = 0;
+
+  return (now) => {
+    const isEnded = now >= end;
+    if (isEnded !== (item.className === endedClass)) {
+      item.className = isEnded ? endedClass : "lane unended";
+      answer?.replaceChildren(...(isEnded ? endedAnswer : [text]));
+    }
+    bar.setAttribute("width", (endedWidth * Math.min(now / end, 1)).toFixed(2));
+    if (isEnded) return n_tokens;
+    const written = now < first ? 0 : Math.min(Math.floor((now - first) / pace) + 1, n_tokens);
+    for (const span of spans.slice(Math.min(written, shown), Math.max(written, shown))) {
+      span.classList.toggle("unwritten", written < shown);
+    }
+    shown = written;
+    return written;
   };
 }
 
 /**
- * The lane as it was at `now` seconds: its tokens are spread evenly between the first one and the end.
+ * The sides of the page that have ended.
  *
- * @param {Lane} lane
- * @param {number} now
- * @param {number} length
+ * @returns {Side[]}
  */
-function show(lane, now, length) {
-  const { first, end } = lane.stored;
-  if (now >= end) {
-    if (lane.item.className === lane.endedClass) return;
-    lane.item.className = lane.endedClass;
-    lane.bar.setAttribute("width", lane.barEnd);
-    lane.text?.replaceChildren(...lane.ended);
-    return;
-  }
-  if (lane.item.className === lane.endedClass) {
-    lane.item.className = "lane unended";
-    lane.text?.replaceChildren(...lane.tokens);
-  }
-  lane.bar.setAttribute("width", ((100 * now) / length).toFixed(2));
-  const pace = (end - first) / Math.max(lane.stored.n_tokens - 1, 1);
-  const written = now < first ? 0 : Math.min(Math.floor((now - first) / pace) + 1, lane.tokens.length);
-  const changed = lane.tokens.slice(Math.min(written, lane.written), Math.max(written, lane.written));
-  for (const token of changed) token.classList.toggle("unwritten", written < lane.written);
-  lane.written = written;
+export function readSides() {
+  return [...document.querySelectorAll("[data-side]")].filter((side) => side.querySelector("[data-replay]")).map(
+    (side) => {
+      const items = [...side.querySelectorAll("[data-replay]")];
+      const lanes = items.map((item) => readLane(/** @type {HTMLElement} */ (item)));
+      const length = Math.max(...items.map((item) => JSON.parse(item.getAttribute("data-replay") ?? "").end));
+      const clock = find(side, "[data-clock]", HTMLOutputElement);
+      const tokens = find(side, "[data-tokens]", HTMLElement);
+      const ended = clock.value;
+      return {
+        moveTo(seconds) {
+          const written = lanes.map((lane) => lane(seconds)).reduce((a, b) => a + b, 0);
+          clock.value = seconds >= length ? ended : `${seconds.toFixed(1)} s`;
+          tokens.textContent = String(written);
+        },
+      };
+    },
+  );
 }
 
 /**
- * Starts the controls in `panel`. Plays at once unless the reader asked for less motion.
+ * Shows the controls of the replay, if the page has them. The replay of a race plays at once, unless the reader asked
+ * for less motion or has just seen it.
  *
- * @param {HTMLElement} panel
+ * @param {boolean} isSeen
  */
-export function replay(panel) {
+export function offerReplay(isSeen) {
+  const panel = document.getElementById("replay");
+  if (!panel) return;
   const length = Number(panel.dataset.length);
-  /** @type {[number, string][]} */
-  const moments = JSON.parse(panel.dataset.moments ?? "[]");
-  const answer = document.getElementById("race-answer")?.textContent ?? "";
-  const lanes = [...document.querySelectorAll("[data-replay]")].map((item) =>
-    readLane(/** @type {HTMLElement} */ (item))
-  );
+  const sides = readSides();
   const play = find(panel, "[data-play]", HTMLButtonElement);
-  const again = find(panel, "[data-again]", HTMLButtonElement);
-  const speed = find(panel, "[data-speed]", HTMLSelectElement);
   const time = find(panel, "[data-time]", HTMLInputElement);
-  const clock = find(panel, "[data-clock]", HTMLOutputElement);
-  const status = find(panel, "[data-status]", HTMLElement);
   let now = length;
   let isPlaying = false;
   let drawnAt = 0;
@@ -99,20 +103,16 @@ export function replay(panel) {
   /** @param {number} seconds */
   function moveTo(seconds) {
     now = Math.min(Math.max(seconds, 0), length);
-    for (const lane of lanes) show(lane, now, length);
+    for (const side of sides) side.moveTo(now);
     time.value = String(now);
-    const text = `${now.toFixed(2)} s`;
-    time.setAttribute("aria-valuetext", text);
-    clock.value = text;
-    const reached = now >= length ? answer : moments.findLast(([at]) => at <= now)?.[1] ?? "Both clocks have started.";
-    if (status.textContent !== reached) status.textContent = reached;
+    time.setAttribute("aria-valuetext", `${now.toFixed(1)} s`);
   }
 
   /** @param {boolean} on */
   function setPlaying(on) {
     if (on === isPlaying) return;
     isPlaying = on;
-    play.textContent = on ? "Pause" : "Play";
+    play.textContent = on ? "Pause" : now >= length ? "Replay" : "Play";
     if (!on) return;
     if (now >= length) moveTo(0);
     drawnAt = performance.now();
@@ -122,24 +122,18 @@ export function replay(panel) {
   /** @param {number} at */
   function step(at) {
     if (!isPlaying) return;
-    const factor = speed.value === "max" ? length : Number(speed.value);
-    moveTo(now + Math.min(Math.max((at - drawnAt) / 1000, 0), LONGEST_STEP_S) * factor);
+    moveTo(now + Math.min(Math.max((at - drawnAt) / 1000, 0), LONGEST_STEP_S));
     drawnAt = at;
     if (now >= length) setPlaying(false);
     else requestAnimationFrame(step);
   }
 
   play.addEventListener("click", () => setPlaying(!isPlaying));
-  again.addEventListener("click", () => {
-    moveTo(0);
-    setPlaying(true);
-  });
   time.addEventListener("input", () => {
     setPlaying(false);
-    const last = Number(time.value) + Number(time.step) > length;
-    moveTo(last ? length : Number(time.value));
+    const isLast = Number(time.value) + Number(time.step) > length;
+    moveTo(isLast ? length : Number(time.value));
   });
   panel.hidden = false;
-  moveTo(length);
-  if (!matchMedia("(prefers-reduced-motion: reduce)").matches) setPlaying(true);
+  if ("own" in panel.dataset && !isSeen && !matchMedia("(prefers-reduced-motion: reduce)").matches) setPlaying(true);
 }

@@ -1,18 +1,15 @@
 // The page of a running run: each event of the run makes the page fetch its parts marked data-live again.
 
+import { heardFromServer } from "./connection.js";
 import { refreshParts } from "./parts.js";
 
 const PAUSE_MS = 1000; // between two fetches at least, however many events come
 const POLL_MS = 4000; // also without events, in case the stream is refused or lost
-const LOST_MS = 5000; // without an answer, after which the page says so
 const ENDED = ["finished", "interrupted", "cancelled", "failed"];
 
 /** @type {number | null} */
 let timer = null;
 let lastFetch = 0;
-let lastNews = new Date();
-/** @type {HTMLElement | null} */
-let notice = null;
 /** @type {EventSource | null} */
 let source = null;
 
@@ -23,28 +20,9 @@ async function refresh() {
   const state = document.querySelector('[data-live="state"]');
   if (state instanceof HTMLElement) state.style.minHeight = `${state.offsetHeight}px`;
   const isAnswered = await refreshParts();
-  if (isAnswered) lastNews = new Date();
-  showConnection();
+  heardFromServer(isAnswered);
   if (!document.querySelector("[data-events]")) stop();
   else if (!isAnswered) refreshSoon();
-}
-
-/** Says that the figures are old once the server has been silent for LOST_MS, until it answers. */
-function showConnection() {
-  const isLost = Date.now() - lastNews.getTime() >= LOST_MS;
-  if (!isLost) {
-    notice?.remove();
-    notice = null;
-    return;
-  }
-  if (!notice) {
-    notice = document.createElement("p");
-    notice.className = "notice bad connection";
-    notice.setAttribute("role", "status");
-    document.getElementById("main")?.prepend(notice);
-  }
-  const words = `Connection lost. Retrying. Last update ${lastNews.toLocaleTimeString("en-GB")}.`;
-  if (notice.textContent !== words) notice.textContent = words;
 }
 
 function refreshSoon() {

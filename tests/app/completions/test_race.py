@@ -1,14 +1,12 @@
-"""A race: two completions of one prompt, never decoded at once, and a page that says what each had when."""
+"""A race: one prompt with and without speculation, never decoded at once, and a page that concludes."""
 
 from __future__ import annotations
 
-import re
 import threading
-import uuid
 
 import pytest
 
-from app.completions import forms, race, replay
+from app.completions import lanes, race
 from app.completions import service as completions
 from app.completions.schemas import CompletionSpec
 from app.factory import create_app
@@ -56,23 +54,23 @@ def paced(ctx):
 
 def test_neither_side_has_the_prompt_from_the_other_but_a_lone_completion_may_have_it(ctx, paced):
     with Embedded(ctx, "test"):
-        ended(ctx, *race.submit(ctx, spec(drafter="none"), spec(drafter="sibling")))
+        ended(ctx, *race.submit(ctx, spec()))
         ended(ctx, completions.submit(ctx, spec(drafter="none")))
     assert [request.prefix_cache for request in paced["none"].requests] == [False, True]
     assert [request.prefix_cache for request in paced["sibling"].requests] == [False]
 
 
 @pytest.mark.parametrize("test", ["", TEST])
-def test_b_begins_only_when_a_has_ended(ctx, paced, test):
-    paced["none"].hold = threading.Event()
+def test_plain_begins_only_when_speculative_has_ended(ctx, paced, test):
+    paced["sibling"].hold = threading.Event()
     with Embedded(ctx, "test"):
-        a, b = race.submit(ctx, spec(drafter="none", test=test), spec(drafter="sibling", test=test))
-        assert paced["none"].started.wait(20)
+        a, b = race.submit(ctx, spec(test=test))
+        assert paced["sibling"].started.wait(20)
         prepare_run(ctx, b)  # an early or repeated message
         reaper.enqueue_handed_over(ctx)
         assert state_of(ctx, b) is RunState.QUEUED
-        assert not paced["sibling"].started.is_set()
-        paced["none"].hold.set()
+        assert not paced["none"].started.is_set()
+        paced["sibling"].hold.set()
         ended(ctx, a, b)
     with ctx.database.read() as session:
         first, second = session.get(Run, a), session.get(Run, b)
@@ -80,10 +78,10 @@ def test_b_begins_only_when_a_has_ended(ctx, paced, test):
         assert (first.state, second.state) == (RunState.FINISHED, RunState.FINISHED)
 
 
-def test_a_lost_message_does_not_hold_b_for_good(ctx, paced):
-    first, second = race.submit(ctx, spec(), spec(drafter="none"))
+def test_a_lost_message_does_not_hold_plain_for_good(ctx, paced):
+    first, second = race.submit(ctx, spec())
     while ctx.broker.get(("exec.interactive",), 0.0):
-        pass  # every message is lost, also that for B
+        pass  # every message is lost, also the second side's
     with ctx.database.session() as session:
         session.get(Run, first).state = RunState.CANCELLED
     with Embedded(ctx, "test"):
@@ -91,28 +89,57 @@ def test_a_lost_message_does_not_hold_b_for_good(ctx, paced):
     assert state_of(ctx, second) is RunState.FINISHED
 
 
-def test_who_was_first_and_who_was_right_first(ctx, paced):
+@pytest.mark.parametrize(
+    ("plain_pace", "times"),
+    [
+        (4.0, "Speculative finished its first answer in 0.1 s, plain in 0.4 s: 4.0 times as fast."),
+        (1.0, "Speculative finished its first answer in 0.1 s, plain in 0.1 s: no difference to speak of."),
+        (
+            0.5,
+            "Speculative finished its first answer in 0.1 s, plain in 50 ms: speculation made it 2.0 times as slow "
+            "here.",
+        ),
+    ],
+    ids=["faster", "alike", "slower"],
+)
+def test_the_conclusion_says_how_many_times_as_fast_and_admits_what_is_not(ctx, paced, plain_pace, times):
+    paced["none"].pace = plain_pace
     with Embedded(ctx, "test"):
-        a, b = race.submit(ctx, spec(drafter="none"), spec(drafter="sibling"))
+        a, b = race.submit(ctx, spec())
         ended(ctx, a, b)
-    said = replay.answer(*sides(ctx, a, b))
-    assert said == "B had its first right answer after 0.1 s, A after 0.4 s."
     page = create_app(ctx).test_client().get(f"/complete/race/{a}/{b}").text
-    assert said in page
-    assert "An example, not a measurement" in page
-    assert "First right answer" in page
-    times = [at for at, _ in replay.moments(*sides(ctx, a, b))]
-    assert times == sorted(times)
+    assert f"{times} Both wrote the same text; both pass the test." in page
+    assert "an example, not a measurement" in page
 
 
 def test_without_a_test_nobody_is_called_right(ctx, paced):
     with Embedded(ctx, "test"):
-        a, b = race.submit(ctx, spec(test=""), spec(test="", drafter="none"))
+        a, b = race.submit(ctx, spec(test=""))
         ended(ctx, a, b)
-    said = replay.answer(*sides(ctx, a, b))
-    assert said.startswith("A finished its first sample after 0.1 s, B after 0.4 s.")
-    assert "nobody knows" in said
-    assert "right answer" not in create_app(ctx).test_client().get(f"/complete/race/{a}/{b}").text
+    assert race.conclusion(*sides(ctx, a, b)).endswith("Both wrote the same text.")
+
+
+def test_texts_that_differ_are_said_to_change_the_times(world):
+    a = world.add_run("one", limit=1, kind=RunKind.COMPLETION, skill=1)
+    b = world.add_run("two", limit=1, kind=RunKind.COMPLETION, skill=1, drafter="none", raw="    return 1\n")
+    assert "The two texts differ (" in race.conclusion(*sides(world.context, a, b))
+
+
+def test_a_budget_that_ends_before_an_answer_is_named(world):
+    a = world.add_run("one", limit=1, kind=RunKind.COMPLETION, pace=0.1)
+    b = world.add_run("two", limit=1, kind=RunKind.COMPLETION, drafter="none", pace=500)
+    said = race.conclusion(*sides(world.context, a, b))
+    assert "plain finished none within 10 s: more than " in said
+    assert race.conclusion(*reversed(sides(world.context, a, b))).startswith("Plain finished its first answer in ")
+    with world.context.database.read() as session:
+        late = lanes.load(session, b)
+        assert race.conclusion(late, late).startswith("Neither finished an answer within 10 s; speculative wrote ")
+
+
+def test_two_devices_give_no_result(world):
+    a = world.add_run("one", limit=1, kind=RunKind.COMPLETION)
+    b = world.add_run("two", limit=1, kind=RunKind.COMPLETION, drafter="none", device="CPU, 2 cores")
+    assert race.conclusion(*sides(world.context, a, b)).startswith("No result: the two were decoded on different")
 
 
 def test_a_side_that_cannot_be_loaded_is_shown_so_and_the_other_kept(ctx, paced):
@@ -123,19 +150,19 @@ def test_a_side_that_cannot_be_loaded_is_shown_so_and_the_other_kept(ctx, paced)
 
     ctx.load_engine = load
     with Embedded(ctx, "test"):
-        a, b = race.submit(ctx, spec(), spec(drafter="none"))
+        a, b = race.submit(ctx, spec())
         ended(ctx, a, b)
-    assert replay.answer(*sides(ctx, a, b)).startswith("A had its first right answer after 0.1 s; B failed.")
     page = create_app(ctx).test_client().get(f"/complete/race/{a}/{b}").text
+    assert "No result: plain decoding failed." in page
     assert "smollm2-135m cannot be loaded: OSError: No such file" in page
     assert page.count("data-replay") == 2
 
 
-def test_a_cancelled_race_never_begins_b(ctx, paced):
+def test_a_cancelled_race_never_begins_plain(ctx, paced):
     paced["sibling"].hold = threading.Event()
     client = create_app(ctx).test_client()
     with Embedded(ctx, "test"):
-        a, b = race.submit(ctx, spec(), spec(drafter="none"))
+        a, b = race.submit(ctx, spec())
         assert paced["sibling"].started.wait(20)
         client.application.config["WTF_CSRF_ENABLED"] = False
         answer = client.post(f"/complete/race/{a}/{b}/cancel")
@@ -144,86 +171,53 @@ def test_a_cancelled_race_never_begins_b(ctx, paced):
     assert (state_of(ctx, a), state_of(ctx, b)) == (RunState.CANCELLED, RunState.CANCELLED)
     assert paced["none"].requests == []
     page = client.get(f"/complete/race/{a}/{b}").text
-    assert "Cancelled." in page
+    assert "No result: speculative decoding was cancelled." in page
     assert "Cancel the race" not in page
 
 
-def test_a_deleted_side_is_named_and_two_deleted_sides_are_not_found(ctx, paced):
-    client = create_app(ctx).test_client()
+def test_a_race_with_a_deleted_side_is_not_found(ctx, paced):
     with Embedded(ctx, "test"):
-        a, b = race.submit(ctx, spec(), spec(drafter="none"))
+        a, b = race.submit(ctx, spec())
         ended(ctx, a, b)
     service.delete(ctx, a)
-    page = client.get(f"/complete/race/{a}/{b}")
-    assert page.status_code == 200
-    assert "A has been deleted." in page.text
-    assert "B had its first right answer after 0.4 s; A has been deleted." in page.text
-    service.delete(ctx, b)
-    gone = client.get(f"/complete/race/{a}/{b}")
-    assert gone.status_code == 404
-    assert "both completions of this race have been deleted" in gone.text.lower()
+    assert create_app(ctx).test_client().get(f"/complete/race/{a}/{b}").status_code == 404
 
 
-def test_two_prompts_are_no_race(ctx, paced):
+@pytest.mark.parametrize(
+    "changes", [{"prompt": "def sub(a, b):\n", "test": ""}, {"n": 3}, {"drafter": "sibling"}], ids=str
+)
+def test_only_a_drafter_may_differ(ctx, paced, changes):
     with Embedded(ctx, "test"):
-        a, b = race.submit(ctx, spec(), spec(prompt="def sub(a, b):\n", test=""))
+        a = completions.submit(ctx, spec())
+        b = completions.submit(ctx, spec(**{"drafter": "none", **changes}))
         ended(ctx, a, b)
     answer = create_app(ctx).test_client().get(f"/complete/race/{a}/{b}")
     assert answer.status_code == 422
-    assert "race two configurations on one prompt" in answer.text
 
 
 def test_an_evaluation_run_is_no_side(world):
     run_id = world.add_run("eval")
-    answer = world.client.get(f"/complete/race/{run_id}/{uuid.uuid4()}")
+    answer = world.client.get(f"/complete/race/{run_id}/{run_id}")
     assert answer.status_code == 404
     assert "is not a completion" in answer.text
 
 
-def test_b_has_the_values_of_a_where_its_fields_are_empty():
-    form = {**forms.values(), "n": "3", "budget_s": "4", "b_drafter": "none", "b_n": "", "b_temperature": "0.9"}
-    (a, b), errors = forms.parse_race(form, lambda _spec: None)
-    assert errors == {}
-    assert (a.n, b.n, b.budget_s) == (3, 3, 4.0)
-    assert (b.drafter, b.temperature) == ("none", 0.9)
-    assert b.model_copy(update={"drafter": a.drafter, "temperature": a.temperature}) == a
-
-
-def test_every_wrong_field_is_named_with_its_side():
-    form = {**forms.values(), "n": "0", "b_n": "many", "b_draft_length": "fixed:x", "budget_s": "-1"}
-    specs, errors = forms.parse_race(form, lambda _spec: None)
-    assert specs is None
-    assert set(errors) == {"n", "budget_s", "b_n", "b_draft_length"}
-
-
-def test_b_differs_in_one_setting_by_default():
-    for drafter, other in (("sibling", "none"), ("none", "sibling")):
-        values = forms.second_values({**forms.values(), "drafter": drafter})
-        assert {name: value for name, value in values.items() if value} == {"b_drafter": other}
-
-
-def test_a_race_can_be_started_again_with_its_settings(ctx, paced):
-    client = create_app(ctx).test_client()
+def test_a_race_from_a_form_without_a_drafter_takes_the_default_one(ctx, paced):
     with Embedded(ctx, "test"):
-        a, b = race.submit(ctx, spec(), spec(drafter="none", n=3))
+        a, b = race.submit(ctx, spec(drafter="none"))
         ended(ctx, a, b)
-    page = client.get(f"/complete/race?a={a}&b={b}").text
-    assert 'name="b_n" type="text" value="3"' in page
-    assert re.search(r'name="b_drafter".*?<option value="none" selected', page, re.DOTALL)
-    assert 'name="b_temperature" type="text" value=""' in page
-    assert client.get("/complete/race?a=x").status_code == 422
+    with ctx.database.read() as session:
+        assert [get_run(session, run_id).drafter for run_id in (a, b)] == ["sibling", "none"]
 
 
 def test_the_replay_holds_each_token_and_nothing_that_acts(world):
     hostile = "x = '</script><b>'\u202e\x1b[31m"
-    a = world.add_run("one", limit=1, n=2, kind=RunKind.COMPLETION, raw=hostile)
-    b = world.add_run("two", limit=1, n=1, kind=RunKind.COMPLETION, raw=hostile)
-    page = world.client.get(f"/complete/race/{a}/{b}").text
+    run_id = world.add_run("one", limit=1, n=2, kind=RunKind.COMPLETION, raw=hostile)
+    page = world.client.get(f"/complete/{run_id}").text
     assert "</script><b>" not in page
     assert "\u202e" not in page
     assert "\x1b" not in page
     with world.context.database.read() as session:
-        side, _ = race.load(session, a, b)
-        stored = replay.sample_replay(side, side.samples[0])
+        stored = lanes.load(session, run_id).lanes[0].replay
     assert len("".join(text for _, text in stored["tokens"])) == len(hostile)
     assert len(stored["tokens"]) > 1

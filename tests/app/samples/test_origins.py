@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.samples.origins import pieces
+from app.samples.origins import of_program, pieces
 from app.ui.display import highlighted
 
 TOKENS = st.lists(st.tuples(st.text(max_size=5), st.sampled_from("dt")), max_size=30)
@@ -37,3 +37,21 @@ def test_highlighting_by_origin_changes_no_character_and_nothing_without_it():
     coloured = highlighted(program, [("t", "def f(x"), ("d", "):\n    return '<b"), ("t", ">' + x\n")])
     assert "from-d" in coloured
     assert re.sub(r"<[^>]+>", "", coloured) == re.sub(r"<[^>]+>", "", highlighted(program))
+
+
+@given(TOKENS, st.text(max_size=30))
+def test_pieces_of_any_program_join_to_it(tokens, program):
+    found = of_program(program, [(letter, part) for part, letter in tokens])
+    assert "".join(part for _, part in found) == program
+
+
+def test_a_line_of_the_program_has_the_origins_of_its_words_and_an_added_line_has_none():
+    text = [("t", "def f(x):\n  retu"), ("d", "rn x + 1\n"), ("t", "f(2)")]
+    program = "import os\n\ndef f(x):\n    return x + 1\n"
+    assert of_program(program, text) == [
+        ("", "import os\n\n"),
+        ("t", "def f(x):\n"),
+        ("", "    "),
+        ("t", "retu"),
+        ("d", "rn x + 1\n"),
+    ]

@@ -13,7 +13,6 @@ from app.ui.terms import TERMS
         ("/", ["sibling"]),
         ("/runs/new", ["registry key", "drafter", "goodput", "coupled"]),
         ("/complete", ["registry key", "drafter", "goodput", "coupled"]),
-        ("/complete/race", ["registry key", "drafter", "goodput", "coupled"]),
         ("/studies", ["arm"]),
         ("/studies/new", ["arm", "drafter", "budget of interest"]),
     ],

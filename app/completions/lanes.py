@@ -1,0 +1,108 @@
+"""A completion as pages show it: a lane for each sample, and the times that a replay moves the lanes by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from app.completions.answers import FENCE, Answer, of_sample
+from app.completions.models import Completion
+from app.errors import NotFoundError
+from app.runs import presentation as shown
+from app.runs import repository
+from app.runs.figures import in_budget_s
+from app.runs.models import Run, RunTask
+from app.samples.models import Sample
+from app.samples.origins import tokens
+from app.states import OPEN_RUN_STATES, PASSED
+from app.ui.display import plain
+
+REPLAYED_CHARACTERS = 4000  # of each sample: more than its lane shows without scrolling
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A sample; `rank` by mean log-probability, None if it did not finish. `replay` is what the script moves it by."""
+
+    sign: shown.SampleSign
+    rank: int | None
+    answer: Answer
+    replay: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A completion on its own, or one of the two of a race; the first lane is the answer to look at."""
+
+    run: Completion
+    row: RunTask
+    lanes: list[Lane]
+
+    @property
+    def open(self) -> bool:
+        """Whether it is still to be decoded or judged."""
+        return self.run.state in OPEN_RUN_STATES
+
+    @property
+    def finished(self) -> int:
+        """How many samples finished within the budget."""
+        return sum(in_budget_s(lane.sign.row) is not None for lane in self.lanes)
+
+    @property
+    def passed(self) -> int:
+        """How many of those pass the test."""
+        return sum(in_budget_s(lane.sign.row) is not None and lane.sign.row.verdict == PASSED for lane in self.lanes)
+
+    @property
+    def first(self) -> Sample | None:
+        """The sample that finished first; None if none finished within the budget."""
+        ends = [(end, lane.sign.row) for lane in self.lanes if (end := in_budget_s(lane.sign.row)) is not None]
+        return min(ends, key=lambda each: (each[0], each[1].index))[1] if ends else None
+
+    @property
+    def tokens(self) -> int:
+        """Of all samples."""
+        return sum(lane.sign.row.n_tokens for lane in self.lanes)
+
+    @property
+    def length_s(self) -> float:
+        """Seconds from the start of decoding to the end of its last sample; 0 without samples."""
+        return max((lane.replay["end"] for lane in self.lanes), default=0.0)
+
+
+def load(session: Session, run_id: Any, *, chosen_first: bool = True) -> Side:
+    """A completion and its lanes: the chosen sample, then the others in the order they finished; or all in that order.
+
+    Raises NotFoundError for a run that is not a completion.
+    """
+    run = repository.get_run(session, run_id)
+    if not isinstance(run, Completion):
+        raise NotFoundError(f"run {run.id} is not a completion: open it under Runs")
+    row = repository.tasks_with_samples(session, run.id, origins=True)[0]
+    signs = shown.in_finish_order(row.samples)
+    ranks = shown.ranks(signs)
+    if chosen_first:
+        signs.sort(key=lambda sign: not sign.chosen)
+    return Side(run, row, [_lane(run, row, sign, ranks.get(sign.row.index)) for sign in signs])
+
+
+def _lane(run: Run, row: RunTask, sign: shown.SampleSign, rank: int | None) -> Lane:
+    return Lane(sign, rank, of_sample(run, row.task, sign.row), _replay(row, sign.row))
+
+
+def _replay(row: RunTask, sample: Sample) -> dict[str, Any]:
+    """`first` and `end` in seconds, between which the page spreads the `n_tokens` evenly.
+
+    `tokens` are [origin, text] of those that stand in the first REPLAYED_CHARACTERS. A sample from before ends of
+    tokens were stored appears whole when it ends.
+    """
+    end = in_budget_s(sample) or sample.finished_s or row.wall_s or 0.0
+    text = plain(sample.raw.removesuffix(FENCE))[:REPLAYED_CHARACTERS]
+    return {
+        "first": (sample.first_token_s or 0.0) if sample.ends else end,
+        "end": end,
+        "n_tokens": sample.n_tokens,
+        "tokens": [piece for piece in tokens(text, sample.ends or [], sample.origins) if piece[1]],
+    }

@@ -1,0 +1,30 @@
+// Says that what the page shows is old once the server has been silent for LOST_MS, until it answers again.
+
+const LOST_MS = 5000;
+
+let lastNews = new Date();
+/** @type {HTMLElement | null} */
+let notice = null;
+
+/**
+ * Takes note of whether the server has answered.
+ *
+ * @param {boolean} isAnswered
+ */
+export function heardFromServer(isAnswered) {
+  if (isAnswered) {
+    lastNews = new Date();
+    notice?.remove();
+    notice = null;
+    return;
+  }
+  if (Date.now() - lastNews.getTime() < LOST_MS) return;
+  if (!notice) {
+    notice = document.createElement("p");
+    notice.className = "notice bad connection";
+    notice.setAttribute("role", "status");
+    document.getElementById("main")?.prepend(notice);
+  }
+  const words = `Connection lost. Retrying. Last update ${lastNews.toLocaleTimeString("en-GB")}.`;
+  if (notice.textContent !== words) notice.textContent = words;
+}

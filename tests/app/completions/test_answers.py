@@ -1,0 +1,80 @@
+"""A completion shows the program of each sample, and the raw text one click away."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from app.completions.schemas import CompletionSpec
+from app.completions.service import submit
+from app.events import event_types
+from app.runs.models import Run
+from app.states import RunKind
+
+CHAT = "def add(a, b):\n    return a + b\n```\nThis adds two numbers."
+PROMPT = 'def add(a, b):\n    """Sum."""\n'
+
+
+def texts(page: str, label: str) -> list[str]:
+    """The texts of the boxes whose label begins so, without markup."""
+    boxes = re.findall(rf'<pre [^>]*aria-label="{label} [^>]*>(.*?)</pre>', page, re.DOTALL)
+    return [re.sub("<[^>]+>", "", box) for box in boxes]
+
+
+@pytest.fixture
+def add_completion(world):
+    """Adds an ungraded completion of a prompt in a mode, with samples of one text; returns the page."""
+
+    def add(raw: str, mode: str = "chat", **changes) -> str:
+        run_id = world.add_run("one", limit=1, n=1, kind=RunKind.COMPLETION, raw=raw, graded=False, **changes)
+        with world.context.database.session() as session:
+            run = session.get(Run, run_id)
+            run.prompt_mode_used = mode
+            run.prompts[0].prompt, run.prompts[0].entry_point = PROMPT, "add"
+        return world.client.get(f"/complete/{run_id}").text
+
+    return add
+
+
+def test_an_answer_shows_its_program_and_keeps_the_raw_text(add_completion):
+    page = add_completion(CHAT)
+    assert texts(page, "Program of sample") == ["def add(a, b):\n    return a + b\n"]
+    assert "This adds two numbers." in texts(page, "Raw text of sample")[0]
+    assert page.index("Program of sample 0") < page.index("Raw text<")
+
+
+def test_a_continued_prompt_is_not_repeated_in_every_lane(add_completion):
+    page = add_completion("    return a + b\n", "completion")
+    assert texts(page, "Program of sample") == ["… 2 lines of the prompt\n    return a + b\n"]
+
+
+def test_an_answer_without_code_says_so(add_completion):
+    page = add_completion("```\n", "completion")
+    assert "There is no program in this answer." in page
+    assert texts(page, "Raw text of sample") == ["```\n"]
+
+
+def test_an_unfinished_sample_shows_only_its_text(add_completion):
+    page = add_completion("def add(a, b):\n    retu", pace=500)
+    assert texts(page, "Text of sample") == ["def add(a, b):\n    retu"]
+    assert "Raw text<" not in page
+
+
+def test_a_prompt_without_a_function_shows_texts(world):
+    run_id = world.add_run("one", limit=1, n=1, kind=RunKind.COMPLETION, raw="Roses are red", graded=False)
+    with world.context.database.session() as session:
+        session.get(Run, run_id).prompts[0].entry_point = ""
+    assert texts(world.client.get(f"/complete/{run_id}").text, "Text of sample") == ["Roses are red"]
+
+
+def test_the_program_is_there_while_other_samples_are_decoded(world):
+    ctx = world.context
+    run_id = submit(ctx, CompletionSpec(target="smollm2-135m", prompt=PROMPT, n=2), handover=True)
+    sample = {"index": 0, "pieces": [("d", "    return a"), ("t", " + b\n")], "finish_reason": "stop"}
+    ctx.bus.publish(run_id, event_types.TEXT, {"task_id": "prompt", "samples": [sample]})
+    address = f"/complete/{run_id}/answers"
+    page = world.client.get(f"{address}/0").text
+    assert texts(page, "Program of sample") == ["… 2 lines of the prompt\n    return a + b\n"]
+    assert 'from-d">' in page
+    assert world.client.get(f"{address}/1").status_code == 404
