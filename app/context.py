@@ -18,6 +18,7 @@ from app.db.database import Database
 from app.engines import HeldEngines
 from app.events.bus import EventBus, connect
 from app.events.view_pool import ViewPool
+from app.exclusive import ExclusiveJobs
 from app.settings import Settings, load_settings
 from app.states import Step
 from decoding.models import trusted_code
@@ -33,8 +34,8 @@ class Context:
     limits how many web threads wait for completions, and `views` how many serve live views, so that the pages stay
     reachable. `engines` are the ones that its worker threads hold; `turns` is which runs this worker served last, by
     step. `cpu` is held while a thread decodes against the clock on a CPU, or grades (app/jobs/work/cpu_turns.py);
-    `admitting` while it is decided whether a completion is accepted, until it is stored. `declared` are the models
-    whose completions come to this worker.
+    `admitting` while it is decided whether a completion is accepted, until it is stored. `exclusive` has the job that
+    needs this machine to itself. `declared` are the models whose completions come to this worker.
     """
 
     settings: Settings
@@ -51,6 +52,7 @@ class Context:
     turns: dict[Step, Turns] = field(default_factory=dict)
     declared: Collection[ModelQueue] = ()
     cpu: threading.Lock = field(init=False, default_factory=threading.Lock)
+    exclusive: ExclusiveJobs = field(init=False, default_factory=ExclusiveJobs)
     admitting: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:

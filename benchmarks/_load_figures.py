@@ -69,6 +69,7 @@ def row(arm: str, point: Point) -> dict[str, Any]:
         "over": f"{100 * point.over_budget:.0f} %",
         "tokens/s": point.tokens_per_s,
         "right/s": f"{point.right_in_time_per_s:.3f}",
+        "others": "-" if point.lost_to_others is None else f"{100 * point.lost_to_others:.0f} %",
     }
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
+from benchmarks import _load_others
 from benchmarks import _load_plan as plan
 from benchmarks._load_client import Client, Reply
 from benchmarks._load_figures import Measured
@@ -66,7 +68,7 @@ class Load:
                 self._loaded(arm, clients[arm], rate)
 
     def document(self, measured: Measured, dataset: Dataset) -> dict[str, Any]:
-        """The load test of one service as it is stored: the body of POST /api/v1/capacity without its points."""
+        """The load test of one service as it is stored: the body of POST /api/v1/capacity."""
         options = self._options
         title = options.name or f"{options.target}, n = {options.n}, {options.budget:g} s"
         return {
@@ -93,8 +95,8 @@ class Load:
                     if value is not None and (key.endswith("_version") or key in ("python", "git_commit"))
                 },
             },
-            "idle": measured.idle,
-            "points": measured.loaded,
+            "idle": asdict(measured.idle),
+            "points": [asdict(point) for point in measured.loaded],
         }
 
     def _client(self, url: str) -> Client:
@@ -143,8 +145,9 @@ class Load:
 
         requests = plan.one_by_one(self.prompts, self._options.seed)
         self._progress(f"{arm}, idle: 0 of {len(requests)} answered, one at a time", 0.0)
+        lost = self._watch()
         replies, waited = client.in_turn(requests, progress)
-        self._settle(arm, None, replies, waited, waited)
+        self._settle(arm, None, replies, waited, waited, lost())
 
     def _loaded(self, arm: str, client: Client, rate: float) -> None:
         requests = plan.window(rate, self._options.duration, self.prompts, self._options.seed)
@@ -153,15 +156,27 @@ class Load:
             self._progress(f"{arm} at {rate:g}/s: {sent} of {len(requests)} sent, {settled} settled", seconds)
 
         progress(0, 0, 0.0)
+        lost = self._watch()
         replies, elapsed = client.open_loop(requests, progress)
         self._windows_left -= 1
-        self._settle(arm, rate, replies, self._options.duration, elapsed)
+        self._settle(arm, rate, replies, self._options.duration, elapsed, lost())
+
+    def _watch(self) -> Callable[[], float | None]:
+        """Measures what others take of the service's machine, where that is this one."""
+        return _load_others.watch() if self._options.url is None else lambda: None
 
     def _settle(
-        self, arm: str, rate: float | None, replies: Sequence[Reply], window_s: float, elapsed_s: float
+        self,
+        arm: str,
+        rate: float | None,
+        replies: Sequence[Reply],
+        window_s: float,
+        elapsed_s: float,
+        lost_to_others: float | None,
     ) -> None:
         asked = self._judge.asked(replies)
         found = point(asked, rate, self._options.budget, window_s, elapsed_s)
+        found = replace(found, lost_to_others=lost_to_others)
         for reply in replies:
             if reply.fault:
                 # A refusal says how many wait, which differs each time.

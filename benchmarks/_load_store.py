@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import httpx2
@@ -38,8 +37,7 @@ def dataset(name: str) -> Dataset:
 
 def store(documents: Sequence[dict[str, Any]], url: str | None, token: str) -> Iterator[str]:
     """Keep each load test, in the service at `url` or else in the database here. Yield a line each: where it is."""
-    for document in documents:
-        body = document | {"idle": asdict(document["idle"]), "points": [asdict(one) for one in document["points"]]}
+    for body in documents:
         yield _sent(body, url, token) if url is not None else _kept(body)
 
 

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime as dt
 import math
 import os
 import signal
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,15 @@ from evaluation.prompting import MODES
 from evaluation.sandbox import SandboxUnavailableError
 
 LARGEST_BUDGET_S = 600.0
+
+
+@dataclass
+class LoadReport(Report):
+    """With `load_tests`, the bodies of POST /api/v1/capacity, and when they were measured: docs/results/capacity.json
+    is such a report."""
+
+    measured_at: str = field(default_factory=lambda: dt.datetime.now(dt.UTC).isoformat(timespec="seconds"))
+    load_tests: list[dict[str, Any]] = field(default_factory=list)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -69,16 +80,19 @@ def main(argv: list[str] | None = None) -> int:
         judge.close()
     measured = {arm: one for arm, one in load.services.items() if one.points}
     documents = [load.document(one, dataset) for one in measured.values() if one.loaded]
-    _report(options, load, measured).write(options.json)
+    _report(options, load, measured, documents).write(options.json)
     for line in _load_store.store(documents, options.url, options.token):
         print(line, file=sys.stderr)
     return int(interrupted)
 
 
-def _report(options: argparse.Namespace, load: Load, measured: dict[str, Measured]) -> Report:
+def _report(
+    options: argparse.Namespace, load: Load, measured: dict[str, Measured], documents: list[dict[str, Any]]
+) -> LoadReport:
     """Prints the table and the conclusions. Returns the report."""
     settings = {key: value for key, value in vars(options).items() if key != "token"}
-    report = Report("load", load.device, settings | {"prompts": len(load.prompts), "provenance": load.provenance})
+    report = LoadReport("load", load.device, settings | {"prompts": len(load.prompts), "provenance": load.provenance})
+    report.load_tests = documents
     report.rows = [row(arm, point) for arm, one in measured.items() for point in one.points.values()]
     report.figures = figures(measured, options.budget)
     out = sys.stderr if options.json == "-" else sys.stdout

@@ -77,6 +77,7 @@ class Point:
     right_in_time: int  # requests whose chosen sample is right within the budget
     right_in_time_per_s: float  # over the window
     n_given: float | None
+    lost_to_others: float | None = None  # share of the machine that other programs took meanwhile; None: unknown
 
 
 class RateResult(NamedTuple):

@@ -7,16 +7,18 @@ import uuid
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
-from app.capacity import presentation, repository
+from app.capacity import measuring, presentation, reference, repository
 from app.capacity.documents import document
 from app.errors import BadInputError
-from app.http.web import session
+from app.http.security import caller, needs
+from app.http.web import context, kept, session
+from app.runs.clock import LOST_TO_OTHERS
+from app.states import Scope
 from evaluation.load_metrics import UNCLOCKED_S
 
 bp = Blueprint("capacity", __name__)
 
 PAGE_SIZE = 20
-COMMAND = "bassline bench load --target qwen2.5-coder-0.5b --rates 0.1,0.2,0.5,1,2 --budget 5 --n 4 --duration 300"
 
 
 @bp.get("/capacity")
@@ -37,9 +39,43 @@ def index() -> AnyResponse | str | tuple[str, int]:
         following=rows[PAGE_SIZE - 1].id if len(rows) > PAGE_SIZE else None,
         ticked=set(ticked),
         error=error,
-        command=COMMAND,
+        measuring=kept(measuring.LoadTests).last,
+        models=measuring.choices(),
+        lengths=measuring.lengths(),
+        usual=f"{measuring.WINDOWS_S[1]:g}",
+        rates=measuring.RATES,
+        n=measuring.N,
+        load_budget_s=measuring.BUDGET_S,
+        command=" ".join(["bassline", *measuring.command("qwen2.5-coder-0.5b", measuring.WINDOWS_S[-1])]),
+        refusal=_refusal(),
+        example=reference.reference_to_load(context()),
     )
     return (page, 422) if error else page
+
+
+@bp.post("/capacity/measure")
+@needs(Scope.ADMIN)
+def measure() -> AnyResponse:
+    """Starts a load test of this machine. Only an admin may: meanwhile nobody else is served."""
+    form = request.form
+    kept(measuring.LoadTests).start(context(), form.get("target", ""), form.get("duration", ""))
+    return redirect(url_for("capacity.index"), 303)
+
+
+@bp.post("/capacity/cancel")
+@needs(Scope.ADMIN)
+def cancel() -> AnyResponse:
+    """Ends the load test; the rates that are done are stored."""
+    kept(measuring.LoadTests).cancel(context())
+    return redirect(url_for("capacity.index"), 303)
+
+
+@bp.post("/capacity/reference")
+def load() -> AnyResponse:
+    """Loads the example of this installation, and shows it: one service overlaid with the other."""
+    first, *others = reference.load_reference(context())
+    address = url_for("capacity.show", load_test_id=first)
+    return redirect(f"{address}?with={others[0]}" if others else address, 303)
 
 
 @bp.get("/capacity/<uuid:load_test_id>")
@@ -58,7 +94,15 @@ def show(load_test_id: uuid.UUID) -> str:
         caution=presentation.caution(tests),
         others=others,
         unclocked_s=UNCLOCKED_S,
+        LOST_TO_OTHERS=LOST_TO_OTHERS,
     )
+
+
+def _refusal() -> str | None:
+    """Why the sender cannot start a load test here; None where it can."""
+    if not caller().scope.allows(Scope.ADMIN):
+        return "it takes the whole machine for minutes, so only an administrator may start one"
+    return measuring.refusal(context())
 
 
 def _uuid(text: str) -> uuid.UUID:

@@ -55,6 +55,9 @@ class LoadPoint(RequestModel):
     n_given: Annotated[float, Field(ge=0, le=MAX_N, allow_inf_nan=False)] | None = Field(
         None, description="mean number of samples of an answer", examples=[4.0]
     )
+    lost_to_others: Share | None = Field(
+        None, description="share of the machine that other programs took meanwhile; null: unknown", examples=[0.01]
+    )
 
 
 class LoadSettings(RequestModel):
@@ -76,6 +79,7 @@ class LoadSettings(RequestModel):
     device: Word = Field(description="where the service decodes", examples=["AMD EPYC"])
     machine: Facts = Field({}, examples=[{"cpu_count": 2}])
     versions: Facts = Field({}, examples=[{"torch_version": "2.11.0"}])
+    measured_elsewhere: bool = Field(False, description="loaded from a file that another machine made")
 
 
 class LoadTestSpec(RequestModel):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import http
 
 import structlog
-from flask import Flask, Response, has_request_context, render_template, request
+from flask import Flask, Response, has_request_context, request
+from flask_wtf.csrf import CSRFError  # type: ignore[import-untyped]
 from pydantic import Field
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from werkzeug.exceptions import HTTPException
 
 from app.errors import BasslineError, UnavailableError
+from app.http import error_pages
 from app.http.schemas import ResponseModel
 from app.http.web import note_retry_after
 
@@ -26,20 +28,6 @@ class Fault(ResponseModel):
 
     field: str
     detail: str
-
-
-TITLES = {
-    400: "This request cannot be read",
-    403: "You may not do this",
-    404: "Page not found",
-    409: "This cannot be done now",
-    413: "The upload is too large",
-    422: "Something in this request is wrong",
-    429: "Too many requests",
-    500: "Something went wrong on the server",
-    503: "The service is busy",
-}
-"""What a page of an error is called, by status; the API has the phrases of HTTP."""
 
 
 class Problem(ResponseModel):
@@ -57,6 +45,7 @@ class Problem(ResponseModel):
 def init(app: Flask) -> None:
     """Registers a handler each for our errors, HTTP errors and any other exception."""
     app.register_error_handler(BasslineError, _ours)
+    app.register_error_handler(CSRFError, _expired)
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(Exception, lambda error: _ours(error_for_users(error)))
 
@@ -82,11 +71,16 @@ def _ours(error: BasslineError) -> Response:
     return _answer(error.status, str(error), error.code, getattr(error, "field", None))
 
 
+def _expired(_error: CSRFError) -> Response:
+    detail = "nothing was changed: the service was restarted since the page was opened, or the page is too old"
+    return _answer(400, detail, error_pages.EXPIRED)
+
+
 def _http(error: HTTPException) -> Response:
     if error.response is not None:
         assert isinstance(error.response, Response)
         return error.response
-    answer = _answer(error.code or 500, error.description or error.name, "http")
+    answer = _answer(error.code or 500, error.description or error.name, error_pages.HTTP)
     for name, value in error.get_headers(request.environ):
         if name in KEPT_HEADERS:
             answer.headers[name] = value
@@ -96,8 +90,7 @@ def _http(error: HTTPException) -> Response:
 def _answer(status: int, detail: str, code: str, field: str | None = None) -> Response:
     title = http.HTTPStatus(status).phrase
     if not request.path.startswith("/api/"):
-        words = TITLES.get(status, title)
-        return Response(render_template("site/error.html", status=status, title=words, detail=detail), status)
+        return Response(error_pages.page(status, code, title, detail), status)
     problem = Problem(
         title=title,
         status=status,

@@ -48,7 +48,7 @@ class Card:
     study: FromStudy | None  # None: the arms were not measured in turn, and are the best of `of_runs` runs
     of_runs: int
     opening_s: float  # the budget to begin with
-    disturbed: int  # arms whose clock was disturbed (app/runs/clock.py)
+    disturbed: Sequence[uuid.UUID]  # runs whose clock was disturbed (app/runs/clock.py)
 
     @property
     def n_tasks(self) -> int:
@@ -111,7 +111,7 @@ def of_study(session: Session, study_id: uuid.UUID) -> Card | None:
         study=FromStudy(study.id, study.name, study.state in OPEN_RUN_STATES, study.measured_elsewhere),
         of_runs=len(scored.arms),
         opening_s=opening_budget(_curves(scored), study.budget_s),
-        disturbed=sum(bool(arm.run.measured.clock_marks) for arm in study.arms if arm.name in names),
+        disturbed=[arm.run_id for arm in study.arms if arm.name in names and arm.run.measured.clock_marks],
     )
 
 
@@ -131,7 +131,7 @@ def of_runs(session: Session, runs: Sequence[Entry]) -> Card:
         study=None,
         of_runs=len(runs),
         opening_s=opening_budget([run.curve for run in runs], min(run.budget_s for run in chosen)),
-        disturbed=sum(bool(run.figures.clock_marks) for run in chosen),
+        disturbed=[run.id for run in chosen if run.figures.clock_marks],
     )
 
 

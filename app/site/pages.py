@@ -1,13 +1,17 @@
-"""What belongs to no domain: the About page, the theme, and the filters every template uses."""
+"""What belongs to no domain: the About page, the results that come along, the theme, and every template's filters."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response as AnyResponse
 
+from app.capacity import reference as capacity
+from app.http.web import context
 from app.leaderboard.columns import COLUMNS
 from app.runs.clock import DRIFT, LOST_TO_OTHERS
+from app.studies.loading import load_reference
 from app.ui import display
 
 bp = Blueprint("site", __name__)
@@ -24,3 +28,12 @@ def _theme() -> dict[str, Any]:
 def about() -> str:
     """Defines every figure the pages show."""
     return render_template("site/about.html", columns=COLUMNS, DRIFT=DRIFT, LOST_TO_OTHERS=LOST_TO_OTHERS)
+
+
+@bp.post("/reference")
+def load_results() -> AnyResponse:
+    """Loads every result that comes with this installation, and shows the first page."""
+    load_reference(context())
+    if capacity.reference_to_load(context()):
+        capacity.load_reference(context())
+    return redirect(url_for("leaderboard.index"), 303)

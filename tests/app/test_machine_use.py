@@ -58,7 +58,7 @@ def test_our_own_work_does_not_count_as_others(monkeypatch):
     def reading(at_s: float, busy_s: float, own_s: float) -> machine_use.Reading:
         return machine_use.Reading(at_s, 2, busy_s, 0.0, own_s)
 
-    monkeypatch.setattr(machine_use, "read", lambda: reading(10.0, 15.0, 14.5))
+    monkeypatch.setattr(machine_use, "read", lambda own_s: reading(10.0, 15.0, 14.5))
     use = machine_use.since(reading(0.0, 0.0, 0.0))
     assert (use.others_cpu_s, use.capacity_s) == (0.5, 20.0)
 

@@ -307,7 +307,7 @@ def test_ctrl_c_reports_and_stores_what_is_done(service, judge, own_data, monkey
     monkeypatch.setattr(_load_store, "store", lambda documents, url, token: kept.extend(documents) or iter(()))
     words = ["--target", "m", "--rates", "5,10", "--duration", "1", "--budget", "0.5", "--url", service.url]
     assert load.main(words) == 1
-    assert [p.rate for p in kept[0]["points"]] == [5.0]
+    assert [p["rate"] for p in kept[0]["points"]] == [5.0]
     assert "interrupted: finished rates are reported" in capsys.readouterr().err
 
 

@@ -39,8 +39,11 @@ class MachineUse:
     load_average: float
 
 
-def read() -> Reading | None:
-    """The counters now, over the CPUs that this process may use; None where the system does not show them."""
+def read(own_s: float | None = None) -> Reading | None:
+    """The counters now, over the CPUs that this process may use; None where the system does not show them.
+
+    `own_s` is the CPU time so far that does not count as others'; None: the time of this process.
+    """
     try:
         cpus = psutil.cpu_times(percpu=True)
     except (OSError, RuntimeError, ValueError, psutil.Error):
@@ -50,12 +53,12 @@ def read() -> Reading | None:
         cpus = [times for number, times in enumerate(cpus) if number in allowed] or cpus
     busy = sum(getattr(times, name, 0.0) for times in cpus for name in BUSY)
     steal = sum(getattr(times, "steal", 0.0) for times in cpus)
-    return Reading(time.monotonic(), len(cpus), busy, steal, time.process_time())
+    return Reading(time.monotonic(), len(cpus), busy, steal, time.process_time() if own_s is None else own_s)
 
 
-def since(before: Reading | None) -> MachineUse | None:
+def since(before: Reading | None, own_s: float | None = None) -> MachineUse | None:
     """What others took since a reading; None without one, or where the counters cannot be compared."""
-    now = read() if before is not None else None
+    now = read(own_s) if before is not None else None
     if before is None or now is None or now.n_cpus != before.n_cpus:
         return None
     # The system counts in ticks and a process in nanoseconds, so the difference can fall just below 0.

@@ -25,6 +25,7 @@ export function heardFromServer(isAnswered) {
     notice.setAttribute("role", "status");
     document.getElementById("main")?.prepend(notice);
   }
-  const words = `Connection lost. Retrying. Last update ${lastNews.toLocaleTimeString("en-GB")}.`;
+  const words = `Connection lost. Retrying. Last update ${lastNews.toLocaleTimeString("en-GB")}. ` +
+    "If the service was stopped, start it again: unfinished runs go on where they stopped.";
   if (notice.textContent !== words) notice.textContent = words;
 }

@@ -24,7 +24,7 @@ def test_a_load_test_is_stored_as_sent_and_read_with_its_capacity(client, body):
     assert {key: found[key] for key in ("name", "idle", "points")} == {
         key: body[key] for key in ("name", "idle", "points")
     }
-    assert found["settings"] == {**body["settings"], "drafter": ""}
+    assert found["settings"] == {**body["settings"], "drafter": "", "measured_elsewhere": False}
     assert found["capacity"] == 0.5
     assert found["sentence"].startswith("It carries 0.5 requests per second")
 

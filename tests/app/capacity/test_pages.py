@@ -26,16 +26,16 @@ def test_without_load_tests_the_page_says_what_one_is_and_the_command_that_makes
 
 def test_the_list_names_each_capacity_and_has_pages(world, add, monkeypatch):
     monkeypatch.setattr(pages, "PAGE_SIZE", 2)
-    for name, carries in (("first", 0.1), ("second", 1.0), ("third", 0.01)):
+    for name, carries in (("oldest", 0.1), ("middle", 1.0), ("newest", 0.01)):
         add(name=name, carries=carries)
     answer = world.client.get("/capacity")
     page = text_of(answer)
-    assert "third" in page
+    assert "newest" in page
     assert "1 per s" in page
-    assert "first" not in page
+    assert "oldest" not in page
     following = re.search(r'href="(/capacity\?before=[^"]+)"', answer.get_data(as_text=True))
     assert following is not None
-    assert "first" in text_of(world.client.get(html.unescape(following[1])))
+    assert "oldest" in text_of(world.client.get(html.unescape(following[1])))
 
 
 def test_a_load_test_shows_its_capacity_curves_points_and_settings(world, add):

@@ -1,0 +1,89 @@
+"""The first click of an empty service, what a disturbed clock means for its run, and errors that lead on."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.looks import in_all_looks
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+def load_results(url: str, page) -> None:
+    page.goto(url)
+    page.get_by_role("button", name="Load the reference studies").click()
+    expect(page.get_by_role("heading", name="Leaderboard")).to_be_visible()
+
+
+def test_the_first_click_fills_the_first_screen_and_capacity(live, page):
+    load_results(live, page)
+    assert page.url == f"{live}/"
+    expect(page.get_by_role("heading", level=1)).to_contain_text("at 5 s")
+    expect(page.get_by_role("columnheader", name="Rank").first).to_be_visible()
+    first_row = page.locator("table.board tbody tr").first.bounding_box()
+    assert first_row["y"] < 900
+    page.goto(f"{live}/capacity")
+    expect(page.get_by_text("Measured elsewhere").first).to_be_visible()
+    expect(page.get_by_role("button", name="Load the example")).to_have_count(0)
+
+
+def test_a_mark_of_the_clock_leads_to_what_follows_for_its_run(live, page):
+    load_results(live, page)
+    page.goto(f"{live}/studies")
+    page.get_by_role("link", name="Clock disturbed in 5 of 5 arms").click()
+    page.get_by_role("table").get_by_role("link", name="Clock disturbed").first.click()
+    expect(page).to_have_url(re.compile(r"tab=timing.*#clock$"))
+    explained = page.locator("#clock")
+    expect(explained).to_be_in_viewport()
+    expect(explained).to_contain_text("10 % is the limit")
+    expect(explained).to_contain_text("Pass@First and Pass@All within a budget are therefore at most")
+    page.get_by_role("link", name="a study", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("How many samples")
+    page.goto(f"{live}/runs")
+    page.get_by_role("link", name="Clock disturbed").first.click()
+    expect(page.locator("#clock")).to_be_in_viewport()
+    page.get_by_role("link", name="repeat the run").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("New run")
+
+
+def test_a_form_left_open_over_a_restart_leads_back_to_its_page(live, page):
+    page.goto(f"{live}/capacity")
+    page.context.clear_cookies()  # as after a restart, whose key signs no older cookie
+    page.get_by_role("button", name="Load the example").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("This form has expired")
+    page.get_by_role("link", name="Back to the page").click()
+    page.get_by_role("button", name="Load the example").click()
+    expect(page.get_by_text("Measured elsewhere").first).to_be_visible()
+
+
+def test_a_refused_upload_names_the_line_and_keeps_the_form(live, page, tmp_path):
+    wrong = tmp_path / "wrong.jsonl"
+    wrong.write_text("no json\n")
+    page.goto(f"{live}/datasets")
+    page.get_by_label("File").set_input_files(wrong)
+    page.get_by_role("button", name="Import").click()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("The file was not imported. Nothing was stored: correct the file")
+    alert.get_by_role("link", name="File").click()
+    expect(page.get_by_label("File")).to_be_focused()
+    expect(page.get_by_text("wrong.jsonl, line 1 is not JSON")).to_be_visible()
+
+
+@in_all_looks
+def test_pages_fit_and_satisfy_axe(live, browser, look):
+    page, found = look.open(browser), []
+    page.goto(live)
+    found += look.faults(page)
+    load_results(live, page)
+    page.goto(f"{live}/capacity")
+    found += look.faults(page)
+    page.goto(f"{live}/runs")
+    page.get_by_role("link", name="Clock disturbed").first.click()
+    found += look.faults(page)
+    page.goto(f"{live}/nope")
+    found += look.faults(page)
+    page.context.close()
+    assert not found, "\n".join(found)
