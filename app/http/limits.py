@@ -48,8 +48,8 @@ def check_size() -> None:
     request.max_content_length = limit
     if request.content_length is not None and request.content_length > limit:
         raise RequestEntityTooLarge(
-            f"{request.content_length / 2**20:.1f} MiB were sent, and at most {limit // 2**20} MiB are accepted here: "
-            "compress the file with gzip, or split it"
+            f"{request.content_length:,} bytes were sent, and at most {limit:,} are accepted here: split the content, or "
+            "compress a file with gzip"
         )
 
 
