@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
@@ -37,9 +38,9 @@ def writable(_ctx: click.Context, option: click.Parameter, target: str | None) -
 
 
 def positive(_ctx: click.Context, option: click.Parameter, value: float | None) -> float | None:
-    """The callback of an option in seconds. Raises BadInputError unless it is above 0."""
-    if value is not None and not value > 0:
-        raise BadInputError(f"{option.name} is {value:g}: it must be above 0 seconds", option.name)
+    """The callback of an option in seconds. Raises BadInputError unless it is a number above 0."""
+    if value is not None and not 0 < value < math.inf:
+        raise BadInputError(f"{option.name} is {value:g}: give a number of seconds above 0", option.name)
     return value
 
 
