@@ -17,6 +17,7 @@ from app.ui.charts.axes import HALF, WIDE
 from app.ui.charts.curves import Curve, pass_curves, with_cursor
 from app.ui.charts.parts import Chart
 from app.ui.charts.scatter import Point, scatter
+from evaluation.metrics import BUDGET_GRID
 
 CURVES_SHOWN = 8  # readers cannot tell more lines apart
 ROWS_SHOWN = 10  # of a group, unless the reader asks for all rows
@@ -151,7 +152,8 @@ def _chart(group: Group, rows: list[Row], budget: float, view: str, width: float
             )
             for r in rows
         )
-        return with_cursor(_curves(f"Pass@First against the budget, {where}", tuple(curves), width), budget)
+        drawn = _curves(f"Pass@First against the budget, {where}", tuple(curves), run.n_tasks, width)
+        return with_cursor(drawn, budget)
     items = [
         Point(
             names[r.run.id],
@@ -165,10 +167,10 @@ def _chart(group: Group, rows: list[Row], budget: float, view: str, width: float
         if r.run.figures.first_finished_p50_s
     ]
     x_title = "Median time to the first finished sample"
-    return scatter(items, f"Pass@First against latency, {where}", x_title, budget, width)
+    return scatter(items, f"Pass@First against latency, {where}", x_title, run.n_tasks, budget=budget, width=width)
 
 
 @lru_cache(maxsize=64)
-def _curves(title: str, curves: tuple[Curve, ...], width: float) -> Chart:
+def _curves(title: str, curves: tuple[Curve, ...], n_tasks: int, width: float) -> Chart:
     """Cached: only the cursor on the chart depends on the budget."""
-    return pass_curves(curves, title, label_room=176, width=width)
+    return pass_curves(curves, title, n_tasks, budget=BUDGET_GRID[0], label_room=176, width=width)

@@ -205,9 +205,11 @@ def _tab(tab: str, study: Study, said: StudyAnalysis, budget: float) -> dict[str
         return {"families": [(one, findings.enough_samples(one.samples, one.column, n_tasks)) for one in families]}
     labels = shown.short_names(study)
     return {
-        "pairs": [(pair, *findings.bought(pair, budget, labels)) for pair in found.speculation],
+        "pairs": [
+            (pair, *findings.bought(pair, budget, labels, len(found.tasks_common))) for pair in found.speculation
+        ],
         "saved_range": findings.saved_range,
-        "paper": findings.in_the_paper(found.paper_table, labels),
+        "paper": findings.in_the_paper(found.paper_table, labels, n_tasks),
     }
 
 

@@ -101,16 +101,14 @@ def _notes(study: Study, arm: StudyArm, labels: dict[str, str]) -> Iterator[str]
 
 
 def frontiers(study: Study, found: Analysis, budget: float, numbers: Mapping[uuid.UUID, int]) -> list[Chart]:
-    """The best arm at every budget, for Pass@First and for Pass@All; an arm has the colour of its run in both.
+    """The best arm at every budget, for Pass@First and for Pass@All; an arm has the colour of its run.
 
-    `numbers` are the numbers of the runs (app/runs/colours.py). An arm that never leads has no colour.
+    `numbers` are the numbers of the runs (app/runs/colours.py).
     """
     labels = short_names(study)
     both = (found.frontier_first, found.frontier_all)
-    leaders = {arm for best in both for arm in best.arms}
-    winners = [arm for arm in study.arms if arm.name in leaders]
-    series = series_of([numbers[arm.run_id] for arm in winners])
-    colours = {arm.name: one for arm, one in zip(winners, series, strict=True)}
+    series = series_of([numbers[arm.run_id] for arm in study.arms])
+    colours = {arm.name: one for arm, one in zip(study.arms, series, strict=True)}
     keys = {arm.name: f"arm-{arm.position}" for arm in study.arms}
     charts = []
     for title, best, values in (
@@ -122,12 +120,12 @@ def frontiers(study: Study, found: Analysis, budget: float, numbers: Mapping[uui
                 labels[one.arm],
                 one.curve.budgets,
                 shares,
-                series=colours.get(one.arm, 0),
+                series=colours[one.arm],
                 key=keys[one.arm],
             )
             for one, shares in zip(found.curves, values, strict=True)
         ]
-        charts.append(frontier_chart(curves, _envelope(best, keys), title, budget=budget))
+        charts.append(frontier_chart(curves, _envelope(best, keys), title, len(found.tasks_common), budget=budget))
     return charts
 
 
@@ -142,6 +140,6 @@ def families(study: Study, found: Analysis, budget: float) -> list[Family]:
     out = []
     for one in found.samples_at(sorted({*found.many, budget})):
         common = labels[one.arms[0]].removesuffix(f"n = {one.ns[0]}").removesuffix(", ")
-        cells = heatmap([[cell.pass_first for cell in row] for row in one.rows])
+        cells = heatmap([[cell.pass_first for cell in row] for row in one.rows], len(found.tasks_common))
         out.append(Family(common or "All arms", one, cells, one.budgets.index(budget)))
     return out
