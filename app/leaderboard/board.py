@@ -27,8 +27,12 @@ CHARTS_SHOWN = 3  # of the first groups, unless the reader asks for all rows
 GROUPS_SHOWN = 5  # or all over whole datasets, if they are more; unless the reader asks for all rows
 
 
-SORTS = {column.key: column for column in COLUMNS if column.sortable}
-"""The columns the leaderboard can be ordered by."""
+BY_NAME = "run"
+SORTS = {key: column.label for column in COLUMNS for key in (column.key, f"-{column.key}")} | {
+    BY_NAME: "name",
+    f"-{BY_NAME}": "name",
+}
+"""What the leaderboard can be ordered by, in words; `-` reverses an order."""
 OPTIONAL = {column.key: column for column in COLUMNS if not column.required}
 """The columns a reader can select, by key."""
 SHOWN_BY_DEFAULT = frozenset(key for key, column in OPTIONAL.items() if column.shown)
@@ -130,9 +134,14 @@ def _final_shares(run: Entry) -> tuple[float, float]:
 
 
 def _sorted(rows: list[Row], sort: str) -> list[Row]:
-    column = SORTS[sort]
+    """The rows in an order; rows without a value come last, and equal ones stay as they are."""
+    key, is_reversed = sort.removeprefix("-"), sort.startswith("-")
+    if key == BY_NAME:
+        return sorted(rows, key=lambda row: row.run.name.lower(), reverse=is_reversed)
+    column = next(column for column in COLUMNS if column.key == key)
     known = [row for row in rows if column.value(row) is not None]
-    ordered = sorted(known, key=lambda row: (column.value(row), column.tie(row)), reverse=column.descending)
+    descending = column.descending != is_reversed
+    ordered = sorted(known, key=lambda row: (column.value(row), column.tie(row)), reverse=descending)
     return ordered + [row for row in rows if column.value(row) is None]
 
 

@@ -56,7 +56,6 @@ class Column:
     about: str  # on the page About, like `formula`
     note: Callable[[Row], str] = lambda _: ""  # in small type below the text
     share: Callable[[Row], tuple[float, float, float]] | None = None  # (share, low, high), drawn as a bar, too
-    sortable: bool = True
     descending: bool = True
     of_tasks: bool = False  # a share of the run's tasks: their number decides its decimals
     tie: Read = lambda _: 0  # orders rows whose values are equal
@@ -244,7 +243,6 @@ COLUMNS = (
         "Samples",
         (_of_run("n", int, "samples per task"),),
         str,
-        sortable=False,
         printed=True,
         about="Samples decoded for each task, side by side.",
     ),
@@ -256,7 +254,6 @@ COLUMNS = (
             _of_run("dataset_tasks", int),
         ),
         str,
-        sortable=False,
         note=lambda r: f"of {r.run.dataset_tasks}",
         printed=True,
         about="Tasks graded, of those in the dataset. Shares count graded tasks only.",
@@ -270,7 +267,6 @@ COLUMNS = (
             _of_run("prompt_mode", str),
         ),
         lambda temperature: f"T {temperature:g}" if temperature else "greedy",
-        sortable=False,
         note=lambda r: f"top-p {r.run.top_p:g}, {r.run.prompt_mode}" if r.run.temperature else r.run.prompt_mode,
         numeric=False,
         shown=False,

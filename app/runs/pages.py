@@ -39,7 +39,21 @@ bp = Blueprint("runs", __name__)
 PAGE_SIZE = 40  # at most eight screens of a phone
 LABELS = labels_of(RunSpec)
 FILTERS = {"name": "Name", "state": "State", "dataset": "Dataset", "since": "From", "until": "To"}
-SORTS = {"newest": "Newest first", "oldest": "Oldest first", "name": "Name", "target": "Model"}
+SORTS = {"newest": "Newest first", "oldest": "Oldest first"} | {
+    sort: label if sort == key else f"{label}, reversed"
+    for key, label in (
+        ("name", "Name"),
+        ("target", "Model"),
+        ("state", "State"),
+        ("dataset", "Dataset"),
+        ("samples", "Samples"),
+        ("budget", "Budget"),
+        ("first", "Pass@First"),
+        ("all", "Pass@All"),
+    )
+    for sort in (key, f"-{key}")
+}
+"""The orders of the list in words."""
 TABS = {"curve": "Curve", "tasks": "Tasks", "failures": "Failures", "timing": "Timing", "config": "Config"}
 
 

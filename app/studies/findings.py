@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from app.studies.presentation import Family
 from app.ui.units import counted, exact_seconds, percent, points, seconds
 from evaluation.studies.paper_table import METHODS, PaperRow
-from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import Gain, Speculation
 
 REGULAR, _, BATCHED = METHODS
 
 
-def enough_samples(one: FamilySamples, column: int, n_tasks: int) -> str:
-    """How many samples are enough at the budget in the column."""
-    at = f"At {exact_seconds(one.budgets[column])}"
-    first, every = one.enough_first[column], one.enough_all[column]
+def enough_samples(family: Family, n_tasks: int) -> str:
+    """How many samples are enough at the page's budget."""
+    one = family.samples
+    at = f"At {exact_seconds(one.budgets[family.column])}"
+    first, every = family.enough_first, family.enough_all
     if first is None and every is None:
         return f"{at} none of these has solved a task."
     tell = f"as far as {counted(n_tasks, 'task')} can tell"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from app.runs.colours import series_of
 from app.runs.labels import setting_words, short_labels
@@ -46,13 +47,21 @@ class ArmLine:
 class Family:
     """The heat map of arms that differ only in n, with a column for the page's budget.
 
-    `title` is what they have in common; `column` is the place of the page's budget.
+    `title` is what they have in common; `column` is the place of the page's budget. `enough_first` is how many samples
+    are enough for Pass@First there. Where the study's answer is an arm of the family it is that arm's n: the answer tests
+    more arms, so its correction is another one, and two pages would contradict each other.
     """
 
     title: str
     samples: FamilySamples
     map: Heatmap
     column: int
+    enough_first: int | None
+
+    @property
+    def enough_all(self) -> int | None:
+        """How many samples are enough for Pass@All at the page's budget."""
+        return self.samples.enough_all[self.column]
 
 
 def short_names(study: Study) -> dict[str, str]:
@@ -88,6 +97,28 @@ def arm_lines(
         notes = tuple(_notes(study, arm, labels))
         lines.append(ArmLine(arm, labels[arm.name], progress[arm.run_id], left_s, first, every, notes))
     return lines
+
+
+ARM_SORTS: Mapping[str, tuple[bool, Callable[[ArmLine], Any]]] = {
+    "arm": (False, lambda line: line.label.lower()),
+    "state": (False, lambda line: "dropped" if line.arm.dropped_at else str(line.arm.run.state)),
+    "tasks": (True, lambda line: line.progress.finished),
+    "first": (True, lambda line: line.first and line.first[0]),
+    "all": (True, lambda line: line.every and line.every[0]),
+    "speed": (False, lambda line: line.arm.run.measured.ms_per_token_all),
+    "accepted": (True, lambda line: line.arm.run.measured.mean_acceptance_length),
+}
+"""Whether an order of the arms is descending, and the value that it orders by."""
+
+
+def in_order(lines: Sequence[ArmLine], sort: str) -> list[ArmLine]:
+    """The lines in an order of ARM_SORTS (`-` reverses it), arms without a value last; in any other, as they are."""
+    if sort.removeprefix("-") not in ARM_SORTS:
+        return list(lines)
+    descending, value = ARM_SORTS[sort.removeprefix("-")]
+    known = [line for line in lines if value(line) is not None]
+    ordered = sorted(known, key=value, reverse=descending != sort.startswith("-"))
+    return ordered + [line for line in lines if value(line) is None]
 
 
 def _notes(study: Study, arm: StudyArm, labels: dict[str, str]) -> Iterator[str]:
@@ -134,12 +165,14 @@ def _envelope(best: Frontier, keys: dict[str, str]) -> Envelope:
     return Envelope(best.budgets, leaders, best.values, best.too_close)
 
 
-def families(study: Study, found: Analysis, budget: float) -> list[Family]:
-    """The heat map of each family of arms that differ only in n."""
+def families(study: Study, found: Analysis, budget: float, use: str | None) -> list[Family]:
+    """The heat map of each family of arms that differ only in n, first the one of `use`, the study's answer."""
     labels = short_names(study)
     out = []
     for one in found.samples_at(sorted({*found.many, budget})):
         common = labels[one.arms[0]].removesuffix(f"n = {one.ns[0]}").removesuffix(", ")
         cells = heatmap([[cell.pass_first for cell in row] for row in one.rows], len(found.tasks_common))
-        out.append(Family(common or "All arms", one, cells, one.budgets.index(budget)))
-    return out
+        column = one.budgets.index(budget)
+        enough = one.ns[one.arms.index(use)] if use in one.arms else one.enough_first[column]
+        out.append(Family(common or "All arms", one, cells, column, enough))
+    return sorted(out, key=lambda family: use not in family.samples.arms)

@@ -133,7 +133,7 @@ def difference(
     """The difference of two runs over `n_tasks` and the budget with its band, around a line at 0."""
     start, end = time_range(budgets)
     reach = nice_top(max(max(map(abs, low), default=0.0), max(map(abs, high), default=0.0)))
-    layouts = lay_out((280, 240), (label_room, 76), start, end, reach, -reach)
+    layouts = lay_out((280, 240), (label_room, 16), start, end, reach, -reach)
     for axes in layouts:
         axes.draw_times()
         axes.draw_points()

@@ -82,7 +82,7 @@ def _apart(drawing: Drawing) -> list[Label]:
     for label in drawing.labels:
         near = [one for one in taken if _overlap_across(label, one)]
         tries = [label.y, *(one.y + shift for one in near for shift in (-LINE, LINE))]
-        free = [y for y in tries if drawing.top <= y <= drawing.bottom and all(abs(y - o.y) >= LINE for o in near)]
+        free = [y for y in tries if drawing.top <= y <= drawing.bottom and all(abs(y - o.y) > LINE - 0.1 for o in near)]
         nearest = min((abs(y - label.y), y) for y in free or [label.y])[1]
         taken.append(replace(label, y=round(nearest, 1)))
     return taken
