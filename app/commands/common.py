@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
@@ -17,6 +18,7 @@ from app import domains
 from app.context import Context, make_context
 from app.db import migrate
 from app.errors import BadInputError, BasslineError, UnavailableError
+from app.ui import units
 from app.ui.terminal import echo_data, stderr, stdout
 from decoding.suggest import one_of
 
@@ -37,9 +39,9 @@ def writable(_ctx: click.Context, option: click.Parameter, target: str | None) -
 
 
 def positive(_ctx: click.Context, option: click.Parameter, value: float | None) -> float | None:
-    """The callback of an option in seconds. Raises BadInputError unless it is above 0."""
-    if value is not None and not value > 0:
-        raise BadInputError(f"{option.name} is {value:g}: it must be above 0 seconds", option.name)
+    """The callback of an option in seconds. Raises BadInputError unless it is a number above 0."""
+    if value is not None and not 0 < value < math.inf:
+        raise BadInputError(f"{option.name} is {value:g}: give a number of seconds above 0", option.name)
     return value
 
 
@@ -170,6 +172,6 @@ def number(value: float | None, unit: str = "", digits: int = 1) -> str:
     return "–" if value is None else f"{value:.{digits}f}{unit}"
 
 
-def interval(bounds: list[float] | tuple[float, float] | None) -> str:
-    """A 95 % interval of shares as text."""
-    return "" if bounds is None else f"95 % interval {100 * bounds[0]:.1f} to {100 * bounds[1]:.1f} %"
+def interval(bounds: list[float] | tuple[float, float] | None, n_tasks: int) -> str:
+    """A 95 % interval of a share of `n_tasks` as text."""
+    return "" if bounds is None else f"95 % interval {units.interval(bounds, n_tasks)} %"

@@ -7,7 +7,7 @@ from rich.console import Console
 from app.commands.common import number, pairs
 from app.errors import BasslineError
 from app.overlay.pair import RunComparison
-from app.ui.units import percent
+from app.ui.units import counted, percent, points, size
 from evaluation.inference import Comparison
 
 
@@ -43,9 +43,10 @@ def comparison_tables(console: Console, found: RunComparison) -> None:
 
 
 def _difference(found: Comparison) -> str:
+    n = found.n_tasks
     return (
-        f"{percent(found.b)} -> {percent(found.a)}, {100 * found.delta:+.1f} points "
-        f"(95 % interval {100 * found.low:+.1f} to {100 * found.high:+.1f}), "
+        f"{percent(found.b, n)} -> {percent(found.a, n)}, {points(found.delta, n)} points "
+        f"(95 % interval {points(found.low, n)} to {points(found.high, n)}), "
         f"{len(found.wins)} wins, {len(found.losses)} losses, "
-        f"p {found.p:.3f}; {found.n_tasks} tasks can show {100 * found.detectable:.1f} points"
+        f"p {found.p:.3f}; {counted(n, 'task')} can show {size(found.detectable, n)} points"
     )

@@ -15,6 +15,7 @@ from app.datasets import repository, service
 from app.datasets.models import Dataset
 from app.errors import UnavailableError
 from app.ui.terminal import echo
+from app.ui.units import counted
 
 NAMED = 20  # failing tasks
 
@@ -63,7 +64,7 @@ def import_(file: Path, name: str | None, no_check: bool) -> None:
     """
     ctx = common.opened_context()
     dataset = service.import_file(ctx, file, name)
-    echo(f"{dataset.name}: {dataset.n_tasks} tasks, sha256 {dataset.sha256}")
+    echo(f"{dataset.name}: {counted(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
     newest = service.require(ctx, dataset.name)
     if newest.id != dataset.id:
         echo(
@@ -119,6 +120,6 @@ def show(name: str, task_id: str | None) -> None:
         if task.source:
             echo(f"# source: {json.dumps(task.source)}")
         return
-    echo(f"{dataset.name}: {dataset.n_tasks} tasks, sha256 {dataset.sha256}")
+    echo(f"{dataset.name}: {counted(dataset.n_tasks, 'task')}, sha256 {dataset.sha256}")
     for task in dataset.tasks:
         echo(f"{task.task_id}  {task.entry_point}")

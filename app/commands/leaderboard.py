@@ -16,7 +16,7 @@ from app.runs.render import plain
 
 
 @click.command()
-@click.option("--budget", type=float, help="seconds; default: each run at its own budget")
+@click.option("--budget", type=float, callback=common.positive, help="seconds; default: each run at its own budget")
 @click.option("--dataset", help="only runs over this dataset")
 @click.option("--target", help="only runs of this model")
 @selection_options

@@ -46,9 +46,9 @@ def figures(run: Run) -> list[tuple[str, str]]:
     rows = [("tasks", _coverage(run))]
     if run.graded:
         rows += [
-            ("Pass@First", f"{percent(f.pass_first):>8}  {interval(f.pass_first_interval)}"),
-            ("Pass@All", f"{percent(f.pass_all):>8}  {interval(f.pass_all_interval)}"),
-            ("pass@1 (unbiased)", f"{percent(f.pass_at_1):>8}"),
+            ("Pass@First", f"{percent(f.pass_first, f.tasks):>8}  {interval(f.pass_first_interval, f.tasks)}"),
+            ("Pass@All", f"{percent(f.pass_all, f.tasks):>8}  {interval(f.pass_all_interval, f.tasks)}"),
+            ("pass@1 (unbiased)", f"{percent(f.pass_at_1, f.tasks):>8}"),
         ]
         rows += _in_guest(f)
         if (weak := caveats.without_weak_tests(f)) is not None:
@@ -108,5 +108,5 @@ def _in_guest(f: Figures) -> list[tuple[str, str]]:
     if found is None:
         return []
     # Unknown for runs that ended before they were counted.
-    without = f"Pass@First {percent(f.pass_first_proxy)}, Pass@All {percent(f.pass_all_proxy)}"
+    without = f"Pass@First {percent(f.pass_first_proxy, f.tasks)}, Pass@All {percent(f.pass_all_proxy, f.tasks)}"
     return [("trust", found), ("without those passes", without)]

@@ -80,7 +80,7 @@ def list_(
     rows = []
     for run in found:
         figures = run.measured
-        shares = percent(figures.pass_first), percent(figures.pass_all)
+        shares = percent(figures.pass_first, figures.tasks), percent(figures.pass_all, figures.tasks)
         rows.append((run, (f"{figures.tasks}/{run.n_tasks}", *shares)))
     asked = state or since or until or selection.narrows or any(filters[name] for name in ("name", "target", "dataset"))
     none = "No run matches." if asked else "No runs yet: make one with `bassline eval`."

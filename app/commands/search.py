@@ -14,6 +14,7 @@ from app.search import documents, service
 from app.search.schemas import FILTERS, SearchQuery
 from app.search.service import Hit
 from app.ui.terminal import echo
+from app.ui.units import counted
 
 
 @click.command()
@@ -47,11 +48,13 @@ def search(words: tuple[str, ...], json_file: str | None, **values: Any) -> None
     for hit in found.hits:
         _print(hit)
     if not found.hits:
-        echo("No sample found." if found.following is None else f"None in the newest {found.looked_at} tasks.")
+        echo(
+            "No sample found." if found.following is None else f"None in the newest {counted(found.looked_at, 'task')}."
+        )
     if found.following is not None:
         echo(f"There may be more: repeat this with --cursor {found.next}", err=True)
     if found.unread:
-        echo(f"{found.unread} tasks stored by an earlier version are not in the index yet.", err=True)
+        echo(f"{counted(found.unread, 'task')} stored by an earlier version: not in the index yet.", err=True)
 
 
 def _print(hit: Hit) -> None:

@@ -14,6 +14,7 @@ from app.studies import progress
 from app.studies.models import Study, StudyArm
 from app.studies.progress import ArmProgress
 from app.studies.repository import get_study
+from app.ui.units import counted
 
 BEAT_S = 1.0  # between two looks at the database, so that watching costs the arms nothing
 
@@ -94,5 +95,5 @@ def _show_arms(bars: Bars, look: Look) -> None:
 
 def _state(study: Study, arm: StudyArm) -> str:
     if arm.dropped_by is not None:
-        return f"dropped after {arm.dropped_after} tasks: {study.arms[arm.dropped_by].name} is better"
+        return f"dropped after {counted(arm.dropped_after or 0, 'task')}: {study.arms[arm.dropped_by].name} is better"
     return str(arm.run.state)

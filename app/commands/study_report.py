@@ -52,13 +52,13 @@ def report_end(ctx: Context, study_id: uuid.UUID, json_file: str | None) -> None
 def _at_budget(document: StudyDocument) -> str:
     answer = document.at_budget
     assert answer is not None
-    at = f"At {exact_seconds(answer.budget_s)}"
+    n, at = document.study.tasks_common, f"At {exact_seconds(answer.budget_s)}"
     if answer.arm is None:
         return f"{at}: no chosen sample passes."
-    first = report.share(answer.pass_first, answer.interval)
-    text = f"{at}: {answer.arm}: Pass@First {first}, Pass@All {percent(answer.pass_all)}."
+    first = report.share(answer.pass_first, answer.interval, n)
+    text = f"{at}: {answer.arm}: Pass@First {first}, Pass@All {percent(answer.pass_all, n)}."
     if answer.one_second_more is not None:
-        text += f" One more second: {points(answer.one_second_more)} points."
+        text += f" One more second: {points(answer.one_second_more, n)} points."
     if answer.equally_good:
         text += f" Not distinguishable from it: {'; '.join(answer.equally_good)}."
     return text

@@ -105,9 +105,9 @@ def clock() -> Iterator[Finding]:
         )
         return
     share = min((use.others_cpu_s + use.steal_s) / use.capacity_s, 1.0)
-    what = f"other programs use {percent(share, 0)} of the machine now, load {use.load_average:.1f}"
+    what = f"other programs use {percent(share)} of the machine now, load {use.load_average:.1f}"
     if share > LOST_TO_OTHERS:
-        remedy = f"Stop other programs before you measure: from {percent(LOST_TO_OTHERS, 0)} on, runs carry a mark."
+        remedy = f"Stop other programs before you measure: from {percent(LOST_TO_OTHERS)} on, runs carry a mark."
         yield Finding("clock", "warn", what, remedy)
     else:
         yield Finding("clock", "ok", what)

@@ -17,6 +17,7 @@ from app.ui.charts.axes import HALF, WIDE
 from app.ui.charts.curves import Curve, pass_curves, with_cursor
 from app.ui.charts.parts import Chart
 from app.ui.charts.scatter import Point, scatter
+from evaluation.metrics import BUDGET_GRID
 
 CURVES_SHOWN = 8  # readers cannot tell more lines apart
 ROWS_SHOWN = 10  # of a group, unless the reader asks for all rows
@@ -26,8 +27,12 @@ CHARTS_SHOWN = 3  # of the first groups, unless the reader asks for all rows
 GROUPS_SHOWN = 5  # or all over whole datasets, if they are more; unless the reader asks for all rows
 
 
-SORTS = {column.key: column for column in COLUMNS if column.sortable}
-"""The columns the leaderboard can be ordered by."""
+BY_NAME = "run"
+SORTS = {key: column.label for column in COLUMNS for key in (column.key, f"-{column.key}")} | {
+    BY_NAME: "name",
+    f"-{BY_NAME}": "name",
+}
+"""What the leaderboard can be ordered by, in words; `-` reverses an order."""
 OPTIONAL = {column.key: column for column in COLUMNS if not column.required}
 """The columns a reader can select, by key."""
 SHOWN_BY_DEFAULT = frozenset(key for key, column in OPTIONAL.items() if column.shown)
@@ -129,9 +134,14 @@ def _final_shares(run: Entry) -> tuple[float, float]:
 
 
 def _sorted(rows: list[Row], sort: str) -> list[Row]:
-    column = SORTS[sort]
+    """The rows in an order; rows without a value come last, and equal ones stay as they are."""
+    key, is_reversed = sort.removeprefix("-"), sort.startswith("-")
+    if key == BY_NAME:
+        return sorted(rows, key=lambda row: row.run.name.lower(), reverse=is_reversed)
+    column = next(column for column in COLUMNS if column.key == key)
     known = [row for row in rows if column.value(row) is not None]
-    ordered = sorted(known, key=lambda row: (column.value(row), column.tie(row)), reverse=column.descending)
+    descending = column.descending != is_reversed
+    ordered = sorted(known, key=lambda row: (column.value(row), column.tie(row)), reverse=descending)
     return ordered + [row for row in rows if column.value(row) is None]
 
 
@@ -151,7 +161,8 @@ def _chart(group: Group, rows: list[Row], budget: float, view: str, width: float
             )
             for r in rows
         )
-        return with_cursor(_curves(f"Pass@First against the budget, {where}", tuple(curves), width), budget)
+        drawn = _curves(f"Pass@First against the budget, {where}", tuple(curves), run.n_tasks, width)
+        return with_cursor(drawn, budget)
     items = [
         Point(
             names[r.run.id],
@@ -165,10 +176,10 @@ def _chart(group: Group, rows: list[Row], budget: float, view: str, width: float
         if r.run.figures.first_finished_p50_s
     ]
     x_title = "Median time to the first finished sample"
-    return scatter(items, f"Pass@First against latency, {where}", x_title, budget, width)
+    return scatter(items, f"Pass@First against latency, {where}", x_title, run.n_tasks, budget=budget, width=width)
 
 
 @lru_cache(maxsize=64)
-def _curves(title: str, curves: tuple[Curve, ...], width: float) -> Chart:
+def _curves(title: str, curves: tuple[Curve, ...], n_tasks: int, width: float) -> Chart:
     """Cached: only the cursor on the chart depends on the budget."""
-    return pass_curves(curves, title, label_room=176, width=width)
+    return pass_curves(curves, title, n_tasks, budget=BUDGET_GRID[0], label_room=176, width=width)

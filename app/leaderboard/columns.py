@@ -14,7 +14,7 @@ from typing import Any
 
 from app.leaderboard.service import Row
 from app.states import RunState
-from app.ui.units import count, decimal, gibibytes, milliseconds, percent, seconds
+from app.ui.units import count, decimal, gibibytes, interval, milliseconds, percent, seconds, size
 
 Read = Callable[[Row], Any]
 
@@ -52,12 +52,12 @@ class Column:
     key: str  # stands in addresses (`?sort=`, `?columns=`)
     label: str
     fields: tuple[Field, ...]
-    unit: Callable[[Any], str]  # the first field's value as text
+    unit: Callable[..., str]  # the first field's value as text
     about: str  # on the page About, like `formula`
     note: Callable[[Row], str] = lambda _: ""  # in small type below the text
     share: Callable[[Row], tuple[float, float, float]] | None = None  # (share, low, high), drawn as a bar, too
-    sortable: bool = True
     descending: bool = True
+    of_tasks: bool = False  # a share of the run's tasks: their number decides its decimals
     tie: Read = lambda _: 0  # orders rows whose values are equal
     formula: str = ""
     numeric: bool = True
@@ -71,7 +71,7 @@ class Column:
 
     def text(self, row: Row) -> str:
         """The value for people."""
-        return self.unit(self.value(row))
+        return self.unit(self.value(row), *([row.run.n_tasks] if self.of_tasks else ()))
 
 
 def _of_run(name: str, kind: Any, description: str | None = None, csv: tuple[str, ...] = ()) -> Field:
@@ -133,7 +133,8 @@ COLUMNS = (
         "Pass@First",
         _share("pass_first"),
         percent,
-        note=lambda r: _interval(r.pass_first_interval),
+        of_tasks=True,
+        note=lambda r: interval(r.pass_first_interval, r.run.n_tasks),
         share=lambda r: (r.pass_first, *r.pass_first_interval),
         tie=lambda r: r.pass_all,
         required=True,
@@ -149,7 +150,8 @@ COLUMNS = (
         "Pass@All",
         _share("pass_all"),
         percent,
-        note=lambda r: _interval(r.pass_all_interval),
+        of_tasks=True,
+        note=lambda r: interval(r.pass_all_interval, r.run.n_tasks),
         share=lambda r: (r.pass_all, *r.pass_all_interval),
         tie=lambda r: r.pass_first,
         printed=True,
@@ -161,7 +163,8 @@ COLUMNS = (
         "loss",
         "Ranking loss",
         (Field("ranking_loss", float, lambda r: r.ranking_loss, "Pass@All minus Pass@First"),),
-        lambda loss: f"{100 * loss:.1f}",
+        size,
+        of_tasks=True,
         descending=False,
         about="Pass@All minus Pass@First, in percentage points: tasks with a right answer that was not chosen.",
     ),
@@ -240,7 +243,6 @@ COLUMNS = (
         "Samples",
         (_of_run("n", int, "samples per task"),),
         str,
-        sortable=False,
         printed=True,
         about="Samples decoded for each task, side by side.",
     ),
@@ -252,7 +254,6 @@ COLUMNS = (
             _of_run("dataset_tasks", int),
         ),
         str,
-        sortable=False,
         note=lambda r: f"of {r.run.dataset_tasks}",
         printed=True,
         about="Tasks graded, of those in the dataset. Shares count graded tasks only.",
@@ -266,7 +267,6 @@ COLUMNS = (
             _of_run("prompt_mode", str),
         ),
         lambda temperature: f"T {temperature:g}" if temperature else "greedy",
-        sortable=False,
         note=lambda r: f"top-p {r.run.top_p:g}, {r.run.prompt_mode}" if r.run.temperature else r.run.prompt_mode,
         numeric=False,
         shown=False,
@@ -289,7 +289,3 @@ COLUMNS = (
 
 FIELDS = (*RUN_FIELDS, *(field for column in COLUMNS for field in column.fields))
 """Every value of a row for programs."""
-
-
-def _interval(bounds: tuple[float, float]) -> str:
-    return f"{100 * bounds[0]:.1f}–{100 * bounds[1]:.1f}"

@@ -66,7 +66,7 @@ def index() -> str:
         budget=budget,
         grid=_grid(rows, answer),
         sort=sort,
-        sort_label=board.SORTS[sort].label,
+        sort_label=board.SORTS[sort],
         view=view,
         whole=whole,
         columns=COLUMNS,

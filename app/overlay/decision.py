@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from app.http.schemas import ResponseModel
-from app.ui.units import counted, p_value, percent, points, seconds
+from app.ui.units import counted, p_value, percent, points, seconds, size
 from evaluation.inference import Comparison, least_discordant, mcnemar
 
 
@@ -30,10 +30,11 @@ def decide(first: Comparison, withheld: str | None) -> Conclusion:
     either way.
     """
     differing = len(first.wins) + len(first.losses)
-    interval = f"95 % interval {points(first.low)} to {points(first.high)}"
+    n = first.n_tasks
+    interval = f"95 % interval {points(first.low, n)} to {points(first.high, n)}"
     tested = (
-        f"Pass@First at {seconds(first.budget_s)} over {counted(first.n_tasks, 'task')}: {percent(first.b)} -> "
-        f"{percent(first.a)}, {points(first.delta)} points ({interval}). "
+        f"Pass@First at {seconds(first.budget_s)} over {counted(first.n_tasks, 'task')}: {percent(first.b, n)} -> "
+        f"{percent(first.a, n)}, {points(first.delta, n)} points ({interval}). "
         f"McNemar's exact two-sided test on {counted(differing, 'task')} that only one run solves, "
         f"{len(first.wins)} won and {len(first.losses)} lost: {p_value(first.p)}"
     )
@@ -48,7 +49,7 @@ def decide(first: Comparison, withheld: str | None) -> Conclusion:
     else:
         title = f"No worse as far as {counted(first.n_tasks, 'task')} can tell"
         sentence = (
-            f"{tested}. So many tasks reliably show only a difference of about {100 * first.detectable:.1f} points or "
+            f"{tested}. So many tasks reliably show only a difference of about {size(first.detectable, n)} points or "
             "more (80 % power)."
         )
     return Conclusion(underpowered=fault, worse=worse, title=title, sentence=sentence)

@@ -35,8 +35,9 @@ def markdown(compared: RunComparison) -> str:
 
 
 def _row(label: str, c: Comparison) -> tuple[str, ...]:
-    interval = f"{points(c.low)} to {points(c.high)}"
-    figures = (percent(c.b), percent(c.a), points(c.delta), interval, f"{c.p:.3f}")
+    n = c.n_tasks
+    interval = f"{points(c.low, n)} to {points(c.high, n)}"
+    figures = (percent(c.b, n), percent(c.a, n), points(c.delta, n), interval, f"{c.p:.3f}")
     return (f"{label} at {seconds(c.budget_s)}", *figures, str(len(c.wins)), str(len(c.losses)))
 
 

@@ -91,7 +91,10 @@ def show(runs: str) -> str:
         pair, notes = pair_presentation.page(compared, curves), pair_presentation.pair_caveats(compared)
     else:
         notes = caveats(found, None if in_turn else presentation.NOT_IN_TURN, lines, field)
-    chart = presentation.chart(curves, drawn_figure, budget, span=pair.get("span"), marks=pair.get("marks", ()))
+    n_tasks = len(found.task_ids)
+    chart = presentation.chart(
+        curves, drawn_figure, n_tasks, budget, span=pair.get("span"), marks=pair.get("marks", ())
+    )
     grid = presentation.slider_budgets(curves, chart, budget)
     return render_template(
         "overlay/curves.html",
@@ -105,7 +108,6 @@ def show(runs: str) -> str:
         figures=presentation.FIGURES,
         chart=chart,
         grid=grid,
-        curves=curves,
         lines=lines_at(found, lines, budget),
         made_of={line.key: presentation.made_of(found, line) for line in lines},
         settings=[] if pair else presentation.settings(found),

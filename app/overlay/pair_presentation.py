@@ -17,7 +17,7 @@ from app.runs import presentation as shown
 from app.runs.models import Run
 from app.runs.results import Figures
 from app.ui.charts.curves import difference
-from app.ui.units import count, counted, decimal, milliseconds, p_value, points, seconds
+from app.ui.units import count, counted, decimal, milliseconds, p_value, seconds, size
 from evaluation.inference import Comparison, Crossover, crossover, difference_band
 from evaluation.metrics import BUDGET_GRID
 
@@ -43,7 +43,8 @@ def page(compared: RunComparison, curves: Sequence[LineCurves]) -> dict[str, Any
     crossing = crossover(first[1], first[0], changes_at)
     marks = [] if crossing.budget_s is None else [(crossing.budget_s, f"B leads from {seconds(crossing.budget_s)}")]
     low, high = covered = span(curves, found.longest_s)
-    budgets = [low, *(x for x in BUDGET_GRID if low < x < high), high]
+    inside = {x for x in (*BUDGET_GRID, compared.budget_s) if low < x < high}
+    budgets = [low, *sorted(inside), high]
     first, _ = found.measured.solved(budgets)
     band = difference_band(first[1], first[0], budgets)
     return {
@@ -61,6 +62,7 @@ def page(compared: RunComparison, curves: Sequence[LineCurves]) -> dict[str, Any
             band.low,
             band.high,
             "B minus A in Pass@First",
+            compared.pass_first.n_tasks,
             budget=compared.budget_s,
             marks=marks,
             label_room=LABEL_ROOM,
@@ -82,7 +84,8 @@ def sentence(found: Comparison, withheld: str | None) -> str:
         return f"{'B' if found.delta > 0 else 'A'} is better, and chance does not explain it: {tested}."
     return (
         f"No difference beyond chance: {tested}. This many tasks reliably show only differences of about "
-        f"{100 * found.detectable:.1f} points or more (80 % power); this one is {points(abs(found.delta)).lstrip('+')}."
+        f"{size(found.detectable, found.n_tasks)} points or more (80 % power); this one is "
+        f"{size(found.delta, found.n_tasks)}."
     )
 
 

@@ -16,7 +16,7 @@ from app.runs.options import options_of
 from app.runs.schemas import RunOptions
 from app.ui import opening
 from app.ui.charts.curves import BEFORE_RISE, Curve, pass_curves
-from app.ui.charts.parts import Chart, series_css
+from app.ui.charts.parts import Chart
 from app.ui.units import seconds
 from evaluation import metrics
 from evaluation.metrics import BUDGET_GRID
@@ -44,16 +44,6 @@ class LineCurves:
     low: tuple[float, ...]
     high: tuple[float, ...]
 
-    @property
-    def css(self) -> str:
-        """The classes of its colour and dash."""
-        return series_css(self.series)
-
-    def values(self, budgets: Sequence[float]) -> list[str]:
-        """Both shares at the first of these budgets up to its end, as per cent with one decimal, for the script."""
-        shares = [self.curve.at(budget) for budget in budgets if budget <= self.curve.budgets[-1]]
-        return [" ".join(f"{100 * of[figure]:.1f}" for of in shares) for figure in (0, 1)]
-
 
 def curves(found: Overlaid, groups: Sequence[Group], numbers: Mapping[uuid.UUID, int]) -> list[LineCurves]:
     """The curves of all lines over the common tasks; several runs get their mean, up to the shortest budget.
@@ -76,39 +66,36 @@ def curves(found: Overlaid, groups: Sequence[Group], numbers: Mapping[uuid.UUID,
 def chart(
     lines: Sequence[LineCurves],
     figure: Figure,
+    n_tasks: int,
     budget_s: float,
     *,
     span: tuple[float, float] | None = None,
     marks: Sequence[tuple[float, str]] = (),
 ) -> Chart:
-    """The curves in one chart, with a cursor at the budget; bands span the runs of a group.
+    """The curves over `n_tasks` in one chart, with a cursor at the budget; bands span the runs of a group.
 
     `span` (seconds) and `marks` go to `pass_curves`.
     """
     drawn = []
     for line in lines:
-        # Names would not all find room beside many curves; the values below the chart say whose letter it is.
-        name = f"{line.group.key} {line.group.label}" if len(lines) <= FEW else line.group.key
+        name = f"{line.group.key} {line.group.label}"
+        # Names would not find room beside many curves; the values below the chart say whose letter it is.
+        label = name if len(lines) <= FEW else line.group.key
         key = f"line-{line.group.key}"
-        if figure != "first":
-            label = f"{line.group.key} All" if figure == "both" else name
-            drawn.append(
-                Curve(
-                    label,
-                    line.curve.budgets,
-                    line.curve.pass_all,
-                    line.series,
-                    "all" if figure == "both" else "first",
-                    key=key,
-                )
-            )
+        ends = line.curve.budgets
         if figure != "all":
             low, high = (line.low, line.high) if len(line.group.members) > 1 else (None, None)
-            drawn.append(Curve(name, line.curve.budgets, line.curve.pass_first, line.series, "first", low, high, key))
+            drawn.append(Curve(label, ends, line.curve.pass_first, line.series, "first", low, high, key, name))
+        if figure == "both":
+            every = f"{line.group.key} All"
+            drawn.append(Curve(every, ends, line.curve.pass_all, line.series, "all", key=key, name=f"{name}, Pass@All"))
+        elif figure == "all":
+            drawn.append(Curve(label, ends, line.curve.pass_all, line.series, "first", key=key, name=name))
     words = "Pass@First and Pass@All" if figure == "both" else FIGURES[figure]
     return pass_curves(
         drawn,
         f"{words} against the budget",
+        n_tasks,
         budget=budget_s,
         label_room=LABEL_ROOM if len(lines) <= FEW else 64,
         span=span,

@@ -65,5 +65,8 @@ def without_weak_tests(figures: Figures) -> str | None:
     tests = "1 task has a weak test" if figures.weak_tasks == 1 else f"{figures.weak_tasks} tasks have weak tests"
     if figures.pass_first_strong is None:
         return f"{tests}, and no other task was graded"
-    first, every = percent(figures.pass_first_strong), percent(figures.pass_all_strong)
+    first, every = (
+        percent(share, figures.tasks - figures.weak_tasks)
+        for share in (figures.pass_first_strong, figures.pass_all_strong)
+    )
     return f"{tests}; without them Pass@First is {first} and Pass@All {every}"

@@ -52,13 +52,12 @@ class Clock:
         if self.disturbed:
             who = "the hypervisor withheld" if self.stolen else "other programs used"
             found.append(
-                f"In {self.disturbed} of {counted(self.tasks, 'task')} {who} up to {percent(self.lost_max, 0)} of the "
-                f"machine (limit {percent(LOST_TO_OTHERS, 0)})."
+                f"In {self.disturbed} of {counted(self.tasks, 'task')} {who} up to {percent(self.lost_max)} of the "
+                f"machine (limit {percent(LOST_TO_OTHERS)})."
             )
         if self.drift is not None and self.drift > DRIFT:
             found.append(
-                f"The machine changed its speed by {percent(self.drift, 0)} during the run; {percent(DRIFT, 0)} is the "
-                "limit."
+                f"The machine changed its speed by {percent(self.drift)} during the run; {percent(DRIFT)} is the limit."
             )
         return found
 

@@ -22,6 +22,7 @@ from app.language_models import service as models
 from app.runs import caveats, clock, configuration, failure_messages, repository, service
 from app.runs import figures as measured
 from app.runs import presentation as shown
+from app.runs.colours import numbers_of, series_of
 from app.runs.forms import as_form, field_error, form_fields, labels_of, parse_budget, parse_form
 from app.runs.models import Run, RunTag, RunTask
 from app.runs.options import Fieldset
@@ -31,13 +32,28 @@ from app.runs.status import run_status
 from app.runs.task_repository import other_runs_of, untouched_runs
 from app.states import OPEN_RUN_STATES, RunState
 from app.ui.display import twice
+from app.ui.units import counted, exact
 
 bp = Blueprint("runs", __name__)
 
 PAGE_SIZE = 40  # at most eight screens of a phone
 LABELS = labels_of(RunSpec)
 FILTERS = {"name": "Name", "state": "State", "dataset": "Dataset", "since": "From", "until": "To"}
-SORTS = {"newest": "Newest first", "oldest": "Oldest first", "name": "Name", "target": "Model"}
+SORTS = {"newest": "Newest first", "oldest": "Oldest first"} | {
+    sort: label if sort == key else f"{label}, reversed"
+    for key, label in (
+        ("name", "Name"),
+        ("target", "Model"),
+        ("state", "State"),
+        ("dataset", "Dataset"),
+        ("samples", "Samples"),
+        ("budget", "Budget"),
+        ("first", "Pass@First"),
+        ("all", "Pass@All"),
+    )
+    for sort in (key, f"-{key}")
+}
+"""The orders of the list in words."""
 TABS = {"curve": "Curve", "tasks": "Tasks", "failures": "Failures", "timing": "Timing", "config": "Config"}
 
 
@@ -102,7 +118,9 @@ def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
     tasks = repository.tasks_without_texts(session(), run_id)
     figures = run.figures or measured.figures(run, tasks)
     counts = {"tasks": run.n_tasks, "failures": shown.n_failures(tasks)}
-    data = _tab(tab, run, tasks, figures)
+    asked = parse_budget(request.args.get("budget"))
+    budget = min(asked or run.budget_s, run.budget_s)
+    data = _tab(tab, run, tasks, figures, budget)
     progress = repository.progress(session(), run)
     return render_template(
         f"runs/{tab}.html",
@@ -114,6 +132,8 @@ def _show(run_id: uuid.UUID, refused: Refused | None = None) -> str:
         tab=tab,
         tabs=[(key, label, counts.get(key)) for key, label in TABS.items()],
         figures=figures,
+        budget=budget,
+        address=exact(budget) if asked else None,
         weak_tests=caveats.without_weak_tests(figures),
         **annotation_pages.values(run_id, refused),
         **data,
@@ -127,11 +147,13 @@ annotation_pages = AnnotationPages(bp, "run_id", ("tab", "budget", "show"), RunT
 def task(run_id: uuid.UUID, task_id: str) -> str:
     """One task of a run: the prompt as sent and all its samples, failures first.
 
-    `?show=` is a filter of the Tasks tab, within which the neighbours are.
+    `?show=` is a filter of the Tasks tab, within which the neighbours are; `?budget=` seconds decide what had finished.
     """
     run = repository.get_run(session(), run_id)
+    asked = parse_budget(request.args.get("budget"))
+    budget = min(asked or run.budget_s, run.budget_s)
     row = repository.task_with_samples(session(), run_id, task_id)
-    signs = shown.in_finish_order(row.samples)
+    signs = shown.in_finish_order(row.samples, budget)
     show = request.args.get("show", "all")
     return render_template(
         "runs/task.html",
@@ -139,9 +161,11 @@ def task(run_id: uuid.UUID, task_id: str) -> str:
         row=row,
         samples=sorted(shown.groups(signs), key=lambda group: group.best.sign.letter == "P"),
         n_samples=len(signs),
-        timeline=shown.task_timeline(run, row, signs),
+        budget=budget,
+        address=exact(budget) if asked else None,
+        timeline=shown.task_timeline(budget, row, signs),
         ledger_parts=shown.ledger(row),
-        walk=shown.walk(repository.tasks_without_texts(session(), run_id), row.task.task_id, show),
+        walk=shown.walk(repository.tasks_without_texts(session(), run_id), row.task.task_id, show, budget),
         show=show,
         others=other_runs_of(session(), row),
     )
@@ -221,11 +245,11 @@ def resume(run_id: uuid.UUID) -> AnyResponse:
     return redirect(url_for("runs.show", run_id=run_id), 303)
 
 
-def _tab(tab: str, run: Run, tasks: Sequence[RunTask], figures: Figures) -> dict[str, Any]:
+def _tab(tab: str, run: Run, tasks: Sequence[RunTask], figures: Figures, budget: float) -> dict[str, Any]:
     if tab == "curve":
-        return _curve(run, tasks, figures)
+        return _curve(run, tasks, figures, budget)
     if tab == "tasks":
-        return _task_lines(tasks)
+        return _task_lines(tasks, budget)
     if tab == "failures":
         return {"causes": failure_messages.causes(session(), run.id), "most": failure_messages.SHOWN}
     if tab == "timing":
@@ -236,21 +260,20 @@ def _tab(tab: str, run: Run, tasks: Sequence[RunTask], figures: Figures) -> dict
     return {"configuration": configuration.table(run), "downloads": downloads}
 
 
-def _curve(run: Run, tasks: Sequence[RunTask], figures: Figures) -> dict[str, Any]:
+def _curve(run: Run, tasks: Sequence[RunTask], figures: Figures, budget: float) -> dict[str, Any]:
     curve = measured.stored_curve(run.curve) if run.curve else measured.curve(run, tasks)
     n_tasks = figures.tasks
-    asked = parse_budget(request.args.get("budget"))
-    budget = min(asked or run.budget_s, run.budget_s)
-    note = f"Over {n_tasks} judged tasks; the band is Wilson's 95 % interval of Pass@First."
+    number = numbers_of(session(), [run.id])[run.id]
+    note = f"Over {counted(n_tasks, 'judged task')}; the band is Wilson's 95 % interval of Pass@First."
     return {
-        "scores": shown.scores(run, figures, n_tasks),
-        "chart": shown.curve_chart(curve, n_tasks, budget) if curve.budgets else None,
-        "chart_note": f"{shown.at_budget(curve, budget)} {note}" if asked else note,
+        "scores": shown.scores(curve, figures, n_tasks, budget),
+        "chart": shown.curve_chart(curve, n_tasks, budget, series_of([number])[0]) if curve.budgets else None,
+        "chart_note": note,
     }
 
 
-def _task_lines(tasks: Sequence[RunTask]) -> dict[str, Any]:
-    groups = shown.line_groups(shown.task_lines(tasks))
+def _task_lines(tasks: Sequence[RunTask], budget: float) -> dict[str, Any]:
+    groups = shown.line_groups(shown.task_lines(tasks, budget))
     show = request.args.get("show", "all")
     show = show if show in groups else "all"
     rows = groups[show][1]

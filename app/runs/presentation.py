@@ -17,7 +17,18 @@ from app.ui.charts.parts import Chart
 from app.ui.charts.timeline import Life, Segment, Timeline, timeline
 from app.ui.charts.timeline import ledger as lay_out
 from app.ui.display import VerdictSign, verdict_sign
-from app.ui.units import count, counted, decimal, exact_seconds, milliseconds, percent, seconds
+from app.ui.units import (
+    count,
+    counted,
+    decimal,
+    exact_seconds,
+    interval,
+    milliseconds,
+    per_cent,
+    percent,
+    seconds,
+    size,
+)
 from evaluation import metrics
 from evaluation.metrics import wilson
 
@@ -129,13 +140,13 @@ def ranks(signs: Sequence[SampleSign]) -> dict[int, int]:
     return {sample.index: place for place, sample in enumerate(ordered, start=1)}
 
 
-def task_lines(tasks: Sequence[RunTask]) -> list[TaskLine]:
-    """One line per task, in dataset order."""
+def task_lines(tasks: Sequence[RunTask], budget_s: float = math.inf) -> list[TaskLine]:
+    """One line per task within `budget_s` seconds, in dataset order."""
     lines = []
     for task in tasks:
-        signs = in_finish_order(task.samples)
-        finished = [t for s in task.samples if (t := in_budget_s(s)) is not None]
-        passed = [t for s in task.samples if (t := in_budget_s(s)) is not None and s.verdict == PASSED]
+        signs = in_finish_order(task.samples, budget_s)
+        finished = [t for s in task.samples if (t := finish_s(s, budget_s)) is not None]
+        passed = [t for s in task.samples if (t := finish_s(s, budget_s)) is not None and s.verdict == PASSED]
         tokens = sum(s.n_tokens for s in task.samples) if task.samples else None
         lines.append(TaskLine(task, signs, min(passed, default=None), min(finished, default=None), tokens))
     return lines
@@ -171,9 +182,9 @@ class Walk:
     after: str | None
 
 
-def walk(tasks: Sequence[RunTask], task_id: str, show: str) -> Walk:
+def walk(tasks: Sequence[RunTask], task_id: str, show: str, budget_s: float = math.inf) -> Walk:
     """The walk through the tasks of the filter `show`, or through all if it does not have the task."""
-    found = line_groups(task_lines(tasks)) if show != "all" else {}
+    found = line_groups(task_lines(tasks, budget_s)) if show != "all" else {}
     label, lines = found.get(show, ("", []))
     ids = [line.row.task.task_id for line in lines]
     if task_id not in ids:
@@ -187,24 +198,23 @@ def n_failures(tasks: Sequence[RunTask]) -> int:
     return sum(s.verdict not in (None, PASSED) or in_budget_s(s) is None for task in tasks for s in task.samples)
 
 
-def scores(run: Run, figures: Figures, n_tasks: int) -> list[Score]:
-    """The cards of the Curve tab: shares with Wilson's interval, then speed."""
+def scores(curve: metrics.Curve, figures: Figures, n_tasks: int, budget: float) -> list[Score]:
+    """The cards of the Curve tab: shares at `budget` seconds with Wilson's interval, then the speed of the run."""
     cards = []
-    for label, share in (("Pass@First", figures.pass_first), ("Pass@All", figures.pass_all)):
+    first, every = curve.at(budget) if curve.budgets and figures.pass_first is not None else (None, None)
+    for label, share in (("Pass@First", first), ("Pass@All", every)):
         if share is not None and n_tasks:
-            low, high = wilson(round(share * n_tasks), n_tasks)
+            bounds = interval(wilson(round(share * n_tasks), n_tasks), n_tasks)
             cards.append(
                 Score(
                     label,
-                    f"{100 * share:.1f}",
+                    per_cent(share, n_tasks),
                     "%",
-                    f"95 % interval {100 * low:.1f} to {100 * high:.1f} %, {counted(n_tasks, 'task')} at "
-                    f"{seconds(run.budget_s)}",
+                    f"95 % interval {bounds} %, {counted(n_tasks, 'task')} at {exact_seconds(budget)}",
                 )
             )
-    first, every = figures.pass_first, figures.pass_all
     if first is not None and every is not None:
-        cards.append(Score("Ranking loss", f"{100 * (every - first):.1f}", "points", "Pass@All minus Pass@First"))
+        cards.append(Score("Ranking loss", size(every - first, n_tasks), "points", "Pass@All minus Pass@First"))
     if (p50 := figures.first_finished_p50_s) is not None:
         cards.append(
             Score("First finished", *_split(seconds(p50)), note=f"median; p95 {seconds(figures.first_finished_p95_s)}")
@@ -251,7 +261,7 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | Non
         )
     if run.prefix_cache:
         cached, prompts = (sum(getattr(t, name) or 0 for t in decoded) for name in ("cached_tokens", "n_prompt_tokens"))
-        share = percent(cached / prompts, 0) if prompts else "–"
+        share = percent(cached / prompts) if prompts else "–"
         cards.append(Score("From the prefix cache", share, "", f"{count(cached)} of {count(prompts)} prompt tokens"))
     rounds = [t.n_rounds for t in decoded if t.n_rounds is not None]
     if rounds:
@@ -262,30 +272,19 @@ def timing(run: Run, tasks: Sequence[RunTask], figures: Figures) -> Timing | Non
     return Timing(len(decoded), parts, cards, sorted(decoded, key=lambda t: -(t.wall_s or 0.0))[:SLOWEST])
 
 
-def curve_chart(curve: metrics.Curve, n_tasks: int, budget: float) -> Chart:
-    """Pass@First with its interval, and Pass@All, with a cursor at `budget` seconds."""
+def curve_chart(curve: metrics.Curve, n_tasks: int, budget: float, series: int) -> Chart:
+    """Pass@First with its interval, and Pass@All, in the colour of the run, with a cursor at `budget` seconds."""
     bounds = [wilson(round(share * n_tasks), n_tasks) for share in curve.pass_first]
+    low, high = zip(*bounds, strict=True)
     return pass_curves(
         [
-            Curve("Pass@All", curve.budgets, curve.pass_all, 2, "all"),
-            Curve(
-                "Pass@First",
-                curve.budgets,
-                curve.pass_first,
-                0,
-                low=[low for low, _ in bounds],
-                high=[high for _, high in bounds],
-            ),
+            Curve("Pass@First", curve.budgets, curve.pass_first, series, low=low, high=high),
+            Curve("Pass@All", curve.budgets, curve.pass_all, series, "all"),
         ],
         "Pass@First and Pass@All against the budget",
+        n_tasks,
         budget=budget,
     )
-
-
-def at_budget(curve: metrics.Curve, budget: float) -> str:
-    """Both shares at `budget` seconds, in words."""
-    first, every = curve.at(budget)
-    return f"At {exact_seconds(budget)}: Pass@First {percent(first)}, Pass@All {percent(every)}."
 
 
 def ledger(row: RunTask) -> list[Segment]:
@@ -295,14 +294,17 @@ def ledger(row: RunTask) -> list[Segment]:
     return lay_out([(css, label, getattr(row, css + "_s") or 0.0) for css, label in STEPS], QUEUE)
 
 
-def task_timeline(run: Run, row: RunTask, signs: Sequence[SampleSign]) -> Timeline | None:
-    """From first token to end of each sample on the task's clock, in finish order; None before the task was decoded."""
+def task_timeline(budget: float, row: RunTask, signs: Sequence[SampleSign]) -> Timeline | None:
+    """From first token to end of each sample on the task's clock, in finish order; None before the task was decoded.
+
+    A line marks `budget` seconds.
+    """
     if not signs or row.wall_s is None:
         return None
     lives = [
         Life(f"{s.row.index}", s.sign, s.row.first_token_s or 0.0, in_budget_s(s.row) or row.wall_s) for s in signs
     ]
-    return timeline(lives, run.budget_s, max(row.wall_s, *(life.end for life in lives)))
+    return timeline(lives, budget, max(row.wall_s, *(life.end for life in lives)))
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -6,15 +6,15 @@ import datetime as dt
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from sqlalchemy import Select, case, func, select, tuple_
+from sqlalchemy import ColumnElement, Select, String, case, cast, func, select, tuple_, type_coerce
 from sqlalchemy.orm import Session, contains_eager, defer, joinedload, selectinload, undefer
 
 from app.annotations.selection import UNARCHIVED, Selection
 from app.datasets.models import Dataset, Task
 from app.db.references import find_id
-from app.db.types import utcnow
+from app.db.types import Json, utcnow
 from app.errors import BadInputError, NotFoundError
 from app.runs.engine_time import busy_s
 from app.runs.models import Run, RunTask
@@ -42,8 +42,49 @@ _MEASURED = (
     Sample.trust,
 )
 _WHOLE = (joinedload(Run.stored_dataset), joinedload(Run.curve), selectinload(Run.tag_rows))
-Sort = Literal["newest", "oldest", "name", "target"]
+Sort = Literal[
+    "newest",
+    "oldest",
+    "name",
+    "-name",
+    "target",
+    "-target",
+    "state",
+    "-state",
+    "dataset",
+    "-dataset",
+    "samples",
+    "-samples",
+    "budget",
+    "-budget",
+    "first",
+    "-first",
+    "all",
+    "-all",
+]
+"""An order of runs; `-` reverses the order of a key. Runs with equal keys are ordered by their creation."""
 SORTS: tuple[Sort, ...] = get_args(Sort)
+
+
+def _share(name: str) -> ColumnElement[float]:
+    """Pass@First or Pass@All of a run; -1 for a run without."""
+    return func.coalesce(type_coerce(Run.figures, Json)[name].as_float(), -1.0)
+
+
+_KEYS: dict[str, ColumnElement[Any]] = {
+    "name": func.lower(Run.name),
+    "target": func.lower(Run.target),
+    "state": cast(Run.state, String),
+    "dataset": func.coalesce(
+        select(Dataset.name).where(Dataset.id == Run.dataset_id).correlate(Run).scalar_subquery(), ""
+    ),
+    "samples": Run.n.expression,
+    "budget": Run.budget_s.expression,
+    "first": _share("pass_first"),
+    "all": _share("pass_all"),
+}
+BEST_FIRST = frozenset({"first", "all"})
+"""The keys whose order is descending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +183,15 @@ def _in_order(session: Session, query: Select[Run], sort: Sort, before: uuid.UUI
         return (query if before is None else query.where(Run.id < before)).order_by(Run.id.desc())
     if sort == "oldest":
         return (query if before is None else query.where(Run.id > before)).order_by(Run.id)
-    key = func.lower(Run.name if sort == "name" else Run.target)
+    name = sort.removeprefix("-")
+    key, descending = _KEYS[name], (name in BEST_FIRST) != sort.startswith("-")
     if before is not None:
         last = session.scalar(select(key).where(Run.id == before))
         if last is None:
             raise BadInputError(f"cursor is {str(before)!r}: the run it names was deleted, start over", "cursor")
-        query = query.where(tuple_(key, Run.id) > (last, before))
-    return query.order_by(key, Run.id)
+        place = tuple_(key, Run.id)
+        query = query.where(place < (last, before) if descending else place > (last, before))
+    return query.order_by(key.desc(), Run.id.desc()) if descending else query.order_by(key, Run.id)
 
 
 def get_run(session: Session, run_id: uuid.UUID) -> Run:

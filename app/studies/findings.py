@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.ui.units import exact_seconds, percent, points, seconds
+from app.studies.presentation import Family
+from app.ui.units import counted, exact_seconds, percent, points, seconds
 from evaluation.studies.paper_table import METHODS, PaperRow
-from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import Gain, Speculation
 
 REGULAR, _, BATCHED = METHODS
 
 
-def enough_samples(one: FamilySamples, column: int, n_tasks: int) -> str:
-    """How many samples are enough at the budget in the column."""
-    at = f"At {exact_seconds(one.budgets[column])}"
-    first, every = one.enough_first[column], one.enough_all[column]
+def enough_samples(family: Family, n_tasks: int) -> str:
+    """How many samples are enough at the page's budget."""
+    one = family.samples
+    at = f"At {exact_seconds(one.budgets[family.column])}"
+    first, every = family.enough_first, family.enough_all
     if first is None and every is None:
         return f"{at} none of these has solved a task."
-    tell = f"as far as {n_tasks} {'task' if n_tasks == 1 else 'tasks'} can tell"
+    tell = f"as far as {counted(n_tasks, 'task')} can tell"
     if first == every and first != max(one.ns):
         return f"{at}, n = {first} is enough for Pass@First and for Pass@All, {tell}."
     parts = []
@@ -32,17 +33,17 @@ def enough_samples(one: FamilySamples, column: int, n_tasks: int) -> str:
     return f"{at}, {' and '.join(parts)}, {tell}."
 
 
-def bought(pair: Speculation, budget: float, labels: Mapping[str, str]) -> tuple[Gain | None, str]:
+def bought(pair: Speculation, budget: float, labels: Mapping[str, str], n_tasks: int) -> tuple[Gain | None, str]:
     """(the gain at the budget nearest to `budget`, it in words)."""
     name = labels[pair.speculative]
     if not pair.gains:
         return None, f"{name}: regular decoding has solved no task, so there is no quality to reach."
     gain = min(pair.gains, key=lambda one: abs(one.budget_s - budget))
-    return gain, f"{name}: {_time(gain)}. {_quality(gain)}."
+    return gain, f"{name}: {_time(gain, n_tasks)}. {_quality(gain, n_tasks)}."
 
 
-def _time(gain: Gain) -> str:
-    reached = f"the {percent(gain.plain, 0)} that regular decoding has after {seconds(gain.plain_s)}"
+def _time(gain: Gain, n_tasks: int) -> str:
+    reached = f"the {percent(gain.plain, n_tasks)} that regular decoding has after {seconds(gain.plain_s)}"
     if gain.speculative_s is None or gain.saved_s is None:
         return f"{reached} are not reached within the study's budget"
     low, high = gain.saved_interval
@@ -51,13 +52,12 @@ def _time(gain: Gain) -> str:
     return f"{reached} are reached {seconds(abs(gain.saved_s))} {sign} (95 %: {saved_range(gain)}){by_chance}"
 
 
-def _quality(gain: Gain) -> str:
+def _quality(gain: Gain, n_tasks: int) -> str:
     low, high = gain.gained_interval
     by_chance = "" if _excludes_zero(low, high) else ", which chance can explain"
-    span = f"95 %: {points(low)} to {points(high)}"
-    return (
-        f"Within {exact_seconds(gain.budget_s)} Pass@First differs by {points(gain.gained)} points ({span}){by_chance}"
-    )
+    span = f"95 %: {points(low, n_tasks)} to {points(high, n_tasks)}"
+    gained = points(gain.gained, n_tasks)
+    return f"Within {exact_seconds(gain.budget_s)} Pass@First differs by {gained} points ({span}){by_chance}"
 
 
 def saved_range(gain: Gain) -> str:
@@ -74,7 +74,7 @@ def _excludes_zero(low: float | None, high: float | None) -> bool:
     return (low is not None and low > 0) or (high is not None and high < 0)
 
 
-def in_the_paper(rows: Sequence[PaperRow], labels: Mapping[str, str]) -> str:
+def in_the_paper(rows: Sequence[PaperRow], labels: Mapping[str, str], n_tasks: int) -> str:
     """Regular decoding against the best batched speculation, when regular decoding has finished half of its samples."""
     setting = next((row for row in rows if row.regular == row.arm), None)
     if setting is None:
@@ -85,12 +85,12 @@ def in_the_paper(rows: Sequence[PaperRow], labels: Mapping[str, str]) -> str:
     place = setting.points.index(point)
     said = (
         f"Within {seconds(point.budget_s)} regular decoding ({labels[setting.arm]}) has finished "
-        f"{percent(point.finished, 0)} of its samples, and Pass@First is {percent(point.pass_first, 0)}"
+        f"{percent(point.finished)} of its samples, and Pass@First is {percent(point.pass_first, n_tasks)}"
     )
     batched = [row for row in rows if row.method == BATCHED and row.regular == setting.arm]
     if not batched:
         return f"{said}."
     best = max(batched, key=lambda row: row.points[place].pass_first or 0.0)
     point = best.points[place]
-    shares = f"{percent(point.finished, 0)}, and Pass@First is {percent(point.pass_first, 0)}"
+    shares = f"{percent(point.finished)}, and Pass@First is {percent(point.pass_first, n_tasks)}"
     return f"{said}; {labels[best.arm]} has finished {shares}."

@@ -78,7 +78,7 @@ def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
     said, progress = _analysis(study), of_study(session(), study)
     tab = request.args.get("tab", "answer")
     tab = tab if tab in TABS and said.found else "answer" if said.found else "arms"
-    error, budget = None, study.budget_s
+    error, budget, sort = None, study.budget_s, request.args.get("sort", "")
     try:
         budget = _budget(study, said)
     except BadInputError as problem:
@@ -93,7 +93,8 @@ def _show(study_id: uuid.UUID, refused: Refused | None = None) -> str:
         found=said.found,
         labels=shown.short_names(study),
         runs={arm.name: arm.run_id for arm in study.arms},
-        lines=shown.arm_lines(study, said, progress, budget),
+        lines=shown.in_order(shown.arm_lines(study, said, progress, budget), sort if tab == "arms" else ""),
+        sort=sort,
         left_s=remaining_s(study.arms, progress),
         few=FEW,
         tab=tab,
@@ -197,19 +198,22 @@ def _budget(study: Study, said: StudyAnalysis) -> float:
 def _tab(tab: str, study: Study, said: StudyAnalysis, budget: float) -> dict[str, Any]:
     found = said.found
     if found is None or tab == "arms":
-        return {"downloads": _downloads(study)}
+        return {"downloads": _downloads(study), "sorts": shown.ARM_SORTS}
     if tab == "answer":
         numbers = numbers_of(session(), [arm.run_id for arm in study.arms])
         return {"answer": found.answer_at(budget), "charts": shown.frontiers(study, found, budget, numbers)}
     if tab == "samples":
-        families = shown.families(study, found, budget)
-        n_tasks = len(found.tasks_common)
-        return {"families": [(one, findings.enough_samples(one.samples, one.column, n_tasks)) for one in families]}
-    labels = shown.short_names(study)
+        answer, n_tasks = found.answer_at(budget), len(found.tasks_common)
+        families = shown.families(study, found, budget, answer.cheapest)
+        return {
+            "answer": answer,
+            "families": [(one, findings.enough_samples(one, n_tasks)) for one in families],
+        }
+    labels, n_tasks = shown.short_names(study), len(found.tasks_common)
     return {
-        "pairs": [(pair, *findings.bought(pair, budget, labels)) for pair in found.speculation],
+        "pairs": [(pair, *findings.bought(pair, budget, labels, n_tasks)) for pair in found.speculation],
         "saved_range": findings.saved_range,
-        "paper": findings.in_the_paper(found.paper_table, labels),
+        "paper": findings.in_the_paper(found.paper_table, labels, n_tasks),
     }
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from app.runs.colours import series_of
 from app.runs.labels import setting_words, short_labels
@@ -46,13 +47,21 @@ class ArmLine:
 class Family:
     """The heat map of arms that differ only in n, with a column for the page's budget.
 
-    `title` is what they have in common; `column` is the place of the page's budget.
+    `title` is what they have in common; `column` is the place of the page's budget. `enough_first` is how many samples
+    are enough for Pass@First there. Where the study's answer is an arm of the family it is that arm's n: the answer tests
+    more arms, so its correction is another one, and two pages would contradict each other.
     """
 
     title: str
     samples: FamilySamples
     map: Heatmap
     column: int
+    enough_first: int | None
+
+    @property
+    def enough_all(self) -> int | None:
+        """How many samples are enough for Pass@All at the page's budget."""
+        return self.samples.enough_all[self.column]
 
 
 def short_names(study: Study) -> dict[str, str]:
@@ -90,6 +99,28 @@ def arm_lines(
     return lines
 
 
+ARM_SORTS: Mapping[str, tuple[bool, Callable[[ArmLine], Any]]] = {
+    "arm": (False, lambda line: line.label.lower()),
+    "state": (False, lambda line: "dropped" if line.arm.dropped_at else str(line.arm.run.state)),
+    "tasks": (True, lambda line: line.progress.finished),
+    "first": (True, lambda line: line.first and line.first[0]),
+    "all": (True, lambda line: line.every and line.every[0]),
+    "speed": (False, lambda line: line.arm.run.measured.ms_per_token_all),
+    "accepted": (True, lambda line: line.arm.run.measured.mean_acceptance_length),
+}
+"""Whether an order of the arms is descending, and the value that it orders by."""
+
+
+def in_order(lines: Sequence[ArmLine], sort: str) -> list[ArmLine]:
+    """The lines in an order of ARM_SORTS (`-` reverses it), arms without a value last; in any other, as they are."""
+    if sort.removeprefix("-") not in ARM_SORTS:
+        return list(lines)
+    descending, value = ARM_SORTS[sort.removeprefix("-")]
+    known = [line for line in lines if value(line) is not None]
+    ordered = sorted(known, key=value, reverse=descending != sort.startswith("-"))
+    return ordered + [line for line in lines if value(line) is None]
+
+
 def _notes(study: Study, arm: StudyArm, labels: dict[str, str]) -> Iterator[str]:
     if arm.dropped_after is not None and arm.dropped_by is not None:
         better = labels[study.arms[arm.dropped_by].name]
@@ -101,16 +132,14 @@ def _notes(study: Study, arm: StudyArm, labels: dict[str, str]) -> Iterator[str]
 
 
 def frontiers(study: Study, found: Analysis, budget: float, numbers: Mapping[uuid.UUID, int]) -> list[Chart]:
-    """The best arm at every budget, for Pass@First and for Pass@All; an arm has the colour of its run in both.
+    """The best arm at every budget, for Pass@First and for Pass@All; an arm has the colour of its run.
 
-    `numbers` are the numbers of the runs (app/runs/colours.py). An arm that never leads has no colour.
+    `numbers` are the numbers of the runs (app/runs/colours.py).
     """
     labels = short_names(study)
     both = (found.frontier_first, found.frontier_all)
-    leaders = {arm for best in both for arm in best.arms}
-    winners = [arm for arm in study.arms if arm.name in leaders]
-    series = series_of([numbers[arm.run_id] for arm in winners])
-    colours = {arm.name: one for arm, one in zip(winners, series, strict=True)}
+    series = series_of([numbers[arm.run_id] for arm in study.arms])
+    colours = {arm.name: one for arm, one in zip(study.arms, series, strict=True)}
     keys = {arm.name: f"arm-{arm.position}" for arm in study.arms}
     charts = []
     for title, best, values in (
@@ -122,12 +151,12 @@ def frontiers(study: Study, found: Analysis, budget: float, numbers: Mapping[uui
                 labels[one.arm],
                 one.curve.budgets,
                 shares,
-                series=colours.get(one.arm, 0),
+                series=colours[one.arm],
                 key=keys[one.arm],
             )
             for one, shares in zip(found.curves, values, strict=True)
         ]
-        charts.append(frontier_chart(curves, _envelope(best, keys), title, budget=budget))
+        charts.append(frontier_chart(curves, _envelope(best, keys), title, len(found.tasks_common), budget=budget))
     return charts
 
 
@@ -136,12 +165,14 @@ def _envelope(best: Frontier, keys: dict[str, str]) -> Envelope:
     return Envelope(best.budgets, leaders, best.values, best.too_close)
 
 
-def families(study: Study, found: Analysis, budget: float) -> list[Family]:
-    """The heat map of each family of arms that differ only in n."""
+def families(study: Study, found: Analysis, budget: float, use: str | None) -> list[Family]:
+    """The heat map of each family of arms that differ only in n, first the one of `use`, the study's answer."""
     labels = short_names(study)
     out = []
     for one in found.samples_at(sorted({*found.many, budget})):
         common = labels[one.arms[0]].removesuffix(f"n = {one.ns[0]}").removesuffix(", ")
-        cells = heatmap([[cell.pass_first for cell in row] for row in one.rows])
-        out.append(Family(common or "All arms", one, cells, one.budgets.index(budget)))
-    return out
+        cells = heatmap([[cell.pass_first for cell in row] for row in one.rows], len(found.tasks_common))
+        column = one.budgets.index(budget)
+        enough = one.ns[one.arms.index(use)] if use in one.arms else one.enough_first[column]
+        out.append(Family(common or "All arms", one, cells, column, enough))
+    return sorted(out, key=lambda family: use not in family.samples.arms)

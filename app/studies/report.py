@@ -9,7 +9,18 @@ from app.annotations import presentation as annotation
 from app.runs.options import options_of
 from app.runs.schemas import ArmOptions
 from app.studies.documents import ArmDocument, FrontierPoint, StudyDocument
-from app.ui.units import decimal, exact_seconds, milliseconds, percent, points, seconds, when
+from app.ui.units import (
+    counted,
+    decimal,
+    exact_seconds,
+    interval,
+    milliseconds,
+    percent,
+    points,
+    seconds,
+    utilization,
+    when,
+)
 from evaluation.studies.paper_table import FINISHED, PaperPoint, PaperRow
 from evaluation.studies.samples import FamilySamples
 from evaluation.studies.speculation import Gain
@@ -38,7 +49,7 @@ def facts(found: StudyDocument) -> list[tuple[str, str]]:
     study = found.study
     rows = [
         ("Study", str(study.id)),
-        ("Dataset", f"{study.dataset}, {study.tasks_common} tasks that all compared arms have graded"),
+        ("Dataset", f"{study.dataset}, {counted(study.tasks_common, 'task')} that all compared arms have graded"),
         ("Budget", f"{seconds(study.budget_s)} per task, seed {study.seed}"),
         ("Measured on", study.measured_elsewhere or study.device),
     ]
@@ -56,22 +67,23 @@ def sections(found: StudyDocument) -> list[Section]:
     """The tables that have something to say, the answer first."""
     made = []
     if found.answer:
-        made = [_answer(found), _reached(found), _frontier(found), _quality(found.paper_table)]
+        made = [_answer(found), _reached(found), _frontier(found), _quality(found)]
     if found.paper_table:
         made.append(_speed(found.paper_table))
-    made += [_samples(family) for family in found.samples]
+    made += [_samples(family, found.study.tasks_common) for family in found.samples]
     if any(pair.gains for pair in found.speculation):
         made.append(_speculation(found))
     return [*made, _arms(found)]
 
 
 def _answer(found: StudyDocument) -> Section:
+    n = found.study.tasks_common
     rows = tuple(
         (
             exact_seconds(one.budget_s),
             one.arm or "none",
-            share(one.pass_first, one.interval),
-            percent(one.pass_all),
+            share(one.pass_first, one.interval, n),
+            percent(one.pass_all, n),
             "; ".join(one.equally_good),
             f"{one.tasks_to_settle:,}" if one.tasks_to_settle else "",
         )
@@ -92,7 +104,7 @@ def _reached(found: StudyDocument) -> Section:
         "The smallest budget at which Pass@First of an arm is the share.",
         ("Pass@First", "Budget", "Arm"),
         tuple(
-            (percent(one.share, 0), "not reached" if one.budget_s is None else seconds(one.budget_s), one.arm or "")
+            (percent(one.share), "not reached" if one.budget_s is None else seconds(one.budget_s), one.arm or "")
             for one in found.reached
         ),
     )
@@ -110,7 +122,7 @@ def _frontier(found: StudyDocument) -> Section:
                 figure,
                 exact_seconds(point.budget_s),
                 point.arm or "none",
-                percent(share),
+                percent(share, found.study.tasks_common),
                 "yes" if point.too_close else "",
             )
             for figure, point, share in (*first, *every)
@@ -126,22 +138,25 @@ def _changes(line: Sequence[FrontierPoint]) -> Iterator[FrontierPoint]:
         before = point.arm
 
 
-def _quality(rows: Sequence[PaperRow]) -> Section:
+def _quality(found: StudyDocument) -> Section:
     headings = ["Arm"]
     for share in FINISHED:
-        headings += [f"{percent(share, 0)} at", "First", "All", "Finished"]
+        headings += [f"{percent(share)} at", "First", "All", "Finished"]
     return Section(
         "Regular decoding, single-sequence and batched speculation: quality",
         "At the budgets within which regular decoding finishes "
-        f"{' and '.join(percent(share, 0) for share in FINISHED)} of its samples: Pass@First, Pass@All, and how many "
+        f"{' and '.join(percent(share) for share in FINISHED)} of its samples: Pass@First, Pass@All, and how many "
         "of its own samples the arm has finished.",
         tuple(headings),
-        tuple((row.arm, *(text for point in row.points for text in _point(point))) for row in rows),
+        tuple(
+            (row.arm, *(text for point in row.points for text in _point(point, found.study.tasks_common)))
+            for row in found.paper_table
+        ),
     )
 
 
-def _point(point: PaperPoint) -> tuple[str, ...]:
-    shares = percent(point.pass_first), percent(point.pass_all), percent(point.finished, 0)
+def _point(point: PaperPoint, n_tasks: int) -> tuple[str, ...]:
+    shares = percent(point.pass_first, n_tasks), percent(point.pass_all, n_tasks), percent(point.finished)
     return seconds(point.budget_s), *shares
 
 
@@ -162,19 +177,20 @@ def _speed(rows: Sequence[PaperRow]) -> Section:
                 decimal(row.speed_up),
                 decimal(row.tokens_per_s, 1),
                 decimal(row.mean_acceptance_length),
-                percent(row.utilization),
+                utilization(row.utilization),
             )
             for row in rows
         ),
     )
 
 
-def _samples(family: FamilySamples) -> Section:
+def _samples(family: FamilySamples, n_tasks: int) -> Section:
     rows = [
         (
             f"n = {n}",
             *(
-                f"{percent(cell.pass_first)} / {percent(cell.pass_all)}{' (best)' if cell.best else ''}"
+                f"{percent(cell.pass_first, n_tasks)} / {percent(cell.pass_all, n_tasks)}"
+                f"{' (best)' if cell.best else ''}"
                 for cell in cells
             ),
         )
@@ -192,13 +208,14 @@ def _samples(family: FamilySamples) -> Section:
 
 
 def _speculation(found: StudyDocument) -> Section:
+    n = found.study.tasks_common
     rows = tuple(
         (
             pair.speculative,
             pair.plain,
             exact_seconds(gain.budget_s),
-            f"{percent(gain.plain)} → {percent(gain.speculative)}",
-            f"{points(gain.gained)} ({points(gain.gained_interval[0])} to {points(gain.gained_interval[1])})",
+            f"{percent(gain.plain, n)} → {percent(gain.speculative, n)}",
+            f"{points(gain.gained, n)} ({' to '.join(points(limit, n) for limit in gain.gained_interval)})",
             _saved(gain),
         )
         for pair in found.speculation
@@ -213,9 +230,9 @@ def _speculation(found: StudyDocument) -> Section:
     )
 
 
-def share(value: float, interval: tuple[float, float]) -> str:
-    """A share with its 95 % interval: `43.2 % (16 to 71)`."""
-    return f"{percent(value)} ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
+def share(value: float, bounds: tuple[float, float], n_tasks: int) -> str:
+    """A share with its 95 % interval: `43 % (16 to 71)`."""
+    return f"{percent(value, n_tasks)} ({interval(bounds, n_tasks)})"
 
 
 def _arms(found: StudyDocument) -> Section:
@@ -233,8 +250,8 @@ def notes(arm: ArmDocument) -> str:
     said = []
     if arm.dropped_at is not None:
         said.append(
-            f"dropped after {arm.dropped_after} tasks, {when(arm.dropped_at)}: {arm.dropped_by} is better at every "
-            "budget of interest"
+            f"dropped after {counted(arm.dropped_after or 0, 'task')}, {when(arm.dropped_at)}: {arm.dropped_by} is "
+            "better at every budget of interest"
         )
     if arm.error:
         said.append(arm.error)

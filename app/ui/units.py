@@ -1,8 +1,12 @@
-"""Numbers as text: durations, shares, counts, dates. A dash stands for an unknown value."""
+"""Numbers as text: durations, shares, counts, dates. A dash stands for an unknown value.
+
+Everything that shows a share to people writes it with these functions; JSON and CSV hold exact numbers.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 
 UNKNOWN = "–"
 
@@ -38,9 +42,33 @@ def brief_seconds(value: float) -> str:
     return f"{value:.2f}" if value < 0.995 else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
 
 
-def percent(share: float | None, digits: int = 1) -> str:
-    """A share as per cent: `43.2 %`."""
-    return UNKNOWN if share is None else f"{100 * share:.{digits}f} %"
+def decimals(of: int) -> int:
+    """Decimals of a share of `of` things in per cent: one for more than 100 of them, else none.
+
+    Shares of up to 100 things lie a whole per cent or more apart, so that whole per cents tell all of them apart and a
+    decimal would claim more than was measured. 0 stands for what counts nothing: a limit, or a measured load.
+    """
+    return 1 if of > 100 else 0
+
+
+def per_cent(share: float, of: int = 0) -> str:
+    """A share of `of` things in per cent without its unit: `43`, or of more than 100 `43.2`."""
+    return f"{100 * share:.{decimals(of)}f}"
+
+
+def percent(share: float | None, of: int = 0) -> str:
+    """The same with its unit: `43 %`, `43.2 %`."""
+    return UNKNOWN if share is None else f"{per_cent(share, of)} %"
+
+
+def utilization(share: float | None) -> str:
+    """A share of what a device can do, often below one per cent: `0.4 %`."""
+    return UNKNOWN if share is None else f"{100 * share:.1f} %"
+
+
+def interval(bounds: Sequence[float], of: int = 0) -> str:
+    """The interval of a share of `of` things: `34 to 52`, or of more than 100 `33.9 to 52.1`."""
+    return " to ".join(per_cent(bound, of) for bound in bounds)
 
 
 def p_value(p: float) -> str:
@@ -48,9 +76,15 @@ def p_value(p: float) -> str:
     return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
 
 
-def points(share: float) -> str:
-    """A difference of shares in percentage points, with its sign: `+2.4`, `−0.6`."""
-    return f"{100 * share:+.1f}".replace("-", "−")
+def points(share: float, of: int = 0) -> str:
+    """A difference of shares of `of` things in percentage points, with its sign: `+2`, or of more than 100 `−0.6`."""
+    text = f"{100 * share:+.{decimals(of)}f}".replace("-", "−")
+    return text[1:] if float(text[1:]) == 0 else text
+
+
+def size(share: float, of: int = 0) -> str:
+    """The same without its sign."""
+    return per_cent(abs(share), of)
 
 
 def count(value: float | None) -> str:
@@ -91,8 +125,12 @@ def when(value: dt.datetime | None) -> str:
 
 FILTERS = (
     seconds,
+    per_cent,
     percent,
+    interval,
     points,
+    size,
+    utilization,
     p_value,
     exact,
     exact_seconds,

@@ -152,6 +152,13 @@ def test_a_chat_answer_is_kept_with_the_fence_that_ended_it(bassline, engine):
     assert found["plain"] == (RIGHT, "completion", "passed")
 
 
+@pytest.mark.parametrize("budget", ["-1", "0", "nan", "inf"])
+@pytest.mark.parametrize("command", [("leaderboard",), ("runs", "compare", "a", "b"), ("study", "show", "a")])
+def test_a_budget_that_is_not_a_time_is_refused_in_one_sentence(bassline, command, budget):
+    result = bassline(*command, "--budget", budget)
+    assert (result.exit_code, result.stderr) == (2, f"Error: budget is {budget}: give a number of seconds above 0\n")
+
+
 def test_delete_removes_an_ended_run(bassline, additions):
     bassline(*EVAL, "--name", "gone")
     assert bassline("runs", "delete", "gone").exit_code == 0

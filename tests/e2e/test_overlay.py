@@ -52,8 +52,8 @@ def test_runs_ticked_from_the_keyboard_are_laid_over_each_other(site, page, path
     expect(page.locator("svg.wide .curve.first")).to_have_count(3)
 
 
-def values(page, name: str = "first") -> list[str]:
-    return page.locator(f'#readout [data-value="{name}"]').all_inner_texts()
+def values(page) -> list[str]:
+    return page.locator("#overlay [data-value]").all_inner_texts()
 
 
 def test_the_values_of_all_curves_follow_keyboard_and_pointer(site, page):
@@ -86,6 +86,49 @@ def test_the_values_of_all_curves_follow_keyboard_and_pointer(site, page):
     page.wait_for_url(lambda url: f"budget={budget}" not in url)
 
 
+def test_arrow_keys_read_a_chart_and_enter_sets_the_budget(site, page):
+    page.goto(f"{site.url}/overlay/{site.text}?budget=5")
+    plot, read = page.locator("#overlay"), page.locator("#overlay [data-at]")
+    at_rest = values(page)
+    plot.focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    expect(read).to_have_text("4 s")
+    expect(plot.locator("[data-said]")).to_have_text(re.compile(r"^At 4 s, A .*\d %, B "))
+    page.keyboard.press("Escape")
+    expect(read).to_have_text("5 s")
+    assert values(page) == at_rest
+    page.keyboard.press("ArrowRight")
+    budget = read.inner_text().removesuffix(" s")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: url.endswith(f"budget={budget}"))
+    expect(page.get_by_role("heading", name=re.compile(f"^At {budget} s, against A"))).to_be_visible()
+    expect(plot).to_be_focused()
+
+
+def test_a_typed_budget_between_the_positions_is_read_exactly(site, page):
+    page.goto(f"{site.url}/overlay/{site.text}?budget=5")
+    page.get_by_label("Budget per task", exact=True).fill("3.17")
+    expect(page.locator("#overlay [data-at]")).to_have_text("3.17 s")
+    shown = values(page)
+    page.goto(f"{site.url}/overlay/{site.text}?budget=3.17")
+    assert values(page) == shown
+
+
+def test_a_finger_reads_a_chart_and_the_reading_stays_when_it_is_lifted(site, browser):
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(f"{site.url}/runs/{site.runs[0]}")
+    plot = page.locator("#run svg.narrow")
+    plot.scroll_into_view_if_needed()
+    before = page.locator("#run [data-value]").all_inner_texts()
+    box = plot.bounding_box()
+    page.touchscreen.tap(box["x"] + box["width"] * 0.3, box["y"] + 100)
+    expect(page.locator("#run .reading")).to_be_visible()
+    assert page.locator("#run [data-value]").all_inner_texts() != before
+    context.close()
+
+
 def test_the_budget_group_and_baseline_can_be_chosen_without_javascript(site, browser):
     context = browser.new_context(viewport={"width": 1440, "height": 900}, java_script_enabled=False)
     page = context.new_page()
@@ -95,7 +138,7 @@ def test_the_budget_group_and_baseline_can_be_chosen_without_javascript(site, br
     expect(page.get_by_role("heading", name="At 3 s, against A")).to_be_visible()
     page.get_by_label("Group by").select_option(label="Drafter")
     page.get_by_role("button", name="Group").click()
-    expect(page.locator("#readout tbody tr")).to_have_count(3)
+    expect(page.locator("#overlay .reading li")).to_have_count(6)
     expect(page.get_by_text("Mean of 2 runs that differ in seed: A, B")).to_be_visible()
     page.goto(f"{site.url}/overlay/{site.text}?budget=3")
     page.get_by_role("link", name="Pin as baseline").nth(2).click()

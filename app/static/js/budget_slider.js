@@ -1,33 +1,24 @@
 // The budget slider of a page that the server computes: when slider and field rest, the page fetches its parts again, so
-// that figures, ranks, tests and their words have one implementation.
+// that figures, ranks, tests and their words have one implementation. Charts move at once.
 
 import { remember } from "./address.js";
 import { find, numbers } from "./dom.js";
 import { refreshParts } from "./parts.js";
+import { placeOf, restAt } from "./reading.js";
 
 const LOST = "Connection lost. The figures still show the previous budget. Move the slider to retry.";
 const PAUSE_MS = 200; // a held arrow key must not fetch at every step
 
 /**
- * The index of the last of ascending values that is not above `value`; 0 before the first.
- *
- * @param {number[]} values
- * @param {number} value
- */
-export function pointOf(values, value) {
-  return Math.max(0, values.findLastIndex((one) => one <= value));
-}
-
-/**
- * Connects slider, field and status of a form, whose `data-grid` has the budgets, with the address and the page.
+ * Connects slider, field and status of a form with the address, the page and its charts. `data-grid` has the budgets of
+ * the slider, `data-longest` the largest that can be chosen.
  *
  * @param {HTMLFormElement} form
- * @param {number} longest the largest budget that can be chosen
- * @param {(budget: number) => void} onMove is called with the new budget before the server has been asked
  */
-export function followBudget(form, longest, onMove = () => {}) {
+function followBudget(form) {
   const grid = numbers(form.getAttribute("data-grid")); // not form.dataset: a field may be named "dataset"
-  const last = pointOf(grid, longest);
+  const longest = Number(form.getAttribute("data-longest") ?? Infinity);
+  const last = placeOf(grid, longest);
   const slider = find(form, "#slider", HTMLInputElement);
   const field = find(form, "#budget", HTMLInputElement);
   const status = find(form, "[role=status]", HTMLElement);
@@ -53,13 +44,13 @@ export function followBudget(form, longest, onMove = () => {}) {
   /** @param {number} budget */
   function move(budget) {
     slider.setAttribute("aria-valuetext", `${budget} seconds`);
-    onMove(budget);
+    restAt(budget);
     clearTimeout(pause);
     pause = setTimeout(showBudget, PAUSE_MS);
   }
 
   slider.max = String(last);
-  slider.value = String(pointOf(grid, Number(field.value)));
+  slider.value = String(placeOf(grid, Number(field.value)));
   slider.setAttribute("aria-valuetext", `${field.value} seconds`);
   find(form, "#slide", HTMLElement).hidden = last < 1;
   slider.addEventListener("input", () => {
@@ -70,7 +61,13 @@ export function followBudget(form, longest, onMove = () => {}) {
   field.addEventListener("input", () => {
     const budget = Number(field.value);
     if (!(budget > 0 && budget <= longest)) return;
-    slider.value = String(pointOf(grid, budget));
+    slider.value = String(placeOf(grid, budget));
+    move(budget);
+  });
+  document.addEventListener("budget", (event) => { // from a chart
+    const budget = Math.min(/** @type {CustomEvent<number>} */ (event).detail, longest);
+    slider.value = String(placeOf(grid, budget));
+    field.value = String(budget);
     move(budget);
   });
 }
@@ -96,3 +93,6 @@ async function refreshInPlace(form) {
 function spoken() {
   return [...document.querySelectorAll("[data-spoken]")].map((part) => part.textContent.trim().replaceAll(/\s+/g, " "));
 }
+
+const form = document.querySelector("form[data-grid]");
+if (form instanceof HTMLFormElement) followBudget(form);

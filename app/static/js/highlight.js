@@ -1,5 +1,4 @@
-// Pointing at a row of a table of runs, at its curve or at its point highlights all three, and shows the name beside the
-// curve where it was left out for want of room.
+// Pointing at a row of a table of runs, at its curve or at its point highlights all three, and the name.
 
 /**
  * Highlights the run that an element belongs to; nothing for another element. It listens on the page,

@@ -1,8 +1,6 @@
-// The controls of the leaderboard: the budget slider, and a box for each column, which shows or hides it.
+// The columns of the leaderboard: a box for each, which shows or hides it.
 
 import { remember } from "./address.js";
-import { followBudget } from "./budget_slider.js";
-import { moveCursors } from "./cursor.js";
 
 /**
  * The checkbox of each optional column.
@@ -43,7 +41,4 @@ function followColumns(form) {
 }
 
 const form = document.getElementById("board-form");
-if (form instanceof HTMLFormElement) {
-  followBudget(form, Infinity, moveCursors);
-  followColumns(form);
-}
+if (form instanceof HTMLFormElement) followColumns(form);

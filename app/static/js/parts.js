@@ -13,8 +13,8 @@ export async function refreshParts() {
 }
 
 /**
- * Replaces every part that does not hold the focus. What the reader has done to it stays: ticked boxes, opened details,
- * and how far a wide table is scrolled.
+ * Replaces every part that does not hold the focus; a chart keeps the focus unless its values are being read with the
+ * keyboard. What the reader has done to a part stays: ticked boxes, opened details, and how far a wide table is scrolled.
  *
  * @param {string} html the fresh page
  */
@@ -25,11 +25,13 @@ export function replaceParts(html) {
     const fresh = page.querySelector(`[data-live="${part.dataset.live}"]`);
     if (!fresh) continue;
     if (!fresh.hasAttribute("data-events")) part.removeAttribute("data-events");
-    if (part.contains(document.activeElement)) continue;
+    const focused = part.contains(document.activeElement) ? document.activeElement : null;
+    if (focused && (!focused.matches("[data-plot]") || focused.closest(".keyed"))) continue;
     const ticked = [...part.querySelectorAll("input:checked")].map((box) => box.getAttribute("value"));
     const open = [...part.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent);
     const scrolled = [...part.querySelectorAll(".scroll")].map((region) => region.scrollLeft);
     part.replaceChildren(...document.adoptNode(fresh).childNodes);
+    if (focused) document.getElementById(focused.id)?.focus({ preventScroll: true });
     for (const box of part.querySelectorAll("input.pick")) {
       if (box instanceof HTMLInputElement) box.checked = ticked.includes(box.value);
     }

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from app.ui.charts.axes import WIDE, lay_out, nice_top, table_budgets, time_range
-from app.ui.charts.parts import LINE, Chart, Label, Path, placed, series_css, shortened
-from app.ui.units import counted, percent, points, seconds
+from app.ui.charts.parts import LINE, Chart, Label, Path, name_ends, series_css
+from app.ui.charts.reading import Reading
+from app.ui.units import counted, per_cent, percent, points, seconds
 
 BEFORE_RISE = 0.7  # of the time of the first rise: where an axis begins
-FEW = 4  # curves whose labels can all stand, if need be some lines away from their ends
+LONGEST_LABEL = 24  # characters beside a curve
+FRAME = 70  # pixels of a drawing above and below its curves
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Curve:
     low: Sequence[float] | None = None  # of the interval, where there is one
     high: Sequence[float] | None = None  # of the interval
     key: str = ""  # identifies the run
+    name: str = ""  # in the list of values, where there is room; empty: the label
 
     @property
     def css(self) -> str:
@@ -59,25 +62,27 @@ class Curve:
 def pass_curves(
     curves: Sequence[Curve],
     title: str,
+    n_tasks: int,
     *,
-    budget: float | None = None,
+    budget: float,
     label_room: float = 96,
     marks: Sequence[tuple[float, str]] = (),
     span: tuple[float, float] | None = None,
     width: float = WIDE,
 ) -> Chart:
-    """Pass against budget, 0 at the bottom; `budget` seconds get a cursor, `marks` a line and their words each.
+    """Pass against budget, over `n_tasks`, 0 at the bottom, with a cursor at `budget` seconds.
 
-    `span` is the range of seconds to draw (None: from just below where the curves rise, up to their ends). The wide
-    drawing is `width` pixels wide.
+    `marks` get a line and their words each. `span` is the range of seconds to draw (None: from just below where the
+    curves rise, up to their ends). The wide drawing is `width` pixels wide.
     """
     low, high = time_range(span or [b for c in curves for b in from_first_rise(c)])
     end = min(high, max((c.budgets[-1] for c in curves), default=high))
-    whole = curves
-    curves = [c.between(low, high) for c in curves if c.budgets]
+    whole = [c for c in curves if c.budgets]
+    curves = [c.between(low, high) for c in whole]
     top = nice_top(max((max(c.high or c.values, default=0.0) for c in curves), default=0.0))
-    heights = (400 if width == WIDE else 280, 300)
-    layouts = lay_out(heights, (label_room, min(label_room, 76)), low, high, top, width=width)
+    tallest = FRAME + LINE * len(curves)
+    heights = (max(400 if width == WIDE else 280, tallest), 300)
+    layouts = lay_out(heights, (label_room, 16), low, high, top, width=width)
     for axes in layouts:
         axes.draw_times()
         axes.draw_y()
@@ -88,13 +93,9 @@ def pass_curves(
             if curve.low is not None and curve.high is not None:
                 drawing.bands.append(Path(axes.area(xs, curve.low, curve.high), f"band {curve.css}"))
             drawing.lines.append(Path(axes.steps(xs, curve.values), f"curve {curve.kind} {curve.css}", curve.key))
-            ends.append(Label(xs[-1] + 8, axes.y(curve.values[-1]), curve.label, curve.css, key=curve.key))
-        # On a phone long names go to the key below the chart.
-        if drawing.name == "wide" or all(len(c.label) <= 10 for c in curves):
-            room = 24 if drawing.name == "wide" else 10
-            short = [shortened(label, room) for label in ends]
-            reach = LINE if len(curves) > FEW else 3 * LINE
-            drawing.labels = placed(short, drawing.top, drawing.bottom, reach)
+            ends.append(Label(xs[-1], axes.y(curve.values[-1]), curve.label, curve.css, key=curve.key))
+        if drawing.name == "wide":  # on a phone the names are in the list below the chart
+            name_ends(drawing, ends, LONGEST_LABEL)
     return Chart(
         title=title,
         description=f"{counted(len(curves), 'curve')} from {seconds(low)} to {seconds(high)} on a logarithmic axis; "
@@ -103,15 +104,17 @@ def pass_curves(
         y_title="Share of tasks",
         layouts=layouts,
         table_head=("Budget", *(c.label for c in curves)),
-        table=[(seconds(b), *(percent(c.at(b)) for c in whole)) for b in table_budgets(low, end)],
+        table=[(seconds(b), *(percent(c.at(b), n_tasks) for c in whole)) for b in table_budgets(low, end)],
         keys=[(c.label, c.css, c.key) for c in curves],
+        reading=Reading(whole, low, high, budget, lambda share: per_cent(share, n_tasks)),
     )
 
 
 def with_cursor(chart: Chart, budget: float) -> Chart:
-    """The same chart with the cursor at `budget` seconds."""
+    """The same chart with the cursor at `budget` seconds, where it is read at rest."""
     wide, narrow = (replace(a, drawing=replace(a.drawing, cursor=a.inside(budget))) for a in chart.layouts)
-    return replace(chart, layouts=(wide, narrow))
+    reading = chart.reading and replace(chart.reading, budget=budget)
+    return replace(chart, layouts=(wide, narrow), reading=reading)
 
 
 def difference(
@@ -120,16 +123,17 @@ def difference(
     low: Sequence[float],
     high: Sequence[float],
     title: str,
+    n_tasks: int,
     *,
     budget: float,
     marks: Sequence[tuple[float, str]] = (),
     label_room: float = 96,
     series: int = 1,
 ) -> Chart:
-    """The difference of two runs over the budget with its band, around a line at 0."""
+    """The difference of two runs over `n_tasks` and the budget with its band, around a line at 0."""
     start, end = time_range(budgets)
     reach = nice_top(max(max(map(abs, low), default=0.0), max(map(abs, high), default=0.0)))
-    layouts = lay_out((280, 240), (label_room, 76), start, end, reach, -reach)
+    layouts = lay_out((280, 240), (label_room, 16), start, end, reach, -reach)
     for axes in layouts:
         axes.draw_times()
         axes.draw_points()
@@ -140,8 +144,12 @@ def difference(
         drawing.bands = [Path(axes.area(xs, low, high), f"band {series_css(series)}")]
         drawing.lines = [Path(axes.steps(xs, delta), f"curve {series_css(series)}")]
         if drawing.name == "wide":
-            drawing.labels = [Label(xs[-1] + 8, axes.y(delta[-1]), points(delta[-1]), series_css(series))]
-    curve, below, above = (Curve("", budgets, values) for values in (delta, low, high))
+            last = Label(xs[-1], axes.y(delta[-1]), points(delta[-1], n_tasks), series_css(series))
+            name_ends(drawing, [last], LONGEST_LABEL)
+    lines = [
+        Curve(label, budgets, values, series)
+        for label, values in (("Difference", delta), ("95 % from", low), ("to", high))
+    ]
     return Chart(
         title=title,
         description=f"The difference from {seconds(start)} to {seconds(end)} on a logarithmic axis, with its 95 % "
@@ -150,11 +158,9 @@ def difference(
         y_title="Points",
         layouts=layouts,
         table_head=("Budget", "Difference, points", "95 % from", "to"),
-        table=[
-            (seconds(b), points(curve.at(b)), points(below.at(b)), points(above.at(b)))
-            for b in table_budgets(start, end)
-        ],
+        table=[(seconds(b), *(points(line.at(b), n_tasks) for line in lines)) for b in table_budgets(start, end)],
         keys=[],
+        reading=Reading(lines, start, end, budget, lambda share: points(share, n_tasks), "points"),
     )
 
 

@@ -1,4 +1,4 @@
-"""The best of several curves at every budget: all curves faint, and their upper envelope with the winner's name."""
+"""The best of several curves at every budget: all curves thin, and their upper envelope thick."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from itertools import groupby
 from typing import TypeVar
 
 from app.ui.charts.axes import Axes, lay_out, nice_top, table_budgets, time_range
-from app.ui.charts.curves import Curve, from_first_rise
-from app.ui.charts.parts import CHARACTER, LINE, Chart, Label, Path, placed, shortened
-from app.ui.units import percent, seconds
+from app.ui.charts.curves import FRAME, LONGEST_LABEL, Curve, from_first_rise
+from app.ui.charts.parts import LINE, Chart, Label, Path, name_ends
+from app.ui.charts.reading import Reading
+from app.ui.units import per_cent, percent, seconds
 
-ABOVE = 12  # pixels by which a name stands above the envelope
-NAME = {"wide": 32, "narrow": 14}  # characters of a winner's name
-NAMED = 6  # winners with their name along the envelope
+NAMES_ROOM = 176  # pixels beside the chart
 T = TypeVar("T")
 
 
@@ -31,25 +30,26 @@ class Envelope:
     close: Sequence[bool]
 
 
-def frontier_chart(curves: Sequence[Curve], best: Envelope, title: str, *, budget: float) -> Chart:
-    """The curves and their envelope with a cursor at `budget` seconds; shaded where the lead is too close to call.
+def frontier_chart(curves: Sequence[Curve], best: Envelope, title: str, n_tasks: int, *, budget: float) -> Chart:
+    """The curves over `n_tasks` and their envelope, with a cursor at `budget` seconds.
 
-    Curves that lead somewhere need distinct `series`: theirs are the colours of the envelope.
+    The envelope has the colour of the curve that leads. Where the lead is too close to call the chart is shaded.
     """
     low, high = time_range([b for c in curves for b in from_first_rise(c)])
     top = nice_top(max((max(c.values, default=0.0) for c in curves), default=0.0))
     winners = {curve.key: curve for curve in curves if curve.key in best.leaders}
-    layouts = lay_out((360, 280), (24, 12), low, high, top)
+    layouts = lay_out((max(360, FRAME + LINE * len(curves)), 280), (NAMES_ROOM, 12), low, high, top)
     for axes in layouts:
         axes.draw_times()
         axes.draw_y()
         axes.draw_budget(budget)
         drawing = axes.drawing
         drawing.bands = [Path(d, "band close") for d in _shading(axes, best)]
+        ends = []
         for curve in (c.between(low, high) for c in curves):
             xs = [axes.x(b) for b in curve.budgets]
-            drawing.lines.append(Path(axes.steps(xs, curve.values), "curve faint", curve.key))
-        names: dict[str, tuple[float, Label]] = {}
+            drawing.lines.append(Path(axes.steps(xs, curve.values), f"curve thin {curve.css}", curve.key))
+            ends.append(Label(xs[-1], axes.y(curve.values[-1]), curve.label, curve.css, key=curve.key))
         level = 0.0
         for key, start, stop in _stretches(best.leaders):
             if key is None:
@@ -57,22 +57,20 @@ def frontier_chart(curves: Sequence[Curve], best: Envelope, title: str, *, budge
             elif _end(best, stop) > low:
                 path, level = _stretch(axes, best, start, stop, winners[key], level)
                 drawing.lines.append(path)
-                named = _name(axes, best, start, stop, winners[key])
-                names[key] = max(names.get(key, named), named, key=lambda one: one[0])
-        # Each winner is named once, at its longest stretch, and those with the longest are; the table has them all.
-        longest = sorted(names.values(), key=lambda one: -one[0])[:NAMED]
-        drawing.labels = placed([label for _, label in longest], drawing.top, drawing.bottom, LINE)
+        if drawing.name == "wide":  # on a phone the names are in the list below the chart
+            name_ends(drawing, ends, LONGEST_LABEL)
     return Chart(
         title=title,
-        description=f"{len(curves)} faint curves from {seconds(low)} to {seconds(high)} on a logarithmic axis, and "
+        description=f"{len(curves)} thin curves from {seconds(low)} to {seconds(high)} on a logarithmic axis, and "
         f"above them the best at every budget: {', '.join(c.label for c in winners.values()) or 'none yet'}. "
         "The table below holds the values.",
         x_title="Budget per task",
         y_title="Share of tasks",
         layouts=layouts,
         table_head=("Budget", "Best arm", "Share of tasks", "Too close to call"),
-        table=[_line(best, winners, at) for at in table_budgets(low, high) if at in best.budgets],
-        keys=[(c.label, c.css, c.key) for c in winners.values()],
+        table=[_line(best, winners, at, n_tasks) for at in table_budgets(low, high) if at in best.budgets],
+        keys=[(c.label, c.css, c.key) for c in curves],
+        reading=Reading(curves, low, high, budget, lambda share: per_cent(share, n_tasks)),
     )
 
 
@@ -101,16 +99,6 @@ def _stretch(axes: Axes, best: Envelope, start: int, stop: int, curve: Curve, le
     return Path(axes.steps(xs, [level, *values]), f"curve best {curve.css}", curve.key), values[-1]
 
 
-def _name(axes: Axes, best: Envelope, start: int, stop: int, curve: Curve) -> tuple[float, Label]:
-    """(pixels that the stretch covers, its name): to the left above the middle, where no rising curve is."""
-    drawing, left, right = axes.drawing, axes.inside(best.budgets[start]), axes.inside(_end(best, stop))
-    middle = (left + right) / 2
-    reached = max(i for i in range(start, stop) if i == start or axes.inside(best.budgets[i]) <= middle)
-    label = shortened(Label(0, 0, curve.label, curve.css, "end", curve.key), NAME[drawing.name])
-    x = max(middle, drawing.left + 6 + len(label.text) * CHARACTER)
-    return right - left, Label(round(x, 1), axes.y(best.values[reached]) - ABOVE, label.text, curve.css, "end")
-
-
 def _shading(axes: Axes, best: Envelope) -> list[str]:
     """Path data of a rectangle over each stretch of budgets where the lead is too close to call."""
     top, bottom = axes.drawing.top, axes.drawing.bottom
@@ -122,8 +110,8 @@ def _shading(axes: Axes, best: Envelope) -> list[str]:
     return out
 
 
-def _line(best: Envelope, winners: dict[str, Curve], budget: float) -> tuple[str, ...]:
+def _line(best: Envelope, winners: dict[str, Curve], budget: float, n_tasks: int) -> tuple[str, ...]:
     at = best.budgets.index(budget)
     key = best.leaders[at]
     name = "none has passed" if key is None else winners[key].label
-    return seconds(budget), name, percent(best.values[at]), "yes" if best.close[at] else "no"
+    return seconds(budget), name, percent(best.values[at], n_tasks), "yes" if best.close[at] else "no"

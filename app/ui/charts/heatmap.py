@@ -28,12 +28,12 @@ class Heatmap:
     legend: tuple[tuple[str, str], ...]
 
 
-def heatmap(shares: Sequence[Sequence[float]]) -> Heatmap:
-    """The shares of tasks, by row and column, on a scale that ends at a round share."""
+def heatmap(shares: Sequence[Sequence[float]], n_tasks: int) -> Heatmap:
+    """The shares of `n_tasks`, by row and column, on a scale that ends at a round share."""
     top = nice_top(max((share for row in shares for share in row), default=0.0))
-    tiles = tuple(tuple(Tile(percent(share, 0), _css(share, top)) for share in row) for row in shares)
+    tiles = tuple(tuple(Tile(percent(share, n_tasks), _css(share, top)) for share in row) for row in shares)
     steps = range(0, LEVELS + 1, 2)
-    return Heatmap(tiles, tuple((f"heat-{step}", percent(top * step / LEVELS, 0)) for step in steps))
+    return Heatmap(tiles, tuple((f"heat-{step}", percent(top * step / LEVELS)) for step in steps))
 
 
 def _css(share: float, top: float) -> str:

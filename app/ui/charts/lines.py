@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.ui.charts.axes import Axes, lay_out, nice_top, polyline, round_top
-from app.ui.charts.parts import CHARACTER, LINE, Chart, Label, Path, placed, series_css, shortened
+from app.ui.charts.parts import CHARACTER, Chart, Label, Path, name_ends, series_css
 from app.ui.units import count, counted, decimal, percent, seconds
 
+POSITIONS = 1000  # a drafter is compared at more positions than this
 LONGEST_NAME = 33  # characters of a line's name that have room beside a chart
 
 
@@ -99,8 +100,8 @@ def training_chart(lines: Sequence[Line], title: str, y_title: str, *, shares: b
         layouts=layouts,
         table_head=("Step", *(line.label for line in lines)),
         table=[
-            (count(step), *(percent(line.values[i]) if shares else decimal(line.values[i], 3) for line in lines))
-            for i, step in enumerate(steps)
+            (count(step), *(percent(v, POSITIONS) if shares else decimal(v, 3) for v in values))
+            for step, *values in zip(steps, *(line.values for line in lines), strict=True)
         ],
         keys=[(line.label, line.css, "") for line in lines],
     )
@@ -121,7 +122,7 @@ def levels(items: Sequence[Level], title: str, heads: tuple[str, str], limit: fl
         _draw(axes, [line], [limit], every_dot=True)
     return Chart(
         title=title,
-        description=f"{len(items)} values, the highest {percent(highest)}; the limit is {percent(limit, 0)}.",
+        description=f"{len(items)} values, the highest {percent(highest)}; the limit is {percent(limit)}.",
         x_title="Time since the run began",
         y_title=heads[1],
         layouts=layouts,
@@ -146,12 +147,11 @@ def _draw(axes: Axes, lines: Sequence[Line], across: Sequence[float] = (), *, ev
         if every_dot or len(known) == 1:  # a line of one point is invisible
             drawing.dots += [Label(x, y, line.label, series_css(line.series)) for x, y in known]
         if known and line.label:
-            end = Label(drawing.right + 12, known[-1][1], line.label, line.css)
-            ends.append(shortened(end, LONGEST_NAME))
+            ends.append(Label(*known[-1], line.label, line.css))
     for value in across:
         drawing.lines.append(Path(f"M {drawing.left:g} {axes.y(value):g} H {drawing.right:g}", "front"))
     if drawing.name == "wide":  # on a phone the names are in the key below the chart
-        drawing.labels = placed(ends, drawing.top, drawing.bottom, 4 * LINE)
+        name_ends(drawing, ends, LONGEST_NAME)
 
 
 def _known(lines: Sequence[Line]) -> list[float]:

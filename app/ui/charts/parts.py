@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from app.ui.charts.axes import Axes
+    from app.ui.charts.reading import Reading
 
 SERIES = 6  # distinct colours in charts.css; later series repeat them with another dash
 LINE = 15  # pixels from one label to the next below it
@@ -24,10 +26,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Label:
-    """Text at the end of a curve or beside a point, or the point itself; `key` names whose it is.
-
-    A `crowded` one has no room near its curve: it is drawn only while the curve is pointed at.
-    """
+    """Text at the end of a curve or beside a point, or the point itself; `key` names whose it is."""
 
     x: float
     y: float
@@ -35,7 +34,6 @@ class Label:
     css: str
     anchor: str = "start"
     key: str = ""
-    crowded: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,6 +79,7 @@ class Chart:
     table_head: tuple[str, ...]
     table: list[tuple[str, ...]]
     keys: list[tuple[str, str, str]]  # label, classes and key of every series
+    reading: Reading | None = None  # of a chart with a budget axis
 
     @property
     def drawings(self) -> tuple[Drawing, ...]:
@@ -99,29 +98,32 @@ def shortened(label: Label, room: int) -> Label:
     return replace(label, text=label.text if len(label.text) <= room else label.text[: room - 1] + "…")
 
 
-def placed(labels: Sequence[Label], top: float, bottom: float, reach: float) -> list[Label]:
-    """The labels where they overlap no earlier one, each at most `reach` pixels above or below its own place.
+def name_ends(drawing: Drawing, ends: Sequence[Label], room: int) -> None:
+    """Draws each label, at most `room` characters, beside the end of its curve, where none covers another.
 
-    One that finds no room there is marked as crowded. Those that come first are placed first.
+    They stand below each other in one column to the right of the drawing, in the order of the ends and as near to them
+    as they can; a thin line joins a label with an end that is not beside it.
     """
-    taken: list[Label] = []
-    out = []
-    steps = range(int(reach // LINE) + 1)
-    shifts = [0.0, *(sign * step * LINE for step in steps if step for sign in (1, -1))]
-    for label in labels:
-        tries = (replace(label, y=round(min(max(label.y + shift, top), bottom), 1)) for shift in shifts)
-        found = next((t for t in tries if abs(t.y - label.y) <= reach and not any(_overlap(t, o) for o in taken)), None)
-        if found:
-            taken.append(found)
-        out.append(found or replace(label, crowded=True))
+    column = drawing.right + 12
+    for end, y in zip(ends, _spread([end.y for end in ends], drawing.top, drawing.bottom), strict=True):
+        drawing.labels.append(replace(shortened(end, room), x=column, y=y))
+        if abs(y - end.y) > 2 or column - end.x > 16:
+            path = f"M {end.x + 2:g} {end.y:g} L {column - 4:g} {y:g}"
+            drawing.lines.append(Path(path, f"leader {end.css}", end.key))
+
+
+def _spread(ys: Sequence[float], top: float, bottom: float) -> list[float]:
+    """The places nearest to `ys` (least squares), in their order, a LINE apart, and from `top` to `bottom`."""
+    order = sorted(range(len(ys)), key=lambda i: ys[i])
+    apart = min(LINE, (bottom - top) / max(len(ys) - 1, 1))
+    blocks: list[list[float]] = []  # what touches moves together: offsets from a stack of labels that begins at 0
+    for rank, i in enumerate(order):
+        blocks.append([ys[i] - rank * apart])
+        while len(blocks) > 1 and fmean(blocks[-2]) > fmean(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    starts = [fmean(block) for block in blocks for _ in block]
+    lowest = bottom - (len(ys) - 1) * apart
+    out = [0.0] * len(ys)
+    for rank, (i, start) in enumerate(zip(order, starts, strict=True)):
+        out[i] = round(min(max(start, top), lowest) + rank * apart, 1)
     return out
-
-
-def _overlap(one: Label, other: Label) -> bool:
-    (a, b), (c, d) = _extent(one), _extent(other)
-    return abs(one.y - other.y) < LINE and a < d and c < b
-
-
-def _extent(label: Label) -> tuple[float, float]:
-    width = len(label.text) * CHARACTER
-    return (label.x - width, label.x) if label.anchor == "end" else (label.x, label.x + width)

@@ -77,7 +77,7 @@ def test_a_study_answers_with_the_arm_to_use_at_the_budget(world, at):
     assert at("/?budget=10")[0] == "At 10 s use good"
     assert "One more second" not in at("/?budget=10")[1], "that second was not measured"
     page = world.client.get("/").get_data(as_text=True)
-    assert f'href="/studies/{study}"' in page
+    assert f'href="/studies/{study}?budget=' in page
 
 
 def test_before_any_pass_it_says_that_nothing_is_right_and_when_something_is(world, at):

@@ -187,7 +187,10 @@ def test_runs_that_begin_alike_are_told_apart_beside_their_curves(world, entries
     assert "nightly" in labels
     assert {"ngram, n = 1", "ngram, n = 2"} <= set(labels)
     assert len({label[:ROOM] for label in labels}) == 5
-    keys = re.findall(r'<li data-curve="[^"]+">.*?</svg>([^<]+)</li>', world.client.get("/").get_data(as_text=True))
+    keys = re.findall(
+        r'<li data-values="[^"]*" data-curve="[^"]+">.*?<span class="name">([^<]+)</span>',
+        world.client.get("/").get_data(as_text=True),
+    )
     assert sorted(keys) == sorted(labels)
 
 
@@ -211,11 +214,14 @@ def test_page_file_and_rest_show_the_figures_of_the_definition_at_any_budget(wor
     (line,) = csv.DictReader(io.StringIO(world.client.get(f"/leaderboard.csv?budget={budget}").text))
     assert (float(line["pass_first"]), float(line["pass_all"])) == (first, every)
     page = world.client.get(f"/?budget={budget}").get_data(as_text=True)
-    assert re.findall(r"data-share>([^<]+)", page)[:2] == [f"{100 * share:.1f} %" for share in (first, every)]
+    assert re.findall(r"data-share>([^<]+)", page)[:2] == [f"{100 * share:.0f} %" for share in (first, every)]
     found = re.sub(r"<[^>]+>", "", re.search(r'<p class="finding" data-spoken>.*?</p>', page, re.DOTALL)[0])
     assert f"Pass@First {100 * first:.0f} %" in found
     curve = world.client.get(f"/api/v1/runs/{run_id}/curve").json
     reached = [i for i, at in enumerate(curve["budgets"]) if at <= budget]
     assert curve["pass_first"][reached[-1]] == first, "the curve holds from each of its budgets to the next"
     words = world.client.get(f"/runs/{run_id}?budget={budget}").get_data(as_text=True)
-    assert f"At {budget:g} s: Pass@First {100 * first:.1f} %, Pass@All {100 * every:.1f} %." in words
+    card = r'<dd class="figure num">([^<]+) <span class="unit">%</span></dd><dd class="note num">([^<]+)'
+    cards = re.findall(card, words)
+    assert [value for value, _ in cards] == [f"{100 * share:.0f}" for share in (first, every)]
+    assert all(note.endswith(f"40 tasks at {budget:g} s") for _, note in cards)

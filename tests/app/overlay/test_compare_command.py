@@ -106,7 +106,7 @@ def test_what_is_tested_is_said(world, bassline):
     add(world, "base", BASE)
     add(world, "new", PERHAPS_WORSE)
     said = " ".join(bassline("runs", "compare", "base", "new", "--budget", "3").stdout.split())
-    assert "Pass@First at 3 s over 12 tasks: 100.0 % -> 58.3 %, −41.7 points" in said
+    assert "Pass@First at 3 s over 12 tasks: 100 % -> 58 %, −42 points" in said
     assert "McNemar's exact two-sided test on 5 tasks that only one run solves, 0 won and 5 lost: p = 0.062" in said
     assert "(80 % power)" in said
 
@@ -129,7 +129,7 @@ def test_markdown_holds_what_a_reviewer_needs(world, bassline, tmp_path):
     assert result.exit_code == 3
     text = file.read_text()
     assert text.startswith("### Worse\n")
-    assert "| Pass@First at 3 s | 100.0 % | 41.7 % | −58.3 |" in text
+    assert "| Pass@First at 3 s | 100 % | 42 % | −58 |" in text
     assert "| Pass@All at 3 s |" in text
     assert "Lost: A solves them, B does not (Pass@First): `HumanEval/5`" in text
     assert "| `budget_s` | `10.0` | `8.0` |" in text

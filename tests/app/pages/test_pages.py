@@ -13,6 +13,7 @@ from app.completions.repeat import curl
 from app.completions.schemas import CompletionSpec
 from app.completions.service import submit
 from app.leaderboard import board
+from app.leaderboard.columns import COLUMNS
 from app.runs import pages
 from app.runs.repository import tasks_with_samples
 from app.runs.schemas import parse_spec
@@ -319,7 +320,7 @@ def test_a_worker_that_went_silent_is_told_from_one_alive(world):
 
 def test_about_defines_every_column_of_the_leaderboard(world):
     defined = " ".join(re.findall(r"<dt[^>]*>(.*?)</dt>", world.client.get("/about").get_data(as_text=True)))
-    figures = {sort.label for sort in board.SORTS.values()} - {"Date"}
+    figures = {column.label for column in COLUMNS} - {"Date"}
     assert {label for label in figures if label not in defined} == set()
 
 
@@ -339,7 +340,7 @@ def test_runs_are_sorted_and_filtered_by_name_and_day_in_an_address_that_can_be_
         world.add_run(name, n=1, limit=1)
     newest = world.client.get("/runs").get_data(as_text=True)
     assert names(newest) == ["gamma 1000", "alpha", "beta 100%"]
-    assert 'aria-sort="descending"><a href="/runs?sort=oldest">Created' in newest
+    assert 'aria-sort="descending"><a data-keep href="/runs?sort=oldest">Created' in newest
     by_name = world.client.get("/runs?sort=name&state=finished").get_data(as_text=True)
     assert names(by_name) == ["alpha", "beta 100%", "gamma 1000"]
     assert 'aria-sort="ascending"' in by_name
@@ -350,6 +351,53 @@ def test_runs_are_sorted_and_filtered_by_name_and_day_in_an_address_that_can_be_
     assert len(names(world.client.get("/runs?since=2020-01-01").get_data(as_text=True))) == 3
     wrong = text_of(world.client.get("/runs?since=yesterday"))
     assert "From is 'yesterday': give a day such as 2026-11-21" in wrong
+
+
+@pytest.mark.parametrize("key", ["name", "state", "dataset", "samples", "budget", "first", "all"])
+def test_a_heading_of_runs_orders_them_both_ways_and_keeps_the_filters(world, key):
+    world.add_run("a", n=1, limit=4, skill=0.0, budget_s=5)
+    world.add_run("b", n=2, limit=4, skill=2.0, budget_s=10, state=RunState.INTERRUPTED)
+    page = world.client.get(f"/runs?sort={key}&dataset=humaneval").get_data(as_text=True)
+    (back,) = re.findall(r'aria-sort="\w+"><a data-keep href="([^"]+)"', page.replace(' class="right"', ""))
+    assert f"sort=-{key}" in back
+    assert "dataset=humaneval" in back
+    reversed_page = world.client.get(html.unescape(back)).get_data(as_text=True)
+    assert names(reversed_page) == names(page)[::-1]
+    assert len(names(page)) == 2
+    if key in ("first", "all"):
+        assert names(page)[0] == "b", "the best first"
+
+
+def test_every_heading_of_the_board_orders_it_both_ways(world):
+    for name, skill in (("good", 0.8), ("quick", 0.1)):
+        world.add_run(name, limit=20, n=1, skill=skill)
+    for key in ("run", *(column.key for column in COLUMNS)):
+        orders = []
+        for sort in (key, f"-{key}"):
+            page = world.client.get(f"/?sort={sort}&budget=10").get_data(as_text=True).split('class="cards board"')[1]
+            orders.append((names(page), re.findall(r'aria-sort="(\w+)"', page)))
+        (down, one), (up, other) = orders
+        assert sorted([*one, *other]) == ["ascending", "descending"], key
+        assert sorted(down) == sorted(up) == ["good", "quick"]
+        if key in ("run", "first", "all"):
+            assert down == up[::-1]
+
+
+def test_links_within_a_run_keep_the_budget_and_its_tasks_are_shown_at_it(world):
+    run = world.add_run("run", n=2, limit=20, pace=2.0)
+    page = world.client.get(f"/runs/{run}?budget=2.5").get_data(as_text=True)
+    tabs = re.findall(r'href="(/runs/[^"?]+\?[^"]*tab=[^"]+)"', page)
+    assert len(tabs) >= 4
+    assert all("budget=2.5" in tab for tab in tabs)
+    tasks = world.client.get(f"/runs/{run}?tab=tasks&budget=2.5").get_data(as_text=True)
+    assert "What had finished within 2.5 s." in tasks
+    ends = [float(at) for at in re.findall(r"sample \d+: [\w ]+ at ([\d.]+) s", tasks)]
+    assert ends
+    assert max(ends) <= 2.5
+    links = re.findall(rf'href="(/runs/{run}/tasks/[^"]+)"', tasks)
+    assert links
+    assert all("budget=2.5" in link for link in links)
+    assert "Budget 2.5 s" in text_of(world.client.get(html.unescape(links[0])))
 
 
 def test_the_next_page_of_runs_keeps_filters_and_order(world, monkeypatch):

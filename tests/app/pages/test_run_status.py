@@ -96,7 +96,7 @@ def test_verdicts_that_a_program_could_have_forged_are_counted_on_the_page(world
         session.execute(update(Sample).values(trust="in-guest"))
     page = text_of(world.client.get(f"/runs/{run}"))
     assert "3 verdicts in 2 tasks given in-guest, 1 passed." in page
-    assert "Pass@First is 25.0 % and Pass@All 50.0 %" in page
+    assert "Pass@First is 25 % and Pass@All 50 %" in page
     assert "3 verdicts in-guest" in text_of(world.client.get("/runs"))
     assert "judged in-guest" in text_of(world.client.get(f"/runs/{run}/tasks/HumanEval/0"))
     assert "3 verdicts in 2 tasks given in-guest, 1 passed" in text_of(world.client.get("/"))

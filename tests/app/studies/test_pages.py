@@ -206,9 +206,41 @@ def test_each_cell_of_the_heat_map_leads_to_its_arms_run_at_its_budget(world):
     assert len(links) == 2 * len(set(links)) / 2 > 4
     assert [run for run in runs if any(run in link for link in links)] == runs
     answer = text_of(world.client.get(links[-1]))
-    assert re.search(r"At [\d.]+ (ms|s): Pass@First [\d.]+ %, Pass@All [\d.]+ %", answer)
+    assert re.search(r"95 % interval \d+ to \d+ %, \d+ tasks? at [\d.]+ s", answer)
     best = re.findall(r"heat-\d+ best", page)
     assert len(best) <= len(links) / 2, "one n is the best at a budget"
+
+
+@pytest.mark.parametrize("key", ["arm", "state", "tasks", "first", "all", "speed", "accepted"])
+def test_a_heading_of_the_arms_orders_them_both_ways_at_the_budget_of_the_page(world, key):
+    study = world.add_study(arm(n=1, skill=0.1, pace=1), arm(n=4, skill=2.0, pace=1))
+    page = world.client.get(f"/studies/{study}?tab=arms&budget=7&sort={key}").get_data(as_text=True)
+    (back,) = re.findall(r'aria-sort="\w+"><a data-keep href="([^"]+)"', page)
+    assert {"budget=7", f"sort=-{key}"} <= set(html.unescape(back).split("?")[1].split("&"))
+
+    def order(page: str) -> list[str]:
+        return re.findall(r'name="runs" value="([^"]+)"', page)
+
+    other = order(world.client.get(html.unescape(back)).get_data(as_text=True))
+    assert sorted(other) == sorted(order(page))
+    if key in ("arm", "first"):
+        assert other == order(page)[::-1]
+
+
+@pytest.mark.parametrize("budget", [1, 2, 3, 5, 10])
+def test_answer_and_how_many_samples_say_the_same(world, budget):
+    study = world.add_study(
+        *(arm(n=n, drafter=drafter, skill=0.1 * n) for drafter in ("none", "ngram") for n in (1, 2, 4))
+    )
+    pages = [
+        world.client.get(f"/studies/{study}?tab={tab}&budget={budget}").get_data(as_text=True)
+        for tab in ("answer", "samples")
+    ]
+    answer, same = (re.search(r'<p class="finding">(.*?)</p>', page)[1] for page in pages)
+    assert answer == same
+    if named := re.search(r"<strong>.*?n = (\d+)</a></strong>", answer):
+        first = re.search(r"<p>At [^<]* s, ([^<]*)</p>", pages[1])[1]
+        assert f"n = {named[1]} is enough for Pass@First" in first or f"still rises at n = {named[1]}" in first
 
 
 def test_a_study_of_one_task_claims_nothing(world):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.ui.charts.axes import lay_out
 from app.ui.charts.curves import Curve, difference, pass_curves
-from app.ui.charts.parts import LINE, Label, placed
+from app.ui.charts.parts import LINE, Label, name_ends
 from app.ui.charts.scatter import Point, pareto, scatter
 from app.ui.charts.timeline import Life, ledger, timeline
 from tests.app.ui.charts.paths import corners
@@ -27,8 +30,8 @@ def test_nobody_beats_a_point_of_the_front_and_somebody_beats_every_other(found)
 
 
 def test_the_frame_of_the_scatter_stays_when_the_budget_moves_the_points():
-    late = scatter([Point("a", 2.0, 0.4, 0.4)], "t", "x", 10)
-    early = scatter([Point("a", 2.0, 0.0, 0.4)], "t", "x", 1)
+    late = scatter([Point("a", 2.0, 0.4, 0.4)], "t", "x", 9, budget=10)
+    early = scatter([Point("a", 2.0, 0.0, 0.4)], "t", "x", 9, budget=1)
     frames = [(axes.low, axes.high, axes.top) for axes in (early.layouts[0], late.layouts[0])]
     assert frames[0] == frames[1]
     assert early.drawings[0].dots[0].x == late.drawings[0].dots[0].x
@@ -39,7 +42,7 @@ def test_the_frame_of_the_scatter_stays_when_the_budget_moves_the_points():
 @given(st.lists(SHARES, min_size=2, max_size=20))
 def test_a_curve_stays_inside_its_frame_and_its_table_holds_its_values(values):
     budgets = [0.5 * 1.4**i for i in range(len(values))]
-    chart = pass_curves([Curve("one", budgets, values)], "t", budget=1.0)
+    chart = pass_curves([Curve("one", budgets, values)], "t", 164, budget=1.0)
     for drawing in chart.drawings:
         for x, y in corners(drawing.lines[0].d):
             assert drawing.left <= x <= drawing.right
@@ -48,7 +51,9 @@ def test_a_curve_stays_inside_its_frame_and_its_table_holds_its_values(values):
 
 
 def test_a_difference_is_drawn_around_zero_and_marks_where_it_crosses():
-    chart = difference((1, 2, 4), (-0.1, 0.0, 0.2), (-0.2, -0.1, 0.1), (0.0, 0.1, 0.3), "t", budget=4, marks=[(4, "m")])
+    chart = difference(
+        (1, 2, 4), (-0.1, 0.0, 0.2), (-0.2, -0.1, 0.1), (0.0, 0.1, 0.3), "t", 164, budget=4, marks=[(4, "m")]
+    )
     for drawing in chart.drawings:
         ys = [y for _, y in corners(drawing.lines[0].d)]
         assert max(ys) > drawing.base > min(ys)
@@ -75,13 +80,39 @@ def test_the_seconds_of_a_bar_are_not_written_across_the_budget_line():
         assert late.words > drawing.cursor > late.end
 
 
-@given(st.lists(st.tuples(st.floats(100, 900), st.floats(20, 360)), max_size=30))
-def test_labels_stand_near_their_curves_and_never_on_each_other(ends):
-    labels = placed([Label(x, y, f"run number {i}", "") for i, (x, y) in enumerate(ends)], 20, 360, LINE)
-    shown = [label for label in labels if not label.crowded]
-    for label, (_, y) in zip(labels, ends, strict=True):
-        assert abs(label.y - y) <= LINE
-    for i, one in enumerate(shown):
-        for other in shown[:i]:
-            assert abs(one.y - other.y) >= LINE or abs(one.x - other.x) >= 12 * 6
-    assert not labels or not labels[0].crowded, "the best is always named"
+@given(st.lists(st.floats(22, 354), max_size=24))
+def test_every_line_has_its_name_in_the_order_of_the_ends_and_no_name_covers_another(ys):
+    drawing = lay_out((400, 300), (96, 16), 1, 10, 1.0)[0].drawing
+    name_ends(drawing, [Label(drawing.right, y, f"run {i}", "") for i, y in enumerate(ys)], 24)
+    assert [label.text for label in drawing.labels] == [f"run {i}" for i in range(len(ys))]
+    apart = min(LINE, (drawing.bottom - drawing.top) / max(len(ys) - 1, 1))
+    placed = [label.y for label in sorted(drawing.labels, key=lambda label: label.y)]
+    assert all(below - above >= apart - 0.2 for above, below in pairwise(placed))
+    assert all(drawing.top - 0.2 <= y <= drawing.bottom + 0.2 for y in placed)
+    in_order = [drawing.labels[i].y for i in sorted(range(len(ys)), key=lambda i: ys[i])]
+    assert in_order == sorted(in_order)
+
+
+def test_names_that_have_room_stand_beside_their_ends():
+    drawing = lay_out((400, 300), (96, 16), 1, 10, 1.0)[0].drawing
+    name_ends(drawing, [Label(drawing.right, y, "a", "") for y in (40.0, 100.0, 300.0)], 24)
+    assert [label.y for label in drawing.labels] == [40.0, 100.0, 300.0]
+    assert not drawing.lines, "nothing needs a line to its end"
+
+
+def test_points_of_a_scatter_all_have_their_name():
+    chart = scatter([Point(f"run {i}", 2.0, 0.4, 0.4) for i in range(8)], "t", "x", 9, budget=5)
+    ys = sorted(label.y for label in chart.drawings[0].labels)
+    assert all(below - above > LINE - 0.1 for above, below in pairwise(ys))
+
+
+def test_a_reading_holds_at_its_budget_and_a_line_is_not_read_past_its_end():
+    curves = [Curve("a", (1.0, 3.17, 8.0), (0.1, 0.5, 0.9)), Curve("b", (1.5, 4.0), (0.2, 0.3))]
+    reading = pass_curves(curves, "t", 82, budget=3.171).reading
+    assert reading.budgets[reading.place] == 3.171, "the page's budget is read, too"
+    for curve in curves:
+        values = reading.values(curve)
+        exact = [curve.at(budget) for budget in reading.budgets if budget <= curve.budgets[-1]]
+        assert values == [f"{100 * share:.0f}" for share in exact]
+    assert reading.now(curves[0]) == "50 %"
+    assert pass_curves(curves, "t", 82, budget=5.0).reading.now(curves[1]) == "–"

@@ -33,7 +33,7 @@ def test_a_missing_rate_is_a_gap_and_a_dash_in_the_table():
     chart = rate_chart([Line("a", (1.0, 2.0, 4.0), (0.5, None, 0.25), idle=0.6)], "Quality", "Share", shares=True)
     assert chart.drawings[0].lines[0].d.count("M") == 2
     assert len(chart.drawings[0].dots) == 2
-    assert chart.table == [("idle", "60.0 %"), ("1", "50.0 %"), ("2", "–"), ("4", "25.0 %")]
+    assert chart.table == [("idle", "60 %"), ("1", "50 %"), ("2", "–"), ("4", "25 %")]
 
 
 def test_higher_values_stand_higher_and_all_fit_between_the_axes():
@@ -109,4 +109,4 @@ def test_a_share_above_the_limit_stands_above_its_line():
         limit = float(drawing.lines[1].d.split()[2])
         assert drawing.top <= above < limit < below <= drawing.bottom
         assert all(drawing.top <= tick.at <= drawing.bottom for tick in drawing.y_ticks)
-    assert chart.table == [("a", "0 s", "2.0 %"), ("b", "30 s", "140.0 %")]
+    assert chart.table == [("a", "0 s", "2 %"), ("b", "30 s", "140 %")]
