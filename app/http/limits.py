@@ -48,8 +48,8 @@ def check_size() -> None:
     request.max_content_length = limit
     if request.content_length is not None and request.content_length > limit:
         raise RequestEntityTooLarge(
-            f"{request.content_length:,} bytes were sent, and at most {limit:,} are accepted here: split the content, or "
-            "compress a file with gzip"
+            f"{request.content_length:,} bytes were sent, and at most {limit:,} are accepted here: split the content, "
+            "or compress a file with gzip"
         )
 
 

@@ -48,8 +48,8 @@ class Family:
     """The heat map of arms that differ only in n, with a column for the page's budget.
 
     `title` is what they have in common; `column` is the place of the page's budget. `enough_first` is how many samples
-    are enough for Pass@First there. Where the study's answer is an arm of the family it is that arm's n: the answer tests
-    more arms, so its correction is another one, and two pages would contradict each other.
+    are enough for Pass@First there. Where the study's answer is an arm of the family it is that arm's n: the answer
+    tests more arms, so its correction is another one, and two pages would contradict each other.
     """
 
     title: str

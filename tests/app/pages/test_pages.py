@@ -12,7 +12,6 @@ import pytest
 from app.completions.repeat import curl
 from app.completions.schemas import CompletionSpec
 from app.completions.service import submit
-from app.leaderboard import board
 from app.leaderboard.columns import COLUMNS
 from app.runs import pages
 from app.runs.repository import tasks_with_samples

@@ -14,7 +14,7 @@ from app.ui.display import program_after
 
 PROMPT = 'from typing import List\n\n\ndef f(xs: List[int]) -> int:\n    """Adds."""\n'
 BODY = "    return sum(xs)\n"
-LANE = r'<li class="lane ([^"]*)">\s*<span class="who"><span>([^<]*)</span><span class="place">([^<]*)'
+LANE = r'<li class="lane ([^"]*)"[^>]*>\s*<span class="who"><span>([^<]*)</span><span class="place">([^<]*)'
 
 
 def text_of(markup: str) -> str:
