@@ -71,6 +71,10 @@ class Analysis:
         """The grid of the frontiers; the last is the study's own."""
         return self.scored.budgets
 
+    def of_arm(self, arm: str, budget_s: float) -> tuple[WithInterval, WithInterval]:
+        """(Pass@First, Pass@All) of an arm at a budget in seconds, each a share with Wilson's interval."""
+        return next(one for one in self.curves if one.arm == arm).at(budget_s)
+
     def answer_at(self, budget_s: float) -> Answer:
         """The answer at any budget up to the study's."""
         return answers(self.scored, (budget_s,))[0]

@@ -76,4 +76,4 @@ def test_a_run_is_followed_from_submission_to_its_figures(live, page):
     page.get_by_role("link", name="Run again with changes").wait_for()
     assert page.get_by_role("group", name="Progress").count() == 0
     assert tabs.bounding_box()["y"] >= top, "what stands below the progress does not move up when it ends"
-    assert "100.0" in page.locator(".scores").first.inner_text()
+    assert "100 %" in page.locator(".scores").first.inner_text()

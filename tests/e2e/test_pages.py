@@ -270,9 +270,9 @@ def test_pointing_at_a_row_brings_out_its_curve(site, page, keys):
         slide(page, *keys)
     row = page.locator("table.board").first.locator("tbody tr").first
     row.hover()
-    curve = page.locator(f"svg.wide path[data-curve='{row.get_attribute('data-run')}']")
+    curve = page.locator(f"svg.wide path.curve[data-curve='{row.get_attribute('data-run')}']")
     assert "lit" in curve.get_attribute("class")
-    expect(page.locator("svg.wide path.lit")).to_have_count(1)
+    expect(page.locator("svg.wide path.curve.lit")).to_have_count(1)
 
 
 def test_columns_that_do_not_fit_scroll_beside_the_name_of_the_run(site, page):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from types import SimpleNamespace
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -98,7 +99,8 @@ def test_the_keyboard_walks_the_heat_map_and_a_cell_opens_its_run_at_its_budget(
     assert float(cells.nth(1).evaluate("cell => parseFloat(getComputedStyle(cell).outlineWidth)")) >= 2
     page.keyboard.press("Enter")
     page.wait_for_url("**/runs/**budget=**")
-    assert re.search(r"At .*: Pass@First", page.locator(".section-head p").first.inner_text())
+    assert re.search(r"tasks at [\d.]+ s", page.locator(".scores").first.inner_text())
+    assert parse_qs(urlsplit(page.url).query)["budget"][0] in page.locator(".scores").first.inner_text()
 
 
 def test_an_arm_is_compared_with_another(site, page):

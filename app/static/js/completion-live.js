@@ -1,7 +1,7 @@
 // Follows a running completion: one lane per sample, filled from the event stream of its run. Model output is only ever
 // textContent.
 
-import { heardFromServer } from "./connection.js";
+import { heardFromServer, serverAnswers } from "./connection.js";
 import { find } from "./dom.js";
 import { refreshParts } from "./parts.js";
 
@@ -212,6 +212,7 @@ export function follow(completion, onTime) {
     hasEnded();
   }
 
+  let lastEventAt = performance.now();
   const source = new EventSource(completion.dataset.events ?? "");
   /**
    * @param {string} kind
@@ -219,6 +220,7 @@ export function follow(completion, onTime) {
    */
   const on = (kind, act) =>
     source.addEventListener(kind, (event) => {
+      lastEventAt = performance.now();
       heardFromServer(true);
       act(JSON.parse(event.data));
     });
@@ -240,8 +242,8 @@ export function follow(completion, onTime) {
     if (ENDED.includes(event.state)) end();
   });
   const poll = setInterval(async () => {
-    const isOpen = source.readyState === EventSource.OPEN;
-    heardFromServer(isOpen || await refreshParts());
+    if (performance.now() - lastEventAt < POLL_MS) return;
+    heardFromServer(await (source.readyState === EventSource.OPEN ? serverAnswers() : refreshParts()));
     if (!completion.isConnected) end();
   }, POLL_MS);
   tick();

@@ -6,6 +6,12 @@ let lastNews = new Date();
 /** @type {HTMLElement | null} */
 let notice = null;
 
+/** Asks the server for nothing but an answer: a stream may stay open long after the network is gone. */
+export async function serverAnswers() {
+  const signal = AbortSignal.timeout(LOST_MS);
+  return await fetch(location.href, { method: "HEAD", signal }).then((answer) => answer.ok).catch(() => false);
+}
+
 /**
  * Takes note of whether the server has answered.
  *

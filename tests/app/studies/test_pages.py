@@ -20,6 +20,7 @@ from app.studies import analysis as analysing
 from app.studies import loading, pages
 from app.studies.analysis import Analyses
 from app.studies.models import Study
+from app.studies.presentation import short_names
 from app.studies.repository import get_study, list_studies
 from app.studies.schemas import StudySpec
 from app.studies.service import submit
@@ -181,6 +182,8 @@ def test_page_rest_and_file_give_the_figures_of_the_definition_at_the_budget(wor
 def test_list_rows_and_address_say_the_same_at_each_named_budget(world, paper):
     document = world.client.get(f"/api/v1{paper}").json
     whole, listed = (text_of(world.client.get(address)) for address in (paper, "/studies"))
+    with world.context.database.read() as session:
+        labels = short_names(get_study(session, uuid.UUID(paper.removeprefix("/studies/"))))
     assert [one["budget_s"] for one in document["answer"]] == [1.0, 2.0, 3.0, 5.0, 10.0]
     for one in document["answer"]:
         budget = one["budget_s"]
@@ -190,11 +193,12 @@ def test_list_rows_and_address_say_the_same_at_each_named_budget(world, paper):
             share = f"{100 * one['pass_first']:.0f} %"
             page = text_of(world.client.get(f"{paper}?budget={budget}"))
             assert f"Pass@First {share[:-2]} %" in page
-            assert re.search(rf" {budget:g} s [^%]*{share} ", whole)
+            assert re.search(rf" {budget:g} s {re.escape(labels[one['cheapest']])} ", whole)
+            assert one["cheapest"] == one["arm"] or f"{labels[one['arm']]} (highest, {share})" in whole
             assert f"At {budget:g} s: {one['arm']}: Pass@First {share}" in document["sentence"]
     for one in document["answer"][-3:]:
         if one["arm"]:
-            assert re.search(rf"At {one['budget_s']:g} s : .{{0,60}}, {100 * one['pass_first']:.0f} %", listed)
+            assert re.search(rf"At {one['budget_s']:g} s : {re.escape(labels[one['cheapest']])}, \d+ %", listed)
 
 
 def test_each_cell_of_the_heat_map_leads_to_its_arms_run_at_its_budget(world):
