@@ -1,0 +1,70 @@
+"""What people ask of the reference studies takes at most two clicks, and every page gives the same answer."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.test_trust import load_results
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+@pytest.fixture
+def first_page(live, page) -> Page:
+    load_results(live, page)
+    return page
+
+
+def at_budget(page: Page, budget: str) -> None:
+    field = page.get_by_label("Budget per task", exact=True)
+    field.fill(budget)
+    field.press("Enter")
+    page.wait_for_url(re.compile(rf"budget={budget}(&|$)"))
+    expect(page.get_by_text(f"{budget} s").first).to_be_visible()
+
+
+def study(page: Page) -> None:
+    page.locator(".answer .from").get_by_role("link").first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Regular decoding, speculation, and both in batches")
+
+
+def test_which_configuration_at_3_seconds(first_page):
+    at_budget(first_page, "3")
+    expect(first_page.get_by_role("heading", level=1)).to_contain_text("No clear winner at 3 s. sibling, n = 1 is")
+    study(first_page)
+    expect(first_page.get_by_role("link", name=re.compile("^3 s$"))).to_be_visible()
+    row = first_page.get_by_role("row", name=re.compile("^3 s"))
+    expect(row.get_by_role("cell").first).to_have_text("sibling, n = 1")
+
+
+def test_how_much_time_a_share_of_the_tasks_takes(first_page):
+    study(first_page)
+    times = first_page.get_by_role("region", name="Time for a share of the tasks")
+    expect(times.get_by_role("row", name=re.compile("^60 %"))).to_contain_text("sibling, n = 8")
+    expect(times.get_by_role("row", name=re.compile("^80 %"))).to_contain_text("not reached within 14 s")
+
+
+def test_what_one_more_second_is_worth(first_page):
+    expect(first_page.locator(".answer")).to_contain_text("One more second for sibling, n = 8: +5 points")
+    study(first_page)
+    expect(first_page.locator(".scores").first).to_contain_text("+5 points")
+
+
+def test_what_speculation_gains(first_page):
+    study(first_page)
+    first_page.get_by_role("link", name="Speculation", exact=True).click()
+    expect(first_page.locator(".finding").first).to_contain_text("earlier")
+
+
+def test_more_than_two_runs_task_by_task(first_page):
+    first_page.get_by_role("link", name="Compare them task by task").first.click()
+    expect(first_page.get_by_role("heading", level=1)).to_have_text("4 runs over 82 tasks of humaneval")
+    expect(first_page.get_by_role("table").first).to_be_visible()
+
+
+def test_whether_the_clock_can_be_trusted(first_page):
+    first_page.locator("table.board").get_by_role("link", name="Clock disturbed").first.click()
+    expect(first_page.locator("#clock")).to_be_in_viewport()
