@@ -26,7 +26,7 @@ def write(page: Path, block: str, text: str) -> None:
 def markdown(rows: Sequence[Mapping[str, object]]) -> str:
     """Return a table whose columns are the keys of the rows."""
     lines = [[*rows[0]], ["---"] * len(rows[0]), *[[str(value) for value in row.values()] for row in rows]]
-    return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |".replace("|  ", "| ") for line in lines)
 
 
 def _bounds(whole: str, page: Path, block: str) -> tuple[int, int]:

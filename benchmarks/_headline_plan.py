@@ -17,7 +17,7 @@ DRAFTERS = (
 """The drafters of which the best one counts, as arms. One that needs a trained head runs where the target has one."""
 
 QWEN, SMOL = "qwen2.5-coder-0.5b", "smollm2-135m"
-WHOLE, START = 300, 64
+WHOLE, START = 300, 32
 """Tokens of an answer at most, in a cell of whole answers and in one of their start."""
 
 
@@ -56,27 +56,35 @@ class Ratio:
 
 _OURS = (PLAIN, INT8 + PLAIN, *DRAFTERS, *(INT8 + drafter for drafter in DRAFTERS))
 CELLS = (
-    Cell(QWEN, 8, 0.2, (GENERATE, PLAIN), 30, whole=False),
-    Cell(QWEN, 8, 0.2, (*_OURS, LLAMA_CPP), 45),
-    Cell(QWEN, 8, 0.8, _OURS, 55),
-    Cell(QWEN, 1, 0.2, (*_OURS, LLAMA_CPP), 35),
-    Cell(SMOL, 8, 0.2, (GENERATE, PLAIN), 12, whole=False),
-    Cell(SMOL, 8, 0.2, _OURS, 40),
+    Cell(QWEN, 8, 0.2, (GENERATE, PLAIN), 14, whole=False),
+    Cell(QWEN, 8, 0.2, (*_OURS, LLAMA_CPP), 30),
+    Cell(QWEN, 8, 0.8, _OURS, 42),
+    Cell(QWEN, 1, 0.2, (*_OURS, LLAMA_CPP), 28),
+    Cell(SMOL, 8, 0.2, (GENERATE, PLAIN), 6, whole=False),
+    Cell(SMOL, 8, 0.2, _OURS, 20),
 )
 
 _INT8_DRAFTERS = tuple(INT8 + drafter for drafter in DRAFTERS)
 RATIOS = (
     Ratio("plain_vs_generate", "plain decoding against `generate` of transformers", (PLAIN,), (GENERATE,)),
     Ratio("speculative_vs_plain", "best drafter against plain decoding, bf16", DRAFTERS, (PLAIN,)),
-    Ratio("int8_speculative_vs_plain", "the same, both with 8-bit weights", _INT8_DRAFTERS, (INT8 + PLAIN,)),
-    Ratio("int8_vs_bf16_plain", "8-bit weights against bf16, plain", (INT8 + PLAIN,), (PLAIN,)),
     Ratio(
-        "int8_speculative_vs_bf16_plain", "8-bit weights and best drafter against plain bf16", _INT8_DRAFTERS, (PLAIN,)
+        "int8_speculative_vs_plain",
+        "best drafter against plain decoding, 8-bit weights",
+        _INT8_DRAFTERS,
+        (INT8 + PLAIN,),
+    ),
+    Ratio("int8_vs_bf16_plain", "8-bit weights against bf16, plain decoding", (INT8 + PLAIN,), (PLAIN,)),
+    Ratio(
+        "int8_speculative_vs_bf16_plain",
+        "8-bit weights and best drafter against plain decoding, bf16",
+        _INT8_DRAFTERS,
+        (PLAIN,),
     ),
     Ratio("plain_vs_llamacpp", "plain decoding against llama.cpp (Q4_K_M)", (PLAIN, INT8 + PLAIN), (LLAMA_CPP,)),
     Ratio("speculative_vs_llamacpp", "best drafter against llama.cpp", (*DRAFTERS, *_INT8_DRAFTERS), (LLAMA_CPP,)),
-    Ratio("bf16_round_vs_weight_read", "time of a plain round over reading its weights, bf16 *", (PLAIN,)),
-    Ratio("int8_round_vs_weight_read", "the same with 8-bit weights *", (INT8 + PLAIN,)),
+    Ratio("bf16_round_vs_weight_read", "plain round over the time to read its weights, bf16 *", (PLAIN,)),
+    Ratio("int8_round_vs_weight_read", "plain round over the time to read its weights, 8-bit *", (INT8 + PLAIN,)),
 )
 """Each for every cell that has the arms; those without a base for whole answers only. Keys as in `bench decode`."""
 

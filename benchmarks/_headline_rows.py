@@ -14,7 +14,7 @@ from benchmarks._report import spread
 
 FLOOR = 0.05
 """A fall of this share or less is noise whatever the quartiles say."""
-MUST_AGREE = ("tasks", "max_tokens", "models")
+MUST_AGREE = ("processor", "tasks", "max_tokens", "models")
 """The settings that decide what a ratio means."""
 
 

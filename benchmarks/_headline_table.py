@@ -27,13 +27,14 @@ def text(report: Mapping[str, Any]) -> str:
         f"prompts, quartiles in brackets; answers to their end, at most {settings['max_tokens']} tokens (against "
         f"`generate`: their first {start}). qwen2.5-coder-0.5b unless named. * less is better."
     )
-    left_out = "".join(f"\n\nNot measured: {name}: {reason}." for name, reason in settings["not_run"].items())
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in settings["not_run"].items())
+    left_out = f"\n\nNot measured: {reasons}." if reasons else ""
     columns = list(dict.fromkeys(row["column"] for row in rows if row["column"]))
     lines: dict[str, dict[str, str]] = {}
     for row in rows:
         if row["column"]:
             lines.setdefault(row["label"], dict.fromkeys(columns, ""))[row["column"]] = _cell(row)
-    first = [{"times as fast": label, **cells} for label, cells in lines.items()]
+    first = [{"ratio": label, **cells} for label, cells in lines.items()]
     second = [{"beside decoding": row["label"], "": _cell(row)} for row in rows if not row["column"]]
     return "\n\n".join([head + left_out, *(_generated.markdown(table) for table in (first, second) if table)])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -27,9 +28,9 @@ class EngineError(RuntimeError):
 class LlamaCpp:
     """A process that decodes n samples of a prompt in one batch with a shared prompt."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        """Raises EngineError if the process could not load the model."""
-        self._process = process
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        """`log` gets what the process writes on standard error. Raises EngineError if it cannot load the model."""
+        self._process, self._log = process, log
         self.version = str(self._line()["version"])
         self.run("def add(a, b):\n", 2, 0.2, 4)
 
@@ -37,11 +38,9 @@ class LlamaCpp:
         """Decode n samples of one prompt. Raises EngineError if the process has ended."""
         request = {"prompt": prompt, "n": n, "temperature": temperature, "top_p": TOP_P, "max_tokens": max_tokens}
         assert self._process.stdin is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):  # then it gives no answer either
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
-        except BrokenPipeError as error:
-            raise EngineError("llama.cpp has ended") from error
         done = self._line()
         return Speed(done["tokens"], done["seconds"], first_s=done["first_s"])
 
@@ -49,7 +48,8 @@ class LlamaCpp:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise EngineError(f"llama.cpp ended with status {self._process.wait()}")
+            said = self._log.read_text("utf-8", "replace").strip().rpartition("\n")[2]
+            raise EngineError(f"llama.cpp ended with status {self._process.wait()}: {said}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -66,10 +66,14 @@ def running(model: str, n_threads: int, n_samples: int) -> Iterator[LlamaCpp]:
         file = gguf_file(model, Path(folder))
         command = [sys.executable, str(_PROGRAM), str(file), str(n_threads), str(n_samples)]
         own = {name: value for name, value in os.environ.items() if not name.startswith(_OF_OUR_OPENMP)}
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=own
-        ) as process:
+        log = Path(folder) / "log"
+        with (
+            log.open("w") as errors,
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=own
+            ) as process,
+        ):
             try:
-                yield LlamaCpp(process)
+                yield LlamaCpp(process, log)
             finally:
                 process.kill()

@@ -14,6 +14,8 @@ from typing import Any
 import llama_cpp as lib
 
 N_SLOTS = 16384
+TOP_K = 40
+"""llama-server's own default: the nucleus of all 152,000 tokens would take longer than the model."""
 
 
 class Model:
@@ -80,9 +82,13 @@ class Model:
 
 def _sampler(temperature: float, top_p: float, seed: int) -> Any:
     chain = lib.llama_sampler_chain_init(lib.llama_sampler_chain_default_params())
-    lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_temp(temperature))
-    lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_top_p(top_p, 1))
-    lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_dist(seed))
+    for step in (
+        lib.llama_sampler_init_top_k(TOP_K),
+        lib.llama_sampler_init_temp(temperature),
+        lib.llama_sampler_init_top_p(top_p, 1),
+        lib.llama_sampler_init_dist(seed),
+    ):
+        lib.llama_sampler_chain_add(chain, step)
     return chain
 
 

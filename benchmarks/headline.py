@@ -8,14 +8,17 @@ benchmarks/_headline_plan.py declares what is measured. llama.cpp takes part whe
     bassline bench headline --json new.json --against headline.json
 
 With --against the exit status is 1 if a ratio fell by more than its noise (the interquartile range of the changes of
-each prompt, and at least 5 %), and 2 for a file that this run cannot be compared with. Ctrl-C keeps what is finished
+each prompt, and at least 5 %), and 2 where nothing can be compared or measured. Ctrl-C (130) keeps what is finished
 beside the file that --json names, and the same command goes on with it unless the commit or the machine changed.
 """
 
 from __future__ import annotations
 
 import argparse
+import platform
+import re
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +32,7 @@ from benchmarks import _llamacpp
 from benchmarks._decode_figures import LLAMA_CPP
 from benchmarks._headline_plan import CELLS, PREFIX, VERDICTS, WHOLE
 from benchmarks._headline_rows import IncomparableError, Prompt
-from benchmarks._headline_run import Run
+from benchmarks._headline_run import BANDWIDTH, Run
 from benchmarks._headline_store import Store
 from benchmarks._report import Report, print_table
 from decoding.models import fetch, trained_heads
@@ -53,8 +56,8 @@ def main(argv: list[str] | None = None) -> int:
         report.settings["resumed"] = len(store) > 0
         run = Run(store, options.tasks, options.max_tokens)
         run.all()
-    except (IncomparableError, ModelError, _llamacpp.EngineError) as error:
-        parser.exit(2 if isinstance(error, IncomparableError) else 1, f"{error}\n")
+    except (IncomparableError, ModelError, _llamacpp.EngineError, subprocess.CalledProcessError) as error:
+        parser.exit(2, f"{error}\n")
     except KeyboardInterrupt:
         kept = "the same command goes on with what is finished" if _unfinished(options.json) else "nothing is kept"
         parser.exit(INTERRUPTED, f"interrupted: {kept}\n")
@@ -76,11 +79,21 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "tasks": options.tasks,
         "max_tokens": options.max_tokens,
         "dtype": "bfloat16",
+        "processor": _processor(),
         "models": {model: fetch.ensure(model).sha256 for model in models},
         "heads": heads,
         "not_run": reasons,
         **of_this_process(),
     }
+
+
+def _processor() -> str:
+    """Return family and model of the CPU: virtual machines give processors of several generations one name."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if not cpuinfo.exists():
+        return platform.processor()
+    facts = dict(re.findall(r"^(cpu family|model)\s*: (\d+)$", cpuinfo.read_text(), re.MULTILINE))
+    return ", ".join(f"{name} {value}" for name, value in facts.items()) or platform.machine()
 
 
 def _fill(report: Report, run: Run) -> None:
@@ -95,6 +108,7 @@ def _fill(report: Report, run: Run) -> None:
     report.figures = rows.figures(CELLS, cells, report.rows)
     every = [prompt for prompts in cells.values() for prompt in prompts]
     report.figures["others_share"] = _others_share(every)
+    report.figures["copy_gb_per_s"] = run.store.get(BANDWIDTH) / 1e9
 
 
 def _others_share(prompts: Sequence[Prompt]) -> float:

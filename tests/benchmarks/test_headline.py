@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -81,7 +83,7 @@ def test_a_row_fell_if_its_prompts_lost_more_than_their_changes_spread(
     assert found.fell is fell
 
 
-SETTINGS = {"tasks": 6, "max_tokens": 300, "models": {"m": "sha"}}
+SETTINGS = {"processor": "model 1", "tasks": 6, "max_tokens": 300, "models": {"m": "sha"}}
 REPORT = {"bench": "headline", "device": "here", "settings": SETTINGS, "rows": []}
 
 
@@ -95,6 +97,7 @@ REPORT = {"bench": "headline", "device": "here", "settings": SETTINGS, "rows": [
         (json.dumps(REPORT | {"settings": {}}), "is not a report of bassline bench headline"),
         (json.dumps(REPORT | {"device": "elsewhere"}), "was measured on elsewhere, and this machine is here"),
         (json.dumps(REPORT | {"settings": SETTINGS | {"models": {"m": "other"}}}), "was measured with models"),
+        (json.dumps(REPORT | {"settings": SETTINGS | {"processor": "model 2"}}), "was measured with processor model 2"),
         (json.dumps(REPORT | {"settings": SETTINGS | {"max_tokens": 64}}), "was measured with max_tokens 64"),
     ],
 )
@@ -216,6 +219,17 @@ def test_what_was_kept_of_another_run_or_half_written_does_not_count(tmp_path: P
     store.put("c", 3)
     assert len(Store(file, {"commit": 1})) == 2
     assert len(Store(file, {"commit": 2})) == 0
+
+
+def test_llama_cpp_that_fails_says_why(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("Traceback\nRuntimeError: cannot load the file\n")
+    ends = [sys.executable, "-c", "raise SystemExit(1)"]
+    with (
+        subprocess.Popen(ends, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
+        pytest.raises(_llamacpp.EngineError, match="ended with status 1: RuntimeError: cannot load the file"),
+    ):
+        _llamacpp.LlamaCpp(process, log)
 
 
 def test_a_page_without_the_block_is_refused(tmp_path: Path) -> None:
