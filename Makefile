@@ -15,7 +15,7 @@ TEST_PROGRAMS := redis-server postgresql $(CHROMIUM) fonts-dejavu-core
 # The container engine of stack-check, with its options; podman where both are installed.
 ENGINE ?=
 
-.PHONY: help setup demo serve test test-all check stack-check lint screenshots clean sandbox-programs test-programs
+.PHONY: help setup demo serve test test-all check stack-check lint screenshots headline clean sandbox-programs test-programs
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -73,6 +73,10 @@ lint: setup ## ruff, mypy, the import contracts, and deno for JavaScript
 
 screenshots: setup test-programs ## make the pictures in docs/screenshots from the runs in the database
 	$(BIN)/python -m app.commands.screenshots
+
+headline: setup ## measure every promised speed (the machine must be quiet), store it, renew README's table
+	$(BIN)/bassline bench headline --json docs/results/headline.json
+	$(BIN)/python -m benchmarks._headline_table
 
 clean: ## remove the environment and all caches of this folder
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

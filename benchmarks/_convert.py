@@ -17,18 +17,21 @@ def convert_seconds(ref: str) -> float:
 
     Raises ValueError for a model that is not in the registry, and NoSourceError.
     """
-    model = registry.resolve(ref)
-    if not isinstance(model, KnownModel):
-        raise ValueError(f"{ref} is not a model of the registry: only registered models are converted from GGUF")
     with tempfile.TemporaryDirectory() as folder:
-        gguf = _fetched(model, Path(folder))
+        gguf = gguf_file(ref, Path(folder))
         started = time.perf_counter()
-        conversion.to_safetensors(gguf, Path(folder) / "ready", model.name, None)
+        conversion.to_safetensors(gguf, Path(folder) / "ready", ref, None)
         return time.perf_counter() - started
 
 
-def _fetched(model: KnownModel, folder: Path) -> Path:
-    """The file, from the first source that works. Raises NoSourceError."""
+def gguf_file(ref: str, folder: Path) -> Path:
+    """Fetch the GGUF file of a registered model into a folder, from the first source that works.
+
+    Raises ValueError for a model that is not in the registry, and NoSourceError.
+    """
+    model = registry.resolve(ref)
+    if not isinstance(model, KnownModel):
+        raise ValueError(f"{ref} is not a model of the registry: only registered models come as GGUF")
     for source in model.sources:
         with contextlib.suppress(SourceError, WrongHashError):
             return sources.download(source, model, folder, None)

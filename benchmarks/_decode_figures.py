@@ -21,6 +21,7 @@ from benchmarks._arms import (
 from benchmarks._report import spread
 from benchmarks._speed import Speed
 from decoding.models.loaded import LoadedModel
+from decoding.request import Round
 
 Speeds = Mapping[str, Sequence[Speed]]
 """Of each arm, for the same prompts in the same order."""
@@ -132,16 +133,30 @@ def utilization(
 
     A token that several samples of a shared row emit counts for each of them, so the second may exceed the first.
     """
-    rounds = [r for run in runs if run.completion for r in run.completion.rounds]
+    rounds = _rounds(runs)
     if not rounds:
         return {}
     per_token = 2 * target.n_parameters / flops
-    seconds = sum(r.draft_s + r.verify_s + r.other_s for r in rounds)
+    seconds = _seconds(rounds)
     return {
         f"{at}.processed_utilization": per_token * sum(r.n_verified for r in rounds) / seconds,
         f"{at}.useful_utilization": per_token * sum(r.n_emitted for r in rounds) / seconds,
-        f"{at}.round_vs_weight_read": seconds / len(rounds) / (target.n_weight_bytes / bandwidth),
+        f"{at}.round_vs_weight_read": round_vs_weight_read(target, runs, bandwidth),
     }
+
+
+def round_vs_weight_read(target: LoadedModel, runs: Sequence[Speed], bandwidth: float) -> float:
+    """Return the mean time of a round over the time to read the target's weights once; the runs must have rounds."""
+    rounds = _rounds(runs)
+    return _seconds(rounds) / len(rounds) / (target.n_weight_bytes / bandwidth)
+
+
+def _rounds(runs: Sequence[Speed]) -> list[Round]:
+    return [r for run in runs if run.completion for r in run.completion.rounds]
+
+
+def _seconds(rounds: Sequence[Round]) -> float:
+    return sum(r.draft_s + r.verify_s + r.other_s for r in rounds)
 
 
 def _ratio(speeds: Speeds, arm: str, base: str) -> tuple[float, float, float] | None:

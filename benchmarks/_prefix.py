@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import median
-
 from decoding.engine import Engine
 from decoding.request import Request
 
@@ -12,8 +10,8 @@ OWN = 32
 REPEATS = 6
 
 
-def first_token_ratio(engine: Engine) -> float:
-    """Return the time to the first token of a second request over the first one's, the median of REPEATS pairs.
+def first_token_ratios(engine: Engine) -> list[float]:
+    """Return the time to the first token of a second request over the first one's, of REPEATS pairs.
 
     Their prompts share SHARED tokens and end with OWN others.
     """
@@ -24,7 +22,7 @@ def first_token_ratio(engine: Engine) -> float:
             _first_token_s(engine, shared + _text(engine, OWN, 104729 * (2 * repeat + which + 1))) for which in (0, 1)
         )
         ratios.append(second / first)
-    return median(ratios)
+    return ratios
 
 
 def _text(engine: Engine, n_tokens: int, seed: int) -> str:

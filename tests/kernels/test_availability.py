@@ -1,11 +1,10 @@
-"""Kernels can be imported anywhere; where they cannot run they say what to do. They compile without a GPU at hand."""
+"""Kernels can be imported anywhere; where they cannot run they say what to do."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -41,10 +40,3 @@ def test_on_a_cpu_the_kernels_name_the_two_ways_out() -> None:
     assert said.startswith(
         "KernelError Triton kernels need a GPU: use attention sdpa on a CPU, or set TRITON_INTERPRET=1"
     )
-
-
-def test_all_kernels_compile_for_an_h100_without_one(tmp_path: Path) -> None:
-    script = (Path(__file__).parent / "compile_all.py").read_text()
-    compiled = run(script, TRITON_CACHE_DIR=str(tmp_path)).splitlines()
-    assert [line.split()[0] for line in compiled] == ["_attend", "_attend", "_merge", "_scatter", "_accept", "_accept"]
-    assert "wgmma" in compiled[1]

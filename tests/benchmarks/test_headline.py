@@ -1,0 +1,252 @@
+"""`bassline bench headline`: every promise is a row, a fall is told from noise, an interrupted run goes on."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks import _generated, _headline_plan, _headline_run, _headline_table, _llamacpp, headline
+from benchmarks import _headline_rows as rows
+from benchmarks._headline_plan import CELLS, DRAFTERS, PREFIX, QWEN, VERDICTS, runnable
+from benchmarks._headline_rows import IncomparableError, Prompt
+from benchmarks._headline_store import Store
+from benchmarks._speed import Speed
+
+WHOLE_AT_8 = next(cell for cell in CELLS if cell.model == QWEN and cell.n == 8 and cell.whole)
+
+
+def prompts(**rates: Sequence[float]) -> list[Prompt]:
+    """Prompts with these tokens per second; a keyword is the name of an arm, `__` for `/` and `8_` for `int8:`."""
+    arms = {name.replace("__", "/").replace("int8_", "int8:"): of for name, of in rates.items()}
+    return [Prompt(dict(zip(arms, at, strict=True)), {"none": 1.5}) for at in zip(*arms.values(), strict=True)]
+
+
+def by_name(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {row["row"]: row for row in found}
+
+
+def test_a_row_has_the_drafter_with_the_best_median_and_its_quartiles() -> None:
+    measured = prompts(none=[10, 10, 10], sibling__goodput=[20, 30, 40], **{"sibling+trained__goodput": [25, 26, 90]})
+    found = by_name(rows.decoded([WHOLE_AT_8], {WHOLE_AT_8.name: measured}))
+    row = found[f"{WHOLE_AT_8.name}.speculative_vs_plain"]
+    assert (row["arm"], row["values"]) == ("sibling/goodput", [2, 3, 4])
+    assert (row["q1"], row["median"], row["q3"]) == (2.5, 3, 3.5)
+    assert found[f"{WHOLE_AT_8.name}.bf16_round_vs_weight_read"]["better"] == "lower"
+
+
+def test_an_arm_that_was_not_measured_leaves_no_row() -> None:
+    found = by_name(rows.decoded([WHOLE_AT_8], {WHOLE_AT_8.name: prompts(none=[10], sibling__goodput=[20])}))
+    assert {name.rpartition(".")[2] for name in found} == {"speculative_vs_plain", "bf16_round_vs_weight_read"}
+
+
+def test_every_drafter_is_an_arm_with_both_kinds_of_weights_and_a_head_is_asked_only_where_one_is_trained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    head: list[object] = [None]
+    monkeypatch.setattr(_headline_plan.trained_heads, "find", lambda model: head[0])
+    without = runnable(WHOLE_AT_8, [])
+    assert "sibling/goodput" in without
+    assert not [arm for arm in without if "trained" in arm or "@" in arm]
+    head[0] = object()
+    assert {*DRAFTERS, *(f"int8:{drafter}" for drafter in DRAFTERS)} < set(runnable(WHOLE_AT_8, []))
+    assert "@llamacpp" in runnable(WHOLE_AT_8, ["@llamacpp"])
+
+
+def row(values: Sequence[float], better: str = "higher") -> dict[str, Any]:
+    return rows._row("r", "", values, lower=better == "lower")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "better", "fell"),
+    [
+        pytest.param([2, 3, 4, 5], [1.8, 2.7, 3.6, 4.5], "higher", True, id="every prompt lost a tenth"),
+        pytest.param([2, 3, 4, 5], [1.92, 2.88, 3.84, 4.8], "higher", False, id="within the floor"),
+        pytest.param([2, 3, 4, 5], [1.4, 3.0, 3.6, 5.6], "higher", False, id="prompts disagree by more than the fall"),
+        pytest.param([2, 3, 4, 5], [4, 6, 8, 10], "higher", False, id="better"),
+        pytest.param([1.4, 1.5, 1.6], [2.8, 3.0, 3.2], "lower", True, id="a round takes twice as long"),
+        pytest.param([1.4, 1.5, 1.6], [0.7, 0.75, 0.8], "lower", False, id="a round takes half"),
+    ],
+)
+def test_a_row_fell_if_its_prompts_lost_more_than_their_changes_spread(
+    before: list[float], now: list[float], better: str, fell: bool
+) -> None:
+    (found,) = rows.compared([row(now, better)], [row(before, better)])
+    assert found.fell is fell
+
+
+SETTINGS = {"processor": "model 1", "tasks": 6, "max_tokens": 300, "models": {"m": "sha"}}
+REPORT = {"bench": "headline", "device": "here", "settings": SETTINGS, "rows": []}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("no json", "is not a report of bassline bench headline"),
+        ("[]", "is not a report of bassline bench headline"),
+        (json.dumps(REPORT | {"bench": "decode"}), "is not a report of bassline bench headline"),
+        (json.dumps(REPORT | {"rows": [{"model": "m"}]}), "is not a report of bassline bench headline"),
+        (json.dumps(REPORT | {"settings": {}}), "is not a report of bassline bench headline"),
+        (json.dumps(REPORT | {"device": "elsewhere"}), "was measured on elsewhere, and this machine is here"),
+        (json.dumps(REPORT | {"settings": SETTINGS | {"models": {"m": "other"}}}), "was measured with models"),
+        (json.dumps(REPORT | {"settings": SETTINGS | {"processor": "model 2"}}), "was measured with processor model 2"),
+        (json.dumps(REPORT | {"settings": SETTINGS | {"max_tokens": 64}}), "was measured with max_tokens 64"),
+    ],
+)
+def test_a_file_that_means_something_else_is_refused_with_the_reason(tmp_path: Path, text: str, reason: str) -> None:
+    file = tmp_path / "stored.json"
+    file.write_text(text)
+    with pytest.raises(IncomparableError, match=reason):
+        rows.stored(file, "here", SETTINGS)
+    with pytest.raises(IncomparableError, match="cannot be read"):
+        rows.stored(tmp_path / "none.json", "here", SETTINGS)
+
+
+class FakeArms:
+    """Decodes in no time, at a speed that depends on the arm; `stop_after` runs it is interrupted."""
+
+    runs = 0
+    stop_after = 10**9
+
+    def __init__(self, target: str, names: list[str], *rest: object) -> None:
+        self.target = SimpleNamespace(device=torch.device("cpu"))
+        self.targets = {"dense": None, "int8": None}
+        self.max_tokens = 0
+
+    def prompts(self, n_tasks: int) -> list[str]:
+        return [f"prompt {i}" for i in range(n_tasks)]
+
+    def engine(self, name: str) -> None:
+        return None
+
+    def run(self, name: str, text: str, n: int, temperature: float) -> Speed:
+        if FakeArms.runs == FakeArms.stop_after:
+            raise KeyboardInterrupt
+        FakeArms.runs += 1
+        return Speed(100 * len(name), 1.0)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Runs the benchmark with fake engines; returns the exit status."""
+    monkeypatch.setattr(_headline_run, "Arms", FakeArms)
+    monkeypatch.setattr(_headline_run, "copy_bandwidth", lambda device: 1.0)
+    monkeypatch.setattr(_headline_run, "round_vs_weight_read", lambda *_: 1.5)
+    monkeypatch.setattr(_headline_run, "first_token_ratios", lambda engine: [0.1, 0.2, 0.3])
+    monkeypatch.setattr(_headline_run, "_verdicts", lambda rounds: {"ours": [30.0, 40.0], "theirs": [10.0, 10.0]})
+    monkeypatch.setattr(_llamacpp, "missing", lambda: "llama-cpp-python is not installed")
+    monkeypatch.setattr(headline.fetch, "ensure", lambda model: SimpleNamespace(sha256="0"))
+    monkeypatch.setattr(headline.trained_heads, "find", lambda model: None)
+    monkeypatch.setattr(FakeArms, "runs", 0)
+    monkeypatch.setattr(FakeArms, "stop_after", 10**9)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+    def main(*arguments: str) -> int:
+        try:
+            return headline.main(["--tasks", "2", *arguments])
+        except SystemExit as stopped:
+            return int(str(stopped.code))
+
+    return main
+
+
+def test_the_report_has_every_promise_and_says_what_was_not_run(run: Callable[..., int], tmp_path: Path) -> None:
+    file = tmp_path / "new.json"
+    assert run("--json", str(file)) == 0
+    report = json.loads(file.read_text())
+    assert report.keys() == {"bench", "device", "settings", "figures", "rows"}
+    assert report["settings"]["not_run"]["@llamacpp"] == "llama-cpp-python is not installed"
+    at = f"{QWEN}.b8.t0.2"
+    assert report["figures"][VERDICTS] == 3.5
+    assert report["figures"][PREFIX] == 0.2
+    assert report["figures"][f"{at}.none.tokens_per_s"] == 400
+    assert {f"{at}.speculative_vs_plain", f"{at}.start.plain_vs_generate", f"{QWEN}.b1.t0.2.int8_vs_bf16_plain"} < set(
+        report["figures"]
+    )
+    assert all(isinstance(value, float | int) for value in report["figures"].values())
+    assert "speculative_vs_plain" not in _headline_table.text(report)
+    assert "best drafter against plain decoding, bf16 |" in _headline_table.text(report)
+
+
+def test_an_interrupted_run_goes_on_where_it_was(run: Callable[..., int], tmp_path: Path, capsys: Any) -> None:
+    file = tmp_path / "new.json"
+    assert run("--json", str(file)) == 0
+    whole, complete = FakeArms.runs, file.read_text()
+    file.unlink()
+    FakeArms.runs, FakeArms.stop_after = 0, whole // 2
+    assert run("--json", str(file)) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert not file.exists()
+    FakeArms.runs, FakeArms.stop_after = 0, 10**9
+    assert run("--json", str(file)) == 0
+    assert 0 < FakeArms.runs < whole
+    assert json.loads(file.read_text())["rows"] == json.loads(complete)["rows"]
+    assert [path.name for path in tmp_path.iterdir()] == ["new.json"]
+
+
+def test_rows_that_fell_are_named_and_end_it_with_1(run: Callable[..., int], tmp_path: Path, capsys: Any) -> None:
+    file = tmp_path / "stored.json"
+    assert run("--json", str(file)) == 0
+    assert run("--against", str(file)) == 0
+    report = json.loads(file.read_text())
+    fallen = report["rows"][0]
+    fallen["values"] = [2 * value for value in fallen["values"]]
+    file.write_text(json.dumps(report))
+    capsys.readouterr()
+    assert run("--against", str(file)) == 1
+    assert re.findall(r"^fell: (\S+):", capsys.readouterr().err, re.MULTILINE) == [fallen["row"]]
+    file.write_text(json.dumps(report | {"device": "elsewhere"}))
+    FakeArms.runs = 0
+    assert run("--against", str(file)) == 2
+    assert FakeArms.runs == 0, "it is refused before anything is measured"
+
+
+def test_what_was_kept_of_another_run_or_half_written_does_not_count(tmp_path: Path) -> None:
+    file = tmp_path / "x.part"
+    Store(file, {"commit": 1}).put("a", 1)
+    with file.open("a") as lines:
+        lines.write('["b", {"half')
+    store = Store(file, {"commit": 1})
+    assert (store.get("a"), store.get("b"), len(store)) == (1, None, 1)
+    store.put("c", 3)
+    assert len(Store(file, {"commit": 1})) == 2
+    assert len(Store(file, {"commit": 2})) == 0
+
+
+def test_llama_cpp_that_fails_says_why(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("Traceback\nRuntimeError: cannot load the file\n")
+    ends = [sys.executable, "-c", "raise SystemExit(1)"]
+    with (
+        subprocess.Popen(ends, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
+        pytest.raises(_llamacpp.EngineError, match="ended with status 1: RuntimeError: cannot load the file"),
+    ):
+        _llamacpp.LlamaCpp(process, log)
+
+
+def test_a_page_without_the_block_is_refused(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- x: generated -->\nold\n<!-- x: end -->\nb\n")
+    _generated.write(page, "x", "new")
+    assert _generated.read(page, "x") == "new"
+    assert page.read_text().startswith("a\n")
+    assert page.read_text().endswith("\nb\n")
+    with pytest.raises(_generated.NoBlockError, match=r"page\.md needs one line"):
+        _generated.write(page, "y", "new")
+
+
+def test_readme_agrees_with_the_stored_report_and_promises_no_other_speed() -> None:
+    shown = _generated.read(_headline_table.README, _headline_table.BLOCK)
+    others = _headline_table.README.read_text().replace(shown, "")
+    assert not re.search(r"[\d.]+ times as fast", others)
+    if not _headline_table.STORED.exists():
+        pytest.skip("nothing was measured yet: make headline")
+    assert shown == _headline_table.text(json.loads(_headline_table.STORED.read_text()))
