@@ -377,6 +377,6 @@ def test_json_to_a_place_that_cannot_be_written_is_a_sentence(bassline):
 @pytest.mark.usefixtures("additions")
 def test_a_share_reads_the_same_on_the_command_line_and_on_the_page(bassline, ctx):
     bassline(*EVAL)
-    listed = re.search(r"\d+\.\d %", bassline("runs", "list").stdout)[0]
+    listed = re.search(r"\d+ %", bassline("runs", "list").stdout)[0]
     row = create_app(ctx).test_client().get("/runs").get_data(as_text=True)
     assert f'data-label="Pass@First">{listed}<' in row

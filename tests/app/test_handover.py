@@ -83,7 +83,7 @@ def test_import_and_complete_are_handed_over(bassline, tmp_path):
     file.write_text("\n".join(json.dumps({"task_id": f"add/{i}", "completion": RIGHT}) for i in range(3)))
     imported = bassline("runs", "import", file, "--target", "elsewhere", "--dataset", "additions")
     assert imported.exit_code == 0, imported.output
-    assert "100.0 %" in imported.stdout
+    assert "100 %" in imported.stdout
     prompt = tmp_path / "prompt.py"
     prompt.write_text("def add(a, b):\n")
     completed = bassline("complete", prompt, "--target", "smollm2-135m", "--n", "2")

@@ -300,7 +300,7 @@ def test_completions_from_before_keep_their_prompts_options_and_samples(migrated
     """Down to where each prompt was a dataset and up again, twice; what runs meanwhile is finished at the end."""
     ctx, database = migrated, migrated.database
     evaluation = service.submit(ctx, RunSpec(target="smollm2-135m", dataset="additions", n=2))
-    first, second = race.submit(ctx, *(prompt(drafter=drafter) for drafter in ("none", "sibling")))
+    first, second = race.submit(ctx, prompt(drafter="sibling"))
     several, asked = [], []
     for run_id in (evaluation, first):
         work(ctx, run_id)

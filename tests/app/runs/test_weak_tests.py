@@ -56,7 +56,7 @@ def test_the_shares_are_given_without_weak_tests_too(evaluated, ctx):
     assert (figures["tasks"], figures["weak_tasks"]) == (3, 1)
     assert (figures["pass_first"], figures["pass_all"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
     assert (figures["pass_first_strong"], figures["pass_all_strong"]) == (1.0, 1.0)
-    sentence = "1 task has a weak test; without them Pass@First is 100.0 % and Pass@All 100.0 %"
+    sentence = "1 task has a weak test; without them Pass@First is 100 % and Pass@All 100 %"
     assert sentence in shown
     with ctx.database.read() as session:
         (run,) = list_runs(session)
