@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -73,7 +73,9 @@ class BlockDrafts:
             if proposal is not None:
                 return proposal
         first = [read + 1 for read in runner.read_by_target]
-        return draw(self._pass(pending, unread, lengths), first, lengths, seeds, sampling, self._rule)
+        done = self._pass(pending, unread, lengths)
+        proposal = draw(done, first, lengths, seeds, sampling, self._rule)
+        return replace(proposal, confidence=done.confidence(lengths))
 
     def _pass(self, pending: Sequence[int], unread: Sequence[int], lengths: Sequence[int]) -> _Pass:
         runner = self._runner
@@ -115,3 +117,10 @@ class _Pass:
 
     def target_ids(self, q: Distribution) -> Distribution:
         return self.runner.target_ids(q)
+
+    def confidence(self, lengths: Sequence[int]) -> list[list[float]] | None:
+        chances = self.runner.head.confidence(self.states)
+        if chances is None:
+            return None
+        each = chances.tolist()
+        return [each[self.at[r]][:length] if length else [] for r, length in enumerate(lengths)]

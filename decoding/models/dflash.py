@@ -194,3 +194,13 @@ class DFlash(nn.Module):
         gate = F.silu(markov.token(rms_norm(embedded, markov.norm)) + markov.state(states))
         chained: torch.Tensor = logits + markov.markov_w2(gate)
         return chained
+
+    def confidence(self, states: torch.Tensor) -> torch.Tensor | None:
+        """Return the chance [M, K] of each mask's token to be accepted if those before it are; None if not trained.
+
+        It reads the masks' states alone, which know nothing of the tokens that are drawn from them.
+        """
+        if not self.shape.has_confidence:
+            return None
+        chances: torch.Tensor = self.confidence_head(states)[..., 0].float().sigmoid()
+        return chances

@@ -56,7 +56,7 @@ def new_head(
     last: list[Any] = list(decoder_layers(target.model))[-n_layers:]
     layer = _layer_config(config, n_layers, has_bias=_linear(last[0].self_attn, "q_proj").bias is not None)
     mask = min(int(config.vocab_size), target.vocab_size) - 1
-    head = DFlash(DFlashShape(layer, taps, block, mask, len(ids), markov_rank=markov_rank))
+    head = DFlash(DFlashShape(layer, taps, block, mask, len(ids), markov_rank=markov_rank, has_confidence=True))
     head.d2t.copy_(ids - torch.arange(len(ids)))
     with torch.no_grad():
         width = config.hidden_size

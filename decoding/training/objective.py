@@ -26,10 +26,12 @@ _POSITION_WEIGHT = 0.8
 class Step:
     """One position of the blocks: the mean divergence from the target, in nats, and how many of `n` top tokens agree.
 
-    The divergence is over the `n_known` positions whose token the head can propose.
+    Both divergences are over the `n_known` positions whose token the head can propose; `doubt` is that of the predicted
+    chance to be accepted from the overlap of the two distributions.
     """
 
     divergence: torch.Tensor
+    doubt: torch.Tensor
     n_matched: int
     n_known: int
     n: int
@@ -48,8 +50,9 @@ class Objective:
         self._mask = embedding(torch.tensor([head.shape.mask_token], device=rows.device))[0]
 
     def loss(self, steps: list[Step]) -> torch.Tensor:
-        """Return the weighted divergence of all positions."""
-        return torch.stack([_POSITION_WEIGHT**j * step.divergence for j, step in enumerate(steps)]).sum()
+        """Return the weighted divergences of all positions."""
+        losses = [_POSITION_WEIGHT**j * (step.divergence + step.doubt) for j, step in enumerate(steps)]
+        return torch.stack(losses).sum()
 
     def steps(self, batch: DocumentBatch, phase: int = 0) -> list[Step]:
         """Return the positions of the blocks of a batch, with gradients if they are enabled.
@@ -73,7 +76,9 @@ class Objective:
         before = self._embedding(tokens[text[:, None], at][is_trained]).to(states.dtype)
         logits = head.chained(head.logits(states[is_trained]), states[is_trained], before)
         position = torch.arange(K, device=anchor.device).expand_as(at)[is_trained]
-        return self._compare(logits, target[wanted[is_trained]], position, (wanted >= 0).sum(dim=0).tolist())
+        # It learns from the states, and they do not learn from it.
+        chances = head.confidence(states.detach()[is_trained])
+        return self._compare(logits, chances, target[wanted[is_trained]], position, (wanted >= 0).sum(dim=0).tolist())
 
     def _states(self, batch: DocumentBatch, text: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
         """The states of the masks [M, K, H] of blocks whose last tokens are at `anchor` [M] of the texts `text` [M]."""
@@ -101,16 +106,31 @@ class Objective:
         return head.outputs(x)
 
     def _compare(
-        self, logits: torch.Tensor, target: torch.Tensor, position: torch.Tensor, n_all: list[int]
+        self,
+        logits: torch.Tensor,
+        chances: torch.Tensor | None,
+        target: torch.Tensor,
+        position: torch.Tensor,
+        n_all: list[int],
     ) -> list[Step]:
-        """The positions of the blocks, given logits and the target's log-probabilities [N, n_drafted] of all."""
+        """The positions of the blocks, given logits, chances and the target's log-probabilities [N, n_drafted] of all.
+
+        `position` [N] is each one's in its block.
+        """
         ours = logits.float().log_softmax(dim=-1)
         divergence = (target.exp() * (target - ours)).sum(dim=-1)
+        doubt = torch.zeros_like(divergence)
+        if chances is not None:
+            overlap = torch.minimum(ours.detach(), target).exp().sum(dim=-1)
+            chances = chances.clamp(1e-4, 1 - 1e-4)
+            doubt = -(overlap * chances.log() + (1 - overlap) * (1 - chances).log())
         is_matched = ours.argmax(dim=-1) == target.argmax(dim=-1)
         steps = []
         for j, n in enumerate(n_all):
             here = position == j
-            steps.append(Step(divergence[here].mean(), int(is_matched[here].sum()), int(here.sum()), n))
+            n_known = int(here.sum())
+            mean = [each[here].sum() / max(n_known, 1) for each in (divergence, doubt)]
+            steps.append(Step(mean[0], mean[1], int(is_matched[here].sum()), n_known, n))
         return steps
 
 

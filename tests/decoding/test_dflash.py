@@ -74,7 +74,9 @@ def rows(ids: torch.Tensor) -> torch.Tensor:
 
 def test_a_published_head_is_read_with_rows_of_the_targets_output_layer(tmp_path: Path) -> None:
     head = a_head(**BARE)
-    weights = {name: tensor.bfloat16() for name, tensor in head.state_dict().items() if name not in ("lm_head.weight", "d2t")}
+    weights = {
+        name: tensor.bfloat16() for name, tensor in head.state_dict().items() if name not in ("lm_head.weight", "d2t")
+    }
     save_file(weights, tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text(json.dumps(PUBLISHED))
     read = dflash_files.read(tmp_path, TARGET, rows)
@@ -140,7 +142,9 @@ def test_a_layer_computes_what_the_published_code_does() -> None:
     value = norm(x, layer.input_layernorm) @ layer.self_attn.v_proj.weight.T
     torch.testing.assert_close(heads.values.flatten(1), value)
     context = head.context(features, cos, sin)[0]
-    key = norm((norm(features, head.hidden_norm) @ layer.self_attn.k_proj.weight.T).view(1, 2, 16), layer.self_attn.k_norm)
+    key = norm(
+        (norm(features, head.hidden_norm) @ layer.self_attn.k_proj.weight.T).view(1, 2, 16), layer.self_attn.k_norm
+    )
     rotated = key * cos + torch.cat([-key[..., 8:], key[..., :8]], -1) * sin
     torch.testing.assert_close(context.keys, rotated, atol=1e-5, rtol=1e-4)
     attended = heads.values.repeat_interleave(2, dim=1).flatten(1)

@@ -18,6 +18,7 @@ from decoding.training.initial import new_head
 from decoding.training.statements import Statement
 from tests.decoding.conftest import tiny_qwen2
 
+
 def test_prompts_that_the_target_cannot_read_are_not_measured_with(
     tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

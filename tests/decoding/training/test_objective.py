@@ -108,6 +108,6 @@ def test_a_perfect_head_has_no_divergence(target: LoadedModel, head: LoadedHead,
     batch = DocumentBatch.of(recordings)
     objective = Objective(head.head, target.model.get_input_embeddings(), rows)
     wanted = F.linear(batch.outputs[batch.known].float(), rows)
-    (step,) = objective._compare(wanted, wanted.log_softmax(-1), torch.zeros(len(wanted)), [len(wanted)])
+    (step,) = objective._compare(wanted, None, wanted.log_softmax(-1), torch.zeros(len(wanted)), [len(wanted)])
     assert float(step.divergence) == pytest.approx(0, abs=1e-6)
     assert step.n_matched == step.n == len(wanted)
