@@ -39,7 +39,7 @@ class HeadRecord:
     n_drafted: int
     taps: list[int]
     hours: float = 0.0
-    # share of held-out positions whose top token it had right, by step of a draft
+    # share of held-out blocks whose top token it had right, by position
     match: list[float] = field(default_factory=list)
     curve: list[dict[str, Any]] = field(default_factory=list)  # the evaluations of its training
     # tokens per second of whole answers by drafter and batch
