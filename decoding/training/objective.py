@@ -26,8 +26,8 @@ _POSITION_WEIGHT = 0.8
 class Step:
     """One position of the blocks: the mean divergence from the target, in nats, and how many of `n` top tokens agree.
 
-    Both divergences are over the `n_known` positions whose token the head can propose; `doubt` is that of the predicted
-    chance to be accepted from the overlap of the two distributions.
+    `doubt` is the cross entropy between the predicted chance to be accepted and the overlap of the two distributions.
+    Both means are over the `n_known` positions whose token the head can propose.
     """
 
     divergence: torch.Tensor
