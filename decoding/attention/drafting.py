@@ -9,7 +9,7 @@ import torch
 
 from decoding.acceptance.distribution import Distribution, join
 from decoding.acceptance.rule import AcceptanceRule
-from decoding.acceptance.sampling import to_distributions
+from decoding.acceptance.sampling import to_distributions_nosync
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
@@ -45,7 +45,9 @@ def draw(
     parts: list[tuple[torch.Tensor, Distribution]] = []
     for step in range(k):
         rows = [r for r, length in enumerate(lengths) if length > step]
-        q = steps.target_ids(to_distributions(steps.logits(step, rows, drafts), [sampling[r] for r in rows]))
+        # A nucleus is not searched beyond the most likely tokens: a draft may be drawn from any distribution.
+        q, _ = to_distributions_nosync(steps.logits(step, rows, drafts), [sampling[r] for r in rows])
+        q = steps.target_ids(q)
         positions = torch.tensor([first[r] + step for r in rows], device=device)
         row_seeds = torch.tensor([seeds[r] for r in rows], device=device)
         drawn = q.sample(row_seeds, positions, rule.draft_role)
