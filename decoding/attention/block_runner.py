@@ -110,7 +110,7 @@ class BlockRunner:
     def block(self, anchors: torch.Tensor, features: torch.Tensor, layout: Layout, end: torch.Tensor) -> torch.Tensor:
         """Return the states [M, K, H] of the masks after the last tokens `anchors` [M].
 
-        `features` [M, H] are those of the positions before them. `layout`, the cache's, has a block of each of these
+        `features` [M, H] belong to the positions before them. `layout`, the cache's, has a block of each of these
         rows; `end` [M] is the position of its last mask, up to which all of the block see.
         """
         head = self.head

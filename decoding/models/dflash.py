@@ -157,7 +157,7 @@ class DFlash(nn.Module):
     def inputs(self, embedded: torch.Tensor, features: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Return what the first layer reads of M blocks, [M * B, H].
 
-        `embedded` [M, H] are the last tokens, `features` [M, H] those of the positions before them, `mask` [H] is the
+        `embedded` [M, H] are the last tokens, `features` [M, H] belong to the positions before them, `mask` [H] is the
         embedding of the mask token.
         """
         M, K = len(embedded), self.n_proposed

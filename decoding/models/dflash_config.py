@@ -79,6 +79,10 @@ def parse(text: str, target: LlamaConfig) -> HeadConfig:
     if not isinstance(raw, dict):
         raise refused(f"its {CONFIG} is not a JSON object")
     _check(raw)
+    if "Eagle3" in str(raw.get("architectures")):
+        raise ModelError(
+            "this is an EAGLE-3 head, which is no longer supported: train a drafter, or import a DFlash head."
+        )
     if lacking := [name for name in _REQUIRED if raw.get(name) is None]:
         raise refused(f"its {CONFIG} names no {' and no '.join(lacking)}")
     if raw["block_size"] < 2:
