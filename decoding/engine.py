@@ -99,7 +99,7 @@ class Engine:
         # and not a whole batch, because callers do work of their own between two rounds.
         self._threads = one_thread if target.weights == "int8" else all_threads
         # Costs learnt from earlier requests, so that the first round of the next can be predicted.
-        self._acceptance = AcceptanceModel()
+        self._acceptance = AcceptanceModel(1 if head is None else head.head.n_proposed)
         self._round_timer = CostTimer()
         self._lengths = Lengths()
         if graphs is None:

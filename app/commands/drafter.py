@@ -185,12 +185,10 @@ def check(target: str, json_file: str | None) -> None:
 @target_option
 @common.json_option
 def import_(source: str, target: str, json_file: str | None) -> None:
-    """Take an EAGLE-3 head that was published for a model: a folder, or hf:owner/name[@revision].
-
-    Published files count the layers that a head reads in two ways; the one with which it is right more often is used.
+    """Take a DFlash head that was published for a model: a folder, or hf:owner/name[@revision].
 
     Example:
-        bassline drafter import hf:yuhuili/EAGLE3-LLaMA3.1-Instruct-8B --target hf:meta-llama/Llama-3.1-8B-Instruct
+        bassline drafter import hf:z-lab/Qwen3-4B-DFlash-b16 --target hf:Qwen/Qwen3-4B
     """
     _measured(target, source, json_file)
 
@@ -217,7 +215,7 @@ def _measured(target: str, source: str | None, json_file: str | None) -> None:
 def _taps_of(folder: Path) -> tuple[int, ...]:
     from transformers import AutoConfig  # noqa: PLC0415
 
-    from decoding.models.eagle3_config import usual_taps  # noqa: PLC0415
+    from decoding.models.dflash_config import usual_taps  # noqa: PLC0415
 
     return usual_taps(AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config().num_hidden_layers)
 

@@ -28,7 +28,7 @@ Figure = Annotated[Annotated[float, Field(ge=-1e12, le=1e12)] | None, BeforeVali
 Share = Annotated[Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(_finite)]
 Match = Annotated[
     list[Share],
-    Field(description="by step of a draft: the share of held-out positions whose top token it had right"),
+    Field(description="by position in a draft: the share of held-out positions whose top token it had right"),
 ]
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 
-from decoding.acceptance.distribution import Distribution, join
+from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.rule import AcceptanceRule
-from decoding.acceptance.sampling import to_distributions
 from decoding.attention.cache import RaggedCache
 from decoding.attention.draft_graphs import FIRST_FEED, DraftGraphs
+from decoding.attention.drafting import draw
 from decoding.attention.runner import ModelRunner, PrefillEstimate
 from decoding.request import SamplingParams
-from decoding.state.proposal import MODEL_EVIDENCE, Proposal
+from decoding.state.proposal import Proposal
 
 
 class DraftRunner:
@@ -55,33 +56,8 @@ class DraftRunner:
             proposal = self._graphs.propose(unseen, lengths, seeds, sampling)
             if proposal is not None:
                 return proposal
-        return self._draft_by_forward(unseen, lengths, seeds, sampling)
-
-    def _draft_by_forward(
-        self,
-        unseen: list[list[int]],
-        lengths: Sequence[int],
-        seeds: Sequence[int],
-        sampling: Sequence[SamplingParams],
-    ) -> Proposal:
-        runner, cache, n_rows, k = self._runner, self.cache, len(unseen), max(lengths)
-        drafts: list[list[int]] = [[] for _ in unseen]
-        parts: list[tuple[torch.Tensor, Distribution]] = []
-        for step in range(k):
-            drawing = [r for r, length in enumerate(lengths) if length > step]
-            feed: list[list[int]] = [[] for _ in unseen]
-            for r in drawing:
-                feed[r] = drafts[r][-1:] if step else unseen[r]
-            logits = runner.forward(feed, n_last=[1] * len(feed))[drawing]
-            cache.commit([len(tokens) for tokens in feed])
-            q = to_distributions(logits, [sampling[r] for r in drawing])
-            positions = torch.tensor([cache.lens[r] for r in drawing], device=runner.device)
-            row_seeds = torch.tensor([seeds[r] for r in drawing], device=runner.device)
-            drawn = q.sample(row_seeds, positions, self._rule.draft_role).tolist()
-            for r, token in zip(drawing, drawn, strict=True):
-                drafts[r].append(token)
-            parts.append((torch.tensor([r * k + step for r in drawing], device=runner.device), q))
-        return Proposal(drafts, [MODEL_EVIDENCE] * n_rows, join(parts, n_rows * k) if self._rule.needs_q else None)
+        first = [length + len(tokens) for length, tokens in zip(self.cache.lens, unseen, strict=True)]
+        return draw(_Forwards(self._runner, unseen), first, lengths, seeds, sampling, self._rule)
 
     def _feed_all_but_last(self, unseen: list[list[int]], lengths: Sequence[int]) -> list[list[int]]:
         """Feed the tokens that exceed a graph, after rounds in which others drafted; return the rest."""
@@ -93,3 +69,27 @@ class DraftRunner:
             self._runner.forward(behind, n_last=[1] * len(behind))
             self.cache.commit([len(tokens) for tokens in behind])
         return [tokens[len(fed) :] for tokens, fed in zip(unseen, behind, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Forwards:
+    """A forward of the model for each step, which commits what it reads."""
+
+    runner: ModelRunner
+    unseen: list[list[int]]
+
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = self.runner.device
+        return device
+
+    def logits(self, step: int, rows: Sequence[int], drafts: Sequence[Sequence[int]]) -> torch.Tensor:
+        feed: list[list[int]] = [[] for _ in drafts]
+        for r in rows:
+            feed[r] = [drafts[r][-1]] if step else self.unseen[r]
+        logits = self.runner.forward(feed, n_last=[1] * len(feed))[list(rows)]
+        self.runner.cache.commit([len(tokens) for tokens in feed])
+        return logits
+
+    def target_ids(self, q: Distribution) -> Distribution:
+        return q

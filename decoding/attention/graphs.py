@@ -22,11 +22,14 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
+from decoding.acceptance.distribution import Distribution
+from decoding.acceptance.noise import Role
 from decoding.attention.cache import RaggedCache
 from decoding.attention.layout import Layout
 from decoding.attention.runner import ModelRunner
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.errors import first_line
+from kernels import accept
 from kernels.rows import RaggedRows
 
 _log = logging.getLogger(__name__)
@@ -160,14 +163,23 @@ class Graphs(Generic[Runner]):
         return {name: torch.zeros(size, dtype=torch.int64, device=self.runner.device) for name, size in shapes.items()}
 
 
-def rectangle(ids: torch.Tensor, length: torch.Tensor) -> Layout:
-    """Return the layout of `ids` [R, T] after `length` [R], all on the device."""
-    R, T = ids.shape
-    packed = torch.arange(R * T, device=ids.device)
-    position = (length[:, None] + torch.arange(T, device=ids.device)).flatten()
-    each = torch.full((R,), T, dtype=torch.int32, device=ids.device)
+def rectangle(R: int, T: int, length: torch.Tensor) -> Layout:
+    """Return the layout of T tokens in each of R rows after `length` [R], all on the device."""
+    packed = torch.arange(R * T, device=length.device)
+    position = (length[:, None] + torch.arange(T, device=length.device)).flatten()
+    each = torch.full((R,), T, dtype=torch.int32, device=length.device)
     rows = RaggedRows(packed[::T].int(), each, length.int(), position, T)
     return Layout(rows, first_slot=0, slot=packed // T, gather=packed.view(R, T), scatter=packed)
+
+
+def draw_tokens(
+    dist: Distribution, seeds: torch.Tensor, position: torch.Tensor, role: Role, *, by_kernel: bool
+) -> torch.Tensor:
+    """Return a draft token per row, int64 [R, 1], drawn at `position` [R] with the noise of a role."""
+    if not by_kernel:
+        return dist.sample(seeds, position, role)[:, None]
+    rows = torch.arange(len(seeds), device=seeds.device)[:, None]
+    return accept.coupled(dist.ids, dist.logp, rows, position[:, None], rows[:, :0], seeds, role)[1]
 
 
 def forward(
@@ -175,7 +187,8 @@ def forward(
 ) -> torch.Tensor:
     """Return a model's logits [R * T, V] of `ids` [R, T] after `length` [R]; [R, V] at positions `keep` if given."""
     assert runner.cache.max_rows >= len(ids)
-    layout = rectangle(ids, length)
+    R, T = ids.shape
+    layout = rectangle(R, T, length)
     runner.cache.use(layout)
     return runner.forward_packed(ids.view(1, -1), layout, keep, layout.rows)
 

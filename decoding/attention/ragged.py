@@ -55,24 +55,24 @@ def ragged_cache_attention(
         n = sum(part.counts)
         mask = masks.get(part, query.shape[1] // key.shape[1], sliding_window, query.dtype)
         attended.append(
-            _attend_rows(query[0, :, at : at + n], key[rows], value[rows], part, mask, scaling, softcap, s_aux)
+            attend_rows(query[0, :, at : at + n], key[rows], value[rows], part, mask, scaling, softcap, s_aux)
         )
         at += n
     out = attended[0] if len(attended) == 1 else torch.cat(attended)
     return out.unsqueeze(0).contiguous(), None
 
 
-def _attend_rows(
+def attend_rows(
     query: torch.Tensor,  # [Hq, N, D], packed
     key: torch.Tensor,  # [R, Hkv, S, D]
     value: torch.Tensor,  # [R, Hkv, S, D]
     layout: Layout,
     mask: torch.Tensor,  # [R, 1, M, L]
     scaling: float | None,
-    softcap: float | None,
-    s_aux: torch.Tensor | None,  # [Hq]
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,  # [Hq]
 ) -> torch.Tensor:
-    """Return [N, Hq, Dv]."""
+    """Return [N, Hq, Dv]: each packed token attends to the slots of its row that `mask` leaves."""
     R, Hkv, _, D = key.shape
     Dv = value.shape[3]
     Hq, T, L = query.shape[0], layout.gather.shape[1], layout.attended

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 
 from decoding.acceptance.rule import AcceptanceRule
+from decoding.attention.block_drafts import BlockDrafts
+from decoding.attention.block_graphs import BlockGraphs
+from decoding.attention.block_runner import BlockRunner
 from decoding.attention.cache import RaggedCache
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftRunner
 from decoding.attention.graphs import Graphs, bucket_rows
-from decoding.attention.head_drafts import HeadDrafts
-from decoding.attention.head_graphs import HeadGraphs
-from decoding.attention.head_runner import HeadRunner
 from decoding.attention.layout import padded_slots
 from decoding.attention.prefix_cache import PrefixCache
 from decoding.attention.row_by_row import runner_of
@@ -49,7 +49,7 @@ class Runners:
     """
 
     target: TargetRunner
-    draft: DraftRunner | HeadDrafts | None
+    draft: DraftRunner | BlockDrafts | None
     prefill_costs: tuple[CostTimer, ...]
     graphs: tuple[Graphs[Any], ...] = ()
     slot_bytes: int = 0
@@ -127,9 +127,9 @@ class RunnerPool:
         self.prefill_costs = tuple(CostTimer() for _ in (*self._models, *([head] if head is not None else [])))
         self._prefix_caches = [PrefixCache(_PREFIX_CACHE_BYTES, PREFILL_CHUNK[m.device.type]) for m in self._models]
         self._verify: VerifyGraphs | None = None
-        self._draft: DraftGraphs | HeadGraphs | None = None
+        self._draft: DraftGraphs | BlockGraphs | None = None
         self._kept: list[ModelRunner] = []
-        self._kept_head: HeadRunner | None = None
+        self._kept_head: BlockRunner | None = None
         self._is_in_use = False
         self._slot_bytes = 0
         # A capture failed, and its graphs were dropped.
@@ -144,7 +144,7 @@ class RunnerPool:
                 self._draft = DraftGraphs(self._kept[1], rule, uses_kernel=uses_kernel)
             elif head is not None:
                 self._kept_head = self._new_head_runner(head, self._kept[0])
-                self._draft = HeadGraphs(self._kept_head, rule, uses_kernel=uses_kernel)
+                self._draft = BlockGraphs(self._kept_head, rule, uses_kernel=uses_kernel)
 
     def new_runner(
         self, model: LoadedModel, max_rows: int, *, capacity_step: int = 1, keeps_place: bool = False
@@ -163,8 +163,8 @@ class RunnerPool:
             taps=() if which else self._taps,
         )
 
-    def _new_head_runner(self, head: LoadedHead, target: ModelRunner) -> HeadRunner:
-        return HeadRunner(head, target, self.prefill_costs[-1])
+    def _new_head_runner(self, head: LoadedHead, target: ModelRunner) -> BlockRunner:
+        return BlockRunner(head, target, self.prefill_costs[-1])
 
     @contextmanager
     def acquire(self, max_rows: int) -> Iterator[Runners]:
@@ -200,15 +200,15 @@ class RunnerPool:
         return caches if self._kept_head is None else [*caches, self._kept_head.cache]
 
     def _runners(
-        self, each: list[ModelRunner], verify: VerifyGraphs | None, draft: DraftGraphs | HeadGraphs | None
+        self, each: list[ModelRunner], verify: VerifyGraphs | None, draft: DraftGraphs | BlockGraphs | None
     ) -> Runners:
-        drafting: DraftRunner | HeadDrafts | None = None
+        drafting: DraftRunner | BlockDrafts | None = None
         if self._head is not None:
             assert not isinstance(draft, DraftGraphs)
             runner = draft.runner if draft is not None else self._new_head_runner(self._head, each[0])
-            drafting = HeadDrafts(runner, self._rule, draft)
+            drafting = BlockDrafts(runner, self._rule, draft)
         elif len(each) > 1:
-            assert not isinstance(draft, HeadGraphs)
+            assert not isinstance(draft, BlockGraphs)
             drafting = DraftRunner(each[1], self._rule, draft)
         return Runners(
             TargetRunner(each[0], self._rule, verify),

@@ -18,6 +18,8 @@ from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
 # Acceptance is counted per depth up to this one. Beyond the first tokens of a draft it hardly depends on the depth.
 _DEPTHS = 4
+# A head's confidences are counted in this many classes of equal width: what happens corrects what it says.
+_CLASSES = 10
 # The prior counts as this many draft tokens, so that a few rounds outweigh it.
 _PRIOR_WEIGHT = 4.0
 # Each new draft token multiplies the older counts by this, which halves them in 200 tokens: the text changes.
@@ -34,29 +36,39 @@ _GOOD_ENOUGH = 0.98
 class AcceptanceModel:
     """The acceptance rate of draft tokens whose predecessors were accepted, by evidence and depth.
 
-    `draft_step_s` are the measured seconds of one step of a draft model, None before the first. `rounds_without_draft`
-    counts rounds since a draft was last verified, `rounds_not_drawn` those since a model was last to draw one.
+    Where a head says for each token how confident it is, also by confidence. `tokens_a_step` are the tokens that one
+    step of a model proposes: 1, or the whole block of a head. `draft_step_s` are the measured seconds of one step, None
+    before the first. `rounds_without_draft` counts rounds since a draft was last verified, `rounds_not_drawn` those
+    since a model was last to draw one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tokens_a_step: int = 1) -> None:
+        self.tokens_a_step = tokens_a_step
         self._accepted: defaultdict[tuple[int, int], float] = defaultdict(float)
         self._tried: defaultdict[tuple[int, int], float] = defaultdict(float)
         self.draft_step_s: float | None = None
         self.rounds_without_draft = 0
         self.rounds_not_drawn = 0
 
-    def observe(self, evidence: int, drafted: int, accepted: int) -> None:
+    def observe(self, evidence: int, drafted: int, accepted: int, confidence: Sequence[float] = ()) -> None:
         """Record a row's round: `accepted` of `drafted` tokens were accepted, and the next one, if any, was not."""
         for depth in range(min(drafted, accepted + 1)):
-            cell = (evidence, min(depth, _DEPTHS - 1))
-            self._tried[cell] = self._tried[cell] * _DECAY + 1
-            self._accepted[cell] = self._accepted[cell] * _DECAY + (depth < accepted)
+            cells = [_cell(evidence, depth)]
+            if depth < len(confidence):
+                cells.append(_class(confidence[depth]))
+            for cell in cells:
+                self._tried[cell] = self._tried[cell] * _DECAY + 1
+                self._accepted[cell] = self._accepted[cell] * _DECAY + (depth < accepted)
 
-    def observe_draft_steps(self, n_steps: int, seconds: float) -> None:
-        """Record that drafting `n_steps` tokens with a model took `seconds`."""
-        if n_steps:
-            step = seconds / n_steps
+    def observe_draft(self, n_tokens: int, seconds: float) -> None:
+        """Record that drafting `n_tokens` tokens a row with a model took `seconds`."""
+        if n_tokens:
+            step = seconds / self.steps_for(n_tokens)
             self.draft_step_s = step if self.draft_step_s is None else 0.9 * self.draft_step_s + 0.1 * step
+
+    def steps_for(self, n_tokens: int) -> int:
+        """Return the steps in which a model drafts `n_tokens` tokens a row."""
+        return -(-n_tokens // self.tokens_a_step)
 
     def expected(self, evidence: int, tokens: Sized) -> float:
         """Return how many of `tokens`, all drafted for this evidence, are accepted on average."""
@@ -68,10 +80,27 @@ class AcceptanceModel:
 
     def probability(self, evidence: int, depth: int) -> float:
         """Return the probability that draft token `depth` (from 0) is accepted if those before it are."""
-        cell = (evidence, min(depth, _DEPTHS - 1))
         # Prior: longer matches are better drafts, and a draft model is as good as a long match.
         prior = 0.85 if evidence == MODEL_EVIDENCE else min(0.4 + 0.1 * evidence + 0.1 * min(depth, 2), 0.9)
+        return self._rate(_cell(evidence, depth), prior)
+
+    def chance(self, proposal: Proposal, row: int, depth: int) -> float:
+        """Return the probability that token `depth` of a row's draft is accepted if those before it are."""
+        if proposal.confidence and depth < len(proposal.confidence[row]):
+            confidence = proposal.confidence[row][depth]
+            return self._rate(_class(confidence), confidence)
+        return self.probability(proposal.evidence[row], depth)
+
+    def _rate(self, cell: tuple[int, int], prior: float) -> float:
         return (self._accepted[cell] + prior * _PRIOR_WEIGHT) / (self._tried[cell] + _PRIOR_WEIGHT)
+
+
+def _cell(evidence: int, depth: int) -> tuple[int, int]:
+    return evidence, min(depth, _DEPTHS - 1)
+
+
+def _class(confidence: float) -> tuple[int, int]:
+    return -1, min(int(confidence * _CLASSES), _CLASSES - 1)
 
 
 def worth_verifying(
@@ -88,8 +117,8 @@ def worth_verifying(
     order: list[int] = []
     rates = [expected / cost(n_rows, n_tokens, 1)]
     queue = [
-        (-n_samples[row] * acceptance.probability(evidence, 0), row)
-        for row, (tokens, evidence) in enumerate(zip(proposal.tokens, proposal.evidence, strict=True))
+        (-n_samples[row] * acceptance.chance(proposal, row, 0), row)
+        for row, tokens in enumerate(proposal.tokens)
         if tokens
     ]
     heapq.heapify(queue)
@@ -106,7 +135,7 @@ def worth_verifying(
         rates.append(expected / cost(n_rows, n_tokens, 1 + longest))
         depth = lengths[row]
         if depth < len(proposal.tokens[row]):
-            heapq.heappush(queue, (negative_gain * acceptance.probability(proposal.evidence[row], depth), row))
+            heapq.heappush(queue, (negative_gain * acceptance.chance(proposal, row, depth), row))
     enough = _GOOD_ENOUGH * max(rates)
     n_drafts = next(n for n, rate in enumerate(rates) if rate >= enough)
     acceptance.rounds_without_draft = 0 if n_drafts else acceptance.rounds_without_draft + 1
@@ -119,7 +148,8 @@ def best_length(
     """Return the draft length of a model, one for all rows, that maximizes expected tokens per second.
 
     `looked_up[r]` are the tokens that row r expects from a lookup, 0 without one, and `n_samples[r]` samples share it.
-    The model drafts for the rows in which it expects more; a step of it takes the same time however many these are.
+    The model drafts for the rows in which it expects more; a step of it takes the same time however many these are. A
+    head whose step proposes a block proposes all of it: what to verify is decided when its confidences are known.
     """
     step = acceptance.draft_step_s
     if step is None:
@@ -127,7 +157,8 @@ def best_length(
     n_rows = len(looked_up)
     survival, drawn = 1.0, 0.0
     best, best_rate = 0, 0.0
-    for k in range(MAX_DRAFT_LENGTH + 1):
+    block = acceptance.tokens_a_step
+    for k in range((block if block > 1 else MAX_DRAFT_LENGTH) + 1):
         if k:
             survival *= acceptance.probability(MODEL_EVIDENCE, k - 1)
             drawn += survival
@@ -135,11 +166,11 @@ def best_length(
         lengths = [k if drawn > known else math.ceil(known) for known in looked_up]
         n_drafted, longest = sum(lengths), max(lengths)
         expected = sum(n * (1 + max(drawn, known)) for n, known in zip(n_samples, looked_up, strict=True))
-        rate = expected / (k * step + cost(n_rows, n_rows + n_drafted, longest + 1))
+        rate = expected / (acceptance.steps_for(k) * step + cost(n_rows, n_rows + n_drafted, longest + 1))
         if rate > best_rate:
             best, best_rate = k, rate
     acceptance.rounds_not_drawn = 0 if best else acceptance.rounds_not_drawn + 1
     if acceptance.rounds_not_drawn >= _EXPLORE_EVERY:
         acceptance.rounds_not_drawn = 0
-        return 1
-    return best
+        return block
+    return block if best and block > 1 else best

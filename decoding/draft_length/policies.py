@@ -117,7 +117,7 @@ class GoodputLength:
         self._acceptance = acceptance
         self._cost = cost
         self._looks_up = looks_up
-        self._n_steps = 0
+        self._n_drawn = 0
 
     def next(self, n_rows: int, n_samples: int) -> int:
         """Return the best length for a model, and the longest allowed for a lookup, which takes no time."""
@@ -135,14 +135,15 @@ class GoodputLength:
     def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return the lengths with the highest expected tokens per second of the round."""
         drawn = [row for row, why in zip(proposal.tokens, proposal.evidence, strict=True) if why == MODEL_EVIDENCE]
-        self._n_steps = max(map(len, drawn), default=0)
+        self._n_drawn = max(map(len, drawn), default=0)
         return worth_verifying(proposal, n_samples, self._acceptance, self._cost)
 
     def observe(self, proposal: Proposal, draws: Sequence[Sequence[Draw]], draft_s: float, rest_s: float) -> None:
         """Update the acceptance rates of each kind of evidence, and the time of a draft step and of a round."""
         drafted = [len(tokens) for tokens in proposal.tokens]
-        for evidence, n, own in zip(proposal.evidence, drafted, draws, strict=True):
+        confidences = proposal.confidence or [()] * len(drafted)
+        for evidence, n, confidence, own in zip(proposal.evidence, drafted, confidences, draws, strict=True):
             for draw in own:
-                self._acceptance.observe(evidence, n, draw.n_accepted)
+                self._acceptance.observe(evidence, n, draw.n_accepted, confidence)
         self._cost.observe(len(drafted), len(drafted) + sum(drafted), 1 + max(drafted), rest_s)
-        self._acceptance.observe_draft_steps(self._n_steps, draft_s)
+        self._acceptance.observe_draft(self._n_drawn, draft_s)

@@ -54,7 +54,10 @@ class LookupFirst:
         q = other.q
         if q is not None:
             q = _with_certainties(q, kept, max(map(len, tokens)))
-        return Proposal(tokens, evidence, q, other.pending)
+        confidence = other.confidence
+        if confidence is not None:
+            confidence = [() if looked else own for looked, own in zip(kept, confidence, strict=True)]
+        return Proposal(tokens, evidence, q, other.pending, confidence)
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Keep both in step."""

@@ -11,8 +11,8 @@ from decoding.request import RequestError
 from decoding.suggest import nearest
 
 if TYPE_CHECKING:
+    from decoding.attention.block_drafts import BlockDrafts
     from decoding.attention.draft_runner import DraftRunner
-    from decoding.attention.head_drafts import HeadDrafts
     from decoding.drafters.base import Drafter
     from decoding.drafters.combined import Choice
 
@@ -94,7 +94,7 @@ def parse_drafter(text: str) -> DrafterSpec:
     return DrafterSpec((MODEL,), _model(text, text))
 
 
-def make_drafter(spec: DrafterSpec, runner: DraftRunner | HeadDrafts | None, choice: Choice) -> Drafter:
+def make_drafter(spec: DrafterSpec, runner: DraftRunner | BlockDrafts | None, choice: Choice) -> Drafter:
     """Return a new drafter for one batch; `runner` runs the draft model or the head, if `spec` names one.
 
     With a lookup before that, `choice` decides round by round which rows it drafts for.
@@ -108,7 +108,7 @@ def make_drafter(spec: DrafterSpec, runner: DraftRunner | HeadDrafts | None, cho
     return LookupFirst(lookup(), _make(*other, runner), choice)
 
 
-def _make(entry: DrafterEntry, kind: type, runner: DraftRunner | HeadDrafts | None) -> Drafter:
+def _make(entry: DrafterEntry, kind: type, runner: DraftRunner | BlockDrafts | None) -> Drafter:
     drafter: Drafter = kind(runner) if entry.has_runner else kind()
     return drafter
 

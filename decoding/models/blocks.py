@@ -99,6 +99,7 @@ class Layer:
         self._gate_up = _joint(layer.mlp.gate_proj, layer.mlp.up_proj)
         self._down: Linear = layer.mlp.down_proj
         self._norms = layer.input_layernorm, layer.post_attention_layernorm
+        self._head_norms = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
 
     def read(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> QKV:
         """Return the heads of the residual stream x [N, H], rotated by cos and sin [N, 1, D]."""
@@ -110,6 +111,10 @@ class Layer:
         heads = heads.view(len(normed), -1, self._size)
         n_values = heads.shape[1] // (self._group + 2)
         unrotated, values = torch.split(heads, [heads.shape[1] - n_values, n_values], dim=1)
+        q_norm, k_norm = self._head_norms
+        if q_norm is not None:
+            q, k = torch.split(unrotated, [unrotated.shape[1] - n_values, n_values], dim=1)
+            unrotated = torch.cat([rms_norm(q, q_norm), rms_norm(k, k_norm)], dim=1)
         left, right = unrotated.chunk(2, dim=-1)
         rotated = torch.addcmul(unrotated * cos, torch.cat((-right, left), dim=-1), sin)
         queries, keys = torch.split(rotated, [rotated.shape[1] - n_values, n_values], dim=1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from decoding.models.eagle3 import Eagle3
+from decoding.models.dflash import DFlash
 from decoding.models.errors import ModelError
 
 
-def require_sound(head: Eagle3, vocab_size: int, owner: str) -> None:
+def require_sound(head: DFlash, vocab_size: int, owner: str) -> None:
     """Raise ModelError unless each token of the head is another one of the `vocab_size` of `owner`, all weights finite.
 
     A head that names a token twice gives it two chances in its distribution q, of which the maximal rule sees one; the

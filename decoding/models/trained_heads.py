@@ -19,7 +19,7 @@ from decoding.models.cache import cache_folder
 from decoding.models.errors import ModelError
 
 if TYPE_CHECKING:
-    from decoding.models.eagle3 import Eagle3
+    from decoding.models.dflash import DFlash
     from decoding.models.loaded import LoadedModel
 
 RECORD, WEIGHTS = "bassline.json", "model.safetensors"
@@ -39,7 +39,7 @@ class HeadRecord:
     n_drafted: int
     taps: list[int]
     hours: float = 0.0
-    # share of held-out positions whose top token it had right, by step of a draft
+    # share of held-out blocks whose top token it had right, by position
     match: list[float] = field(default_factory=list)
     curve: list[dict[str, Any]] = field(default_factory=list)  # the evaluations of its training
     # tokens per second of whole answers by drafter and batch
@@ -49,9 +49,9 @@ class HeadRecord:
 
 @dataclass(frozen=True, slots=True)
 class LoadedHead:
-    """A head on the device of its target, in its precision, ready to run; `embedding` is the module that it reads."""
+    """A head on the device of its target, in its precision, ready to run; `embedding` is the target's module."""
 
-    head: Eagle3
+    head: DFlash
     embedding: Any
     record: HeadRecord
 
@@ -86,13 +86,13 @@ def every() -> list[HeadRecord]:
     return [record for record in records if record is not None]
 
 
-def store(target: LoadedModel, head: Eagle3, describe: Callable[[Eagle3, str, int], HeadRecord]) -> HeadRecord:
+def store(target: LoadedModel, head: DFlash, describe: Callable[[DFlash, str, int], HeadRecord]) -> HeadRecord:
     """Replace the head of a target by one that passes every check, whole or not at all, and return its record.
 
     `describe` gets the head as it was written and read again, the hash and the bytes of its weights. It may measure it:
     whatever it raises leaves the old head. Raises ModelError for a head with which decoding would be wrong.
     """
-    from decoding.models import eagle3_files  # noqa: PLC0415
+    from decoding.models import dflash_files  # noqa: PLC0415
 
     place = heads_folder() / registry.resolve(target.ref).slug
     new, old = place.with_name(f".{place.name}.new"), _replaced(place)
@@ -102,9 +102,9 @@ def store(target: LoadedModel, head: Eagle3, describe: Callable[[Eagle3, str, in
         shutil.rmtree(leftover, ignore_errors=True)
     config = target.model.config.get_text_config()
     try:
-        eagle3_files.write(head, new, config)
+        dflash_files.write(head, new, config)
         weights = new / WEIGHTS
-        record = describe(eagle3_files.read(new, config), _sha256(weights), weights.stat().st_size)
+        record = describe(dflash_files.read(new, config), _sha256(weights), weights.stat().st_size)
         write_record(new, record)
         if place.exists():
             place.rename(old)
@@ -123,9 +123,9 @@ def write_record(folder: Path, record: HeadRecord) -> None:
 def load(target: LoadedModel) -> LoadedHead:
     """Return the head of a loaded target. Raises ModelError with the remedy if it has none that fits."""
     record = verified(target)
-    from decoding.models import eagle3_files  # noqa: PLC0415
+    from decoding.models import dflash_files  # noqa: PLC0415
 
-    head = eagle3_files.read(folder_of(target.ref), target.model.config.get_text_config())
+    head = dflash_files.read(folder_of(target.ref), target.model.config.get_text_config())
     return ready(head, target, record)
 
 
@@ -149,7 +149,7 @@ def verified(target: LoadedModel) -> HeadRecord:
     return record
 
 
-def ready(head: Eagle3, target: LoadedModel, record: HeadRecord) -> LoadedHead:
+def ready(head: DFlash, target: LoadedModel, record: HeadRecord) -> LoadedHead:
     """Return a head made ready to run beside its target: on its device, in its precision, its weights prepacked.
 
     Raises ModelError for a head with which decoding would be wrong, such as one with tokens that the tokenizer lacks.
@@ -163,7 +163,7 @@ def ready(head: Eagle3, target: LoadedModel, record: HeadRecord) -> LoadedHead:
     fuse(head)
     prepack(head)
     head.ready()
-    return LoadedHead(head, head.embedding_or(target.model), record)
+    return LoadedHead(head, target.model.get_input_embeddings(), record)
 
 
 def _replaced(place: Path) -> Path:

@@ -30,6 +30,9 @@ class Proposal:
     # int64 [R, k] on the device: the tokens that `tokens` only marks as PENDING, from a draft that a CUDA graph has
     # made and the host has not read
     pending: torch.Tensor | None = None
+    # per row the chance of each token to be accepted if those before it are, as the head predicted before it drew any:
+    # what was drawn must not decide what is verified. None, or an empty row, where nothing predicts it
+    confidence: Sequence[Sequence[float]] | None = None
 
     def cut(self, lengths: Sequence[int]) -> Proposal:
         """Return the first `lengths[r]` tokens of each row."""

@@ -1,1 +1,1 @@
-"""Trains a drafter for a target: collects the target's own text with hidden states, and fits an EAGLE-3 head to it."""
+"""Trains a drafter for a target: collects the target's own text with hidden states, and fits a DFlash head to it."""

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import Any, Protocol
 
 from decoding.models import trained_heads
-from decoding.models.eagle3 import Eagle3
+from decoding.models.dflash import DFlash
 from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.trained_heads import HeadRecord, LoadedHead
@@ -136,7 +136,7 @@ class DrafterTraining:
 
     # Training -----------------------------------------------------------------------------------------------------
 
-    def _train(self) -> tuple[Eagle3, HeadRecord]:
+    def _train(self) -> tuple[DFlash, HeadRecord]:
         """The trained head and its record, still without hash and speeds."""
         plan = self._plan
         assert plan.n_shards is not None
@@ -211,11 +211,11 @@ class DrafterTraining:
 
     # Measuring and storing ----------------------------------------------------------------------------------------
 
-    def _store(self, head: Eagle3, record: HeadRecord) -> HeadRecord:
+    def _store(self, head: DFlash, record: HeadRecord) -> HeadRecord:
         """Store the head; the old one stays until this one has been measured."""
         target = load_model(ModelSpec(self._plan.target))
 
-        def describe(stored: Eagle3, sha256: str, n_bytes: int) -> HeadRecord:
+        def describe(stored: DFlash, sha256: str, n_bytes: int) -> HeadRecord:
             known = replace(record, sha256=sha256, n_bytes=n_bytes)
             return replace(known, speeds=self._speeds(target, trained_heads.ready(stored, target, known)))
 

@@ -12,9 +12,9 @@ from tempfile import TemporaryDirectory
 import huggingface_hub
 from huggingface_hub.errors import HfHubHTTPError
 
-from decoding.models import eagle3_files, trained_heads
-from decoding.models.eagle3 import Eagle3
-from decoding.models.eagle3_config import CONFIG
+from decoding.models import dflash_files, trained_heads
+from decoding.models.dflash import DFlash
+from decoding.models.dflash_config import CONFIG
 from decoding.models.errors import ModelError, first_line
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.registry import is_repository
@@ -24,11 +24,12 @@ from decoding.request import Request, SamplingParams
 from decoding.training import measure
 from decoding.training.collect import record
 from decoding.training.collection import Asking, fitting_prompts
+from decoding.training.initial import output_rows
 from decoding.training.statements import Statement
 
 _N_PROMPTS = 8
 _LONGEST = 48
-_FILES = (CONFIG, eagle3_files.WEIGHTS, eagle3_files.PICKLED)
+_FILES = (CONFIG, dflash_files.WEIGHTS)
 
 
 def run(
@@ -43,21 +44,16 @@ def run(
     prompts = fitting_prompts(loaded, asking_of(loaded), statements, _N_PROMPTS, _LONGEST)
     if source is None:
         known = trained_heads.verified(loaded)
-        head = eagle3_files.read(trained_heads.folder_of(target), loaded.model.config.get_text_config())
-        return replace(known, match=_match(head, head.shape.taps, loaded, prompts))
+        head = dflash_files.read(trained_heads.folder_of(target), loaded.model.config.get_text_config())
+        return replace(known, match=_match(head, loaded, prompts))
     with TemporaryDirectory() as scratch:
-        head = eagle3_files.read(_folder(source, Path(scratch)), loaded.model.config.get_text_config())
+        folder, config = _folder(source, Path(scratch)), loaded.model.config.get_text_config()
+        head = dflash_files.read(folder, config, lambda ids: output_rows(loaded, ids))
     return _store(head, source, loaded, prompts)
 
 
-def _store(head: Eagle3, source: str, target: LoadedModel, prompts: list[str]) -> HeadRecord:
-    """Store a head with the taps with which it is right most often: files count layers in two ways."""
-    n_layers = target.model.config.get_text_config().num_hidden_layers
-    given = head.shape.taps
-    choices = [tuple(tap + offset for tap in given) for offset in (0, -1, 1)]
-    matches = {taps: _match(head, taps, target, prompts) for taps in choices if min(taps) >= 0 and max(taps) < n_layers}
-    taps = max(matches, key=lambda each: matches[each][0])
-    head.shape = replace(head.shape, taps=taps)
+def _store(head: DFlash, source: str, target: LoadedModel, prompts: list[str]) -> HeadRecord:
+    match = _match(head, target, prompts)
     return trained_heads.store(
         target,
         head,
@@ -70,15 +66,15 @@ def _store(head: Eagle3, source: str, target: LoadedModel, prompts: list[str]) -
             n_parameters=sum(parameter.numel() for parameter in stored.parameters()),
             n_bytes=n_bytes,
             n_drafted=stored.shape.n_drafted,
-            taps=list(taps),
-            match=matches[taps],
+            taps=list(stored.shape.taps),
+            match=match,
         ),
     )
 
 
-def _match(head: Eagle3, taps: tuple[int, ...], target: LoadedModel, prompts: list[str]) -> list[float]:
+def _match(head: DFlash, target: LoadedModel, prompts: list[str]) -> list[float]:
     requests = [Request(prompt, sampling=SamplingParams(0.0), max_new_tokens=_LONGEST) for prompt in prompts]
-    done = record(target, taps, requests)
+    done = record(target, head.shape.taps, requests)
     return measure.match(head, target, [recording for _, recording in done if recording is not None])
 
 
@@ -87,7 +83,7 @@ def _folder(source: str, scratch: Path) -> Path:
     if not source.startswith("hf:"):
         folder = Path(source).expanduser()
         if not (folder / CONFIG).is_file():
-            raise ModelError(f"{source} has no {CONFIG}: give a folder with an EAGLE-3 head, or hf:owner/name.")
+            raise ModelError(f"{source} has no {CONFIG}: give a folder with a DFlash head, or hf:owner/name.")
         return folder
     repo, _, revision = source.removeprefix("hf:").partition("@")
     if not is_repository(repo):

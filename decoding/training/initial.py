@@ -11,12 +11,16 @@ from torch import nn
 from transformers import LlamaConfig
 
 from decoding.attention.taps import decoder_layers
-from decoding.models.eagle3 import Eagle3, Eagle3Shape
+from decoding.models.dflash import DFlash, DFlashShape
 from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 
 N_DRAFTED = 8192
 """Tokens that a head can propose. The rest of a vocabulary is rare in code, and reading its weights costs time."""
+N_LAYERS = 1
+BLOCK = 6
+"""The last token and the five that a pass proposes."""
+MARKOV_RANK = 256
 _PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 
 
@@ -34,30 +38,44 @@ def most_used(texts: Iterable[torch.Tensor], vocab_size: int, n: int = N_DRAFTED
     return torch.tensor(sorted(ids), dtype=torch.int64)
 
 
-def new_head(target: LoadedModel, taps: tuple[int, ...], ids: torch.Tensor, seed: int) -> Eagle3:
-    """Return a head in float32 that begins as the target's last layer over its highest tap.
+def new_head(
+    target: LoadedModel,
+    taps: tuple[int, ...],
+    ids: torch.Tensor,
+    seed: int,
+    block: int = BLOCK,
+    n_layers: int = N_LAYERS,
+    markov_rank: int = MARKOV_RANK,
+) -> DFlash:
+    """Return a head in float32 that begins as the target's last layers over its highest tap.
 
-    Raises ModelError for a target whose last layer is not of Llama's kind: its shapes are needed.
+    Raises ModelError for a target whose last layers are not of Llama's kind: their shapes are needed.
     """
     torch.manual_seed(seed)
     config = target.model.config.get_text_config()
-    head = Eagle3(Eagle3Shape(_layer_config(config), taps, config.hidden_size, len(ids)))
+    last: list[Any] = list(decoder_layers(target.model))[-n_layers:]
+    layer = _layer_config(config, n_layers, has_bias=_linear(last[0].self_attn, "q_proj").bias is not None)
+    mask = min(int(config.vocab_size), target.vocab_size) - 1
+    head = DFlash(DFlashShape(layer, taps, block, mask, len(ids), markov_rank=markov_rank, has_confidence=True))
     head.d2t.copy_(ids - torch.arange(len(ids)))
-    last: Any = decoder_layers(target.model)[-1]
     with torch.no_grad():
         width = config.hidden_size
         head.fc.weight.normal_(0, 0.1 * width**-0.5)
         head.fc.weight[:, -width:] += torch.eye(width)
-        for name in _PROJECTIONS:
-            own, theirs = getattr(head.midlayer.self_attn, name), _weight(last.self_attn, name)
-            own.weight.normal_(0, 0.02)  # the columns that read the token's embedding
-            own.weight[:, -theirs.shape[1] :] = theirs
-        for name in ("gate_proj", "up_proj", "down_proj"):
-            getattr(head.midlayer.mlp, name).weight.copy_(_weight(last.mlp, name))
-        head.midlayer.hidden_norm.weight.copy_(last.input_layernorm.weight)
-        head.midlayer.post_attention_layernorm.weight.copy_(last.post_attention_layernorm.weight)
+        own: Any
+        for own, theirs in zip(head.layers, last, strict=True):
+            for part, names in (("self_attn", _PROJECTIONS), ("mlp", ("gate_proj", "up_proj", "down_proj"))):
+                for name in names:
+                    _copy(getattr(getattr(own, part), name), _linear(getattr(theirs, part), name))
+            own.input_layernorm.weight.copy_(theirs.input_layernorm.weight)
+            own.post_attention_layernorm.weight.copy_(theirs.post_attention_layernorm.weight)
+        head.hidden_norm.weight.copy_(last[0].input_layernorm.weight)
         head.norm.weight.copy_(_final_norm(target.model))
         head.lm_head.weight.copy_(output_rows(target, ids))
+        head.anchor.proj.weight.normal_(0, 0.02)
+        head.anchor.masks.normal_(0, 0.02)
+        if markov_rank:
+            head.markov_head.markov_w2.weight.zero_()  # it begins without a say
     return head
 
 
@@ -67,7 +85,7 @@ def output_rows(target: LoadedModel, ids: torch.Tensor) -> torch.Tensor:
     return weight[ids.to(weight.device)].detach().float()
 
 
-def _layer_config(config: Any) -> LlamaConfig:
+def _layer_config(config: Any, n_layers: int, *, has_bias: bool) -> LlamaConfig:
     shared = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "rms_norm_eps")
     rest = ("max_position_embeddings", "vocab_size", "rope_parameters", "hidden_act")
     try:
@@ -76,14 +94,20 @@ def _layer_config(config: Any) -> LlamaConfig:
         why = f"a {config.model_type} model has no {error.name}"
         raise ModelError(f"{why}: no drafter can be trained for it.") from error
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return LlamaConfig(**own, head_dim=size, num_hidden_layers=1, attention_bias=False)
+    return LlamaConfig(**own, head_dim=size, num_hidden_layers=n_layers, attention_bias=has_bias)
 
 
-def _weight(module: nn.Module, name: str) -> torch.Tensor:
+def _linear(module: nn.Module, name: str) -> nn.Linear:
     layer = getattr(module, name, None)
     if not isinstance(layer, nn.Linear):
         raise ModelError(f"its layers have no {name}, so no drafter can be trained for it: choose a Llama or Qwen.")
-    return layer.weight.detach().float()
+    return layer
+
+
+def _copy(own: nn.Linear, theirs: nn.Linear) -> None:
+    own.weight.copy_(theirs.weight)
+    if own.bias is not None:
+        own.bias.copy_(theirs.bias)
 
 
 def _final_norm(model: Any) -> torch.Tensor:

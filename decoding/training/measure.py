@@ -10,14 +10,14 @@ import torch
 
 from decoding.config import EngineConfig
 from decoding.engine import Engine
-from decoding.models.eagle3 import Eagle3
+from decoding.models.dflash import DFlash
 from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
 from decoding.request import Request, SamplingParams
 from decoding.training.documents import DocumentBatch
 from decoding.training.initial import output_rows
-from decoding.training.objective import N_STEPS, Objective
+from decoding.training.objective import Objective
 from decoding.training.recorder import Recording
 
 DRAFTERS = ("none", "trained", "sibling", "sibling+trained")
@@ -28,15 +28,15 @@ LONGEST = 160
 
 
 @torch.inference_mode()
-def match(head: Eagle3, target: LoadedModel, recordings: Sequence[Recording]) -> list[float]:
-    """Return the share of positions whose top token the head has right, in each step of a draft.
+def match(head: DFlash, target: LoadedModel, recordings: Sequence[Recording]) -> list[float]:
+    """Return the share of positions whose top token the head has right, at each position of a block.
 
     `target` has its weights as PyTorch loads them, `head` runs in float32; the recordings have the head's taps. Raises
     ModelError where its logits are not numbers.
     """
-    embedding = head.embedding_or(target.model)
+    embedding = target.model.get_input_embeddings()
     objective = Objective(head, lambda ids: embedding(ids).float(), output_rows(target, head.token_ids))
-    matched, total = [0] * N_STEPS, [0] * N_STEPS
+    matched, total = [0] * head.n_proposed, [0] * head.n_proposed
     for recording in recordings:
         for j, step in enumerate(objective.steps(DocumentBatch.of([recording]))):
             if step.n_known and not bool(step.divergence.isfinite()):

@@ -1,8 +1,8 @@
-"""What a head is trained for: the target's distributions, over several steps of its own drafting.
+"""What a head is trained for: the target's distributions at every position of a block, for many blocks at once.
 
-EAGLE-3 (arXiv 2503.01840, section 3.2) calls this training-time test. In step 0 the head reads the target's features,
-in step j its own output of step j - 1 instead, as it does while drafting. So at index t, step j predicts the
-token at t + 2 + j from true features up to t and j outputs of its own.
+Every second position of a text is the last token of a block, as if the target had read no further; the blocks of a
+text do not see each other. The Markov head reads the text's own token before each position, because a draft counts
+only as far as it equals the text.
 """
 
 from __future__ import annotations
@@ -13,22 +13,25 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
-from decoding.models.eagle3 import Eagle3
+from decoding.models.blocks import QKV
+from decoding.models.dflash import DFlash
 from decoding.training.documents import DocumentBatch
 
-N_STEPS = 3
-_STEP_WEIGHT = 0.8
-"""The weight of a step relative to the step before, as in SpecForge."""
+_STRIDE = 2
+_POSITION_WEIGHT = 0.8
+"""The weight of a position of a block relative to the position before: later tokens count less often."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step over a batch: the mean divergence from the target, in nats, and how many of `n` top tokens agree.
+    """One position of the blocks: the mean divergence from the target, in nats, and how many of `n` top tokens agree.
 
-    The divergence is over the `n_known` positions whose token the head can propose.
+    `doubt` is the cross entropy between the predicted chance to be accepted and the overlap of the two distributions.
+    Both means are over the `n_known` positions whose token the head can propose.
     """
 
     divergence: torch.Tensor
+    doubt: torch.Tensor
     n_matched: int
     n_known: int
     n: int
@@ -37,58 +40,111 @@ class Step:
 class Objective:
     """The loss of a head, given the embedding and the output layer's rows [n_drafted, H] of its target."""
 
-    def __init__(self, head: Eagle3, embedding: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> None:
+    def __init__(self, head: DFlash, embedding: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> None:
         self._head = head
         self._embedding = embedding
         self._rows = rows
         is_known = torch.zeros(int(head.shape.layer.vocab_size), dtype=torch.bool, device=rows.device)
         is_known[head.token_ids] = True
         self._is_known = is_known
+        self._mask = embedding(torch.tensor([head.shape.mask_token], device=rows.device))[0]
 
     def loss(self, steps: list[Step]) -> torch.Tensor:
-        """Return the weighted divergence of all steps."""
-        return torch.stack([_STEP_WEIGHT**j * step.divergence for j, step in enumerate(steps)]).sum()
+        """Return the weighted divergences of all positions."""
+        losses = [_POSITION_WEIGHT**j * (step.divergence + step.doubt) for j, step in enumerate(steps)]
+        return torch.stack(losses).sum()
 
-    def steps(self, batch: DocumentBatch) -> list[Step]:
-        """Return the steps of the head over a batch, with gradients if they are enabled."""
+    def steps(self, batch: DocumentBatch, phase: int = 0) -> list[Step]:
+        """Return the positions of the blocks of a batch, with gradients if they are enabled.
+
+        `phase` chooses which positions of the texts are last tokens: every second from it on.
+        """
         head, batch = self._head, batch.to(self._rows.device)
-        B, T = batch.tokens.shape
-        N = T - 1  # pairs
+        T, K = batch.tokens.shape[1], head.n_proposed
         with torch.no_grad():
             target = F.linear(batch.outputs[batch.known].to(self._rows.dtype), self._rows).float().log_softmax(dim=-1)
-            index = torch.full((B, T), -1, device=target.device)
+            index = torch.full(batch.known.shape, -1, device=target.device)
             index[batch.known] = torch.arange(len(target), device=target.device)
-        features = head.features(batch.taps[:, :N].reshape(B * N, -1).to(self._rows.dtype))
-        keys: list[torch.Tensor] = []
-        values: list[torch.Tensor] = []
+        # The head reads the states of the position before the last token, so there is none at 0.
+        place = torch.arange(T, device=target.device)
+        text, anchor = (batch.known & (place > 0) & (place % _STRIDE == phase % _STRIDE)).nonzero(as_tuple=True)
+        states = self._states(batch, text, anchor)
+        at = anchor[:, None] + torch.arange(K, device=anchor.device)  # the tokens before the positions, [M, K]
+        wanted = F.pad(index, (0, K), value=-1)[text[:, None], at]
+        tokens = F.pad(batch.tokens, (0, K + 1))
+        is_trained = (wanted >= 0) & self._is_known[tokens[text[:, None], at + 1]]
+        before = self._embedding(tokens[text[:, None], at][is_trained]).to(states.dtype)
+        logits = head.chained(head.logits(states[is_trained]), states[is_trained], before)
+        position = torch.arange(K, device=anchor.device).expand_as(at)[is_trained]
+        # It learns from the states, and they do not learn from it.
+        chances = head.confidence(states.detach()[is_trained])
+        return self._compare(logits, chances, target[wanted[is_trained]], position, (wanted >= 0).sum(dim=0).tolist())
+
+    def _states(self, batch: DocumentBatch, text: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
+        """The states of the masks [M, K, H] of blocks whose last tokens are at `anchor` [M] of the texts `text` [M]."""
+        head = self._head
+        n_texts, T = batch.tokens.shape
+        P = head.shape.block
+        features = head.features(batch.taps.flatten(0, 1).to(self._rows.dtype))
+        place = torch.arange(T, device=anchor.device)
+        cos, sin = (part.to(features.dtype) for part in head.rotary(place.repeat(n_texts)))
+        context = head.context(features, cos, sin)
+        embedded = self._embedding(batch.tokens[text, anchor]).to(features.dtype)
+        x = head.inputs(embedded, features.view(n_texts, T, -1)[text, anchor - 1], self._mask.to(features.dtype))
+        positions = (anchor[:, None] + torch.arange(P, device=anchor.device)).flatten()
+        cos, sin = (part.to(features.dtype) for part in head.rotary(positions))
+        for i, read in enumerate(context):
+            heads = head.read(i, x, cos, sin)
+            attended = torch.empty_like(heads.queries.flatten(1))
+            for t in range(n_texts):
+                here = text == t
+                rows = here.repeat_interleave(P)
+                own = QKV(*(part[rows].view(-1, P, *part.shape[1:]) for part in heads))
+                keys, values = (part.view(n_texts, T, *part.shape[1:])[t] for part in read[1:])
+                attended[rows] = _attend(own, keys, values, place < anchor[here, None]).flatten(0, 1)
+            x = head.finish(i, x, attended)
+        return head.outputs(x)
+
+    def _compare(
+        self,
+        logits: torch.Tensor,
+        chances: torch.Tensor | None,
+        target: torch.Tensor,
+        position: torch.Tensor,
+        n_all: list[int],
+    ) -> list[Step]:
+        """The positions of the blocks, given logits, chances and the target's log-probabilities [N, n_drafted] of all.
+
+        `position` [N] is each one's in its block.
+        """
+        ours = logits.float().log_softmax(dim=-1)
+        divergence = (target.exp() * (target - ours)).sum(dim=-1)
+        doubt = torch.zeros_like(divergence)
+        if chances is not None:
+            overlap = torch.minimum(ours.detach(), target).exp().sum(dim=-1)
+            chances = chances.clamp(1e-4, 1 - 1e-4)
+            doubt = -(overlap * chances.log() + (1 - overlap) * (1 - chances).log())
+        is_matched = ours.argmax(dim=-1) == target.argmax(dim=-1)
         steps = []
-        place = torch.arange(N, device=target.device)
-        causal = place[None, :] <= place[:, None]
-        diagonal = torch.eye(N, dtype=torch.bool, device=target.device)
-        for j in range(N_STEPS):
-            shifted = F.pad(batch.tokens[:, 1 + j :], (0, j))
-            embedded = self._embedding(shifted.flatten()).to(features.dtype)
-            cos, sin = head.rotary((place + j).repeat(B))
-            residual, heads = head.heads(embedded, features, cos.to(features.dtype), sin.to(features.dtype))
-            q, k, v = (part.view(B, N, -1, part.shape[-1]).transpose(1, 2) for part in heads)
-            keys.append(k)
-            values.append(v)
-            mask = torch.cat([causal, *[diagonal] * j], dim=1)
-            attended = F.scaled_dot_product_attention(
-                q, torch.cat(keys, dim=2), torch.cat(values, dim=2), attn_mask=mask, enable_gqa=True
-            )
-            output = head.finish(residual, attended.transpose(1, 2).reshape(B * N, -1))
-            wanted = F.pad(index[:, 1 + j :], (0, j), value=-1).flatten()  # whose distribution each pair predicts
-            following = F.pad(batch.tokens[:, 2 + j :], (0, j + 1)).flatten()
-            at = ((wanted >= 0) & self._is_known[following])[: B * N].nonzero()[:, 0]
-            n_all = int((wanted >= 0).sum())
-            steps.append(self._step(head.logits(output[at]), target[wanted[at]], n_all))
-            features = head.next_features(output)
+        for j, n in enumerate(n_all):
+            here = position == j
+            n_known = int(here.sum())
+            mean = [each[here].sum() / max(n_known, 1) for each in (divergence, doubt)]
+            steps.append(Step(mean[0], mean[1], int(is_matched[here].sum()), n_known, n))
         return steps
 
-    @staticmethod
-    def _step(logits: torch.Tensor, target: torch.Tensor, n_all: int) -> Step:
-        ours = logits.float().log_softmax(dim=-1)
-        divergence = (target.exp() * (target - ours)).sum(dim=-1).mean()
-        n_matched = int((ours.argmax(dim=-1) == target.argmax(dim=-1)).sum())
-        return Step(divergence, n_matched, len(logits), n_all)
+
+def _attend(own: QKV, keys: torch.Tensor, values: torch.Tensor, is_read: torch.Tensor) -> torch.Tensor:
+    """Return what M blocks of P positions attend to, [M, P, Hq * D]: the text as far as it is read, and their own.
+
+    `own` has [M, P, heads, D] each, `keys` and `values` [T, Hkv, D], `is_read` bool [M, T].
+    """
+    M, P, n_queries, D = own.queries.shape
+    T, n_kv = keys.shape[:2]
+    queries = own.queries.view(M, P, n_kv, n_queries // n_kv, D)
+    read = torch.einsum("mpkgd,tkd->mpkgt", queries, keys).masked_fill(~is_read[:, None, None, None], float("-inf"))
+    scores = torch.cat([read, torch.einsum("mpkgd,mjkd->mpkgj", queries, own.keys)], dim=-1) * D**-0.5
+    weights = scores.float().softmax(dim=-1).to(values.dtype)
+    attended = torch.einsum("mpkgt,tkd->mpkgd", weights[..., :T], values)
+    attended = attended + torch.einsum("mpkgj,mjkd->mpkgd", weights[..., T:], own.values)
+    return attended.flatten(2)

@@ -17,9 +17,9 @@ import torch
 from torch import nn
 
 from decoding.models.device import pick_dtype
-from decoding.models.eagle3 import Eagle3
+from decoding.models.dflash import DFlash
 from decoding.training.documents import DocumentBatch, Documents
-from decoding.training.objective import N_STEPS, Objective
+from decoding.training.objective import Objective
 
 LEARNING_RATE = 1e-3
 _BETAS = (0.9, 0.95)
@@ -36,8 +36,8 @@ CHECKPOINT_EVERY_S = 60.0
 class Evaluation:
     """How good a head was on held-out text after some steps.
 
-    `match[j]` is the share of positions whose top token was right in step j of the drafting, given the steps before;
-    `divergence` is the divergence of step 0 from the target, in nats; `loss` the training's since the evaluation
+    `match[j]` is the share of blocks whose top token was right at position j, given the text before it;
+    `divergence` is the divergence of position 0 from the target, in nats; `loss` the training's since the evaluation
     before.
     """
 
@@ -48,7 +48,7 @@ class Evaluation:
 
     @property
     def expected_length(self) -> float:
-        """The tokens of a round that drafts `N_STEPS`, the target's own included, at temperature 0."""
+        """The tokens of a round that drafts a whole block, the target's own included, at temperature 0."""
         return 1 + sum(math.prod(self.match[: j + 1]) for j in range(len(self.match)))
 
 
@@ -56,7 +56,7 @@ class Evaluation:
 class Trainer:
     """Trains `head` for `n_steps` steps; `checkpoint` is the file from which it can resume."""
 
-    head: Eagle3
+    head: DFlash
     objective: Objective
     documents: Documents
     n_steps: int
@@ -139,7 +139,7 @@ class Trainer:
         for group in self._optimizer.param_groups:
             group["lr"] = LEARNING_RATE * self._rate()
         with self._precision():
-            loss = self.objective.loss(self.objective.steps(batch))
+            loss = self.objective.loss(self.objective.steps(batch, self.step))
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.head.parameters(), _LARGEST_GRADIENT)
@@ -152,7 +152,8 @@ class Trainer:
 
     @torch.no_grad()
     def _evaluate(self) -> None:
-        matched, total, divergence = [0] * N_STEPS, [0] * N_STEPS, 0.0
+        K = self.head.n_proposed
+        matched, total, divergence = [0] * K, [0] * K, 0.0
         for batch in self.documents.held_out_batches():
             with self._precision():
                 steps = self.objective.steps(batch)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from decoding.attention.head_runner import HeadRunner
+from decoding.attention.block_runner import BlockRunner
 from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
 from decoding.request import Completion, Request, RequestError, SamplingParams
@@ -87,13 +87,13 @@ def test_whatever_the_speed_a_request_ends_within_a_piece_of_its_deadline_and_ha
 def test_a_head_reads_a_prompt_in_chunks_before_each_of_which_the_clock_is_asked(
     drafter: str, engine: Callable[..., Engine], machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = HeadRunner.step
+    read = BlockRunner.read
 
-    def priced(runner: HeadRunner, tokens: Sequence[Sequence[int]], *args: Any, **options: Any) -> Any:
-        machine.spend(sum(map(len, tokens)))
-        return step(runner, tokens, *args, **options)
+    def priced(runner: BlockRunner, counts: Sequence[int], first_slot: int = 0) -> Any:
+        machine.spend(sum(counts))
+        return read(runner, counts, first_slot)
 
-    monkeypatch.setattr(HeadRunner, "step", priced)
+    monkeypatch.setattr(BlockRunner, "read", priced)
     made = engine(drafter=drafter, draft_length="fixed:2")
     made.generate(asked(max_new_tokens=2))
     for budget_s in (PREFILL_S + 0.05, PREFILL_S + 0.5, 1.7 * PREFILL_S):

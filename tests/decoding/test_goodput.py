@@ -101,9 +101,40 @@ def test_hopeless_drafts_are_tried_again_now_and_then() -> None:
 @pytest.mark.parametrize(("step", "longer"), [(0.01, True), (0.9, False)])
 def test_a_draft_model_drafts_less_the_more_it_costs(step: float, longer: bool) -> None:
     acceptance = record({MODEL_EVIDENCE: 0.8})
-    acceptance.observe_draft_steps(1, step)
+    acceptance.observe_draft(1, step)
     k = best_length([0.0], [1], acceptance, rounds_of((1, 64), (1.0, 1.2)))
     assert (k >= 4) is longer
+
+
+def confident(*rows: tuple[float, ...]) -> Proposal:
+    """Rows of a head's draft, with what it says of each token."""
+    return Proposal([[7] * len(row) for row in rows], [MODEL_EVIDENCE] * len(rows), confidence=rows)
+
+
+def test_a_row_whose_head_is_sure_gets_more_tokens_than_one_whose_head_is_not() -> None:
+    some = rounds_of((1, 2, 100), (1.0, 1.05, 30.0))
+    draft = confident((0.95,) * 5, (0.95, 0.1, 0.1, 0.1, 0.1))
+    first, second = worth_verifying(draft, [1, 1], AcceptanceModel(), some)
+    assert first > second >= 1
+
+
+def test_what_happens_corrects_what_a_head_says_of_itself() -> None:
+    acceptance = AcceptanceModel()
+    draft = confident((0.95, 0.95))
+    assert acceptance.chance(draft, 0, 0) == 0.95
+    for _ in range(300):
+        acceptance.observe(MODEL_EVIDENCE, 2, 0, draft.confidence[0] if draft.confidence else ())
+    assert acceptance.chance(draft, 0, 1) < 0.1
+    assert acceptance.chance(confident((0.35,)), 0, 0) == 0.35, "another class"
+
+
+@pytest.mark.parametrize(("seconds", "length"), [(0.01, 5), (5.0, 0)])
+def test_a_head_proposes_its_whole_block_in_one_step_or_nothing(seconds: float, length: int) -> None:
+    acceptance = AcceptanceModel(tokens_a_step=5)
+    acceptance.observe_draft(5, seconds)
+    assert acceptance.draft_step_s == seconds
+    rising = rounds_of((1, 64), (1.0, 1 + 63 * 0.6))  # two tokens would be the best length for all rows
+    assert best_length([0.0], [1], acceptance, rising) == length
 
 
 def test_a_cost_between_sizes_is_interpolated_and_beyond_extrapolated() -> None:

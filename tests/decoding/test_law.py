@@ -21,12 +21,13 @@ from decoding.acceptance.maximal import Maximal
 from decoding.acceptance.registry import RULES
 from decoding.acceptance.rule import NO_TOKEN
 from decoding.acceptance.sampling import to_distribution
-from decoding.attention import runner_pool
+from decoding.attention import drafting, runner_pool
 from decoding.attention.backends import NAMES
-from decoding.attention.head_runner import HeadRunner
+from decoding.attention.block_runner import BlockRunner
 from decoding.config import EngineConfig
 from decoding.drafters import registry
 from decoding.engine import Engine
+from decoding.models.dflash import DFlash
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import HeadRecord, ready
 from decoding.request import Request, SamplingParams
@@ -131,6 +132,7 @@ def make_engine(config: EngineConfig, target: LoadedModel, draft: LoadedModel, *
     head = new_head(target, (0, 0, 0), torch.tensor([1, 3]), seed=0)
     with torch.no_grad():
         head.lm_head.weight.mul_(3)  # nowhere near the target's own law
+        head.markov_head.markov_w2.weight.normal_(0, 1)  # the second token depends on the first
     record = HeadRecord("tiny", target.sha256, "1" * 64, "trained", "2026-01-01", 1, 1, 2, [0, 0, 0])
     return Engine(config, target, None, ready(head.eval().requires_grad_(False), target, record), graphs=graphs)
 
@@ -193,12 +195,44 @@ def test_a_head_that_gives_its_own_ids_for_the_targets_is_found_out(
 ) -> None:
     """The positive control: q that is not what the draft was drawn from makes the maximal rule biased."""
     on_path(False)
-    monkeypatch.setattr(HeadRunner, "target_ids", lambda self, q: replace(q, ids=self._ids[1 - q.ids]))
+    monkeypatch.setattr(BlockRunner, "target_ids", lambda self, q: replace(q, ids=self._ids[1 - q.ids]))
     sample = Distribution.sample
     monkeypatch.setattr(
         Distribution,
         "sample",
         lambda self, *where: 4 - sample(self, *where) if self.width == 2 else sample(self, *where),
+    )
+    (statistic,) = chi2(pair, graphs=False, samplings=[SAMPLING], drafter="trained", acceptance="maximal")
+    assert statistic > CHI2_LIMIT
+
+
+def test_a_chain_whose_q_forgets_the_token_before_is_found_out(
+    pair: Any, on_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The positive control of the Markov head: drawn given the token before, and said to be drawn without."""
+    on_path(False)
+    chained = DFlash.chained
+    given: list[torch.Tensor] = []
+
+    def keep(head: DFlash, logits: torch.Tensor, *rest: Any) -> torch.Tensor:
+        given.append(logits)
+        return chained(head, logits, *rest)
+
+    monkeypatch.setattr(DFlash, "chained", keep)
+    target_ids = BlockRunner.target_ids
+
+    def without(runner: BlockRunner, q: Distribution) -> Distribution:
+        assert (q.ids == torch.arange(2)).all()
+        told.append((sampled := target_ids(runner, q), target_ids(runner, replace(q, logp=given[-1].log_softmax(-1)))))
+        return sampled
+
+    told: list[tuple[Distribution, Distribution]] = []
+    monkeypatch.setattr(BlockRunner, "target_ids", without)
+    joined = drafting.join
+    monkeypatch.setattr(
+        drafting,
+        "join",
+        lambda parts, n: joined([(at, next(b for a, b in told if a is q)) for at, q in parts], n),
     )
     (statistic,) = chi2(pair, graphs=False, samplings=[SAMPLING], drafter="trained", acceptance="maximal")
     assert statistic > CHI2_LIMIT

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.models import fetch, trained_heads
-from decoding.models.eagle3 import Eagle3
+from decoding.models.dflash import DFlash
 from decoding.models.errors import ModelError
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import HeadRecord
@@ -32,7 +32,7 @@ def model(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytes
     return str(tmp_path / "model")
 
 
-def store(model: str, target: LoadedModel, *, head: Eagle3 | None = None, **changes: object) -> HeadRecord:
+def store(model: str, target: LoadedModel, *, head: DFlash | None = None, **changes: object) -> HeadRecord:
     return trained_heads.store(
         replace(target, ref=model),
         head or a_head(target),
@@ -43,7 +43,7 @@ def store(model: str, target: LoadedModel, *, head: Eagle3 | None = None, **chan
     )
 
 
-def a_head(target: LoadedModel, ids: torch.Tensor | None = None) -> Eagle3:
+def a_head(target: LoadedModel, ids: torch.Tensor | None = None) -> DFlash:
     return new_head(target, (0, 1, 1), torch.arange(0, EOS + 1, 2) if ids is None else ids, seed=0)
 
 
@@ -70,7 +70,7 @@ def test_a_stored_head_is_found_and_replaced_as_a_whole(model: str, target: Load
     assert [path.name for path in trained_heads.heads_folder().iterdir()] == [trained_heads.folder_of(model).name]
 
 
-def damaged(target: LoadedModel, change: Callable[[Eagle3], object]) -> Eagle3:
+def damaged(target: LoadedModel, change: Callable[[DFlash], object]) -> DFlash:
     head = a_head(target)
     with torch.no_grad():
         change(head)
@@ -87,7 +87,7 @@ def damaged(target: LoadedModel, change: Callable[[Eagle3], object]) -> Eagle3:
     ids=["NaN", "beyond bfloat16", "a token twice"],
 )
 def test_a_head_that_would_decode_wrongly_leaves_the_old_one(
-    change: Callable[[Eagle3], object], why: str, model: str, target: LoadedModel
+    change: Callable[[DFlash], object], why: str, model: str, target: LoadedModel
 ) -> None:
     store(model, target)
     before = files(model)
@@ -101,7 +101,7 @@ def test_a_head_that_could_not_be_measured_leaves_the_old_one(model: str, target
     first = store(model, target)
     before = files(model)
 
-    def measure(_stored: Eagle3, _sha256: str, _n_bytes: int) -> HeadRecord:
+    def measure(_stored: DFlash, _sha256: str, _n_bytes: int) -> HeadRecord:
         assert trained_heads.find(model) == first, "the old one serves until the new one was measured"
         assert trained_heads.every() == [first]
         raise RuntimeError("the measurement failed")
@@ -132,7 +132,7 @@ def test_a_process_killed_between_the_renames_leaves_the_old_head(model: str, ta
     ],
 )
 def test_whoever_made_a_head_it_is_checked_before_it_drafts(
-    change: Callable[[Eagle3], object], why: str, model: str, target: LoadedModel
+    change: Callable[[DFlash], object], why: str, model: str, target: LoadedModel
 ) -> None:
     record = store(model, target)
     with pytest.raises(ModelError, match=why):

@@ -89,14 +89,14 @@ def test_train_stop_go_on_list_check_and_use(model: Path, tmp_path: Path, monkey
     record = json.loads(done.stdout)
     assert record["target"] == str(model)
     assert record["data"]["n_tokens"] >= 1_000
-    assert len(record["match"]) == 3
+    assert len(record["match"]) == 5
     assert not list((tmp_path / "cache" / "training").glob("*"))
 
     listed = json.loads(bassline("drafter", "list", "--json", "-").stdout)
     assert [one["sha256"] for one in listed] == [record["sha256"]]
     checked = bassline("drafter", "check", "--target", model)
     assert checked.exit_code == 0, checked.stderr
-    assert "top token right at positions 1 to 3" in checked.stdout
+    assert "top token right at positions 1 to 5" in checked.stdout
 
     (tmp_path / "prompt.py").write_text("def f(x):\n")
     complete = ("complete", "--target", model, "--drafter", "sibling+trained", "--n", 2, "--max-tokens", 16)

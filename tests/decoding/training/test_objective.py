@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from decoding.attention.head_runner import HeadRunner
+from decoding.attention.block_runner import BlockRunner
 from decoding.attention.runner import ModelRunner
 from decoding.attention.taps import TAPS
 from decoding.models.loaded import LoadedModel
@@ -17,7 +17,7 @@ from decoding.request import Request, SamplingParams
 from decoding.training.collect import record
 from decoding.training.documents import DocumentBatch
 from decoding.training.initial import new_head, output_rows
-from decoding.training.objective import N_STEPS, Objective
+from decoding.training.objective import Objective
 from decoding.training.recorder import Recording
 
 PROMPTS = ["def add(a, b):\n    return", "x = [", "class A:\n    def f(self):\n"]
@@ -31,44 +31,51 @@ def recordings(target: LoadedModel) -> list[Recording]:
     return [recording for _, recording in record(target, (0, 1, 1), requests) if recording is not None]
 
 
-def logits_of(
-    head: LoadedHead, target: LoadedModel, batch: DocumentBatch, monkeypatch: pytest.MonkeyPatch
-) -> list[torch.Tensor]:
-    """The logits of each step over a batch, at the positions that are trained on."""
-    seen: list[torch.Tensor] = []
+def seen_by(
+    head: LoadedHead, target: LoadedModel, batch: DocumentBatch, phase: int, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """The states of the blocks [M, K, H] of each text of a batch, and the trained logits [N, n_drafted] of all."""
+    states: list[torch.Tensor] = []
+    logits: list[torch.Tensor] = []
     network = head.head
-    computed = network.logits
-    monkeypatch.setattr(network, "logits", lambda output: seen.append(computed(output)) or seen[-1])
+    computed, chained = network.outputs, network.chained
+    monkeypatch.setattr(network, "outputs", lambda x: states.append(computed(x)) or states[-1])
+    monkeypatch.setattr(network, "chained", lambda *given: logits.append(chained(*given)) or logits[-1])
     embedding = target.model.get_input_embeddings()
-    Objective(network, embedding, output_rows(target, network.token_ids)).steps(batch)
+    Objective(network, embedding, output_rows(target, network.token_ids)).steps(batch, phase)
     monkeypatch.undo()
-    return seen
+    return states, logits[0]
 
 
 @torch.inference_mode()
-def test_a_step_of_training_computes_what_a_step_of_drafting_does(
+def test_a_block_of_training_computes_what_a_block_of_drafting_does(
     target: LoadedModel, head: LoadedHead, recordings: list[Recording], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = recordings[0].tokens.tolist()
-    # Of all tokens, so that no position is left out.
-    everything = LoadedHead(new_head(target, (0, 1, 1), torch.arange(257), 0), head.embedding, head.record)
+    network = new_head(target, (0, 1, 1), torch.arange(257), 0, n_layers=2)  # of all tokens: none is left out
+    network.markov_head.markov_w2.weight.normal_(0, 0.1)
+    everything = LoadedHead(network, head.embedding, head.record)
     runner = ModelRunner(target.model, target.vocab_size, 2, taps=(0, 1, 1))
-    for _ in runner.start(0, text, 128):
+    for _ in runner.start(0, text[:-1], 128):
         pass
     exact = replace(recordings[0], taps=runner.cache.states[TAPS][0, : len(text) - 1])  # not rounded to bfloat16
     batch = DocumentBatch.of([exact])
-    trained = logits_of(everything, target, batch, monkeypatch)
     first = int(batch.known[0].nonzero()[0, 0])
-    drafting = HeadRunner(everything, runner)
-    for t in (first - 1, first + 3, len(text) - 6):
-        drafting.cache.reserve(128)
+    drafting = BlockRunner(everything, runner)
+    K, block = network.n_proposed, network.shape.block
+    for anchor in (first, first + 3):
+        (trained,), logits = seen_by(everything, target, batch, anchor, monkeypatch)
+        drafting.reserve()
         drafting.cache.lens.clear()
         drafting.cache.start(0)
-        output = drafting.read([text[1 : t + 2]], 0)
-        for j in range(N_STEPS):
-            expected = trained[j][t - (first - 1 - j)]
-            torch.testing.assert_close(everything.head.logits(output)[0], expected, atol=1e-4, rtol=1e-4)
-            output = drafting.step([[text[t + 2 + j]]], everything.head.next_features(output))
+        features = drafting.read([anchor])
+        layout = drafting.cache.begin([block], drafting.device)
+        states = drafting.block(torch.tensor([text[anchor]]), features, layout, torch.tensor([anchor + block - 1]))
+        at = (anchor - first) // 2
+        torch.testing.assert_close(states[0], trained[at], atol=1e-4, rtol=1e-4)
+        before = drafting.embedded(torch.tensor([text[anchor : anchor + K]]))
+        drawn = network.chained(network.logits(states), states, before)
+        torch.testing.assert_close(drawn[0], logits[at * K : (at + 1) * K], atol=1e-3, rtol=1e-3)
 
 
 @torch.inference_mode()
@@ -88,11 +95,11 @@ def test_padding_and_neighbours_do_not_change_a_document(
     target: LoadedModel, head: LoadedHead, recordings: list[Recording], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shortest = min(recordings, key=lambda one: len(one.tokens))
-    alone = logits_of(head, target, DocumentBatch.of([shortest]), monkeypatch)
+    alone, _ = seen_by(head, target, DocumentBatch.of([shortest]), 0, monkeypatch)
     others = [one for one in recordings if one is not shortest]
-    together = logits_of(head, target, DocumentBatch.of([shortest, *others]), monkeypatch)
-    for a, b in zip(alone, together, strict=True):
-        torch.testing.assert_close(a, b[: len(a)], atol=1e-4, rtol=1e-4)
+    together, _ = seen_by(head, target, DocumentBatch.of([shortest, *others]), 0, monkeypatch)
+    assert len(alone[0]) < len(together[0])
+    torch.testing.assert_close(alone[0], together[0][: len(alone[0])], atol=1e-4, rtol=1e-4)
 
 
 def test_a_perfect_head_has_no_divergence(target: LoadedModel, head: LoadedHead, recordings: list[Recording]) -> None:
@@ -101,6 +108,6 @@ def test_a_perfect_head_has_no_divergence(target: LoadedModel, head: LoadedHead,
     batch = DocumentBatch.of(recordings)
     objective = Objective(head.head, target.model.get_input_embeddings(), rows)
     wanted = F.linear(batch.outputs[batch.known].float(), rows)
-    step = objective._step(wanted, wanted.log_softmax(-1), n_all=len(wanted))
+    (step,) = objective._compare(wanted, None, wanted.log_softmax(-1), torch.zeros(len(wanted)), [len(wanted)])
     assert float(step.divergence) == pytest.approx(0, abs=1e-6)
     assert step.n_matched == step.n == len(wanted)

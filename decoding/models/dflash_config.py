@@ -1,8 +1,6 @@
-"""The configuration of an EAGLE-3 head, as EAGLE, SpecForge and speculators publish it: read and checked by field.
+"""The configuration of a DFlash head, as z-lab/dflash publishes it: read and checked by field.
 
-Published configurations name the tapped layers in two ways. `eagle_aux_hidden_state_layer_ids` at the top counts a
-layer's input; inside `eagle_config`, SpecForge counts a layer's output, which is the input of the next. `HeadConfig`
-has inputs.
+`target_layer_ids` counts a layer's output, which is the input of the next; `HeadConfig` has inputs.
 """
 
 from __future__ import annotations
@@ -17,10 +15,12 @@ from transformers import LlamaConfig
 from transformers.activations import ACT2FN
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
+from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.errors import ModelError, first_line
 
 CONFIG = "config.json"
-TAP_IDS = "eagle_aux_hidden_state_layer_ids"
+ARCHITECTURE = "DFlashDraftModel"
+OWN, TAP_IDS, MASK = "dflash_config", "target_layer_ids", "mask_token_id"
 _LARGEST = 2**18
 _SIZES = {
     "hidden_size": _LARGEST,
@@ -29,38 +29,42 @@ _SIZES = {
     "num_key_value_heads": _LARGEST,
     "head_dim": _LARGEST,
     "max_position_embeddings": 2**31,
+    "num_hidden_layers": 64,
+    "block_size": MAX_DRAFT_LENGTH + 1,
     "draft_vocab_size": 2**31,
+    "markov_rank": _LARGEST,
 }
 """Whole numbers, with the largest that is believed."""
 _NUMBERS = {"rms_norm_eps": 1.0, "rope_theta": 1e15}
 """Numbers above 0, with the largest that is believed."""
-_SWITCHES = ("mlp_bias", "norm_before_residual", "norm_output")
-_OBJECTS = ("rope_scaling", "rope_parameters", "transformer_layer_config", "eagle_config")
+_SWITCHES = ("mlp_bias", "attention_bias", "use_sliding_window")
+_OBJECTS = ("rope_scaling", "rope_parameters", OWN)
 _LAYER = (
     "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim", "hidden_act",
     "max_position_embeddings", "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters", "mlp_bias",
+    "attention_bias", "num_hidden_layers",
 )  # fmt: skip
-_REQUIRED = ("hidden_size", "num_attention_heads")
+_REQUIRED = ("hidden_size", "num_attention_heads", "num_hidden_layers", "block_size", OWN)
 
 
 @dataclass(frozen=True, slots=True)
 class HeadConfig:
-    """What a configuration says of a head: its layer, the tapped layers, and the flags of `Eagle3Shape`.
+    """What a configuration says of a head; the rest of its shape shows in its weights.
 
     `n_kv_heads` and `n_drafted` are None where it does not say; the weights then do.
     """
 
     layer: LlamaConfig
     taps: tuple[int, ...]
+    block: int
+    mask_token: int
     n_kv_heads: int | None
     n_drafted: int | None
-    norm_before_residual: bool
-    norm_output: bool
 
 
 def refused(fact: str) -> ModelError:
-    """Return the error for files that are not an EAGLE-3 head; `fact` says which part is wrong."""
-    return ModelError(f"this is not an EAGLE-3 head that can be used: {fact}; fetch it again, or choose another one.")
+    """Return the error for files that are not a DFlash head; `fact` says which part is wrong."""
+    return ModelError(f"this is not a DFlash head that can be used: {fact}; fetch it again, or choose another one.")
 
 
 def parse(text: str, target: LlamaConfig) -> HeadConfig:
@@ -75,20 +79,29 @@ def parse(text: str, target: LlamaConfig) -> HeadConfig:
     if not isinstance(raw, dict):
         raise refused(f"its {CONFIG} is not a JSON object")
     _check(raw)
-    given = raw.get("transformer_layer_config") or raw
-    _check(given)
+    if "Eagle3" in str(raw.get("architectures")):
+        raise ModelError(
+            "this is an EAGLE-3 head, which is no longer supported: train a drafter, or import a DFlash head."
+        )
+    if lacking := [name for name in _REQUIRED if raw.get(name) is None]:
+        raise refused(f"its {CONFIG} names no {' and no '.join(lacking)}")
+    if raw["block_size"] < 2:
+        raise refused(f"block_size in its {CONFIG} is 1, which proposes nothing")
+    kinds = raw.get("layer_types") or []
+    if not isinstance(kinds, list) or raw.get("use_sliding_window") or any(kind != "full_attention" for kind in kinds):
+        raise refused(f"its {CONFIG} asks for attention in a sliding window, which is not supported")
     return HeadConfig(
-        _layer(given, target),
-        _taps(raw, target.num_hidden_layers),
-        given.get("num_key_value_heads"),
+        _layer(raw, target),
+        _taps(raw[OWN], target.num_hidden_layers),
+        raw["block_size"],
+        _mask(raw[OWN], target.vocab_size),
+        raw.get("num_key_value_heads"),
         raw.get("draft_vocab_size"),
-        bool(raw.get("norm_before_residual")),
-        bool(raw.get("norm_output")),
     )
 
 
 def usual_taps(n_layers: int) -> tuple[int, int, int]:
-    """Return the layers whose inputs EAGLE's own heads read, for a model of `n_layers`."""
+    """Return the layers whose inputs the heads that are trained here read, for a model of `n_layers`."""
     return min(2, n_layers - 1), n_layers // 2, max(n_layers - 3, 0)
 
 
@@ -118,8 +131,6 @@ def _check(given: Mapping[str, Any]) -> None:
 
 
 def _layer(given: Mapping[str, Any], target: LlamaConfig) -> LlamaConfig:
-    if lacking := [name for name in _REQUIRED if given.get(name) is None]:
-        raise refused(f"its {CONFIG} names no {' and no '.join(lacking)}")
     fields = {name: given[name] for name in _LAYER if given.get(name) is not None}
     try:
         layer = LlamaConfig(**fields)
@@ -138,16 +149,21 @@ def _layer(given: Mapping[str, Any], target: LlamaConfig) -> LlamaConfig:
     return layer
 
 
-def _taps(raw: Mapping[str, Any], n_layers: int) -> tuple[int, ...]:
-    """The layers whose inputs the head reads; EAGLE's own heads name none and read layers 2, n / 2 and n - 3."""
-    inputs, outputs = raw.get(TAP_IDS), (raw.get("eagle_config") or {}).get(TAP_IDS)
-    given = outputs if inputs is None else inputs
-    if given is None:
-        return usual_taps(n_layers)
+def _taps(own: Mapping[str, Any], n_layers: int) -> tuple[int, ...]:
+    """The layers whose inputs the head reads."""
+    given = own.get(TAP_IDS)
     if not isinstance(given, list) or not given or any(type(tap) is not int for tap in given):
-        raise refused(f"{TAP_IDS} in its {CONFIG} must be a list of layers, such as [2, 6, 9]")
-    taps = tuple(given) if inputs is not None else tuple(tap + 1 for tap in given)
+        raise refused(f"{TAP_IDS} in its {CONFIG} must be a list of layers, such as [1, 9, 17]")
+    taps = tuple(tap + 1 for tap in given)
     if not all(0 <= tap < n_layers for tap in taps):
         shown = ", ".join(str(tap)[:20] for tap in taps[:8])
         raise ModelError(f"the head reads layers {shown}, and the target has {n_layers}: it is for another model.")
     return taps
+
+
+def _mask(own: Mapping[str, Any], vocab_size: int) -> int:
+    """The token whose embedding the masks begin with."""
+    token = own.get(MASK)
+    if type(token) is not int or not 0 <= token < vocab_size:
+        raise refused(f"{MASK} in its {CONFIG} must be one of the target's {vocab_size} tokens")
+    return token

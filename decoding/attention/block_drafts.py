@@ -1,0 +1,126 @@
+"""Draws the drafts of a trained head, by CUDA graphs if it has some and they work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from decoding.acceptance.distribution import Distribution
+from decoding.acceptance.rule import AcceptanceRule
+from decoding.attention.block_graphs import BlockGraphs
+from decoding.attention.block_runner import BlockRunner
+from decoding.attention.cache import RaggedCache
+from decoding.attention.drafting import draw
+from decoding.attention.runner import PrefillEstimate
+from decoding.models.threads import all_threads
+from decoding.request import SamplingParams
+from decoding.state.proposal import Proposal
+
+
+class BlockDrafts:
+    """Draws a few tokens for every row with the noise that the acceptance rule asks for."""
+
+    def __init__(self, runner: BlockRunner, rule: AcceptanceRule, graphs: BlockGraphs | None = None) -> None:
+        self._runner = runner
+        self._rule = rule
+        self._graphs = graphs
+
+    @property
+    def cache(self) -> RaggedCache:
+        """The keys and values of all rows."""
+        return self._runner.cache
+
+    @property
+    def longest(self) -> int:
+        """The most tokens that it drafts for a row."""
+        return self._runner.head.n_proposed
+
+    def can_draft(self, slot: int) -> bool:
+        """Whether the target has read a token of the row: there are no states of a prompt of one token."""
+        return self._runner.read_by_target[slot] > 0
+
+    def reserve(self, _capacity: int) -> None:
+        """Make room for the rows that the target has room for."""
+        self._runner.reserve()
+
+    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[PrefillEstimate]:
+        """Begin a row; iterating over the result reads its prompt."""
+        return self._runner.start(slot, tokens, source)
+
+    @all_threads()  # a head is dense: its products are long, and no graph of 8-bit weights runs beside them
+    @torch.inference_mode()
+    def draft(
+        self,
+        pending: Sequence[int],
+        lengths: Sequence[int],
+        seeds: Sequence[int],
+        sampling: Sequence[SamplingParams],
+    ) -> Proposal:
+        """Return `lengths[r]` draft tokens per row after `pending[r]`, its last token, which no model has read.
+
+        Commits what the head reads of the target's states.
+        """
+        runner = self._runner
+        unread = [
+            read - own if length else 0
+            for read, own, length in zip(runner.read_by_target, self.cache.lens, lengths, strict=True)
+        ]
+        if self._graphs is not None:
+            unread = self._read_all_but_last(unread, self._graphs.most_read)
+            proposal = self._graphs.propose(pending, unread, lengths, seeds, sampling)
+            if proposal is not None:
+                return proposal
+        first = [read + 1 for read in runner.read_by_target]
+        done = self._pass(pending, unread, lengths)
+        proposal = draw(done, first, lengths, seeds, sampling, self._rule)
+        return replace(proposal, confidence=done.confidence(lengths))
+
+    def _pass(self, pending: Sequence[int], unread: Sequence[int], lengths: Sequence[int]) -> _Pass:
+        runner = self._runner
+        features = runner.read(unread)
+        block = runner.head.shape.block
+        layout = runner.cache.begin([block if length else 0 for length in lengths], runner.device)
+        drawing = [r for r, length in enumerate(lengths) if length]
+        anchors = torch.tensor([pending[r] for r in drawing], device=runner.device)
+        end = torch.tensor([runner.cache.lens[r] + block - 1 for r in drawing], device=runner.device)
+        states = runner.block(anchors, features, layout, end)[:, : max(lengths)]
+        return _Pass(runner, {r: at for at, r in enumerate(drawing)}, states, runner.head.logits(states), pending)
+
+    def _read_all_but_last(self, unread: Sequence[int], n: int) -> list[int]:
+        """Read the positions that exceed a graph, after rounds in which others drafted; return how many are left."""
+        behind = [max(count - n, 0) for count in unread]
+        if any(behind):
+            self._runner.read(behind)
+        return [count - read for count, read in zip(unread, behind, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """One pass over the blocks of some rows, of which the tokens are still to be drawn."""
+
+    runner: BlockRunner
+    at: dict[int, int]  # of each row that drafts its place among them
+    states: torch.Tensor  # [M, K, H]
+    base: torch.Tensor  # [M, K, n_drafted]
+    pending: Sequence[int]
+
+    @property
+    def device(self) -> torch.device:
+        return self.runner.device
+
+    def logits(self, step: int, rows: Sequence[int], drafts: Sequence[Sequence[int]]) -> torch.Tensor:
+        at = torch.tensor([self.at[r] for r in rows], device=self.device)
+        before = torch.tensor([drafts[r][-1] if step else self.pending[r] for r in rows], device=self.device)
+        return self.runner.head.chained(self.base[at, step], self.states[at, step], self.runner.embedded(before))
+
+    def target_ids(self, q: Distribution) -> Distribution:
+        return self.runner.target_ids(q)
+
+    def confidence(self, lengths: Sequence[int]) -> list[list[float]] | None:
+        chances = self.runner.head.confidence(self.states)
+        if chances is None:
+            return None
+        each = chances.tolist()
+        return [each[self.at[r]][:length] if length else [] for r, length in enumerate(lengths)]

@@ -1,0 +1,138 @@
+"""A trained drafter over its own ragged cache: the target's states as keys and values, and a block after them.
+
+Slot t of its cache holds what the head makes of the target's states of position t, for positions that the target has
+read. Nothing else is ever committed: a block is written after them and forgotten with the round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+import torch
+
+from decoding.acceptance.distribution import Distribution
+from decoding.attention.cache import RaggedCache
+from decoding.attention.layout import Layout
+from decoding.attention.ragged import MaskStore, attend_rows
+from decoding.attention.runner import ModelRunner, PrefillEstimate, in_chunks
+from decoding.attention.taps import TAPS
+from decoding.models.threads import all_threads
+from decoding.models.trained_heads import LoadedHead
+from decoding.state.clock import CostTimer
+
+
+class BlockRunner:
+    """Runs a head beside the runner of its target, for as long as that has its cache."""
+
+    def __init__(self, loaded: LoadedHead, target: ModelRunner, token_timer: CostTimer | None = None) -> None:
+        """`target` has to record the head's taps; `token_timer` learns what a token of a prompt costs."""
+        self.head = loaded.head
+        self.name = f"the trained drafter of {target.name}"
+        n_layers = loaded.head.shape.layer.num_hidden_layers
+        self.cache = RaggedCache(n_layers, target.cache.max_rows, keeps_place=target.cache.keeps_place)
+        self._loaded = loaded
+        self._target = target
+        self._ids = loaded.head.token_ids
+        self._mask = self.embedded(torch.tensor([self.head.shape.mask_token], device=target.device))[0]
+        self._token_timer = token_timer or CostTimer()
+
+    @property
+    def device(self) -> torch.device:
+        """The device that it runs on."""
+        device: torch.device = self._target.device
+        return device
+
+    @property
+    def read_by_target(self) -> list[int]:
+        """How many tokens of each row the target has read: all but the last."""
+        return self._target.cache.lens
+
+    def embedded(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Return the embeddings [N, H] of the target's tokens [N]."""
+        embedded: torch.Tensor = self._loaded.embedding(tokens).to(self.head.norm.weight.dtype)
+        return embedded
+
+    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[PrefillEstimate]:
+        """Begin a row that holds the prompt `tokens`, once the target has begun it.
+
+        What the target has not read then, and the last position that it reads, are left for the first draft, which
+        needs the features of that position. The caller iterates over the result, as in `ModelRunner.start`.
+        """
+        self.reserve()
+        n = max(len(tokens) - 2, 0)
+        if source is not None:
+            self.cache.start(slot, min(n, self.cache.lens[source]), source)
+            return iter(())
+        self.cache.start(slot)
+        return self._prefill(slot, n)
+
+    def _prefill(self, slot: int, n: int) -> Iterator[PrefillEstimate]:
+        # A generator: the target has read the prompt when the first chunk is asked for.
+        @all_threads()  # a head is dense
+        def read(start: int, end: int) -> None:
+            self.read([end - start], slot)
+
+        n = min(n, self.read_by_target[slot])
+        yield from in_chunks(read, 0, n, self._target.prefill_chunk, self._token_timer, self.device)
+
+    def reserve(self) -> None:
+        """Make room in the cache for the rows that the target has room for, and a block after each."""
+        self.cache.reserve(self._target.cache.capacity + self.head.shape.block)
+
+    def prepare(self) -> None:
+        """Make the buffers that a pass reads and writes, before it is captured."""
+        self.reserve()
+        width = self.head.shape.layer.hidden_size * len(self.head.shape.taps)
+        self._target.cache.states_of(TAPS, self._mask.new_zeros(1, width))
+
+    def read(self, counts: Sequence[int], first_slot: int = 0) -> torch.Tensor:
+        """Read the target's states of the next `counts[r]` positions of each row, and commit them.
+
+        Returns the features [R', H] of the last of them, of the rows that have some.
+        """
+        layout = self.cache.begin(counts, self.device, first_slot)
+        features = self.keep(layout)
+        self.cache.commit(counts, first_slot)
+        last = [end - 1 for end, n in zip(accumulate(counts), counts, strict=True) if n]
+        return features[torch.tensor(last, device=self.device)]
+
+    def keep(self, layout: Layout) -> torch.Tensor:
+        """Write what the layers attend to at the positions of a layout; return their features [N, H]."""
+        features = self.head.features(self._target.cache.states[TAPS][layout.slot, layout.position])
+        for slots, (_, k, v) in zip(
+            self.cache.layers, self.head.context(features, *self.head.rotary(layout.position)), strict=True
+        ):
+            slots.update(k.transpose(0, 1)[None], v.transpose(0, 1)[None])
+        return features
+
+    def block(self, anchors: torch.Tensor, features: torch.Tensor, layout: Layout, end: torch.Tensor) -> torch.Tensor:
+        """Return the states [M, K, H] of the masks after the last tokens `anchors` [M].
+
+        `features` [M, H] belong to the positions before them. `layout`, the cache's, has a block of each of these
+        rows; `end` [M] is the position of its last mask, up to which all of the block see.
+        """
+        head = self.head
+        x = head.inputs(self.embedded(anchors), features, self._mask)
+        rotary = head.rotary(layout.position)
+        seen = replace(layout, rows=replace(layout.rows, position=end.repeat_interleave(head.shape.block)))
+        masks = MaskStore()
+        for i, slots in enumerate(self.cache.layers):
+            q, k, v = head.read(i, x, *rotary)
+            keys, values = slots.update(k.transpose(0, 1)[None], v.transpose(0, 1)[None])
+            x = head.finish(i, x, self._attend(q, keys, values, seen, masks).flatten(1))
+        return head.outputs(x)
+
+    def _attend(
+        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, layout: Layout, masks: MaskStore
+    ) -> torch.Tensor:
+        scale = self.head.shape.layer.head_dim**-0.5
+        if layout.rows.host is None:  # in a graph, where lengths are on the device alone
+            return self._target.backend.load()(q, keys, values, layout.rows, scale)
+        mask = masks.get(layout, q.shape[1] // keys.shape[1], None, q.dtype)
+        return attend_rows(q.transpose(0, 1), keys, values, layout, mask, scale)
+
+    def target_ids(self, q: Distribution) -> Distribution:
+        """Return distributions [N, C] over the head's own tokens as ones over the target's; padding stays negative."""
+        return Distribution(torch.where(q.ids < 0, q.ids, self._ids[q.ids.clamp(min=0)]), q.logp)
