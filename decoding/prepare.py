@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from decoding.attention.backends import OWN, backend_of
 from decoding.attention.choice import pick_attention
 from decoding.attention.flat_forward import FlatForward
+from decoding.attention.graph_forward import GraphForward
 from decoding.checks import self_check
 from decoding.checks.compatibility import fit
 from decoding.models import fp8, trained_heads
@@ -93,9 +94,9 @@ def _require_int8(device: torch.device) -> None:
 def _quantize(model: PreTrainedModel) -> None:
     """Quantize the linear layers of a model to 8 bits: with all between them where the forward is ours."""
     from decoding.models.int8 import Int8Linear  # noqa: PLC0415
-    from decoding.models.int8_blocks import Int8Blocks  # noqa: PLC0415
+    from decoding.models.int8_graph import Int8Graph  # noqa: PLC0415
 
     if FlatForward.suits(model):
-        FlatForward.use_blocks(model, Int8Blocks(model))
+        GraphForward.use(model, Int8Graph(model))
     else:
         prepack(model, Int8Linear)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from decoding.attention import flat_forward
-from decoding.attention.flat_forward import FlatForward
+from decoding.attention.graph_forward import GraphForward
 from decoding.attention.ragged import ATTENTION_NAME
 from decoding.attention.runner import ModelRunner
 from decoding.config import EngineConfig
@@ -22,7 +21,7 @@ from decoding.models import int8 as int8_module
 from decoding.models.errors import ModelError
 from decoding.models.fusion import Part, fuse
 from decoding.models.int8 import Int8Linear, quantize
-from decoding.models.int8_blocks import Int8Blocks
+from decoding.models.int8_graph import Int8Graph
 from decoding.models.loaded import ModelSpec
 from decoding.models.memory import weight_bytes
 from decoding.models.packing import PackedLinear, prepack
@@ -125,7 +124,7 @@ def test_graphs_compute_what_quantized_layers_compute_apart(dtype):
     apart, graphs = tiny_qwen2().to(dtype), tiny_qwen2().to(dtype)
     prepack(apart, Int8Linear)
     fuse(graphs)
-    FlatForward.use_blocks(graphs, Int8Blocks(graphs))
+    GraphForward.use(graphs, Int8Graph(graphs))
     logits = []
     for model in (apart, graphs):
         model.set_attn_implementation(ATTENTION_NAME)
@@ -147,7 +146,7 @@ def test_graphs_take_the_place_of_the_weights():
     model = tiny_qwen2()
     dense, embedding = weight_bytes(model), model.get_input_embeddings().weight.nbytes
     fuse(model)
-    FlatForward.use_blocks(model, Int8Blocks(model))
+    GraphForward.use(model, Int8Graph(model))
     assert not any(type(module) is nn.Linear for module in model.modules())
     assert weight_bytes(model) - embedding == pytest.approx((dense - embedding) / 4, rel=0.2)
 
