@@ -19,7 +19,7 @@ from decoding.models.device import pick_device
 from decoding.models.device_memory import release_unused
 from decoding.models.errors import ModelError
 from decoding.models.fusion import fuse
-from decoding.models.huge_pages import use_huge_pages
+from decoding.models.huge_pages import use_huge_pages, use_huge_pages_everywhere
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import load
 from decoding.models.memory import read_bytes
@@ -48,7 +48,9 @@ def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None
     else:
         prepack(loaded.model)
     release_unused()
-    if device.type == "cpu":
+    if spec.weights == "int8":
+        use_huge_pages_everywhere()
+    elif device.type == "cpu":
         use_huge_pages(loaded.model)
     loaded = replace(loaded, weights=spec.weights, n_weight_bytes=read_bytes(loaded.model))
     return replace(loaded, disabled=self_check.check_kernels(loaded)) if loaded.device.type == "cuda" else loaded

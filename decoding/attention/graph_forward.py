@@ -55,6 +55,7 @@ class GraphForward:
         x = self._embed(tokens[0]).to(self._graph.dtype)  # [N, H]
         cos, sin = self._rotary(x, layout.position[None])  # [1, N, D]
         self._initialize(cache)
+        keep = None if keep is None else keep.clamp(min=0)  # a first row without tokens asks for the one before it
         at, logits, inputs = 0, [], []
         # Rows of other lengths run by themselves: padding them would cost more than reading the weights again.
         for part in layout.parts:
@@ -62,7 +63,8 @@ class GraphForward:
             kept = keep if keep is None else keep[(keep >= here.start) & (keep < here.stop)] - at
             rows = slice(part.first_slot, part.first_slot + part.n_rows)
             caches = [(layer.keys[rows], layer.values[rows]) for layer in cache.layers]
-            scores, states = self._graph(x[here], cos[0, here], sin[0, here], self._rows(part, caches), caches, kept, taps)
+            told = self._rows(part, caches)
+            scores, states = self._graph(x[here], cos[0, here], sin[0, here], told, caches, kept, taps)
             logits.append(scores)
             inputs.append(states)
             at = here.stop
