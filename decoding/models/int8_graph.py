@@ -48,7 +48,7 @@ class Int8Graph:
         keep: torch.Tensor | None,
         taps: Sequence[int],
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Return logits [N, V], of the tokens at `keep` only if it is given, and the inputs [N, H] of the layers `taps`.
+        """Return logits [N, V], of the tokens at `keep` if it is given, and the inputs [N, H] of the layers `taps`.
 
         Writes the tokens' keys and values into `caches`.
         """
@@ -78,7 +78,8 @@ class Int8Graph:
         return logits, [tapped[tap] if tap else x for tap in taps]
 
     def _inputs(self) -> dict[str, tuple[int, list[int | str]]]:
-        half, cache = self.head_size // 2, ["R", self.n_keys, "S", self.head_size]
+        half = self.head_size // 2
+        cache: list[int | str] = ["R", self.n_keys, "S", self.head_size]
         return {
             "x": (FLOAT, ["N", self._width]),
             "positions": (INT64, [1, "N"]),

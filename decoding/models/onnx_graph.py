@@ -93,7 +93,7 @@ class Compiled:
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     def write(self, inputs: Mapping[str, torch.Tensor], outputs: Mapping[str, torch.Tensor]) -> None:
-        """Compute `outputs` by name into tensors, all contiguous; a tensor that is input and output changes in place."""
+        """Compute `outputs` by name into contiguous tensors; one that is an input, too, changes in place."""
         binding = self._session.io_binding()
         for bind, tensors in ((binding.bind_input, inputs), (binding.bind_output, outputs)):
             for name, tensor in tensors.items():

@@ -8,7 +8,6 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
-from decoding.attention.flat_forward import FlatForward
 from decoding.attention.graph_forward import GraphForward
 from decoding.attention.prefix_cache import PrefixCache
 from decoding.attention.ragged import ATTENTION_NAME
