@@ -12,12 +12,15 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence, Sized
 
+from decoding.draft_length.match_chance import MatchChance
 from decoding.draft_length.round_cost import RoundCost
 from decoding.limits import MAX_DRAFT_LENGTH
-from decoding.state.proposal import MODEL_EVIDENCE, Proposal
+from decoding.state.proposal import MODEL_EVIDENCE, Evidence, Proposal
 
-# Acceptance is counted per depth up to this one. Beyond the first tokens of a draft it hardly depends on the depth.
+# A model's acceptance is counted per depth up to this one. Beyond the first tokens it hardly depends on the depth.
 _DEPTHS = 4
+# The acceptance rate of a model before the first round.
+_PRIOR = 0.85
 # The prior counts as this many draft tokens, so that a few rounds outweigh it.
 _PRIOR_WEIGHT = 4.0
 # Each new draft token multiplies the older counts by this, which halves them in 200 tokens: the text changes.
@@ -32,23 +35,27 @@ _GOOD_ENOUGH = 0.98
 
 
 class AcceptanceModel:
-    """The acceptance rate of draft tokens whose predecessors were accepted, by evidence and depth.
+    """The acceptance rate of draft tokens whose predecessors were accepted: a lookup's by match, a model's by depth.
 
     `draft_step_s` are the measured seconds of one step of a draft model, None before the first. `rounds_without_draft`
     counts rounds since a draft was last verified, `rounds_not_drawn` those since a model was last to draw one.
     """
 
     def __init__(self) -> None:
-        self._accepted: defaultdict[tuple[int, int], float] = defaultdict(float)
-        self._tried: defaultdict[tuple[int, int], float] = defaultdict(float)
+        self._matches = MatchChance()
+        self._accepted: defaultdict[int, float] = defaultdict(float)
+        self._tried: defaultdict[int, float] = defaultdict(float)
         self.draft_step_s: float | None = None
         self.rounds_without_draft = 0
         self.rounds_not_drawn = 0
 
-    def observe(self, evidence: int, drafted: int, accepted: int) -> None:
+    def observe(self, evidence: Evidence, drafted: int, accepted: int) -> None:
         """Record a row's round: `accepted` of `drafted` tokens were accepted, and the next one, if any, was not."""
         for depth in range(min(drafted, accepted + 1)):
-            cell = (evidence, min(depth, _DEPTHS - 1))
+            if evidence:
+                self._matches.observe(evidence[depth], accepted=depth < accepted)
+                continue
+            cell = min(depth, _DEPTHS - 1)
             self._tried[cell] = self._tried[cell] * _DECAY + 1
             self._accepted[cell] = self._accepted[cell] * _DECAY + (depth < accepted)
 
@@ -58,7 +65,7 @@ class AcceptanceModel:
             step = seconds / n_steps
             self.draft_step_s = step if self.draft_step_s is None else 0.9 * self.draft_step_s + 0.1 * step
 
-    def expected(self, evidence: int, tokens: Sized) -> float:
+    def expected(self, evidence: Evidence, tokens: Sized) -> float:
         """Return how many of `tokens`, all drafted for this evidence, are accepted on average."""
         survival, expected = 1.0, 0.0
         for depth in range(len(tokens)):
@@ -66,12 +73,12 @@ class AcceptanceModel:
             expected += survival
         return expected
 
-    def probability(self, evidence: int, depth: int) -> float:
+    def probability(self, evidence: Evidence, depth: int) -> float:
         """Return the probability that draft token `depth` (from 0) is accepted if those before it are."""
-        cell = (evidence, min(depth, _DEPTHS - 1))
-        # Prior: longer matches are better drafts, and a draft model is as good as a long match.
-        prior = 0.85 if evidence == MODEL_EVIDENCE else min(0.4 + 0.1 * evidence + 0.1 * min(depth, 2), 0.9)
-        return (self._accepted[cell] + prior * _PRIOR_WEIGHT) / (self._tried[cell] + _PRIOR_WEIGHT)
+        if evidence:
+            return self._matches(evidence[depth])
+        cell = min(depth, _DEPTHS - 1)
+        return (self._accepted[cell] + _PRIOR * _PRIOR_WEIGHT) / (self._tried[cell] + _PRIOR_WEIGHT)
 
 
 def worth_verifying(
