@@ -30,6 +30,7 @@ from decoding.draft_length.policies import BassLength, DraftLength, FixedLength,
 from decoding.draft_length.profiles import Profile, find
 from decoding.draft_length.round_cost import RoundCost
 from decoding.draft_length.verify_cost import SIZES, VerifyCost, measure
+from decoding.drafters.answers import Answers
 from decoding.drafters.registry import make_drafter, parse_drafter
 from decoding.limits import MAX_DRAFT_LENGTH, MAX_SERVED
 from decoding.loop.admission import Lengths
@@ -71,7 +72,7 @@ _MakeIntake = Callable[[Scheduler], Intake]
 class Engine:
     """A target, a drafter and the rules between them; decodes one request at a time, or many in one batch.
 
-    Engines share the models that they have in common, but not the costs and rates that they learn.
+    Engines share the models that they have in common, but not the costs, rates and texts that they learn.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class Engine:
         self._acceptance = AcceptanceModel(1 if head is None else head.head.n_proposed)
         self._round_timer = CostTimer()
         self._lengths = Lengths()
+        self._answers = Answers()
         if graphs is None:
             graphs = target.device.type == "cuda" and all(
                 backend_of(each.model).supports_graphs for each in self._loaded
@@ -276,7 +278,7 @@ class Engine:
             yield from iter(self._threads()(partial(next, outcomes, None)), None)
 
     def _make_batch(self, runners: Runners, max_samples: int, policy: DraftLength) -> Batch:
-        drafter = make_drafter(self._drafter, runners.draft, policy.draw)
+        drafter = make_drafter(self._drafter, runners.draft, self._answers, policy.draw)
         shares_rows = runners.shares_rows and (self._rule.allows_shared_drafts or not drafter.draws_tokens)
         return Batch(self.target, runners.target, drafter, max_samples=max_samples, shares_rows=shares_rows)
 

@@ -57,6 +57,9 @@ class Request:
     stop: tuple[str, ...] = ()  # strings that end a sample and are not part of its text
     # prefill the prompt only from where it differs from earlier prompts with this flag: the same texts, sooner
     prefix_cache: bool = False
+    # draft from what the engine wrote for earlier requests with this flag, too: the same texts under the coupled rule,
+    # in fewer rounds
+    earlier_answers: bool = False
     waited_s: float = 0.0  # seconds since a service accepted the request; they count as spent
     # a batch short of time or room may decode fewer samples, the first ones, but at least this many
     n_min: int | None = None

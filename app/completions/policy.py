@@ -99,8 +99,12 @@ class CompletionPolicy(Policy):
         return deadlines.restart(ctx, run.target)
 
     def request_options(self, run: Run) -> dict[str, Any]:
-        """Returns what a request to the OpenAI API may ask for, and the samples that are enough under load."""
-        return {name: getattr(run, name) for name in ("n_min", "prompt_logprobs", "top_logprobs")}
+        """Returns what a request to the OpenAI API may ask for, and the samples that are enough under load.
+
+        One that may have its prompt's prefix from earlier ones may also be drafted from their answers: no race.
+        """
+        asked = {name: getattr(run, name) for name in ("n_min", "prompt_logprobs", "top_logprobs")}
+        return {**asked, "earlier_answers": run.prefix_cache}
 
     def on_close(self, ctx: Context, session: Session, run: Run) -> None:
         """Asks for the second side of a race to be prepared. The reaper asks again if that is lost."""

@@ -12,14 +12,17 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence, Sized
 
+from decoding.draft_length.match_chance import MatchChance
 from decoding.draft_length.round_cost import RoundCost
 from decoding.limits import MAX_DRAFT_LENGTH
-from decoding.state.proposal import MODEL_EVIDENCE, Proposal
+from decoding.state.proposal import MODEL_EVIDENCE, Evidence, Proposal
 
-# Acceptance is counted per depth up to this one. Beyond the first tokens of a draft it hardly depends on the depth.
+# A model's acceptance is counted per depth up to this one. Beyond the first tokens it hardly depends on the depth.
 _DEPTHS = 4
 # A head's confidences are counted in this many classes of equal width: what happens corrects what it says.
 _CLASSES = 10
+# The acceptance rate of a model before the first round.
+_PRIOR = 0.85
 # The prior counts as this many draft tokens, so that a few rounds outweigh it.
 _PRIOR_WEIGHT = 4.0
 # Each new draft token multiplies the older counts by this, which halves them in 200 tokens: the text changes.
@@ -32,9 +35,12 @@ _MIN_SHARE_OF_BEST = 0.9
 # The optimum is flat. Of all plans with at least 98 % of the best rate, take the one with the shortest round.
 _GOOD_ENOUGH = 0.98
 
+_Cell = tuple[str, int]
+"""What a rate of a model's tokens is counted by: their depth, or the class of their confidence."""
+
 
 class AcceptanceModel:
-    """The acceptance rate of draft tokens whose predecessors were accepted, by evidence and depth.
+    """The acceptance rate of draft tokens whose predecessors were accepted: a lookup's by match, a model's by depth.
 
     Where a head says for each token how confident it is, also by confidence. `tokens_a_step` are the tokens that one
     step of a model proposes: 1, or the whole block of a head. `draft_step_s` are the measured seconds of one step, None
@@ -44,18 +50,22 @@ class AcceptanceModel:
 
     def __init__(self, tokens_a_step: int = 1) -> None:
         self.tokens_a_step = tokens_a_step
-        self._accepted: defaultdict[tuple[int, int], float] = defaultdict(float)
-        self._tried: defaultdict[tuple[int, int], float] = defaultdict(float)
+        self._matches = MatchChance()
+        self._accepted: defaultdict[_Cell, float] = defaultdict(float)
+        self._tried: defaultdict[_Cell, float] = defaultdict(float)
         self.draft_step_s: float | None = None
         self.rounds_without_draft = 0
         self.rounds_not_drawn = 0
 
-    def observe(self, evidence: int, drafted: int, accepted: int, confidence: Sequence[float] = ()) -> None:
+    def observe(self, evidence: Evidence, drafted: int, accepted: int, confidence: Sequence[float] = ()) -> None:
         """Record a row's round: `accepted` of `drafted` tokens were accepted, and the next one, if any, was not."""
         for depth in range(min(drafted, accepted + 1)):
-            cells = [_cell(evidence, depth)]
+            if evidence:
+                self._matches.observe(evidence[depth], accepted=depth < accepted)
+                continue
+            cells = [_at_depth(depth)]
             if depth < len(confidence):
-                cells.append(_class(confidence[depth]))
+                cells.append(_of_confidence(confidence[depth]))
             for cell in cells:
                 self._tried[cell] = self._tried[cell] * _DECAY + 1
                 self._accepted[cell] = self._accepted[cell] * _DECAY + (depth < accepted)
@@ -70,7 +80,7 @@ class AcceptanceModel:
         """Return the steps in which a model drafts `n_tokens` tokens a row."""
         return -(-n_tokens // self.tokens_a_step)
 
-    def expected(self, evidence: int, tokens: Sized) -> float:
+    def expected(self, evidence: Evidence, tokens: Sized) -> float:
         """Return how many of `tokens`, all drafted for this evidence, are accepted on average."""
         survival, expected = 1.0, 0.0
         for depth in range(len(tokens)):
@@ -78,29 +88,27 @@ class AcceptanceModel:
             expected += survival
         return expected
 
-    def probability(self, evidence: int, depth: int) -> float:
+    def probability(self, evidence: Evidence, depth: int) -> float:
         """Return the probability that draft token `depth` (from 0) is accepted if those before it are."""
-        # Prior: longer matches are better drafts, and a draft model is as good as a long match.
-        prior = 0.85 if evidence == MODEL_EVIDENCE else min(0.4 + 0.1 * evidence + 0.1 * min(depth, 2), 0.9)
-        return self._rate(_cell(evidence, depth), prior)
+        return self._matches(evidence[depth]) if evidence else self._rate(_at_depth(depth), _PRIOR)
 
     def chance(self, proposal: Proposal, row: int, depth: int) -> float:
         """Return the probability that token `depth` of a row's draft is accepted if those before it are."""
         if proposal.confidence and depth < len(proposal.confidence[row]):
             confidence = proposal.confidence[row][depth]
-            return self._rate(_class(confidence), confidence)
+            return self._rate(_of_confidence(confidence), confidence)
         return self.probability(proposal.evidence[row], depth)
 
-    def _rate(self, cell: tuple[int, int], prior: float) -> float:
+    def _rate(self, cell: _Cell, prior: float) -> float:
         return (self._accepted[cell] + prior * _PRIOR_WEIGHT) / (self._tried[cell] + _PRIOR_WEIGHT)
 
 
-def _cell(evidence: int, depth: int) -> tuple[int, int]:
-    return evidence, min(depth, _DEPTHS - 1)
+def _at_depth(depth: int) -> _Cell:
+    return "depth", min(depth, _DEPTHS - 1)
 
 
-def _class(confidence: float) -> tuple[int, int]:
-    return -1, min(int(confidence * _CLASSES), _CLASSES - 1)
+def _of_confidence(confidence: float) -> _Cell:
+    return "confidence", min(int(confidence * _CLASSES), _CLASSES - 1)
 
 
 def worth_verifying(

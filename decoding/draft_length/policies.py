@@ -57,8 +57,8 @@ class FixedLength:
     def draw(self, looked_up: Proposal, lengths: Sequence[int], n_samples: Sequence[int]) -> list[int]:
         """Return the length where no long match was found."""
         return [
-            0 if tokens and match >= LONG_MATCH else k
-            for tokens, match, k in zip(looked_up.tokens, looked_up.evidence, lengths, strict=True)
+            0 if evidence and evidence[0].length >= LONG_MATCH else k
+            for evidence, k in zip(looked_up.evidence, lengths, strict=True)
         ]
 
     def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
@@ -108,8 +108,8 @@ class GoodputLength:
     """Verifies the draft tokens that raise the expected tokens per second of the round, possibly none.
 
     This is the goodput of SmartSpec (arXiv 2406.14066) with two refinements that packed rows allow: rows have different
-    draft lengths, and the acceptance rate depends on the evidence behind a draft (the length of a lookup's match, or a
-    draft model). `acceptance` and `cost` belong to the engine and keep what earlier requests taught.
+    draft lengths, and the acceptance rate depends on the evidence for each token (a lookup's match, or a draft model).
+    `acceptance` and `cost` belong to the engine and keep what earlier requests taught.
     `looks_up` says that the drafter looks tokens up, at least in some rows, and does not only compute them.
     """
 
@@ -134,7 +134,7 @@ class GoodputLength:
 
     def trim(self, proposal: Proposal, n_samples: Sequence[int]) -> list[int]:
         """Return the lengths with the highest expected tokens per second of the round."""
-        drawn = [row for row, why in zip(proposal.tokens, proposal.evidence, strict=True) if why == MODEL_EVIDENCE]
+        drawn = [row for row, matches in zip(proposal.tokens, proposal.evidence, strict=True) if not matches]
         self._n_drawn = max(map(len, drawn), default=0)
         return worth_verifying(proposal, n_samples, self._acceptance, self._cost)
 

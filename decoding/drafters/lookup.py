@@ -1,109 +1,120 @@
-"""Drafts from text already seen: the row's own text (n-gram lookup) or the texts of all samples of the task (siblings).
+"""Drafts from text already seen: the row's own text (`ngram`), the texts of all samples of its request (`sibling`), and
+the answers to earlier requests where a request allows it.
 
-The last tokens of a row are looked up in the indexed text; the continuation of the longest match is proposed, by
-majority where several places match (the consensus of arXiv 2503.05330). Needs no model and costs microseconds.
+The longest end of a row's text that was continued before is its match, and the draft is what followed it most often.
+Suffix automata know the match of each row after each token (SAM-Decoding, arXiv 2411.10666), so a draft needs no model
+and no search, only microseconds.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from decoding.attention.runner import PrefillEstimate
-from decoding.state.proposal import Proposal
+from decoding.drafters.answers import Answers
+from decoding.drafters.automaton import ROOT, SuffixAutomaton
+from decoding.state.proposal import Match, Proposal
 from decoding.state.row import Row
 
-LONGEST_MATCH = 6
-_MOST_PLACES = 16
-
-Place = tuple[list[int], int]
-"""A text and the position in it that follows a match."""
+# An answer is stored with so many tokens of its prompt, to be found where the same prompt ends.
+_LEAD = 16
 
 
-class TextIndex:
-    """The places of each n-gram of 1 to LONGEST_MATCH tokens in texts that may grow."""
+@dataclass(slots=True)
+class _Text:
+    """A row's text: its state in its request's automaton, and in further ones that only have its answer."""
 
-    def __init__(self) -> None:
-        self._places: dict[tuple[int, ...], list[Place]] = {}
+    automata: tuple[SuffixAutomaton, ...]
+    states: list[int]
+    prompt: int  # the state in its request's automaton when it began
+    n_added: int
 
-    def add(self, text: list[int], start: int) -> None:
-        """Index the n-grams that end at `start` or later. The text is kept by reference and may grow afterwards."""
-        for end in range(start + 1, len(text) + 1):
-            for n in range(1, min(LONGEST_MATCH, end) + 1):
-                places = self._places.setdefault(tuple(text[end - n : end]), [])
-                places.append((text, end))
-                if len(places) > _MOST_PLACES:
-                    del places[0]
+    def add(self, tokens: list[int]) -> None:
+        """Add the tokens that the row has taken."""
+        new = tokens[self.n_added :]
+        self.n_added = len(tokens)
+        for at, automaton in enumerate(self.automata):
+            self.states[at] = _extended(automaton, self.states[at], new)
 
-    def continuation(self, text: list[int], length: int) -> tuple[list[int], int]:
-        """Return up to `length` tokens that followed the longest known match of the end of `text`, and its length."""
-        for n in range(min(LONGEST_MATCH, len(text)), 0, -1):
-            places = [p for p in self._places.get(tuple(text[-n:]), ()) if p[1] < len(p[0])]
-            if places:
-                return _consensus(places, length), n
-        return [], 0
+    def draft(self, length: int) -> tuple[list[int], list[Match]]:
+        """Return up to `length` tokens that followed the longest match, and the match of each."""
+        matches = [automaton.match(state) for automaton, state in zip(self.automata, self.states, strict=True)]
+        best = max(
+            zip(self.automata, matches, strict=True),
+            key=lambda each: each[0].length[each[1]],  # of equals the first, the request's own
+        )
+        return _follow(*best, length)
 
 
-def _consensus(places: list[Place], length: int) -> list[int]:
+def _follow(automaton: SuffixAutomaton, state: int, length: int) -> tuple[list[int], list[Match]]:
+    """Return up to `length` tokens that follow the longest text of a state, each with its match."""
     tokens: list[int] = []
-    while places and len(tokens) < length:
-        # The latest place comes first, so that it wins a tie.
-        votes = Counter(text[at] for text, at in reversed(places))
-        token = votes.most_common(1)[0][0]
+    evidence: list[Match] = []
+    matched = automaton.length[state]
+    while state != ROOT and len(tokens) < length and automaton.next[state]:
+        token, state, share = automaton.follower(state)
         tokens.append(token)
-        places = [(text, at + 1) for text, at in places if text[at] == token and at + 1 < len(text)]
-    return tokens
+        evidence.append(Match(matched, share))
+        matched += 1
+    return tokens, evidence
+
+
+def _extended(automaton: SuffixAutomaton, state: int, tokens: Sequence[int]) -> int:
+    for token in tokens:
+        state = automaton.extend(state, token)
+    return state
 
 
 class LookupDrafter:
-    """Looks each row up in an index; `shared` gives all rows of a request one index, else each has its own."""
+    """Looks each row up; `shared` gives all rows of a request one automaton, else each has its own.
+
+    `answers` are looked up and extended by the rows of requests that allow it.
+    """
 
     draws_tokens = False
     shared: ClassVar[bool]
 
-    def __init__(self) -> None:
-        self._index: list[TextIndex] = []
-        self._indexed: list[int] = []
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self._texts: list[_Text] = []
 
     def start(self, slot: int, row: Row, source: int | None) -> Iterator[PrefillEstimate]:
-        """Index the prompt; with a shared index a row also sees what its siblings wrote before it."""
-        known = self._index[source] if self.shared and source is not None else self._own_index(row)
-        self._index[slot : slot + 1] = [known]
-        self._indexed[slot : slot + 1] = [len(row.tokens)]
+        """Index the prompt, once for a request that shares it: a row also sees what its siblings wrote before it."""
+        if self.shared and source is not None:
+            own, prompt = self._texts[source].automata[0], self._texts[source].prompt
+        else:
+            own = SuffixAutomaton()
+            prompt = _extended(own, ROOT, row.tokens)
+        others = self._answers.open() if row.state.request.earlier_answers else ()
+        states = [prompt, *(_extended(each, ROOT, row.tokens[-_LEAD:]) for each in others)]
+        self._texts[slot : slot + 1] = [_Text((own, *others), states, prompt, len(row.tokens))]
         return iter(())
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
-        """Return each row's continuation of its longest match, none where nothing matches."""
-        matches = [
-            index.continuation(row.tokens, k) if k else ([], 0)
-            for index, row, k in zip(self._index, rows, lengths, strict=True)
-        ]
-        return Proposal([tokens for tokens, _ in matches], [length for _, length in matches])
+        """Return what followed each row's longest match, nothing where there is none."""
+        drafts = [text.draft(length) for text, length in zip(self._texts, lengths, strict=True)]
+        return Proposal([tokens for tokens, _ in drafts], [evidence for _, evidence in drafts])
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
-        """Index the tokens that the rows have taken."""
-        for slot, row in enumerate(rows):
-            self._index[slot].add(row.tokens, self._indexed[slot])
-            self._indexed[slot] = len(row.tokens)
+        """Add the tokens that the rows have taken."""
+        for text, row in zip(self._texts, rows, strict=True):
+            text.add(row.tokens)
 
     def fork(self, slot: int, row: Row) -> None:
-        """Index the new row from here on; its text so far is indexed with its parent."""
-        self._indexed.append(self._indexed[slot])
-        # The parent's index will hold the parent's later text, which only a sibling may see.
-        self._index.append(self._index[slot] if self.shared else self._own_index(row))
+        """Continue from the slot's states, which are the new row's as well."""
+        text = self._texts[slot]
+        own, *others = text.automata
+        if not self.shared:  # the parent's automaton will hold the parent's later text, which only a sibling may see
+            own = own.copy()
+        self._texts.append(replace(text, automata=(own, *others), states=text.states.copy()))
 
     def drop(self, slot: int) -> None:
-        """Move the last row's state; a finished sibling's text stays in the common index."""
-        index, indexed = self._index.pop(), self._indexed.pop()
-        if slot < len(self._index):
-            self._index[slot], self._indexed[slot] = index, indexed
-
-    @staticmethod
-    def _own_index(row: Row) -> TextIndex:
-        index = TextIndex()
-        index.add(list(row.tokens), 0)
-        return index
+        """Move the last row's text; what a finished row wrote stays in the automata that others share."""
+        last = self._texts.pop()
+        if slot < len(self._texts):
+            self._texts[slot] = last
 
 
 class NgramDrafter(LookupDrafter):

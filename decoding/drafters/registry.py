@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from decoding.models import registry as models
 from decoding.request import RequestError
@@ -13,6 +13,7 @@ from decoding.suggest import nearest
 if TYPE_CHECKING:
     from decoding.attention.block_drafts import BlockDrafts
     from decoding.attention.draft_runner import DraftRunner
+    from decoding.drafters.answers import Answers
     from decoding.drafters.base import Drafter
     from decoding.drafters.combined import Choice
 
@@ -26,8 +27,9 @@ TRAINED = "trained"
 class DrafterEntry:
     """The class of a drafter as `module:name`, and what it is made with.
 
-    With `has_runner` it is made with the runner of a draft model or of a trained head. A drafter with `goes_first` may
-    be combined with such a one: `NAME+MODEL` asks it first, and the other in rows where it proposes nothing.
+    With `has_runner` it is made with the runner of a draft model or of a trained head. With `goes_first` it is a
+    lookup, made with the engine's answers, and may be combined with such a one: `NAME+MODEL` asks it first, and the
+    other in rows where it proposes nothing.
     """
 
     path: str
@@ -94,23 +96,24 @@ def parse_drafter(text: str) -> DrafterSpec:
     return DrafterSpec((MODEL,), _model(text, text))
 
 
-def make_drafter(spec: DrafterSpec, runner: DraftRunner | BlockDrafts | None, choice: Choice) -> Drafter:
+def make_drafter(
+    spec: DrafterSpec, runner: DraftRunner | BlockDrafts | None, answers: Answers, choice: Choice
+) -> Drafter:
     """Return a new drafter for one batch; `runner` runs the draft model or the head, if `spec` names one.
 
-    With a lookup before that, `choice` decides round by round which rows it drafts for.
+    A lookup may read `answers`. With a lookup first, `choice` decides round by round which rows the other drafts for.
     """
     from decoding.drafters.combined import LookupFirst  # noqa: PLC0415
 
-    kinds = [(DRAFTERS[name], resolve_name(DRAFTERS[name].path)) for name in spec.names]
-    if len(kinds) == 1:
-        return _make(*kinds[0], runner)
-    (_, lookup), other = kinds
-    return LookupFirst(lookup(), _make(*other, runner), choice)
+    first, *others = (_make(DRAFTERS[name], runner, answers) for name in spec.names)
+    return LookupFirst(first, others[0], choice) if others else first
 
 
-def _make(entry: DrafterEntry, kind: type, runner: DraftRunner | BlockDrafts | None) -> Drafter:
-    drafter: Drafter = kind(runner) if entry.has_runner else kind()
-    return drafter
+def _make(entry: DrafterEntry, runner: DraftRunner | BlockDrafts | None, answers: Answers) -> Any:
+    kind = resolve_name(entry.path)
+    if entry.has_runner:
+        return kind(runner)
+    return kind(answers) if entry.goes_first else kind()
 
 
 def _model(ref: str, drafter: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 
@@ -12,8 +13,18 @@ from decoding.acceptance.distribution import Distribution
 PENDING = -2
 """Marks a draft token that is still on the device."""
 
-MODEL_EVIDENCE = 0
-"""The evidence behind a draft model's tokens; a lookup's is the length of its match, from 1."""
+
+class Match(NamedTuple):
+    """Why a lookup proposes a token: the length of the text that it continues, and the share of that text's
+    continuations that begin with the token."""
+
+    length: int
+    share: float
+
+
+Evidence = Sequence[Match]
+MODEL_EVIDENCE: Evidence = ()
+"""The evidence for a draft model's tokens; a lookup's has a match for each token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +34,7 @@ class Proposal:
     """
 
     tokens: list[list[int]]
-    evidence: list[int]  # per row why the tokens were proposed: `MODEL_EVIDENCE`, or the length of a match
+    evidence: list[Evidence]  # per row why the tokens were proposed
     # one distribution per row and step, [R * k, C] in row order with k the longest draft; None: the drafter is certain
     # of every token (one-hot), as a lookup is
     q: Distribution | None = None

@@ -12,10 +12,16 @@ from decoding.draft_length.round_cost import RoundCost
 from decoding.draft_length.verify_cost import VerifyCost
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.request import RequestError
-from decoding.state.proposal import MODEL_EVIDENCE, PENDING, Proposal
+from decoding.state.proposal import MODEL_EVIDENCE, PENDING, Evidence, Match, Proposal
 
 
-def observe(policy: DraftLength, *accepted: int, drafted: int = 32, evidence: int = 1, **seconds: float) -> None:
+def matches(length: int, n: int) -> Evidence:
+    return [Match(length + i, 1.0) for i in range(n)]
+
+
+def observe(
+    policy: DraftLength, *accepted: int, drafted: int = 32, evidence: Evidence = MODEL_EVIDENCE, **seconds: float
+) -> None:
     """Tell the policy of a round of one sample per row, each with a draft of `drafted` tokens."""
     proposal = Proposal([[7] * drafted for _ in accepted], [evidence] * len(accepted))
     draws = [[Draw(n, (7,) * (n + 1), (0.0,) * (n + 1))] for n in accepted]
@@ -85,31 +91,31 @@ def goodput(slope: float, *, looks_up: bool = True) -> GoodputLength:
 def test_goodput_drafts_as_far_as_it_may_where_drafts_are_free_and_verifies_what_pays() -> None:
     free, dear = goodput(0.0), goodput(1.0)
     assert free.next(2, 2) == dear.next(2, 2) == MAX_DRAFT_LENGTH
-    found = Proposal([[1] * 6, [2] * 3], [6, 1])
+    found = Proposal([[1] * 6, [2] * 3], [matches(6, 6), matches(1, 3)])
     assert free.trim(found, [1, 1]) == [6, 3]
     assert dear.trim(found, [1, 1]) == [0, 0]
 
 
 def test_goodput_learns_from_accepted_tokens() -> None:
     policy = goodput(0.2)
-    found = Proposal([[1] * 6], [3])
+    found = Proposal([[1] * 6], [matches(3, 6)])
     for _ in range(60):
-        observe(policy, 6, drafted=6, evidence=3, rest_s=2.2)
+        observe(policy, 6, drafted=6, evidence=matches(3, 6), rest_s=2.2)
     assert policy.trim(found, [1]) == [6]
     for _ in range(300):
-        observe(policy, 0, drafted=6, evidence=3, rest_s=2.2)
+        observe(policy, 0, drafted=6, evidence=matches(3, 6), rest_s=2.2)
     assert policy.trim(found, [1]) == [0]
 
 
 def test_goodput_learns_that_one_long_draft_makes_every_row_slower() -> None:
     policy = goodput(0.005)
-    proposal = Proposal([[1] * 8, *[[]] * 7], [3, *[0] * 7])
+    proposal = Proposal([[1] * 8, *[[]] * 7], [matches(8, 8), *[()] * 7])
     assert policy.trim(proposal, [1] * 8)[0] == 8
     for longest in (1, 4, 8) * 20:
         seconds = 1.0 + 0.05 * 8 * longest  # attention pads all rows to the longest
-        drafts = Proposal([[7] * (longest - 1), *[[]] * 7], [1] * 8)
+        drafts = Proposal([[7] * (longest - 1), *[[]] * 7], [MODEL_EVIDENCE] * 8)
         policy.observe(drafts, [[Draw(0, (7,), (0.0,))]] * 8, 0.0, seconds)
-    assert policy.trim(proposal, [1] * 8)[0] <= 2
+    assert policy.trim(proposal, [1] * 8)[0] <= 4
 
 
 def test_goodput_gives_a_draft_model_fewer_steps_the_dearer_they_are() -> None:
@@ -127,7 +133,7 @@ def test_goodput_gives_a_draft_model_fewer_steps_the_dearer_they_are() -> None:
 def test_goodput_draws_only_for_rows_that_expect_more_from_the_model_than_from_their_lookup() -> None:
     policy = goodput(0.01)
     assert policy.next(3, 3) == MAX_DRAFT_LENGTH
-    looked_up = Proposal([[1] * 12, [], [2]], [6, 0, 1])
+    looked_up = Proposal([[1] * 12, [], [2]], [matches(6, 12), (), matches(1, 1)])
     policy.draw(looked_up, [32] * 3, [1] * 3)
     observe(policy, 2, drafted=4, evidence=MODEL_EVIDENCE, draft_s=4 * 0.01, rest_s=1.0)
     long_match, nothing, short_match = policy.draw(looked_up, [32, 32, 2], [1] * 3)
@@ -138,7 +144,7 @@ def test_goodput_draws_only_for_rows_that_expect_more_from_the_model_than_from_t
 
 def test_goodput_draws_nothing_where_a_step_costs_more_than_it_gives_and_tries_again_now_and_then() -> None:
     policy = goodput(0.01)
-    nothing = Proposal([[]], [0])
+    nothing = Proposal([[]], [()])
     policy.draw(nothing, [32], [1])
     observe(policy, 0, drafted=4, evidence=MODEL_EVIDENCE, draft_s=4 * 5.0, rest_s=1.0)
     drawn = [policy.draw(nothing, [32], [1])[0] for _ in range(24)]
@@ -149,14 +155,14 @@ def test_goodput_draws_nothing_where_a_step_costs_more_than_it_gives_and_tries_a
 def test_a_row_that_many_samples_share_counts_for_each_of_them() -> None:
     """Steps are dear: they pay for eight samples in a row without a match, and not for one beside a good lookup."""
     policy = goodput(0.01)
-    policy.draw(Proposal([[], []], [0, 0]), [32] * 2, [1] * 2)
+    policy.draw(Proposal([[], []], [(), ()]), [32] * 2, [1] * 2)
     observe(policy, 3, 3, drafted=4, evidence=MODEL_EVIDENCE, draft_s=4 * 0.4, rest_s=1.0)
-    looked_up = Proposal([[], [1] * 12], [0, 6])
+    looked_up = Proposal([[], [1] * 12], [(), matches(6, 12)])
     assert policy.draw(looked_up, [32] * 2, [8, 1])[0] > policy.draw(looked_up, [32] * 2, [1, 8])[0]
 
 
 def test_a_fixed_length_is_drawn_where_no_long_match_was_found() -> None:
-    looked_up = Proposal([[1] * 4, [1] * 4, []], [LONG_MATCH, LONG_MATCH - 1, 0])
+    looked_up = Proposal([[1] * 4, [1] * 4, []], [matches(LONG_MATCH, 4), matches(LONG_MATCH - 1, 4), ()])
     assert FixedLength(4).draw(looked_up, [4, 4, 3], [1] * 3) == [0, 4, 3]
 
 

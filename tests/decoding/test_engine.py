@@ -15,7 +15,7 @@ from decoding.drafters.lookup import LookupDrafter
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
 from decoding.request import BrokenModelError, Request, RequestError, SamplingParams, Update
-from decoding.state.proposal import Proposal
+from decoding.state.proposal import Match, Proposal
 from tests.decoding.conftest import drafters
 from tests.thorough import quick_first, thorough
 
@@ -120,12 +120,31 @@ def test_a_drafter_that_is_always_wrong_changes_nothing(engine: MakeEngine, monk
     # Token 255 is not in any of the plain texts, so no draft can be right.
     assert not any(255 in tokens for tokens in plain)
     monkeypatch.setattr(
-        LookupDrafter, "propose", lambda self, rows, lengths: Proposal([[255] * k for k in lengths], [1] * len(rows))
+        LookupDrafter,
+        "propose",
+        lambda self, rows, lengths: Proposal([[255] * k for k in lengths], [[Match(1, 1.0)] * k for k in lengths]),
     )
     completion = made.generate(request())
     assert [s.token_ids for s in completion.samples] == plain
     assert sum(s.n_accepted for s in completion.samples) == 0
     assert sum(s.n_drafted for s in completion.samples) > 0
+
+
+@pytest.mark.parametrize("drafter", ["ngram", "sibling", "sibling+./draft"])
+def test_earlier_answers_save_rounds_and_change_no_text(engine: MakeEngine, drafter: str) -> None:
+    made, plain = engine(drafter=drafter, draft_length="fixed:4"), tokens_of(engine(), request(n=2))
+    first, again = (made.generate(request(n=2, earlier_answers=True)) for _ in range(2))
+    assert [s.token_ids for s in first.samples] == [s.token_ids for s in again.samples] == plain
+    assert len(again.rounds) < len(first.rounds)
+
+
+@pytest.mark.parametrize("drafter", ["ngram", "sibling"])
+def test_a_request_that_forbids_it_learns_nothing_from_other_answers(engine: MakeEngine, drafter: str) -> None:
+    made = engine(drafter=drafter, draft_length="fixed:4")
+    first = made.generate(request(n=2))
+    made.generate(request(n=2, earlier_answers=True))
+    again = made.generate(request(n=2))
+    assert [(r.drafted, r.accepted) for r in first.rounds] == [(r.drafted, r.accepted) for r in again.rounds]
 
 
 def test_a_sample_does_not_depend_on_how_many_there_are(engine: MakeEngine) -> None:

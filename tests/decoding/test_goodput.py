@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from decoding.draft_length.goodput import AcceptanceModel, best_length, worth_verifying
 from decoding.draft_length.round_cost import RoundCost
 from decoding.draft_length.verify_cost import VerifyCost, measure
-from decoding.state.proposal import MODEL_EVIDENCE, Proposal
+from decoding.state.proposal import MODEL_EVIDENCE, Evidence, Match, Proposal
 
 
 def rounds_of(sizes: tuple[int, ...], seconds: tuple[float, ...]) -> RoundCost:
@@ -19,17 +19,23 @@ FREE = rounds_of((1, 1000), (1.0, 1.0))
 DEAR = rounds_of((1, 1000), (1.0, 1000.0))
 
 
+def matches(length: int, n: int) -> Evidence:
+    """The evidence for n tokens that continue a match."""
+    return [Match(length + i, 1.0) for i in range(n)]
+
+
 def record(chances: dict[int, float]) -> AcceptanceModel:
+    """What 400 tokens teach after matches of each length."""
     model = AcceptanceModel()
-    for evidence, chance in chances.items():
-        for trial in range(400):
-            model.observe(evidence, 1, int(trial % 100 < 100 * chance))
+    for trial in range(400):
+        for length, chance in chances.items():
+            model.observe(matches(length, 1), 1, int(trial * 37 % 100 < 100 * chance))
     return model
 
 
 def proposal(*drafts: tuple[int, int]) -> Proposal:
-    """Rows of (length, evidence)."""
-    return Proposal([[7] * n for n, _ in drafts], [evidence for _, evidence in drafts])
+    """Rows of (length of the draft, length of the match)."""
+    return Proposal([[7] * n for n, _ in drafts], [matches(match, n) for n, match in drafts])
 
 
 def test_all_is_verified_where_verifying_is_free() -> None:
@@ -40,8 +46,8 @@ def test_all_is_verified_where_verifying_is_free() -> None:
 def test_of_plans_as_good_the_shortest_is_taken() -> None:
     acceptance = AcceptanceModel()
     for _ in range(400):
-        acceptance.observe(3, 2, 1)  # the first is accepted, the second rejected
-    assert worth_verifying(proposal((2, 3)), [1], acceptance, FREE) == [1]
+        acceptance.observe(MODEL_EVIDENCE, 2, 1)  # the first is accepted, the second rejected
+    assert worth_verifying(Proposal([[7, 7]], [MODEL_EVIDENCE]), [1], acceptance, FREE) == [1]
 
 
 def test_nothing_is_verified_where_each_token_costs_as_much_as_a_round() -> None:
@@ -72,10 +78,10 @@ def test_a_plan_never_exceeds_the_proposal_and_never_expects_less_than_plain(
     lengths = worth_verifying(proposal(*drafts), [1] * len(drafts), acceptance, cost)
     assert all(n <= offered for n, (offered, _) in zip(lengths, drafts, strict=True))
     expected = float(len(drafts))
-    for n, (_, evidence) in zip(lengths, drafts, strict=True):
+    for n, (_, match) in zip(lengths, drafts, strict=True):
         survival = 1.0
         for depth in range(n):
-            survival *= acceptance.probability(evidence, depth)
+            survival *= acceptance.probability(matches(match, n), depth)
             expected += survival
     plain = len(drafts) / cost(len(drafts), len(drafts), 1)
     assert expected / cost(len(drafts), len(drafts) + sum(lengths), 1 + max(lengths)) >= plain * (1 - 1e-9)
@@ -88,7 +94,7 @@ def test_one_long_draft_is_not_verified_where_it_makes_all_rows_pay() -> None:
     for n_rows in (1, 4, 8) * 20:
         for longest in (1, 4, 8):
             padded.observe(n_rows, n_rows, longest, padded.verify(n_rows) + 0.05 * n_rows * longest)
-    assert worth_verifying(drafts, [1] * 8, record({3: 0.9}), padded)[0] <= 2
+    assert worth_verifying(drafts, [1] * 8, record({3: 0.9}), padded)[0] <= 4
 
 
 def test_hopeless_drafts_are_tried_again_now_and_then() -> None:
@@ -100,7 +106,9 @@ def test_hopeless_drafts_are_tried_again_now_and_then() -> None:
 
 @pytest.mark.parametrize(("step", "longer"), [(0.01, True), (0.9, False)])
 def test_a_draft_model_drafts_less_the_more_it_costs(step: float, longer: bool) -> None:
-    acceptance = record({MODEL_EVIDENCE: 0.8})
+    acceptance = AcceptanceModel()
+    for trial in range(400):
+        acceptance.observe(MODEL_EVIDENCE, 1, int(trial % 5 > 0))
     acceptance.observe_draft(1, step)
     k = best_length([0.0], [1], acceptance, rounds_of((1, 64), (1.0, 1.2)))
     assert (k >= 4) is longer
@@ -153,7 +161,23 @@ def test_measured_costs_never_fall_with_size() -> None:
 def test_a_token_counts_only_if_those_before_it_were_accepted() -> None:
     acceptance = AcceptanceModel()
     for _ in range(300):
-        acceptance.observe(2, 5, 1)  # the first is accepted, the second rejected, the others never compared
-    assert acceptance.probability(2, 0) > 0.97
-    assert acceptance.probability(2, 1) < 0.03
-    assert acceptance.probability(2, 2) == AcceptanceModel().probability(2, 2)
+        acceptance.observe(MODEL_EVIDENCE, 5, 1)  # the first is accepted, the second rejected, the others not compared
+    assert acceptance.probability(MODEL_EVIDENCE, 0) > 0.97
+    assert acceptance.probability(MODEL_EVIDENCE, 1) < 0.03
+    assert acceptance.probability(MODEL_EVIDENCE, 2) == AcceptanceModel().probability(MODEL_EVIDENCE, 2)
+
+
+def test_longer_and_clearer_matches_are_better_before_and_after_learning() -> None:
+    for acceptance in (AcceptanceModel(), record({1: 0.3, 4: 0.7, 16: 0.98})):
+        by_length = [acceptance.probability([Match(n, 1.0)], 0) for n in (1, 2, 4, 8, 16)]
+        by_share = [acceptance.probability([Match(4, share)], 0) for share in (0.2, 0.5, 0.9, 1.0)]
+        assert by_length == sorted(by_length)
+        assert by_share == sorted(by_share)
+        assert 0 < by_length[0] < by_length[-1] < 1
+
+
+def test_another_kind_of_text_changes_what_matches_are_worth() -> None:
+    poor, good = record({1: 0.05, 4: 0.3, 16: 0.6}), record({1: 0.6, 4: 0.9, 16: 1.0})
+    for length, low, high in ((1, 0.05, 0.6), (4, 0.3, 0.9), (16, 0.6, 1.0)):
+        assert poor.probability(matches(length, 1), 0) == pytest.approx(low, abs=0.15)
+        assert good.probability(matches(length, 1), 0) == pytest.approx(high, abs=0.15)
