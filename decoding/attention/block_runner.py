@@ -78,8 +78,8 @@ class BlockRunner:
         yield from in_chunks(read, 0, n, self._target.prefill_chunk, self._token_timer, self.device)
 
     def reserve(self) -> None:
-        """Make room in the cache for the rows that the target has room for, and a block after each."""
-        self.cache.reserve(self._target.cache.capacity + self.head.shape.block)
+        """Make room for the rows that the target has room for: with a draft after them, and so with a block."""
+        self.cache.reserve(self._target.cache.capacity)
 
     def prepare(self) -> None:
         """Make the buffers that a pass reads and writes, before it is captured."""

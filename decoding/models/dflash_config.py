@@ -32,7 +32,6 @@ _SIZES = {
     "num_hidden_layers": 64,
     "block_size": MAX_DRAFT_LENGTH + 1,
     "draft_vocab_size": 2**31,
-    "markov_rank": _LARGEST,
 }
 """Whole numbers, with the largest that is believed."""
 _NUMBERS = {"rms_norm_eps": 1.0, "rope_theta": 1e15}
