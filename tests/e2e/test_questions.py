@@ -60,7 +60,7 @@ def test_what_speculation_gains(first_page):
 
 
 def test_more_than_two_runs_task_by_task(first_page):
-    first_page.get_by_role("link", name="Compare them task by task").first.click()
+    first_page.get_by_role("link", name="Compare task by task").first.click()
     expect(first_page.get_by_role("heading", level=1)).to_have_text("4 runs over 82 tasks of humaneval")
     expect(first_page.get_by_role("table").first).to_be_visible()
 
