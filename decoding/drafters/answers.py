@@ -5,7 +5,7 @@ from __future__ import annotations
 from decoding.drafters.automaton import SuffixAutomaton
 
 MOST_TOKENS = 8192
-"""A generation of texts begins when the one before has this many tokens; two are kept, 10 MB or so."""
+"""A generation of texts begins when the one before has this many tokens; two are kept, in about 5 MB."""
 
 
 class Answers:

@@ -52,12 +52,13 @@ def paced(ctx):
     return engines
 
 
-def test_neither_side_has_the_prompt_from_the_other_but_a_lone_completion_may_have_it(ctx, paced):
+@pytest.mark.parametrize("option", ["prefix_cache", "earlier_answers"])
+def test_neither_side_profits_from_the_other_but_a_lone_completion_may_from_earlier_ones(ctx, paced, option):
     with Embedded(ctx, "test"):
         ended(ctx, *race.submit(ctx, spec()))
         ended(ctx, completions.submit(ctx, spec(drafter="none")))
-    assert [request.prefix_cache for request in paced["none"].requests] == [False, True]
-    assert [request.prefix_cache for request in paced["sibling"].requests] == [False]
+    assert [getattr(request, option) for request in paced["none"].requests] == [False, True]
+    assert [getattr(request, option) for request in paced["sibling"].requests] == [False]
 
 
 @pytest.mark.parametrize("test", ["", TEST])

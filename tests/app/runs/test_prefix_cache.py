@@ -21,6 +21,7 @@ def test_the_cached_tokens_of_each_task_are_stored_and_shown(ctx, spec, engine, 
         run_id = service.submit(ctx, spec(prefix_cache=asked))
         wait_for(ended(ctx, run_id))
     assert {request.prefix_cache for request in engine.requests} == {asked}
+    assert not any(request.earlier_answers for request in engine.requests), "tasks of a run never help each other draft"
     with ctx.database.read() as session:
         tasks = tasks_with_samples(session, run_id)
     assert {task.cached_tokens for task in tasks if task.wall_s} == {cached}
