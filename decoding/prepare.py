@@ -11,7 +11,6 @@ from transformers import PreTrainedModel
 from decoding.attention.backends import OWN, backend_of
 from decoding.attention.choice import pick_attention
 from decoding.attention.flat_forward import FlatForward
-from decoding.attention.graph_forward import GraphForward
 from decoding.checks import self_check
 from decoding.checks.compatibility import fit
 from decoding.models import fp8, trained_heads
@@ -19,7 +18,7 @@ from decoding.models.device import pick_device
 from decoding.models.device_memory import release_unused
 from decoding.models.errors import ModelError
 from decoding.models.fusion import fuse
-from decoding.models.huge_pages import use_huge_pages, use_huge_pages_everywhere
+from decoding.models.huge_pages import use_huge_pages
 from decoding.models.loaded import LoadedModel, ModelSpec
 from decoding.models.loading import load
 from decoding.models.memory import read_bytes
@@ -48,9 +47,7 @@ def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None
     else:
         prepack(loaded.model)
     release_unused()
-    if spec.weights == "int8":
-        use_huge_pages_everywhere()
-    elif device.type == "cpu":
+    if device.type == "cpu":
         use_huge_pages(loaded.model)
     loaded = replace(loaded, weights=spec.weights, n_weight_bytes=read_bytes(loaded.model))
     return replace(loaded, disabled=self_check.check_kernels(loaded)) if loaded.device.type == "cuda" else loaded
@@ -96,9 +93,9 @@ def _require_int8(device: torch.device) -> None:
 def _quantize(model: PreTrainedModel) -> None:
     """Quantize the linear layers of a model to 8 bits: with all between them where the forward is ours."""
     from decoding.models.int8 import Int8Linear  # noqa: PLC0415
-    from decoding.models.int8_graph import Int8Graph  # noqa: PLC0415
+    from decoding.models.int8_blocks import Int8Blocks  # noqa: PLC0415
 
     if FlatForward.suits(model):
-        GraphForward.use(model, Int8Graph(model))
+        FlatForward.use_blocks(model, Int8Blocks(model))
     else:
         prepack(model, Int8Linear)

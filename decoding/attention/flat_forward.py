@@ -9,6 +9,7 @@ is loaded.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -18,7 +19,13 @@ from decoding.attention.cache import RaggedCache
 from decoding.attention.layout import Layout
 from decoding.attention.ragged import ATTENTION_NAME, MaskStore, ragged_cache_attention
 from decoding.attention.taps import TAPS
-from decoding.models.blocks import DenseBlocks, has_blocks
+from decoding.models.blocks import Blocks, DenseBlocks, has_blocks
+from decoding.models.threads import all_threads
+
+_BLOCKS = "bassline_blocks"
+# Multiplications and additions of one attention, from which on it is worth waking threads that sleep: more than a
+# millisecond of one thread.
+_LONG_ATTENTION = 10**8
 
 
 class FlatForward:
@@ -28,7 +35,7 @@ class FlatForward:
         self._embed = model.model.embed_tokens
         self._rotary = model.model.rotary_emb
         self._attentions = [layer.self_attn for layer in model.model.layers]
-        self._blocks = DenseBlocks(model)
+        self._blocks: Blocks = getattr(model, _BLOCKS, None) or DenseBlocks(model)
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> FlatForward | None:
@@ -39,6 +46,11 @@ class FlatForward:
     def suits(model: PreTrainedModel) -> bool:
         """Return whether a model has a flat forward."""
         return has_blocks(model) and model.config._attn_implementation == ATTENTION_NAME
+
+    @staticmethod
+    def use_blocks(model: PreTrainedModel, blocks: Blocks) -> None:
+        """Let every later flat forward of a model compute these blocks instead of its own."""
+        setattr(model, _BLOCKS, blocks)
 
     def __call__(
         self,
@@ -52,7 +64,7 @@ class FlatForward:
 
         Records the inputs of the layers `taps` in the cache, side by side.
         """
-        x = self._embed(tokens[0])  # [N, H]
+        x = self._embed(tokens[0]).to(self._blocks.dtype)  # [N, H]
         cos, sin = self._rotary(x, layout.position[None])  # [1, N, D]
         steps = self._blocks.steps(cos[0], sin[0])
         masks = MaskStore()
@@ -65,12 +77,22 @@ class FlatForward:
             q, k, v = (part.transpose(0, 1)[None] for part in heads)
             keys, values = slots.update(k, v)
             window = getattr(attention, "sliding_window", None)
-            attended, _ = ragged_cache_attention(
-                attention, q, keys, values, None, attention.scaling, window, layout, masks
-            )
+            with _threads(q, layout):
+                attended, _ = ragged_cache_attention(
+                    attention, q, keys, values, None, attention.scaling, window, layout, masks
+                )
             attended = attended[0].flatten(1)  # [N, Hq * D]
             if i < last:
                 x, heads = steps.following(i, x, attended)
         if taps:
-            cache.record(TAPS, torch.cat([inputs[tap] for tap in taps], dim=1))
+            # Between 8-bit products the stream is float32; a head that reads the taps has the model's own type.
+            cache.record(TAPS, torch.cat([inputs[tap] for tap in taps], dim=1).to(self._embed.weight.dtype))
         return steps.last(x, attended, keep)
+
+
+def _threads(query: torch.Tensor, layout: Layout) -> AbstractContextManager[None]:
+    """Return the context of an attention of queries [1, Hq, N, D]: all threads if it takes long, else the current ones.
+
+    The result is the same bits: no sum is split among threads.
+    """
+    return all_threads() if 4 * query.numel() * layout.attended > _LONG_ATTENTION else nullcontext()

@@ -13,7 +13,6 @@ from transformers import PreTrainedModel
 from decoding.attention.backends import backend_of
 from decoding.attention.cache import RaggedCache
 from decoding.attention.flat_forward import FlatForward
-from decoding.attention.graph_forward import GraphForward
 from decoding.attention.layout import Layout
 from decoding.attention.prefix_cache import PrefixCache
 from decoding.attention.ragged import MaskStore
@@ -88,7 +87,7 @@ class ModelRunner:
         self.device = model.device
         config = model.config.get_text_config()
         self.backend = backend_of(model)
-        self._flat = GraphForward.of(model) or FlatForward.of(model)
+        self._flat = FlatForward.of(model)
         self.prefill_chunk = PREFILL_CHUNK[self.device.type]
         self.token_timer = token_timer or CostTimer()
         self._prefix_cache = prefix_cache

@@ -7,7 +7,7 @@ each layer its attention and the step up to the next attention, then the last st
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import nn
@@ -28,6 +28,29 @@ class QKV(NamedTuple):
     values: torch.Tensor
 
 
+class Steps(Protocol):
+    """The steps of one forward over N tokens. `x` is the residual stream, [N, H]."""
+
+    def first(self, x: torch.Tensor) -> QKV:
+        """Return the heads of the first layer."""
+
+    def following(self, layer: int, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, QKV]:
+        """Return the output of `layer`, given what its heads attended to [N, Hq * D], and the next layer's heads."""
+
+    def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
+        """Return logits [N, V] after the last layer, of the tokens at the positions `keep` only if it is given."""
+
+
+class Blocks(Protocol):
+    """All of a model but its embedding and its attention."""
+
+    dtype: torch.dtype
+    """The type of the residual stream."""
+
+    def steps(self, cos: torch.Tensor, sin: torch.Tensor) -> Steps:
+        """Return the steps of a forward with this rotary embedding of its tokens, [N, D] each."""
+
+
 def has_blocks(model: PreTrainedModel) -> bool:
     """Return whether a model is one whose layers are written out here."""
     return type(model) in _MODELS and model.device.type == "cpu" and model.config.hidden_act == "silu"
@@ -37,33 +60,29 @@ class DenseBlocks:
     """The blocks as PyTorch computes them, by the modules' weights; fewer operations than transformers' forward."""
 
     def __init__(self, model: Any) -> None:
+        self.dtype: torch.dtype = model.dtype
         self.layers = [Layer(layer) for layer in model.model.layers]
         self.norm = model.model.norm
         self.head: Linear = model.lm_head
 
-    def steps(self, cos: torch.Tensor, sin: torch.Tensor) -> DenseSteps:
+    def steps(self, cos: torch.Tensor, sin: torch.Tensor) -> Steps:
         """Return the steps of a forward with this rotary embedding of its tokens, [N, D] each."""
-        return DenseSteps(self, cos[:, None], sin[:, None])
+        return _DenseSteps(self, cos[:, None], sin[:, None])
 
 
-class DenseSteps(NamedTuple):
-    """The steps of one forward over N tokens. `x` is the residual stream, [N, H]."""
-
+class _DenseSteps(NamedTuple):
     blocks: DenseBlocks
     cos: torch.Tensor  # [N, 1, D]
     sin: torch.Tensor  # [N, 1, D]
 
     def first(self, x: torch.Tensor) -> QKV:
-        """Return the heads of the first layer."""
         return self.blocks.layers[0].read(x, self.cos, self.sin)
 
     def following(self, layer: int, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, QKV]:
-        """Return the output of `layer`, given what its heads attended to [N, Hq * D], and the next layer's heads."""
         x = self.blocks.layers[layer].finish(x, attended)
         return x, self.blocks.layers[layer + 1].read(x, self.cos, self.sin)
 
     def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
-        """Return logits [N, V] after the last layer, of the tokens at the positions `keep` only if it is given."""
         x = self.blocks.layers[-1].finish(x, attended)
         return self.blocks.head(rms_norm(x if keep is None else x[keep], self.blocks.norm))
 

@@ -8,10 +8,7 @@ pages of 2 MiB a step took 13 to 16 percent less time (docs/decoding-speed.md).
 from __future__ import annotations
 
 import ctypes
-import mmap
 import sys
-from pathlib import Path
-from typing import Any
 
 from torch import nn
 
@@ -28,47 +25,14 @@ def use_huge_pages(model: nn.Module) -> None:
 
     Before Linux 6.1 the system does so later, in the background. Does nothing on other systems.
     """
-    if sys.platform == "linux":
-        _move(_pages(model))
-
-
-def use_huge_pages_everywhere() -> None:
-    """Move all memory of this process that is filled into huge pages; does nothing but on Linux.
-
-    For weights that another library has copied to where only it knows, as ONNX Runtime does.
-    """
-    if sys.platform == "linux":
-        _move(_filled_pages())
-
-
-def _move(pages: list[int]) -> None:
-    madvise = _libc("madvise", ctypes.c_int)
-    for page in pages:
+    if sys.platform != "linux":
+        return
+    madvise = ctypes.CDLL(None).madvise
+    madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    for page in _pages(model):
         # One that cannot be moved stays as it is.
         madvise(page, HUGE_PAGE, _MADV_HUGEPAGE)
         madvise(page, HUGE_PAGE, _MADV_COLLAPSE)
-
-
-def _filled_pages() -> list[int]:
-    """Return the addresses of the huge pages that anonymous memory fills to the last byte."""
-    mincore, found = _libc("mincore", ctypes.c_char_p), []
-    resident = ctypes.create_string_buffer(HUGE_PAGE // mmap.PAGESIZE)
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        addresses, rights, _, _, inode, *_ = line.split()
-        if rights != "rw-p" or inode != "0":
-            continue
-        start, end = (int(address, 16) for address in addresses.split("-"))
-        for page in range(-(-start // HUGE_PAGE) * HUGE_PAGE, end - HUGE_PAGE + 1, HUGE_PAGE):
-            if mincore(page, HUGE_PAGE, resident) == 0 and all(byte & 1 for byte in resident.raw):
-                found.append(page)
-    return found
-
-
-def _libc(name: str, last: Any) -> Any:
-    """Return a function of the system that takes an address, a size and one more argument."""
-    function = getattr(ctypes.CDLL(None), name)
-    function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, last]
-    return function
 
 
 def _pages(model: nn.Module) -> list[int]:

@@ -26,12 +26,12 @@ ZERO_POINTS = "zero_points"
 """The input of every graph with a product: the zero point of each token, uint8 [N]."""
 
 
-def zero_points(n: int) -> torch.Tensor:
+def zero_points(n: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     """Return the input `ZERO_POINTS` for n tokens."""
-    return torch.full((n,), _ZERO_POINT, dtype=torch.uint8)
+    return np.full(n, _ZERO_POINT, dtype=np.uint8)
 
 
-def linear(graph: Graph, x: str, layer: nn.Linear, zero_points: str = ZERO_POINTS) -> str:
+def linear(graph: Graph, x: str, layer: nn.Linear) -> str:
     """Add x @ weight.T + bias in 8-bit integers to a graph: [N, out] for x [N, in], both float32."""
     # A row of zeros has the scale 0: whatever its quantized numbers are, the product is multiplied by 0 in the end.
     largest = graph.add("ReduceMax", graph.add("Abs", x), graph.constant([1]), keepdims=0)
@@ -39,7 +39,7 @@ def linear(graph: Graph, x: str, layer: nn.Linear, zero_points: str = ZERO_POINT
     weights, channels = quantize(layer.weight.detach())
     out = graph.add(
         "MatMulIntegerToFloat",
-        graph.add("QuantizeLinear", x, scale, zero_points, axis=0),
+        graph.add("QuantizeLinear", x, scale, ZERO_POINTS, axis=0),
         graph.weight(weights.T.contiguous().numpy()),
         graph.constant(np.float32(1)),
         graph.constant(channels.flatten().numpy()),
@@ -57,9 +57,7 @@ class Int8Linear(Packed):
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
         graph = Graph(x=(FLOAT, ["N", layer.in_features]), zero_points=(UINT8, ["N"]))
-        self._out = linear(graph, "x", layer)
-        self._compiled = graph.compile(self._out)
-        self._n_outputs = layer.out_features
+        self._compiled = graph.compile(linear(graph, "x", layer))
         self._n_bytes = n_bytes(layer)
 
     @property
@@ -70,8 +68,7 @@ class Int8Linear(Packed):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return x @ weight.T + bias, [..., N, out], for x [..., N, in]. A token's result does not depend on N."""
         tokens = x.float().flatten(0, -2)
-        out = torch.empty(len(tokens), self._n_outputs)
-        self._compiled.write({"x": tokens.contiguous(), ZERO_POINTS: zero_points(len(tokens))}, {self._out: out})
+        (out,) = self._compiled({"x": tokens.contiguous().numpy(), ZERO_POINTS: zero_points(len(tokens))})
         return out.to(x.dtype).view(*x.shape[:-1], -1)
 
 

@@ -1,7 +1,5 @@
 """Weights lie in huge pages where the system has them, and are the same weights."""
 
-import ctypes
-import mmap
 import platform
 import re
 from pathlib import Path
@@ -10,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from decoding.models.huge_pages import HUGE_PAGE, _filled_pages, use_huge_pages, use_huge_pages_everywhere
+from decoding.models.huge_pages import HUGE_PAGE, use_huge_pages
 from decoding.models.packing import Packed, prepack
 
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -44,17 +42,6 @@ def test_prepacked_weights_are_moved_into_huge_pages_and_compute_the_same() -> N
     ((address, size),) = model[0].blocks
     assert size == 4096 * 3 * 1024 * 2
     assert huge_bytes(address) >= size - 2 * HUGE_PAGE
-
-
-@pytest.mark.skipif(not can_move_at_once(), reason="this system does not move memory into huge pages at once")
-def test_memory_of_other_libraries_is_moved_where_it_is_filled() -> None:
-    memory = mmap.mmap(-1, 16 * HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    memory.write(b"x" * (8 * HUGE_PAGE))
-    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    use_huge_pages_everywhere()
-    assert huge_bytes(-(-start // HUGE_PAGE) * HUGE_PAGE) >= 7 * HUGE_PAGE
-    assert memory[8 * HUGE_PAGE - 1 : 8 * HUGE_PAGE] == b"x"
-    assert all(page < start + 9 * HUGE_PAGE for page in _filled_pages() if start <= page < start + 16 * HUGE_PAGE)
 
 
 def test_a_model_without_prepacked_weights_is_left_alone() -> None:

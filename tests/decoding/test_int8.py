@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import Qwen2ForCausalLM
 
-from decoding.attention.graph_forward import GraphForward
+from decoding.attention import flat_forward
+from decoding.attention.flat_forward import FlatForward
 from decoding.attention.ragged import ATTENTION_NAME
 from decoding.attention.runner import ModelRunner
 from decoding.config import EngineConfig
@@ -22,7 +22,7 @@ from decoding.models import int8 as int8_module
 from decoding.models.errors import ModelError
 from decoding.models.fusion import Part, fuse
 from decoding.models.int8 import Int8Linear, quantize
-from decoding.models.int8_graph import Int8Graph
+from decoding.models.int8_blocks import Int8Blocks
 from decoding.models.loaded import ModelSpec
 from decoding.models.memory import weight_bytes
 from decoding.models.packing import PackedLinear, prepack
@@ -125,7 +125,7 @@ def test_graphs_compute_what_quantized_layers_compute_apart(dtype):
     apart, graphs = tiny_qwen2().to(dtype), tiny_qwen2().to(dtype)
     prepack(apart, Int8Linear)
     fuse(graphs)
-    GraphForward.use(graphs, Int8Graph(graphs))
+    FlatForward.use_blocks(graphs, Int8Blocks(graphs))
     logits = []
     for model in (apart, graphs):
         model.set_attn_implementation(ATTENTION_NAME)
@@ -143,93 +143,11 @@ def test_graphs_compute_what_quantized_layers_compute_apart(dtype):
     assert wrong < (0.03 if dtype is torch.bfloat16 else 1e-4)
 
 
-def runner_with_a_graph(n_keys: int = 2, window: int | None = None) -> ModelRunner:
-    """A runner of the tiny model, whose layers may have other heads, or attend to a window only."""
-    torch.manual_seed(0)
-    config = tiny_qwen2().config
-    config.num_key_value_heads, config.use_sliding_window = n_keys, window is not None
-    config.layer_types = ["full_attention", "sliding_attention" if window else "full_attention"]
-    config.sliding_window = window
-    model = Qwen2ForCausalLM(config).eval()
-    fuse(model)
-    GraphForward.use(model, Int8Graph(model))
-    model.set_attn_implementation(ATTENTION_NAME)
-    runner = ModelRunner(model, 260, 4)
-    runner.cache.reserve(200)
-    return runner
-
-
-def read(runner: ModelRunner, row: int, tokens: list[int]) -> torch.Tensor:
-    """Start a row with tokens; return their logits."""
-    runner.cache.start(row)
-    logits = runner.forward([tokens], first_slot=row)
-    runner.cache.commit([len(tokens)], first_slot=row)
-    return logits
-
-
-TEXT = [(7919 * t) % 260 for t in range(80)]
-
-
-@pytest.mark.parametrize(("n_keys", "window"), [(1, None), (2, None), (4, None), (2, 8)])
-def test_a_token_has_the_same_bits_alone_in_a_chunk_and_beside_other_rows(n_keys, window):
-    """Also beside a chunk of a prompt, which gets a forward of its own, and where the cache's buffers are longer."""
-    alone = runner_with_a_graph(n_keys, window)
-    expected = torch.cat([read(alone, 0, TEXT[:1]), *(alone_step(alone, token) for token in TEXT[1:])])
-    together = runner_with_a_graph(n_keys, window)
-    together.cache.reserve(500)
-    got = [read(together, 0, TEXT[:30])]
-    read(together, 1, TEXT[40:70])
-    got.append(together.forward([TEXT[30:33], [5]])[:3])
-    together.cache.commit([3, 1])
-    read(together, 2, TEXT[:1])
-    rows = [TEXT[33:34], [9], TEXT[:47]]
-    beside = together.forward(rows, n_last=[1, 1, 40])
-    got.append(beside[:1])
-    assert len(beside) == 42
-    assert torch.equal(torch.cat(got), expected[:34])
-    assert not torch.equal(beside[0], beside[1])
-
-
-def alone_step(runner: ModelRunner, token: int) -> torch.Tensor:
-    """The logits of one more token of the only row."""
-    logits = runner.forward([[token]])
-    runner.cache.commit([1])
-    return logits
-
-
-def test_a_layer_with_a_window_sees_the_last_tokens_only():
-    whole, part = (runner_with_a_graph(window=window) for window in (None, 8))
-    both = [read(runner, 0, TEXT[:30]) for runner in (whole, part)]
-    assert torch.equal(both[0][:8], both[1][:8])
-    assert not torch.equal(both[0][8:], both[1][8:])
-
-
-def test_keys_and_values_are_written_to_the_cache_in_place_and_nowhere_else():
-    runner = runner_with_a_graph()
-    read(runner, 0, TEXT[:5])
-    read(runner, 1, TEXT[:9])
-    keys = runner.cache.layers[1].keys
-    before, place = keys.clone(), keys.data_ptr()
-    runner.forward([[], TEXT[9:11]])
-    assert runner.cache.layers[1].keys.data_ptr() == place
-    changed = (runner.cache.layers[1].keys != before).any(dim=3).any(dim=1)
-    assert changed.nonzero().tolist() == [[1, 9], [1, 10]]
-
-
-def test_a_row_without_tokens_beside_a_chunk_leaves_the_others_their_logits():
-    runner = runner_with_a_graph()
-    for row in range(3):
-        read(runner, row, TEXT[: 5 + row])
-    got = runner.forward([[], [3], TEXT[:20]], n_last=[1, 1, 1])
-    assert len(got) == 3
-    assert torch.equal(got[1], runner.forward([[], [3], []])[0])
-
-
 def test_graphs_take_the_place_of_the_weights():
     model = tiny_qwen2()
     dense, embedding = weight_bytes(model), model.get_input_embeddings().weight.nbytes
     fuse(model)
-    GraphForward.use(model, Int8Graph(model))
+    FlatForward.use_blocks(model, Int8Blocks(model))
     assert not any(type(module) is nn.Linear for module in model.modules())
     assert weight_bytes(model) - embedding == pytest.approx((dense - embedding) / 4, rel=0.2)
 
@@ -298,9 +216,19 @@ def test_no_operation_of_a_round_wakes_a_second_pool_and_callers_have_all_thread
         for _ in engine.generate_many(requests):
             between.append(torch.get_num_threads())
     assert set(observed.threads) == {1}
-    assert not any("scaled_dot_product" in name for name in observed.threads[1]), "attention is part of the graph"
+    assert any("scaled_dot_product" in name for name in observed.threads[1])
     assert any("topk" in name for name in observed.threads[1]), "acceptance is part of a round"
     assert between == [2, 2]
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_long_attention_has_all_threads(int8, monkeypatch):
+    monkeypatch.setattr(flat_forward, "_LONG_ATTENTION", 0)
+    engine = Engine(EngineConfig("tiny", weights="int8"), int8, None)
+    with Observed() as observed:
+        engine.generate(Request("def add(a, b):\n" * 9, max_new_tokens=3))
+    assert any("scaled_dot_product" in name for name in observed.threads[2])
+    assert not any("topk" in name or "embedding" in name for name in observed.threads[2])
 
 
 @pytest.mark.usefixtures("two_threads")
@@ -309,8 +237,8 @@ def test_a_measured_verify_has_the_threads_of_a_round(int8):
     for measure in (engine.calibrate, lambda: engine.verify_cost, lambda: engine.batch_invariant):
         with Observed() as observed:
             measure()
-        embedded = [n for n, names in observed.threads.items() if any("embedding" in name for name in names)]
-        assert embedded == [1]
+        attended = [n for n, names in observed.threads.items() if any("scaled_dot_product" in name for name in names)]
+        assert attended == [1]
     assert torch.get_num_threads() == 2
 
 

@@ -8,14 +8,14 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
-from decoding.attention.graph_forward import GraphForward
+from decoding.attention.flat_forward import FlatForward
 from decoding.attention.prefix_cache import PrefixCache
 from decoding.attention.ragged import ATTENTION_NAME
 from decoding.attention.runner import ModelRunner
 from decoding.attention.taps import TAPS, decoder_layers, tapped
 from decoding.models.errors import ModelError
 from decoding.models.fusion import fuse
-from decoding.models.int8_graph import Int8Graph
+from decoding.models.int8_blocks import Int8Blocks
 from decoding.models.loaded import LoadedModel
 from tests.decoding.conftest import tiny_qwen2
 
@@ -60,7 +60,7 @@ def test_the_inputs_of_the_layers_are_recorded(target: LoadedModel, flat: bool) 
 def test_between_8_bit_products_they_have_the_type_that_a_head_reads() -> None:
     model = tiny_qwen2().to(torch.bfloat16)
     fuse(model)
-    GraphForward.use(model, Int8Graph(model))
+    FlatForward.use_blocks(model, Int8Blocks(model))
     model.set_attn_implementation(ATTENTION_NAME)
     runner = ModelRunner(model, 260, 1, taps=TAPPED)
     prefill(runner, 0, TOKENS)

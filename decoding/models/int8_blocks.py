@@ -1,0 +1,151 @@
+"""The layers of Llama and Qwen2 in 8-bit integers: everything between two attentions is one graph.
+
+Numbers between the products are float32. What an attention reads has the model's own type, as its cache has.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from decoding.models import int8
+from decoding.models.blocks import QKV, Steps
+from decoding.models.fusion import Part
+from decoding.models.onnx_graph import FLOAT, INT64, ORT, UINT8, Compiled, Graph
+from decoding.models.packing import Packed, replace_linears
+
+
+class Int8Blocks:
+    """The blocks of a model, quantized; its own linear layers are released."""
+
+    dtype = torch.float32
+
+    def __init__(self, model: Any) -> None:
+        layers = model.model.layers
+        attention = layers[0].self_attn
+        self._attention_dtype: torch.dtype = model.dtype
+        self._size: int = attention.head_dim
+        self._n_queries: int = model.config.num_attention_heads
+        self._n_keys: int = model.config.num_key_value_heads
+        self._width: int = model.config.hidden_size
+        self.first = self._build(None, layers[0])
+        self.following = [self._build(layer, after) for layer, after in pairwise(layers)]
+        self.last = self._build(layers[-1], None)
+        self.head = self._build_head(model.model.norm, model.lm_head)
+        replace_linears(model, Released)
+
+    def steps(self, cos: torch.Tensor, sin: torch.Tensor) -> Steps:
+        """Return the steps of a forward with this rotary embedding of its tokens, [N, D] each."""
+        return _Int8Steps(self, cos, sin)
+
+    def heads(self, rotated: torch.Tensor, values: torch.Tensor) -> QKV:
+        """Return the heads of rotated queries and keys [1, N, (Hq + Hkv) D] and of values [N, Hkv D]."""
+        rotated = rotated[0].to(self._attention_dtype).view(len(values), -1, self._size)
+        queries, keys = torch.split(rotated, [self._n_queries, self._n_keys], dim=1)
+        return QKV(queries, keys, values.to(self._attention_dtype).view(len(values), self._n_keys, self._size))
+
+    def _build(self, layer: Any, after: Any) -> Compiled:
+        """The graph from the attention of `layer` up to the attention of the layer `after` it.
+
+        Without a `layer` it begins at the embedding, and without one `after` it ends before the last norm.
+        """
+        inputs: dict[str, tuple[int, list[int | str]]] = {"x": (FLOAT, ["N", self._width])}
+        inputs[int8.ZERO_POINTS] = (UINT8, ["N"])
+        if layer is not None:
+            inputs["attended"] = (FLOAT, ["N", self._n_queries * self._size])
+        if after is not None:
+            half = self._size // 2
+            inputs |= {"cos": (FLOAT, ["N", half]), "sin": (FLOAT, ["N", half]), "positions": (INT64, [1, "N"])}
+        graph = Graph(**inputs)
+        x, outputs = "x", []
+        if layer is None:
+            normed = _norm(graph, x, after.input_layernorm)
+        else:
+            added = int8.linear(graph, "attended", layer.self_attn.o_proj)
+            normed, x = _add_and_norm(graph, x, added, layer.post_attention_layernorm)
+            added = _mlp(graph, normed, layer.mlp)
+            if after is None:
+                return graph.compile(graph.add("Add", x, added))
+            normed, x = _add_and_norm(graph, x, added, after.input_layernorm)
+            outputs.append(x)
+        joint = int8.linear(graph, normed, _joint(after.self_attn.q_proj))
+        sizes = graph.constant([(self._n_queries + self._n_keys) * self._size, self._n_keys * self._size])
+        unrotated, values = graph.add_many("Split", 2, joint, sizes, axis=1)
+        unrotated = graph.add("Unsqueeze", unrotated, graph.constant([0]))
+        rotated = graph.add("RotaryEmbedding", unrotated, "positions", "cos", "sin", domain=ORT)
+        return graph.compile(*outputs, rotated, values)
+
+    def _build_head(self, norm: Any, head: nn.Linear) -> Compiled:
+        graph = Graph(x=(FLOAT, ["N", self._width]), zero_points=(UINT8, ["N"]))
+        return graph.compile(int8.linear(graph, _norm(graph, "x", norm), head))
+
+
+class _Int8Steps:
+    def __init__(self, blocks: Int8Blocks, cos: torch.Tensor, sin: torch.Tensor) -> None:
+        n, half = len(cos), cos.shape[1] // 2
+        self._blocks = blocks
+        self._zero_points = {int8.ZERO_POINTS: int8.zero_points(n)}
+        # ONNX Runtime looks the rotation up by index, and takes one half, since the other is the same.
+        self._feeds: dict[str, Any] = {
+            **self._zero_points,
+            "positions": np.arange(n)[None],
+            "cos": cos[:, :half].contiguous().numpy(),
+            "sin": sin[:, :half].contiguous().numpy(),
+        }
+
+    def first(self, x: torch.Tensor) -> QKV:
+        return self._blocks.heads(*self._blocks.first({"x": x.numpy(), **self._feeds}))
+
+    def following(self, layer: int, x: torch.Tensor, attended: torch.Tensor) -> tuple[torch.Tensor, QKV]:
+        x, rotated, values = self._blocks.following[layer](
+            {"x": x.numpy(), "attended": attended.float().numpy(), **self._feeds}
+        )
+        return x, self._blocks.heads(rotated, values)
+
+    def last(self, x: torch.Tensor, attended: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
+        (x,) = self._blocks.last({"x": x.numpy(), "attended": attended.float().numpy(), **self._zero_points})
+        kept = x if keep is None else x[keep]
+        return self._blocks.head({"x": kept.numpy(), int8.ZERO_POINTS: int8.zero_points(len(kept))})[0]
+
+
+class Released(Packed):
+    """Replaces a linear layer whose weight is now in a graph."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self._n_bytes = int8.n_bytes(layer)
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes that the layer takes in its graph."""
+        return self._n_bytes
+
+
+def _joint(part: Part) -> nn.Linear:
+    return part.fused.linear
+
+
+def _mlp(graph: Graph, x: str, mlp: Any) -> str:
+    both = int8.linear(graph, x, _joint(mlp.gate_proj))
+    size = mlp.down_proj.in_features
+    gate, up = graph.add_many("Split", 2, both, graph.constant([size, size]), axis=1)
+    silu = graph.add("QuickGelu", gate, domain=ORT, alpha=1.0)
+    return int8.linear(graph, graph.add("Mul", silu, up), mlp.down_proj)
+
+
+def _norm(graph: Graph, x: str, norm: Any) -> str:
+    weight = graph.constant(norm.weight.detach().float().numpy())
+    return graph.add("SimplifiedLayerNormalization", x, weight, axis=-1, epsilon=norm.variance_epsilon)
+
+
+def _add_and_norm(graph: Graph, x: str, added: str, norm: Any) -> tuple[str, str]:
+    """Return the names of the norm of x + added, and of x + added."""
+    weight = graph.constant(norm.weight.detach().float().numpy())
+    normed, _, _, total = graph.add_many(
+        "SkipSimplifiedLayerNormalization", 4, x, added, weight, domain=ORT, epsilon=norm.variance_epsilon
+    )
+    return normed, total
