@@ -28,8 +28,8 @@ from decoding.config import EngineConfig, parse_draft_length
 from decoding.draft_length.goodput import AcceptanceModel
 from decoding.draft_length.policies import BassLength, DraftLength, FixedLength, GoodputLength, TableLength
 from decoding.draft_length.profiles import Profile, find
-from decoding.draft_length.round_cost import RoundCost
-from decoding.draft_length.verify_cost import SIZES, VerifyCost, measure
+from decoding.costs.rounds import RoundCost
+from decoding.costs.verify import SIZES, VerifyCost, measure
 from decoding.drafters.registry import make_drafter, parse_drafter
 from decoding.limits import MAX_DRAFT_LENGTH, MAX_SERVED
 from decoding.loop.admission import Lengths

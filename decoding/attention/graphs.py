@@ -22,8 +22,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
-from decoding.attention.cache import RaggedCache
-from decoding.attention.layout import Layout
+from decoding.memory.cache import RaggedCache
+from decoding.memory.layout import Layout
 from decoding.attention.runner import ModelRunner
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.models.errors import first_line

@@ -9,7 +9,7 @@ import torch
 from decoding.acceptance.distribution import Distribution, join
 from decoding.acceptance.rule import AcceptanceRule
 from decoding.acceptance.sampling import to_distributions
-from decoding.attention.cache import RaggedCache
+from decoding.memory.cache import RaggedCache
 from decoding.attention.head_graphs import HeadGraphs
 from decoding.attention.head_runner import HeadRunner
 from decoding.attention.runner import PrefillEstimate

@@ -13,8 +13,8 @@ from itertools import accumulate
 import torch
 
 from decoding.acceptance.distribution import Distribution
-from decoding.attention.cache import RaggedCache
-from decoding.attention.layout import Layout
+from decoding.memory.cache import RaggedCache
+from decoding.memory.layout import Layout
 from decoding.attention.ragged import MaskStore, ragged_cache_attention
 from decoding.attention.runner import ModelRunner, PrefillEstimate, in_chunks
 from decoding.attention.taps import TAPS

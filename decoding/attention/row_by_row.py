@@ -18,7 +18,7 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from decoding.attention.backends import OWN, backend_of
-from decoding.attention.cache import RaggedCache
+from decoding.memory.cache import RaggedCache
 from decoding.attention.runner import ModelRunner
 
 

@@ -11,10 +11,10 @@ import torch
 from transformers import PreTrainedModel
 
 from decoding.attention.backends import backend_of
-from decoding.attention.cache import RaggedCache
+from decoding.memory.cache import RaggedCache
 from decoding.attention.flat_forward import FlatForward
-from decoding.attention.layout import Layout
-from decoding.attention.prefix_cache import PrefixCache
+from decoding.memory.layout import Layout
+from decoding.memory.prefix_cache import PrefixCache
 from decoding.attention.ragged import MaskStore
 from decoding.attention.taps import TAPS, tapped
 from decoding.state.clock import CostTimer

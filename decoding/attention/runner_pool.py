@@ -10,15 +10,15 @@ from typing import Any
 import torch
 
 from decoding.acceptance.rule import AcceptanceRule
-from decoding.attention.cache import RaggedCache
+from decoding.memory.cache import RaggedCache
 from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftRunner
 from decoding.attention.graphs import Graphs, bucket_rows
 from decoding.attention.head_drafts import HeadDrafts
 from decoding.attention.head_graphs import HeadGraphs
 from decoding.attention.head_runner import HeadRunner
-from decoding.attention.layout import padded_slots
-from decoding.attention.prefix_cache import PrefixCache
+from decoding.memory.layout import padded_slots
+from decoding.memory.prefix_cache import PrefixCache
 from decoding.attention.row_by_row import runner_of
 from decoding.attention.runner import PREFILL_CHUNK, ModelRunner
 from decoding.attention.target_runner import TargetRunner

@@ -10,8 +10,8 @@ import torch
 from decoding.acceptance.rule import NO_TOKEN, AcceptanceRule, Draw, Positions
 from decoding.acceptance.sampling import raw_logprobs, to_distribution, to_distributions
 from decoding.acceptance.top_logprobs import TopIds, top_logprobs
-from decoding.attention.cache import RaggedCache
-from decoding.attention.layout import rectangle
+from decoding.memory.cache import RaggedCache
+from decoding.memory.layout import rectangle
 from decoding.attention.runner import ModelRunner, PrefillEstimate, TakeLogits
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.limits import MAX_DRAFT_LENGTH

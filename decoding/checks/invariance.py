@@ -3,7 +3,7 @@
 The number of tokens that a round verifies depends on the clock where `goodput` chooses it, and on the other prompts
 where several share a batch. Sums of floating-point numbers depend on their order, and libraries choose the order by the
 size of the batch. Then a sample near a tie can take another token in another batch: from the same distribution, but
-another text. Our products on a CPU keep one order (models/packing.py, attention/layout.py, acceptance/sampling.py);
+another text. Our products on a CPU keep one order (models/packing.py, memory/layout.py, acceptance/sampling.py);
 this check says whether they do on this machine.
 """
 

@@ -12,7 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence, Sized
 
-from decoding.draft_length.round_cost import RoundCost
+from decoding.costs.rounds import RoundCost
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from decoding.acceptance.rule import Draw
 from decoding.draft_length.goodput import AcceptanceModel, best_length, worth_verifying
 from decoding.draft_length.profiles import Profile
-from decoding.draft_length.round_cost import RoundCost
+from decoding.costs.rounds import RoundCost
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 

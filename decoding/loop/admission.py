@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from decoding.draft_length.round_cost import RoundCost
+from decoding.costs.rounds import RoundCost
 from decoding.loop.batch import Batch
 from decoding.request import Sample
 from decoding.state.clock import CostTimer

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from decoding.attention.runner_pool import Runners
-from decoding.draft_length.round_cost import RoundCost
+from decoding.costs.rounds import RoundCost
 from decoding.loop.admission import Admission, Lengths
 from decoding.loop.intake import Intake
 from decoding.loop.step import Decoder

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from decoding.attention.cache import RaggedCache
+from decoding.memory.cache import RaggedCache
 from decoding.attention.taps import OUTPUT, TAPS
 from decoding.drafters.base import NoDrafter
 from decoding.state.row import Row

@@ -13,7 +13,7 @@ from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.noise import Role, sample_seed
 from decoding.acceptance.registry import RULES, make_rule
 from decoding.acceptance.rule import NO_TOKEN, Positions
-from decoding.attention.layout import Layout
+from decoding.memory.layout import Layout
 
 V = 4
 CHI2_LIMIT = 103.44  # 63 degrees of freedom, 0.001

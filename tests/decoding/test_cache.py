@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from decoding.attention.cache import RaggedCache
+from decoding.memory.cache import RaggedCache
 
 CPU = torch.device("cpu")
 

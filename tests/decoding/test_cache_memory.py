@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from decoding.attention import runner_pool
-from decoding.attention.cache import RaggedCache
+from decoding.memory.cache import RaggedCache
 from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
 from decoding.request import Completion, Request, RequestError, SamplingParams

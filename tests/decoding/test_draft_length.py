@@ -8,8 +8,8 @@ from decoding.acceptance.rule import Draw
 from decoding.config import EngineConfig
 from decoding.draft_length.goodput import AcceptanceModel
 from decoding.draft_length.policies import LONG_MATCH, BassLength, DraftLength, FixedLength, GoodputLength
-from decoding.draft_length.round_cost import RoundCost
-from decoding.draft_length.verify_cost import VerifyCost
+from decoding.costs.rounds import RoundCost
+from decoding.costs.verify import VerifyCost
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.request import RequestError
 from decoding.state.proposal import MODEL_EVIDENCE, PENDING, Proposal

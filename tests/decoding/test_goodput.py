@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoding.draft_length.goodput import AcceptanceModel, best_length, worth_verifying
-from decoding.draft_length.round_cost import RoundCost
-from decoding.draft_length.verify_cost import VerifyCost, measure
+from decoding.costs.rounds import RoundCost
+from decoding.costs.verify import VerifyCost, measure
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoding.attention.layout import Layout
+from decoding.memory.layout import Layout
 from decoding.attention.ragged import MaskStore, ragged_cache_attention
 
 CPU = torch.device("cpu")

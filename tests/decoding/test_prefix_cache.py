@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoding.attention import runner_pool
-from decoding.attention.cache import RaggedCache
-from decoding.attention.prefix_cache import PrefixCache
+from decoding.memory.cache import RaggedCache
+from decoding.memory.prefix_cache import PrefixCache
 from decoding.request import Request, SamplingParams
 
 LONG = "def add(a, b):\n    return a + b\n\n\n" * 6  # 204 tokens of one byte

@@ -9,8 +9,8 @@ import pytest
 
 from decoding.attention.target_runner import TargetRunner
 from decoding.draft_length.profiles import Fit, Profile
-from decoding.draft_length.round_cost import RoundCost
-from decoding.draft_length.verify_cost import VerifyCost
+from decoding.costs.rounds import RoundCost
+from decoding.costs.verify import VerifyCost
 from decoding.engine import Engine
 from decoding.request import Completion, Request
 

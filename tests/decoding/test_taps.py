@@ -9,7 +9,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
 from decoding.attention.flat_forward import FlatForward
-from decoding.attention.prefix_cache import PrefixCache
+from decoding.memory.prefix_cache import PrefixCache
 from decoding.attention.ragged import ATTENTION_NAME
 from decoding.attention.runner import ModelRunner
 from decoding.attention.taps import TAPS, decoder_layers, tapped

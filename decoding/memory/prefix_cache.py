@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import takewhile
 
-from decoding.attention.cache import RaggedCache, Slots
+from decoding.memory.cache import RaggedCache, Slots
 
 
 class PrefixCache:

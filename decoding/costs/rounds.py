@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from decoding.draft_length.verify_cost import VerifyCost
+from decoding.costs.verify import VerifyCost
 
 # Each round multiplies the weight of earlier ones by this, which halves it in 140 rounds: contexts grow, and the load
 # of the machine changes.
@@ -21,7 +21,7 @@ class RoundCost:
 
     `VerifyCost` is measured on one row. A round takes further time per row, and per cell of the R x T rectangle to
     which attention pads a ragged batch, so that one long draft makes every row slower, unless it is so much longer that
-    it has a call of its own (`attention/layout.py`). These coefficients are fitted to past rounds by least squares with
+    it has a call of its own (`memory/layout.py`). These coefficients are fitted to past rounds by least squares with
     exponentially decaying weights.
     """
 
