@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 
 from decoding.acceptance.distribution import Distribution, join
 from decoding.acceptance.rule import AcceptanceRule
 from decoding.acceptance.sampling import to_distributions
-from decoding.memory.cache import RaggedCache
 from decoding.attention.draft_graphs import FIRST_FEED, DraftGraphs
-from decoding.attention.runner import ModelRunner, PrefillEstimate
+from decoding.attention.prefill import Prefill
+from decoding.attention.runner import ModelRunner
+from decoding.memory.cache import RaggedCache
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
@@ -29,14 +30,10 @@ class DraftRunner:
         """The keys and values of all rows."""
         return self._runner.cache
 
-    def reserve(self, capacity: int) -> None:
-        """Make room in the cache for rows of `capacity` tokens."""
-        self._runner.reserve(capacity)
-
     def start(
         self, slot: int, tokens: Sequence[int], capacity: int, source: int | None, *, prefix_cache: bool
-    ) -> Iterator[PrefillEstimate]:
-        """Begin a row; iterating over the result prefills it."""
+    ) -> Prefill:
+        """Begin a row; the result prefills it."""
         return self._runner.start(slot, tokens, capacity, source, prefix_cache=prefix_cache)
 
     def draft(

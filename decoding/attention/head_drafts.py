@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 
 from decoding.acceptance.distribution import Distribution, join
 from decoding.acceptance.rule import AcceptanceRule
 from decoding.acceptance.sampling import to_distributions
-from decoding.memory.cache import RaggedCache
 from decoding.attention.head_graphs import HeadGraphs
 from decoding.attention.head_runner import HeadRunner
-from decoding.attention.runner import PrefillEstimate
+from decoding.attention.prefill import Prefill
+from decoding.memory.cache import RaggedCache
 from decoding.models.threads import all_threads
 from decoding.request import SamplingParams
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
@@ -31,12 +31,8 @@ class HeadDrafts:
         """The keys and values of all rows."""
         return self._runner.cache
 
-    def reserve(self, _capacity: int) -> None:
-        """Make room for the rows that the target has room for."""
-        self._runner.reserve()
-
-    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[PrefillEstimate]:
-        """Begin a row; iterating over the result reads its prompt."""
+    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Prefill:
+        """Begin a row; the result reads its prompt."""
         return self._runner.start(slot, tokens, source)
 
     @all_threads()  # a head is dense: its products are long, and no graph of 8-bit weights runs beside them

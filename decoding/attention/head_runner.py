@@ -7,20 +7,21 @@ own outputs. So a row always has one pair less than tokens, and drafts are forgo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
 import torch
 
 from decoding.acceptance.distribution import Distribution
+from decoding.attention.prefill import Prefill, Reading
+from decoding.attention.ragged import MaskStore, ragged_cache_attention
+from decoding.attention.runner import ModelRunner
+from decoding.attention.taps import TAPS
+from decoding.costs.timer import CostTimer
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
-from decoding.attention.ragged import MaskStore, ragged_cache_attention
-from decoding.attention.runner import ModelRunner, PrefillEstimate, in_chunks
-from decoding.attention.taps import TAPS
 from decoding.models.threads import all_threads
 from decoding.models.trained_heads import LoadedHead
-from decoding.state.clock import CostTimer
 
 
 class HeadRunner:
@@ -30,7 +31,8 @@ class HeadRunner:
         """`target` has to record the head's taps; `token_timer` learns what a token of a prompt costs."""
         self.head = loaded.head
         self.name = f"the trained drafter of {target.name}"
-        self.cache = RaggedCache(1, target.cache.max_rows, keeps_place=target.cache.keeps_place)
+        own = target.cache
+        self.cache = RaggedCache(1, own.max_rows, keeps_place=own.keeps_place, capacity_step=own.capacity_step)
         self._embedding = loaded.embedding
         self._target = target
         self._ids = loaded.head.token_ids
@@ -42,46 +44,40 @@ class HeadRunner:
         device: torch.device = self._target.device
         return device
 
-    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[PrefillEstimate]:
+    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Prefill:
         """Begin a row that holds the prompt `tokens`, once the target has begun it.
 
-        What the target has not read then, and the last pair, are left for the first draft, which needs the head's
-        output there. The caller iterates over the result, as in `ModelRunner.start`.
+        What the target leaves to the first round, and the last pair, are left for the first draft, which needs the
+        head's output there.
         """
-        self.reserve()
-        n_pairs = max(len(tokens) - 2, 0)
+        n_pairs, most = max(len(tokens) - 2, 0), self._target.cache.most(slot)
         if source is not None:
-            self.cache.start(slot, min(n_pairs, self.cache.lens[source]), source)
-            return iter(())
-        self.cache.start(slot)
-        return self._prefill(slot, tokens, n_pairs)
-
-    def _prefill(self, slot: int, tokens: Sequence[int], n_pairs: int) -> Iterator[PrefillEstimate]:
-        # A generator: the target has read the prompt when the first chunk is asked for.
-        n_pairs = min(n_pairs, self._target.cache.lens[slot])
+            self.cache.start(slot, most, min(n_pairs, self.cache.lens[source]), source=source)
+            return Prefill()
+        self.cache.start(slot, most, room=n_pairs)
 
         @all_threads()  # a head is dense
         def read(start: int, end: int) -> None:
             self.read([tokens[start + 1 : end + 1]], slot)
 
-        yield from in_chunks(read, 0, n_pairs, self._target.prefill_chunk, self._token_timer, self.device)
-
-    def reserve(self) -> None:
-        """Make room in the cache for the rows that the target has room for."""
-        self.cache.reserve(self._target.cache.capacity)
+        known_end = lambda: self._target.cache.lens[slot]  # noqa: E731 (what the target has read then)
+        chunk = self._target.prefill_chunk
+        return Prefill(Reading(read, 0, n_pairs, chunk, self._token_timer, self.device, known_end))
 
     def prepare(self) -> None:
         """Make the buffers that steps read and write, before these are captured."""
-        self.reserve()
+        self.cache.reserve(self._target.cache.capacity)
         shape = self.head.shape
         blank = self.blank_features(1).new_zeros(1, shape.target_width * len(shape.taps))
-        self._target.cache.states_of(TAPS, blank)
+        self._target.cache.prepare_states(TAPS, blank)
 
     def read(self, tokens: Sequence[Sequence[int]], first_slot: int = 0) -> torch.Tensor:
         """Read `tokens[r]` with the target's states before them; return the output [R', H] of each row's last."""
         lens = self.cache.lens[first_slot:]
-        taps = self._target.cache.states[TAPS][first_slot:]
-        states = [taps[r, n : n + len(own)] for r, (own, n) in enumerate(zip(tokens, lens, strict=False))]
+        states = [
+            self._target.cache.states(TAPS, r)[n : n + len(own)]
+            for r, (own, n) in enumerate(zip(tokens, lens, strict=False), start=first_slot)
+        ]
         return self.step(tokens, self.head.features(torch.cat(states)), first_slot)
 
     def step(self, tokens: Sequence[Sequence[int]], features: torch.Tensor, first_slot: int = 0) -> torch.Tensor:
@@ -110,8 +106,8 @@ class HeadRunner:
         return head.finish(residual[keep], attended.flatten(1)[keep])
 
     def features_at(self, slot: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        """Return the features [N, H] of positions that the target has read."""
-        return self.head.features(self._target.cache.states[TAPS][slot, position])
+        """Return the features [N, H] of positions that the target has read, in a graph."""
+        return self.head.features(self._target.cache.states_of_all(TAPS)[slot, position])
 
     def blank_features(self, n: int) -> torch.Tensor:
         """Return a buffer for the features of `n` positions, [n, H]."""

@@ -18,8 +18,8 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from decoding.attention.backends import OWN, backend_of
-from decoding.memory.cache import RaggedCache
 from decoding.attention.runner import ModelRunner
+from decoding.memory.cache import RaggedCache
 
 
 class RowCaches(RaggedCache):
@@ -27,11 +27,11 @@ class RowCaches(RaggedCache):
 
     def __init__(self, max_rows: int) -> None:
         super().__init__(0, max_rows)
-        self._rows: dict[int, DynamicCache] = {}
+        self._caches: list[DynamicCache] = []
 
     def of(self, row: int) -> DynamicCache:
         """Return the row's cache with its committed tokens only."""
-        cache = self._rows[row]
+        cache = self._caches[row]
         for layer in cache.layers:
             if type(layer) is not DynamicLayer:
                 raise RuntimeError("its cache cannot be cut back to the tokens that stay")
@@ -40,22 +40,45 @@ class RowCaches(RaggedCache):
                 layer.values = layer.values[..., : self.lens[row], :]
         return cache
 
-    def start(self, row: int, length: int = 0, source: int | None = None) -> None:
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of all rows; copies that share their tokens count as if they did not."""
+        layers = [layer for cache in self._caches for layer in cache.layers if layer.is_initialized]
+        return sum(tensor.nbytes for layer in layers for tensor in (layer.keys, layer.values))
+
+    @property
+    def slot_bytes(self) -> int:
+        """The bytes of one token of one row; 0 before anything was written."""
+        layers = [layer for cache in self._caches[:1] for layer in cache.layers if layer.is_initialized]
+        return sum(t[..., :1, :].nbytes for layer in layers for t in (layer.keys, layer.values))
+
+    def start(self, row: int, most: int, length: int = 0, *, source: int | None = None, room: int = 0) -> None:
         """Begin a row, the next one or one that is over, with the first `length` tokens of the row `source`."""
-        if source is None:
-            self._rows[row] = DynamicCache()
-        super().start(row, length, source)
+        super().start(row, most, length, source=source, room=room)
+        self._caches[row : row + 1] = [DynamicCache() if source is None else self._twin(source)]
+
+    def fork(self, row: int, n_written: int = 0) -> None:
+        """Append a copy of a row."""
+        super().fork(row, n_written)
+        self._caches.append(self._twin(row))
 
     def drop(self, row: int) -> None:
-        """Forget a row; the last one moves into its place."""
+        """Forget a row; the last one takes its number."""
         super().drop(row)
-        del self._rows[len(self.lens)]
+        last = self._caches.pop()
+        if row < len(self._caches):
+            self._caches[row] = last
 
-    def _copy(self, source: int, target: int, length: int) -> None:
+    def clear(self) -> None:
+        """Forget all rows."""
+        super().clear()
+        self._caches.clear()
+
+    def _twin(self, source: int) -> DynamicCache:
         # A layer joins new keys to the old ones in a new tensor, so that copies may share the old ones; `of` cuts them.
         twin = DynamicCache()
-        twin.layers = [copy.copy(layer) for layer in self._rows[source].layers]
-        self._rows[target] = twin
+        twin.layers = [copy.copy(layer) for layer in self._caches[source].layers]
+        return twin
 
 
 class RowByRowRunner(ModelRunner):

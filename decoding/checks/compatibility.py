@@ -175,8 +175,7 @@ def _decode(runner: ModelRunner, texts: list[list[int]]) -> list[torch.Tensor]:
     """Return logits [T, V] of the last tokens of each text, decoded as in rounds: ragged, with a rejected draft."""
     new = [min(len(text) - 1, n) for text, n in zip(texts, (6, 8), strict=True)]
     for row, (text, n) in enumerate(zip(texts, new, strict=True)):
-        runner.cache.reserve(len(text) + _JUNK)
-        runner.cache.start(row)
+        runner.cache.start(row, len(text) + _JUNK)
         runner.forward([text[: len(text) - n]], n_last=[1], first_slot=row)
         runner.cache.commit([len(text) - n], first_slot=row)
     kept = [2, 1]

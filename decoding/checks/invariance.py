@@ -52,11 +52,12 @@ def is_batch_invariant(runner: ModelRunner) -> bool:
 @torch.inference_mode()
 def _logits(runner: ModelRunner, batch: _Batch) -> torch.Tensor:
     cache, own = runner.cache, batch.own
-    cache.lens.clear()
-    cache.reserve(max(n + count for n, count in zip(batch.lens, batch.counts, strict=True)))
+    cache.clear()
     text = [(7919 * t) % runner.vocab_size for t in range(2 * _LENGTH)]
-    for row, n in enumerate(batch.lens):
-        cache.start(row, 0 if row == own else n)  # only the lengths of the others matter, not what they have written
+    for row, (n, count) in enumerate(zip(batch.lens, batch.counts, strict=True)):
+        cache.start(
+            row, n + count, 0 if row == own else n
+        )  # only the lengths of the others matter, not what they have written
     runner.forward([text[:_LENGTH]], n_last=[1], first_slot=own)
     cache.commit([_LENGTH], first_slot=own)
     logits = runner.forward([text[_LENGTH : _LENGTH + count] for count in batch.counts])

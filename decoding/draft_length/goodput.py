@@ -34,14 +34,13 @@ _GOOD_ENOUGH = 0.98
 class AcceptanceModel:
     """The acceptance rate of draft tokens whose predecessors were accepted, by evidence and depth.
 
-    `draft_step_s` are the measured seconds of one step of a draft model, None before the first. `rounds_without_draft`
-    counts rounds since a draft was last verified, `rounds_not_drawn` those since a model was last to draw one.
+    `rounds_without_draft` counts rounds since a draft was last verified, `rounds_not_drawn` those since a model was
+    last to draw one.
     """
 
     def __init__(self) -> None:
         self._accepted: defaultdict[tuple[int, int], float] = defaultdict(float)
         self._tried: defaultdict[tuple[int, int], float] = defaultdict(float)
-        self.draft_step_s: float | None = None
         self.rounds_without_draft = 0
         self.rounds_not_drawn = 0
 
@@ -51,12 +50,6 @@ class AcceptanceModel:
             cell = (evidence, min(depth, _DEPTHS - 1))
             self._tried[cell] = self._tried[cell] * _DECAY + 1
             self._accepted[cell] = self._accepted[cell] * _DECAY + (depth < accepted)
-
-    def observe_draft_steps(self, n_steps: int, seconds: float) -> None:
-        """Record that drafting `n_steps` tokens with a model took `seconds`."""
-        if n_steps:
-            step = seconds / n_steps
-            self.draft_step_s = step if self.draft_step_s is None else 0.9 * self.draft_step_s + 0.1 * step
 
     def expected(self, evidence: int, tokens: Sized) -> float:
         """Return how many of `tokens`, all drafted for this evidence, are accepted on average."""
@@ -121,7 +114,7 @@ def best_length(
     `looked_up[r]` are the tokens that row r expects from a lookup, 0 without one, and `n_samples[r]` samples share it.
     The model drafts for the rows in which it expects more; a step of it takes the same time however many these are.
     """
-    step = acceptance.draft_step_s
+    step = cost.draft_step_s
     if step is None:
         return 4  # the first round measures the time of a step
     n_rows = len(looked_up)

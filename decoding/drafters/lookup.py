@@ -7,10 +7,10 @@ majority where several places match (the consensus of arXiv 2503.05330). Needs n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
-from decoding.attention.runner import PrefillEstimate
+from decoding.attention.prefill import Prefill
 from decoding.state.proposal import Proposal
 from decoding.state.row import Row
 
@@ -66,12 +66,12 @@ class LookupDrafter:
         self._index: list[TextIndex] = []
         self._indexed: list[int] = []
 
-    def start(self, slot: int, row: Row, source: int | None) -> Iterator[PrefillEstimate]:
+    def start(self, slot: int, row: Row, source: int | None) -> Prefill:
         """Index the prompt; with a shared index a row also sees what its siblings wrote before it."""
         known = self._index[source] if self.shared and source is not None else self._own_index(row)
         self._index[slot : slot + 1] = [known]
         self._indexed[slot : slot + 1] = [len(row.tokens)]
-        return iter(())
+        return Prefill()
 
     def propose(self, rows: Sequence[Row], lengths: Sequence[int]) -> Proposal:
         """Return each row's continuation of its longest match, none where nothing matches."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from decoding.attention.head_drafts import HeadDrafts
-from decoding.attention.runner import PrefillEstimate
+from decoding.attention.prefill import Prefill
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 from decoding.state.row import Row
 
@@ -19,7 +19,7 @@ class TrainedDrafter:
         self._drafts = drafts
         self._n_pairs: list[int] = []
 
-    def start(self, slot: int, row: Row, source: int | None) -> Iterator[PrefillEstimate]:
+    def start(self, slot: int, row: Row, source: int | None) -> Prefill:
         """Read the prompt, once the target has."""
         return self._drafts.start(slot, row.tokens, source)
 

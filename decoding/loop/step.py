@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from decoding.acceptance.rule import Draw
+from decoding.costs.costs import Costs
 from decoding.draft_length.policies import DraftLength
 from decoding.loop.batch import Batch
 from decoding.loop.timing import Stopwatch
@@ -25,6 +26,7 @@ class Decoder:
     batch: Batch
     model: LoadedModel
     policy: DraftLength
+    costs: Costs
 
     def step(self) -> list[tuple[Origin, ...]]:
         """Draft, verify, accept and commit once; return the origins of each row's new tokens.
@@ -43,6 +45,7 @@ class Decoder:
         # of its prompt does not draft, so that a request alone reads it in the same shape whatever was learnt before.
         lengths = [0 if n else min(k, row.n_left - 1) for row, n in zip(rows, unread, strict=True)]
         proposal = drafter.propose(rows, lengths)
+        n_steps = proposal.n_steps
         proposal = proposal.cut(self.policy.trim(proposal, n_samples))
         watch.mark()
         draws = target.verify(rows, proposal)
@@ -58,7 +61,10 @@ class Decoder:
         drafter.observe(batch.rows, [draw.n_accepted for draw in taken])
         seconds = time.perf_counter() - started
         if not any(unread):  # the time of a prompt says nothing about other rounds
-            self.policy.observe(proposal, draws, draft_s, seconds - draft_s)
+            self.policy.observe(proposal, draws)
+            drafted = [len(tokens) for tokens in proposal.tokens]
+            n_verified, longest = len(rows) + sum(drafted), 1 + max(drafted)
+            self.costs.observe_round(len(rows), n_verified, longest, n_steps, draft_s, seconds - draft_s)
         for state in batch.requests:
             mine = [r for r, row in enumerate(rows) if row.state is state]
             state.rounds.append(

@@ -40,11 +40,13 @@ class RaggedLayer(CacheLayerMixin):
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Do nothing: a shelf makes its buffers when they are first written."""
 
-    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object) -> Held:
-        """Write packed states [1, Hkv, N, D] to their rows' slots; return the keys and the values of the rows in use."""
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
+    ) -> tuple[Held, Held]:
+        """Write packed states [1, Hkv, N, D] to their rows' slots; return keys and values of the rows in use."""
         groups = self.cache.layout.groups
-        held = [self._write(group, key_states, value_states) for group in groups]
-        return held[0] if len(held) == 1 else tuple(zip(*held, strict=True))  # type: ignore[return-value]
+        keys, values = zip(*(self._write(group, key_states, value_states) for group in groups), strict=True)
+        return (keys, values) if len(groups) > 1 else (keys[0], values[0])
 
     def _write(
         self, group: Layout, key_states: torch.Tensor, value_states: torch.Tensor
@@ -194,9 +196,13 @@ class RaggedCache(Cache):
         place = self._rows[row]
         return place.shelf.buffers[name][place.index, 0]
 
-    def states_of_all(self, name: str, like: torch.Tensor) -> torch.Tensor:
-        """Return the recorded states [B, S, F] of a cache that keeps its place, made for values such as `like` [1, F]."""
-        return self._shelves[0].buffer(name, like[None])[:, 0]
+    def states_of_all(self, name: str) -> torch.Tensor:
+        """Return the recorded states [B, S, F] of a cache that keeps its place."""
+        return self._shelves[0].buffers[name][:, 0]
+
+    def prepare_states(self, name: str, like: torch.Tensor) -> None:
+        """Make the buffer of states such as `like` [1, F] in a cache that keeps its place."""
+        self._shelves[0].buffer(name, like[None])
 
     # Rows ---------------------------------------------------------------------------------------------------------
 
@@ -280,10 +286,12 @@ class RaggedCache(Cache):
             shelf = self._shelves[0]
         elif shelf is None:
             key = shelf_capacity(n_tokens)
-            shelf = self._shelves.setdefault(key, Shelf(key))
+            shelf = self._shelves.get(key) or Shelf(key)
         n = len(shelf.rows) + 1
         if n > shelf.n_rows:
             shelf.resize(self._rows_for(n, shelf), shelf.capacity)
+        if not self.keeps_place:
+            self._shelves[shelf.capacity] = shelf  # if it is new, or was given back because it was empty
         return shelf.add(most)
 
     def _rows_for(self, n: int, shelf: Shelf) -> int:

@@ -14,7 +14,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import takewhile
 
-from decoding.memory.cache import RaggedCache, Slots
+from decoding.memory.cache import RaggedCache
+from decoding.memory.shelf import Slots
 
 
 class PrefixCache:
@@ -34,7 +35,7 @@ class PrefixCache:
         for i, key in enumerate(keys):
             cache.write(row, i * self._block, self._blocks[key])
         self._use(keys)
-        cache.lens[row] = n_known
+        cache.commit([n_known], row)
         return n_known
 
     def n_known(self, tokens: Sequence[int]) -> int:
@@ -48,11 +49,15 @@ class PrefixCache:
         keys = self._keys(tokens)
         if keys[-1] not in self._blocks:
             self._blocks[keys[-1]] = cache.read(row, len(tokens) - self._block, len(tokens))
-            self.n_bytes += self._blocks[keys[-1]].n_bytes
+            self.n_bytes += _n_bytes(self._blocks[keys[-1]])
         self._use(keys)
-        while self.n_bytes > self._max_bytes:
+        self.shrink(self._max_bytes)
+
+    def shrink(self, n_bytes: int) -> None:
+        """Drop blocks until at most `n_bytes` are left."""
+        while self.n_bytes > n_bytes:
             _, dropped = self._blocks.popitem(last=False)
-            self.n_bytes -= dropped.n_bytes
+            self.n_bytes -= _n_bytes(dropped)
 
     def _use(self, keys: Sequence[bytes]) -> None:
         """Count these blocks, of one prompt, as used now, the first as the last: it must not go before the others."""
@@ -64,3 +69,7 @@ class PrefixCache:
         content, width = array("q", tokens).tobytes(), array("q").itemsize
         ends = range(self._block, len(tokens) + 1, self._block)
         return [content[: end * width] for end in ends]
+
+
+def _n_bytes(block: Slots) -> int:
+    return sum(tensor.nbytes for tensor in block.values())

@@ -31,6 +31,12 @@ class Proposal:
     # made and the host has not read
     pending: torch.Tensor | None = None
 
+    @property
+    def n_steps(self) -> int:
+        """The steps that a model took to draw its tokens."""
+        drawn = (row for row, why in zip(self.tokens, self.evidence, strict=True) if why == MODEL_EVIDENCE)
+        return max(map(len, drawn), default=0)
+
     def cut(self, lengths: Sequence[int]) -> Proposal:
         """Return the first `lengths[r]` tokens of each row."""
         tokens = [row[:n] for row, n in zip(self.tokens, lengths, strict=True)]

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from decoding.attention import runner_pool
-from decoding.memory.cache import RaggedCache
 from decoding.attention.runner import ModelRunner
 from decoding.engine import Engine
+from decoding.memory.cache import RaggedCache
 from decoding.request import Completion, Request, RequestError, SamplingParams
 from tests.thorough import thorough
 

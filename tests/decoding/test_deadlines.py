@@ -160,7 +160,7 @@ def test_what_was_measured_under_load_ends_no_request_before_it_was_tried(
 
 def test_one_slow_round_of_others_ends_no_newcomer(unending: Callable[..., Engine], machine: Machine) -> None:
     made = unending(draft_length="fixed:0")
-    assert made.round_cost(1, 1, 1)  # measured now, not among the forwards that are counted
+    assert made.costs.rounds(1, 1, 1)  # measured now, not among the forwards that are counted
     round_s = FORWARD_S + TOKEN_S
     n_forwards, forwards = 0, Machine.spend
 

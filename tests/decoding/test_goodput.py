@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoding.draft_length.goodput import AcceptanceModel, best_length, worth_verifying
 from decoding.costs.rounds import RoundCost
 from decoding.costs.verify import VerifyCost, measure
+from decoding.draft_length.goodput import AcceptanceModel, best_length, worth_verifying
 from decoding.state.proposal import MODEL_EVIDENCE, Proposal
 
 
@@ -101,8 +101,9 @@ def test_hopeless_drafts_are_tried_again_now_and_then() -> None:
 @pytest.mark.parametrize(("step", "longer"), [(0.01, True), (0.9, False)])
 def test_a_draft_model_drafts_less_the_more_it_costs(step: float, longer: bool) -> None:
     acceptance = record({MODEL_EVIDENCE: 0.8})
-    acceptance.observe_draft_steps(1, step)
-    k = best_length([0.0], [1], acceptance, rounds_of((1, 64), (1.0, 1.2)))
+    cost = rounds_of((1, 64), (1.0, 1.2))
+    cost.observe_draft(1, step)
+    k = best_length([0.0], [1], acceptance, cost)
     assert (k >= 4) is longer
 
 
