@@ -54,7 +54,7 @@ class HeadRunner:
         if source is not None:
             self.cache.start(slot, most, min(n_pairs, self.cache.lens[source]), source=source)
             return Prefill()
-        self.cache.start(slot, most, room=n_pairs)
+        self.cache.start(slot, most, room=len(tokens) - 1)
 
         @all_threads()  # a head is dense
         def read(start: int, end: int) -> None:

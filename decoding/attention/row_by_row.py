@@ -46,9 +46,7 @@ class RowCaches(RaggedCache):
         layers = [layer for cache in self._caches for layer in cache.layers if layer.is_initialized]
         return sum(tensor.nbytes for layer in layers for tensor in (layer.keys, layer.values))
 
-    @property
-    def slot_bytes(self) -> int:
-        """The bytes of one token of one row; 0 before anything was written."""
+    def _slot_bytes_now(self) -> int:
         layers = [layer for cache in self._caches[:1] for layer in cache.layers if layer.is_initialized]
         return sum(t[..., :1, :].nbytes for layer in layers for t in (layer.keys, layer.values))
 

@@ -9,7 +9,7 @@ from decoding.attention.runner_pool import Runners
 from decoding.costs.costs import Costs
 from decoding.loop.admission import Admission, Lengths
 from decoding.loop.intake import Intake
-from decoding.loop.step import Decoder
+from decoding.loop.step import Decoder, LackOfMemoryError
 from decoding.loop.updates import publish
 from decoding.models.device_memory import is_out_of_memory
 from decoding.request import Completion, OnUpdateOf, RequestError, ShouldCancelOf
@@ -58,8 +58,8 @@ class Scheduler:
             self._end_requests()
             for state in batch.retire():  # before the round that they cannot wait for
                 yield self._outcome(state)
-            for state in self._step() if batch.rows else ():
-                yield self._outcome(state)
+            if batch.rows:
+                yield from self._step()
 
     def has_place(self) -> bool:
         """Return whether there is room for another sample."""
@@ -74,8 +74,12 @@ class Scheduler:
 
     def _has_memory(self, state: RequestState) -> bool:
         """Return whether a request need not wait for memory: one that can never have it does not wait either."""
-        rows = self._batch.most_rows(state), state.capacity
+        rows = self._rows(state)
         return not self._memory.lacks(*rows) or self._memory.never_fits(*rows)
+
+    def _rows(self, state: RequestState) -> tuple[int, int]:
+        """Return the rows that a request may need, and the most tokens of each."""
+        return self._batch.most_rows(state), state.capacity
 
     def admission(self) -> Admission:
         """Return the admission of requests to the batch."""
@@ -91,23 +95,31 @@ class Scheduler:
 
     def _admit_or_refuse(self, state: RequestState, intake: Intake) -> Iterator[Outcome]:
         """Admit a request; refuse it, and nobody else, if there is no memory for it."""
-        batch, rows = self._batch, (self._batch.most_rows(state), state.capacity)
+        rows = self._rows(state)
         # A request that does not fit beside others has waited for them.
         if self._memory.lacks(*rows):
-            needed, limit = (n / 2**20 for n in (self._memory.needs(*rows), self._memory.limit))
-            yield self._refusal(state, f"needs {needed:,.1f} MiB of memory, and there are {limit:,.1f} MiB")
+            memory = self._memory
+            needed, free, limit = (n / 2**20 for n in (memory.needs(*rows), memory.free, memory.limit))
+            yield self._refusal(state, f"needs {needed:,.1f} MiB, and {free:,.1f} of {limit:,.1f} MiB are free")
             return
         try:
             self._memory.take(state, *rows)
+            self._memory.make_room(len(state.prompt) - 1, state.capacity)
             yield from self._admit(state, intake)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            batch.finish(state, "cancelled")
-            if state in batch.requests:
-                batch.retire()
-            self._memory.give_back(state)
-            yield self._refusal(state, "does not fit into the memory that is free")
+            yield from self._end_for_memory(state)
+
+    def _end_for_memory(self, state: RequestState) -> Iterator[Outcome]:
+        """End a request for which memory has run out."""
+        self._batch.finish(state, "cancelled")
+        for done in self._batch.retire():
+            if done is not state:
+                yield self._outcome(done)
+        self._memory.give_back(state)
+        self._memory.trim()
+        yield self._refusal(state, "does not fit into the memory that is free")
 
     def _refusal(self, state: RequestState, why: str) -> Outcome:
         n, n_tokens = len(state.samples), len(state.prompt) + state.limit
@@ -164,16 +176,22 @@ class Scheduler:
             elif not state.clock.fits(expected_s if state.rounds else self._costs.round.least_s):
                 publish(self._batch.finish(state, "deadline"), self._on_update)
 
-    def _step(self) -> list[RequestState]:
-        """Decode one round; return the requests that are done."""
+    def _step(self) -> Iterator[Outcome]:
+        """Decode one round; yield the requests that are done, or the largest one if memory has run out."""
         started, captured_s = time.perf_counter(), self._runners.captured_s
         reads_prompts = any(self._batch.target.n_unread(self._batch.rows))
-        added = self._decoder.step()
+        try:
+            added = self._decoder.step()
+        except LackOfMemoryError:
+            largest = max(self._batch.requests, key=lambda each: self._memory.needs(*self._rows(each)))
+            yield from self._end_for_memory(largest)
+            return
         publish(self._batch.rows, self._on_update, added)
         done = self._batch.retire()
         for state in self._batch.requests:  # samples that have ended need no rows
-            self._memory.take(state, self._batch.most_rows(state), state.capacity)
+            self._memory.take(state, *self._rows(state))
         if not reads_prompts:
             # The time that a round takes to capture its graphs says nothing about the next.
             self._costs.round.observe(time.perf_counter() - started - (self._runners.captured_s - captured_s))
-        return done
+        for state in done:
+            yield self._outcome(state)

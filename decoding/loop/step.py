@@ -12,11 +12,16 @@ from decoding.costs.costs import Costs
 from decoding.draft_length.policies import DraftLength
 from decoding.loop.batch import Batch
 from decoding.loop.timing import Stopwatch
+from decoding.models.device_memory import is_out_of_memory
 from decoding.models.loaded import LoadedModel
 from decoding.request import BrokenModelError, Origin, Round, Sample, Top
 from decoding.state.proposal import Proposal
 from decoding.state.row import Row
 from decoding.state.token_text import TokenTexts
+
+
+class LackOfMemoryError(Exception):
+    """Memory has run out in a round. The batch is as it was before."""
 
 
 @dataclass(slots=True)
@@ -31,7 +36,8 @@ class Decoder:
     def step(self) -> list[tuple[Origin, ...]]:
         """Draft, verify, accept and commit once; return the origins of each row's new tokens.
 
-        Appends a `Round` to each request. Raises BrokenModelError when the target's logits are not numbers.
+        Appends a `Round` to each request. Raises BrokenModelError when the target's logits are not numbers, and
+        LackOfMemoryError.
         """
         batch, target, drafter = self.batch, self.batch.target, self.batch.drafter
         rows = list(batch.rows)
@@ -44,12 +50,18 @@ class Decoder:
         # A row never drafts past its length limit: the bonus token is the last it may take. A row that reads the rest
         # of its prompt does not draft, so that a request alone reads it in the same shape whatever was learnt before.
         lengths = [0 if n else min(k, row.n_left - 1) for row, n in zip(rows, unread, strict=True)]
-        proposal = drafter.propose(rows, lengths)
-        n_steps = proposal.n_steps
-        proposal = proposal.cut(self.policy.trim(proposal, n_samples))
-        watch.mark()
-        draws = target.verify(rows, proposal)
-        watch.mark()
+        try:
+            proposal = drafter.propose(rows, lengths)
+            n_steps = proposal.n_steps
+            proposal = proposal.cut(self.policy.trim(proposal, n_samples))
+            watch.mark()
+            draws = target.verify(rows, proposal)
+            watch.mark()
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            drafter.observe(rows, [0] * len(rows))  # which forgets the drafts
+            raise LackOfMemoryError from error
         draft_s, verify_s = watch.seconds()
         self._count(rows, proposal, draws)
         taken = self._fork_rows(rows, draws)

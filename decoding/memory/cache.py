@@ -106,6 +106,7 @@ class RaggedCache(Cache):
         self._shelves: dict[int, Shelf] = {}
         self._rows: list[Place] = []
         self._layout: Layout | None = None
+        self._slot_bytes = 0
         if keeps_place:
             self._shelves[0] = Shelf(0, max_rows)
         super().__init__(layers=[RaggedLayer(self, i) for i in range(n_layers)])
@@ -125,6 +126,10 @@ class RaggedCache(Cache):
     @property
     def slot_bytes(self) -> int:
         """The bytes of one token of one row; 0 before anything was written."""
+        self._slot_bytes = max(self._slot_bytes, self._slot_bytes_now())
+        return self._slot_bytes
+
+    def _slot_bytes_now(self) -> int:
         return max((shelf.slot_bytes for shelf in self._shelves.values()), default=0)
 
     @property
@@ -211,6 +216,10 @@ class RaggedCache(Cache):
         shelf = self._shelves[0]
         if capacity > shelf.capacity:
             shelf.resize(shelf.n_rows, self._step(capacity))
+
+    def make_room(self, n_tokens: int, most: int) -> None:
+        """Make room for one more row that begins with `n_tokens`."""
+        self._free([self._place(min(n_tokens, most), most)])
 
     def start(self, row: int, most: int, length: int = 0, *, source: int | None = None, room: int = 0) -> None:
         """Start a row at the end or in place of a finished one, with the first `length` tokens of the row `source`.
@@ -318,4 +327,5 @@ class RaggedCache(Cache):
         for place in places:
             place.shelf.remove(place)
             if not self.keeps_place and not place.shelf.rows:
+                _ = self.slot_bytes  # which is remembered
                 del self._shelves[place.shelf.capacity]

@@ -126,9 +126,19 @@ class Account:
         """The bytes that there are for all requests together."""
         return self._store.limit
 
+    @property
+    def free(self) -> int:
+        """The bytes that no request has taken."""
+        return max(self._store.limit - self._store.taken, 0)
+
     def take(self, owner: Hashable, n_rows: int, most: int) -> None:
         """Note what a request may need from now on, in place of what was noted before."""
         self._rows[owner] = n_rows, most
+
+    def make_room(self, n_tokens: int, most: int) -> None:
+        """Make buffers for one more row that begins with `n_tokens`. That may fail, and then changes no rows."""
+        for cache in self._caches:
+            cache.make_room(n_tokens, most)
 
     def give_back(self, owner: Hashable) -> None:
         """Forget a request."""

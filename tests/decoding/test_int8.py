@@ -130,9 +130,8 @@ def test_graphs_compute_what_quantized_layers_compute_apart(dtype):
     for model in (apart, graphs):
         model.set_attn_implementation(ATTENTION_NAME)
         runner = ModelRunner(model, 260, 2)
-        runner.cache.reserve(64)
         for row, n in enumerate((20, 9)):
-            runner.cache.start(row)
+            runner.cache.start(row, 64)
             first = runner.forward([list(range(n))], n_last=[1], first_slot=row)
             runner.cache.commit([n], first_slot=row)
         ragged = runner.forward([[1, 2, 3], [4]])

@@ -53,17 +53,15 @@ def test_a_step_of_training_computes_what_a_step_of_drafting_does(
     # Of all tokens, so that no position is left out.
     everything = LoadedHead(new_head(target, (0, 1, 1), torch.arange(257), 0), head.embedding, head.record)
     runner = ModelRunner(target.model, target.vocab_size, 2, taps=(0, 1, 1))
-    for _ in runner.start(0, text, 128):
-        pass
-    exact = replace(recordings[0], taps=runner.cache.states[TAPS][0, : len(text) - 1])  # not rounded to bfloat16
+    runner.start(0, text, 128).finish()
+    exact = replace(recordings[0], taps=runner.cache.states(TAPS, 0)[: len(text) - 1])  # not rounded to bfloat16
     batch = DocumentBatch.of([exact])
     trained = logits_of(everything, target, batch, monkeypatch)
     first = int(batch.known[0].nonzero()[0, 0])
     drafting = HeadRunner(everything, runner)
     for t in (first - 1, first + 3, len(text) - 6):
-        drafting.cache.reserve(128)
-        drafting.cache.lens.clear()
-        drafting.cache.start(0)
+        drafting.cache.clear()
+        drafting.cache.start(0, 128)
         output = drafting.read([text[1 : t + 2]], 0)
         for j in range(N_STEPS):
             expected = trained[j][t - (first - 1 - j)]
