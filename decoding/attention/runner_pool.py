@@ -23,7 +23,6 @@ from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.costs.costs import Costs
 from decoding.memory.cache import RaggedCache
-from decoding.memory.prefix_cache import PrefixCache
 from decoding.memory.store import Account, KVStore
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
@@ -91,7 +90,7 @@ class RunnerPool:
         self._scatters_by_kernel = "kv_scatter" not in disabled
         self._costs = costs
         self._store = store
-        store.prefixes = [PrefixCache(_PREFIX_CACHE_BYTES, PREFILL_CHUNK[m.device.type]) for m in self._models]
+        self._prefixes = [store.keep_prefixes(_PREFIX_CACHE_BYTES, PREFILL_CHUNK[m.device.type]) for m in self._models]
         self._verify: VerifyGraphs | None = None
         self._draft: DraftGraphs | HeadGraphs | None = None
         self._kept: list[ModelRunner] = []
@@ -126,7 +125,7 @@ class RunnerPool:
             keeps_place=keeps_place,
             scatters_by_kernel=self._scatters_by_kernel,
             token_timer=self._costs.tokens[which],
-            prefix_cache=self._store.prefixes[which],
+            prefix_cache=self._prefixes[which],
             taps=() if which else self._taps,
         )
 

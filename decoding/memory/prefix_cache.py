@@ -9,9 +9,10 @@ A block is found by all tokens up to its end, as in vLLM's automatic prefix cach
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from decoding.memory.cache import RaggedCache
@@ -21,9 +22,10 @@ from decoding.memory.shelf import Slots
 class PrefixCache:
     """Blocks of one model, at most `max_bytes` of them; least recently used first out."""
 
-    def __init__(self, max_bytes: int, block: int) -> None:
-        """`block` is in tokens: the size of a chunk of the prefill."""
+    def __init__(self, max_bytes: int, block: int, room: Callable[[PrefixCache], float] = lambda _: math.inf) -> None:
+        """`block` is in tokens: the size of a chunk of the prefill. `room` says how many bytes there is memory for."""
         self._max_bytes = max_bytes
+        self._room = room
         self._block = block
         self._blocks: OrderedDict[bytes, Slots] = OrderedDict()
         self.n_bytes = 0
@@ -51,11 +53,11 @@ class PrefixCache:
             self._blocks[keys[-1]] = cache.read(row, len(tokens) - self._block, len(tokens))
             self.n_bytes += _n_bytes(self._blocks[keys[-1]])
         self._use(keys)
-        self.shrink(self._max_bytes)
+        self.shrink(min(self._max_bytes, self._room(self)))
 
-    def shrink(self, n_bytes: int) -> None:
+    def shrink(self, n_bytes: float) -> None:
         """Drop blocks until at most `n_bytes` are left."""
-        while self.n_bytes > n_bytes:
+        while self._blocks and self.n_bytes > n_bytes:
             _, dropped = self._blocks.popitem(last=False)
             self.n_bytes -= _n_bytes(dropped)
 

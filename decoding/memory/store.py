@@ -32,6 +32,12 @@ class KVStore:
         self.prefixes: list[PrefixCache] = []
         self.slot_bytes = 0  # of a token of a row in all caches together, as far as is known
 
+    def keep_prefixes(self, max_bytes: int, block: int) -> PrefixCache:
+        """Return a new cache of blocks of earlier prompts, which takes what requests leave."""
+        made = PrefixCache(max_bytes, block, lambda own: self.limit - self.n_bytes + own.n_bytes)
+        self.prefixes.append(made)
+        return made
+
     def open(self, caches: Sequence[RaggedCache]) -> Account:
         """Open the account of caches that belong together, the target's first."""
         account = Account(self, caches)

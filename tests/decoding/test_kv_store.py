@@ -72,8 +72,7 @@ class Rows(RuleBasedStateMachine):
             new.append(new[parent])
             kept.append(data.draw(st.integers(0, counts[parent])))
         self.cache.commit(kept)
-        for row, tokens, n in zip(self.model, new, kept, strict=True):
-            row += tokens[:n]
+        self.model = [row + tokens[:n] for row, tokens, n in zip(self.model, new, kept, strict=True)]
 
     @precondition(lambda self: self.model and len(self.model) < MAX_ROWS)
     @rule(data=st.data())

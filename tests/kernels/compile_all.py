@@ -28,7 +28,7 @@ def compile_for_h100(kernel: Any, constants: dict[str, Any], types: dict[str, st
 ATTEND = {"out_ptr": F32, "lse_ptr": F32, "q_ptr": BF16, "k_ptr": BF16, "v_ptr": BF16, "query_start_ptr": I32,
           "count_ptr": I32, "length_ptr": I32, "position_ptr": I64, "scale": "fp32", "cap_log2": "fp32"}  # fmt: skip
 for block_m, windowed in ((16, False), (64, True)):
-    flags = {"WINDOWED": windowed, "CAPPED": windowed, "SHARED": False, "PADDED": False, "UPCAST": False}
+    flags = {"WINDOWED": windowed, "CAPPED": windowed, "PADDED": False, "UPCAST": False}
     sizes = {"N_HEADS": 32, "GROUP": 4, "D": 128, "BLOCK_M": block_m, "BLOCK_N": 64, "BLOCK_D": 128}
     compile_for_h100(verify_attention._attend, sizes | flags, ATTEND, num_stages=3)
 merge = {"D": 128, "BLOCK_P": 16, "BLOCK_D": 128}
