@@ -19,6 +19,8 @@ from decoding.memory.layout import Layout
 from decoding.memory.prefix_cache import PrefixCache
 from kernels.rows import RaggedRows
 
+ONE_SHELF = "bassline_one_shelf"
+"""The attribute of a model that computes with the keys of all rows at once, before its attention."""
 TakeLogits = Callable[[torch.Tensor], None]
 """Takes the logits [N, V] of a chunk of a prompt."""
 
@@ -62,6 +64,7 @@ class ModelRunner:
             uses_kernel=scatters_by_kernel and self.backend.needs_triton,
             keeps_place=keeps_place,
             capacity_step=capacity_step,
+            one_shelf=getattr(model, ONE_SHELF, False),
         )
 
     @torch.inference_mode()

@@ -31,7 +31,7 @@ _BATCHES = (
     _Batch((_LENGTH,), (2,)),
     _Batch((_LENGTH,), (17,)),
     _Batch((_LENGTH, 3), (1, 1)),
-    _Batch((_LENGTH, 600, 9), (5, 1, 12)),
+    _Batch((_LENGTH, 600, 200, 9), (5, 1, 1, 12)),  # in two shelves, one of which is read further than alone
     # oneDNN computes in tiles of 32 or 64 tokens, and the last one in another way.
     _Batch((3, _LENGTH), (33, 1), own=1),
     _Batch((3, _LENGTH), (64, 1), own=1),

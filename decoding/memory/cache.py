@@ -84,9 +84,11 @@ class RaggedCache(Cache):
 
     A shelf has buffers for the rows that have been in use, up to `max_rows`, more only if there are more rows. With
     `keeps_place` there is one shelf for all rows from the start, which only moves when a row needs more than its
-    capacity, rounded up to `capacity_step`: graphs need that. `uses_kernel` writes keys and values in one launch of the
-    Triton kernel instead of two of PyTorch. Beside keys and values a caller may `record` hidden states for each token;
-    they follow the rows as keys do. `may_take` is asked before a shelf takes more bytes than its rows need.
+    capacity, rounded up to `capacity_step`: graphs need that. With `one_shelf` all rows share one, as long as the
+    longest needs it: for models that compute with the keys of all rows at once. `uses_kernel` writes keys and values in
+    one launch of the Triton kernel instead of two of PyTorch. Beside keys and values a caller may `record` states
+    of each token; they follow the rows as keys do. `may_take` is asked before a shelf takes more bytes than its rows
+    need.
     """
 
     def __init__(
@@ -97,10 +99,12 @@ class RaggedCache(Cache):
         uses_kernel: bool = False,
         keeps_place: bool = False,
         capacity_step: int = 1,
+        one_shelf: bool = False,
     ) -> None:
         self.max_rows = max_rows
         self.keeps_place = keeps_place
         self.capacity_step = capacity_step
+        self.one_shelf = one_shelf
         self.uses_kernel = uses_kernel
         self.may_take: Callable[[int], bool] = lambda _n_bytes: True
         self._shelves: dict[int, Shelf] = {}
@@ -294,14 +298,24 @@ class RaggedCache(Cache):
             self.reserve(most)
             shelf = self._shelves[0]
         elif shelf is None:
-            key = shelf_capacity(n_tokens)
-            shelf = self._shelves.get(key) or Shelf(key)
+            shelf = self._shelf_for(n_tokens)
         n = len(shelf.rows) + 1
         if n > shelf.n_rows:
             shelf.resize(self._rows_for(n, shelf), shelf.capacity)
         if not self.keeps_place:
             self._shelves[shelf.capacity] = shelf  # if it is new, or was given back because it was empty
         return shelf.add(most)
+
+    def _shelf_for(self, n_tokens: int) -> Shelf:
+        """Return the shelf for a new row of `n_tokens`."""
+        capacity = shelf_capacity(n_tokens)
+        if not (self.one_shelf and self._shelves):
+            return self._shelves.get(capacity) or Shelf(capacity)
+        (shelf,) = self._shelves.values()
+        if capacity > shelf.capacity:
+            shelf.resize(shelf.n_rows, capacity)
+            self._shelves = {capacity: shelf}
+        return shelf
 
     def _rows_for(self, n: int, shelf: Shelf) -> int:
         """Return for how many rows to make buffers where `n` are in use.
@@ -315,6 +329,9 @@ class RaggedCache(Cache):
         """Move rows to shelves in which there is room for as many more tokens as a forward may bring."""
         left = []
         for row in rows:
+            if self.one_shelf:  # all rows grow
+                self._shelf_for(min(row.length + max(counts), row.most))
+                continue
             made = self._place(min(row.length + max(counts), row.most), row.most)
             Shelf.copy(row, made, row.length)
             made.length = row.length

@@ -53,7 +53,7 @@ class Layout:
     gather: torch.Tensor
     scatter: torch.Tensor  # [N]: index of each packed token in the flattened [R * T] rectangle
     shelf: int = 0  # the key of the shelf that the rows are in
-    # [n]: where the tokens of one of several groups are among those of the whole forward
+    # [n]: where the tokens of one of several groups are in the whole forward
     tokens: torch.Tensor | None = None
     # of each row its shelf and its slot there, where these rows are not side by side in one shelf
     places: tuple[tuple[int, int], ...] | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 import torch
 from hypothesis import settings
@@ -21,14 +23,14 @@ MAX_ROWS = 6
 class Rows(RuleBasedStateMachine):
     """A cache of one layer beside a plain list of the tokens of each row."""
 
-    keeps_place = False
+    kind: ClassVar[dict[str, bool]] = {}
 
     def __init__(self) -> None:
         super().__init__()
         # Room for what the rows need at most, and for nothing besides.
         self.budget = MAX_ROWS * shelf_capacity(MOST) * SLOT_BYTES
         self.store = KVStore(CPU, self.budget)
-        self.cache = RaggedCache(1, MAX_ROWS, keeps_place=self.keeps_place)
+        self.cache = RaggedCache(1, MAX_ROWS, **self.kind)
         self.store.open([self.cache])
         self.model: list[list[int]] = []
         self.next_token = 1
@@ -120,11 +122,21 @@ class Rows(RuleBasedStateMachine):
 class KeptRows(Rows):
     """The same rows in buffers that keep their place, as graphs need them."""
 
-    keeps_place = True
+    kind: ClassVar[dict[str, bool]] = {"keeps_place": True}
 
     @invariant()
     def rows_are_in_order(self) -> None:
         assert [row.index for row in self.cache._rows] == list(range(len(self.model)))
+
+
+class RowsOfOneShelf(Rows):
+    """The same rows where a model wants the keys of all of them in one tensor."""
+
+    kind: ClassVar[dict[str, bool]] = {"one_shelf": True}
+
+    @invariant()
+    def there_is_one_shelf(self) -> None:
+        assert len({id(row.shelf) for row in self.cache._rows}) <= 1
 
 
 quick = settings(deadline=None, max_examples=25, stateful_step_count=20)
@@ -132,6 +144,8 @@ TestRows = Rows.TestCase
 TestRows.settings = quick
 TestKeptRows = KeptRows.TestCase
 TestKeptRows.settings = quick
+TestRowsOfOneShelf = RowsOfOneShelf.TestCase
+TestRowsOfOneShelf.settings = quick
 
 
 def test_a_shelf_holds_what_it_is_for_and_at_most_half_as_much_again() -> None:
