@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from app import ports
 from app.broker import broker
 from app.broker.broker import Broker
+from app.broker.exclusive import ExclusiveJobs
 from app.broker.model_queues import ModelQueue
 from app.broker.turns import Turns
 from app.db.database import Database
 from app.engines import HeldEngines
 from app.events.bus import EventBus, connect
 from app.events.view_pool import ViewPool
-from app.exclusive import ExclusiveJobs
 from app.settings import Settings, load_settings
 from app.states import Step
 from decoding.models import trusted_code

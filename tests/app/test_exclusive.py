@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from app.broker.exclusive import ExclusiveJobs
 from app.errors import ConflictError
-from app.exclusive import ExclusiveJobs
 from app.jobs.embedded import Embedded
 from tests.integration.waiting import wait_for
 
