@@ -17,6 +17,7 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from app.completions.forms import EXAMPLE
 from app.context import Context
 from app.errors import BadInputError, ConflictError
 from app.language_models.service import cached_references, list_models
@@ -41,9 +42,9 @@ def about_s(window_s: float) -> float:
 
 
 def choices() -> list[tuple[str, str]]:
-    """(value, text) of the models to choose from, those in the cache first."""
+    """(value, text) of the models to choose from: those in the cache first, of these the one Completion begins with."""
     cached = cached_references()
-    models = sorted(list_models(), key=lambda model: model.ref not in cached)
+    models = sorted(list_models(), key=lambda model: (model.ref not in cached, model.ref != EXAMPLE["target"]))
     return [(model.ref, model.ref if model.ref in cached else f"{model.ref} (is downloaded first)") for model in models]
 
 

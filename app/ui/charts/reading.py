@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from app.ui.units import exact, exact_seconds
 from evaluation.metrics import BUDGET_GRID
 
-if TYPE_CHECKING:
-    from app.ui.charts.curves import Curve
+
+class Line(Protocol):
+    """A step function of the budget in seconds."""
+
+    @property
+    def budgets(self) -> Sequence[float]:
+        """The budgets at which it steps, and where it ends."""
+
+    def at(self, budget: float) -> float:
+        """Its value at a budget."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +28,7 @@ class Reading:
     Between those nothing is read, so that a value is never shown beside a budget at which it does not hold.
     """
 
-    curves: Sequence[Curve]
+    curves: Sequence[Line]
     low: float
     high: float
     budget: float  # of the page; the chart shows its values at rest
@@ -48,10 +56,10 @@ class Reading:
         """The page's budget as read."""
         return exact_seconds(self.budget)
 
-    def values(self, curve: Curve) -> list[str]:
+    def values(self, curve: Line) -> list[str]:
         """The values of a line at the budgets, up to where it ends."""
         return [self.say(curve.at(budget)) for budget in self.budgets if budget <= curve.budgets[-1]]
 
-    def now(self, curve: Curve) -> str:
+    def now(self, curve: Line) -> str:
         """The value of a line at the page's budget with its unit."""
         return f"{self.say(curve.at(self.budget))} {self.unit}" if self.budget <= curve.budgets[-1] else "–"
