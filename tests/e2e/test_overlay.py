@@ -142,7 +142,7 @@ def test_the_budget_group_and_baseline_can_be_chosen_without_javascript(site, br
     expect(page.get_by_text("Mean of 2 runs that differ in seed: A, B")).to_be_visible()
     page.goto(f"{site.url}/overlay/{site.text}?budget=3")
     page.get_by_role("link", name="Pin as baseline").nth(2).click()
-    assert f"/overlay/{site.runs[3]},{site.runs[0]}" in page.url
+    page.wait_for_url(f"**/overlay/{site.runs[3]},{site.runs[0]}*")
     context.close()
 
 

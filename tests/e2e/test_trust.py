@@ -82,6 +82,7 @@ def test_pages_fit_and_satisfy_axe(live, browser, look):
     found += look.faults(page)
     page.goto(f"{live}/runs")
     page.get_by_role("link", name="Clock disturbed").first.click()
+    expect(page.locator("#clock")).to_be_visible()
     found += look.faults(page)
     page.goto(f"{live}/nope")
     found += look.faults(page)
