@@ -11,6 +11,7 @@ from app.completions.models import Completion
 from app.datasets.models import Dataset, DatasetCheck, Task
 from app.db.types import Base
 from app.http.idempotency_models import IdempotencyKey
+from app.language_models.models import PublishedHead
 from app.runs.index_models import TaskWords
 from app.runs.models import Calibration, Run, RunCurve, RunTag, RunTask
 from app.runs.policy import Policy, register
@@ -39,6 +40,7 @@ __all__ = [
     "DatasetCheck",
     "IdempotencyKey",
     "LoadTest",
+    "PublishedHead",
     "Run",
     "RunCurve",
     "RunTag",

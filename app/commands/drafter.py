@@ -12,9 +12,9 @@ import click
 
 from app.commands import common
 from app.commands.progress import PartsBar
-from app.context import make_context
+from app.context import Context
 from app.errors import BadInputError, BasslineError
-from app.language_models import drafters, service
+from app.language_models import drafters, heads, service
 from app.ui.terminal import echo
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class TrainingProgress(PartsBar):
 
 @click.group()
 def drafter() -> None:
-    """Train, list, check and import drafters: small heads that draft for one model from its hidden states.
+    """Train, list, check, import and publish drafters: small heads that draft for one model from its hidden states.
 
     Example:
         bassline drafter train --target qwen2.5-coder-0.5b --hours 1
@@ -139,19 +139,21 @@ def train(
         raise BadInputError(str(error), "drafter") from None
     except ModelError as error:
         raise BasslineError(str(error)) from None
+    _publish_in_stack(ctx, target)
     _show(record, json_file)
 
 
 @drafter.command("list")
 @common.json_option
 def list_(json_file: str | None) -> None:
-    """The trained drafters of this machine.
+    """The trained drafters of this machine, and the published ones.
 
     Example:
         bassline drafter list
     """
-    make_context()
-    records = drafters.every()
+    ctx = common.opened_context()
+    with ctx.database.read() as session:
+        records = drafters.every(session)
     common.write_json(json_file, [record.model_dump(mode="json") for record in records])
     rows = [
         (
@@ -193,12 +195,46 @@ def import_(source: str, target: str, json_file: str | None) -> None:
     _measured(target, source, json_file)
 
 
+@drafter.command()
+@target_option
+@common.json_option
+def publish(target: str, json_file: str | None) -> None:
+    """Store this machine's drafter of a model in the database, from which every worker of the stack fetches it.
+
+    `train` and `import` do so themselves where the database is a server. The head replaces an earlier one; runs that
+    start from now on draft with it.
+
+    Example:
+        bassline drafter publish --target qwen2.5-coder-0.5b
+    """
+    ctx = common.opened_context()
+    service.require_model(target, "target")
+    record = _published(ctx, target)
+    common.write_json(json_file, dataclasses.asdict(record))
+    if json_file != "-":
+        echo(f"published the drafter of {target}: {record.n_bytes / 1e6:.0f} MB, sha256 {record.sha256[:12]}")
+
+
+def _published(ctx: Context, target: str) -> HeadRecord:
+    from decoding.models.errors import ModelError  # noqa: PLC0415
+
+    try:
+        return heads.publish(ctx, target)
+    except ModelError as error:
+        raise BasslineError(str(error)) from None
+
+
+def _publish_in_stack(ctx: Context, target: str) -> None:
+    if not ctx.settings.embedded:
+        _published(ctx, target)
+
+
 def _measured(target: str, source: str | None, json_file: str | None) -> None:
     from app.commands import training_prompts  # noqa: PLC0415
     from decoding.models.errors import ModelError  # noqa: PLC0415
     from decoding.training import importing  # noqa: PLC0415
 
-    make_context()
+    ctx = common.opened_context()
     service.require_model(target, "target")
     try:
         record = importing.run(
@@ -209,6 +245,8 @@ def _measured(target: str, source: str | None, json_file: str | None) -> None:
         )
     except ModelError as error:
         raise BasslineError(str(error)) from None
+    if source is not None:
+        _publish_in_stack(ctx, target)
     _show(record, json_file)
 
 

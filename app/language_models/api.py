@@ -8,6 +8,7 @@ from pydantic import Field
 from app.http.operations import operation
 from app.http.paging import PageQuery, page_from_list
 from app.http.schemas import ResponseModel
+from app.http.web import session
 from app.language_models import drafters, service
 from app.language_models.drafters import Drafter, DrafterDocument
 
@@ -50,8 +51,8 @@ def index(query: PageQuery) -> ModelPage:
 @bp.get("/drafters")
 @operation({200: DrafterPage})
 def drafters_index(query: PageQuery) -> DrafterPage:
-    """The trained drafters of this machine. One with a damaged record is left out."""
-    page, following = page_from_list(drafters.every(), query, lambda drafter: drafter.slug)
+    """The trained drafters of this machine, and the published ones. One with a damaged record is left out."""
+    page, following = page_from_list(drafters.every(session()), query, lambda drafter: drafter.slug)
     return DrafterPage(drafters=[DrafterDocument.of(drafter) for drafter in page], next=following)
 
 
@@ -59,4 +60,4 @@ def drafters_index(query: PageQuery) -> DrafterPage:
 @operation({200: Drafter})
 def drafter(slug: str) -> Drafter:
     """A trained drafter with the curve of its training, its speeds and its training data."""
-    return drafters.get(slug)
+    return drafters.get(session(), slug)

@@ -1,4 +1,4 @@
-"""The trained drafters of this machine, checked: their records are files, which anybody may have edited."""
+"""The trained drafters, checked: their records are files, which anybody may have edited."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from sqlalchemy.orm import Session
 
 from app.errors import NotFoundError
 from app.http.schemas import ResponseModel
-from decoding.models import registry, trained_heads
+from app.language_models import heads
+from decoding.models import registry
 from decoding.models.errors import UnknownModelError
 
 
@@ -87,24 +89,24 @@ class Drafter(DrafterDocument):
     data: TrainingData
 
 
-def every() -> list[Drafter]:
+def every(session: Session) -> list[Drafter]:
     """The trained drafters by the names of their targets. Those with damaged records are left out."""
     found = []
-    for record in trained_heads.every():
+    for record in heads.records(session):
         try:
             drafter = Drafter.model_validate({**asdict(record), "slug": ""})
         except ValidationError:
             continue
         found.append(drafter.model_copy(update={"slug": _slug(drafter.target)}))
-    return found
+    return sorted(found, key=lambda drafter: drafter.target)
 
 
-def get(slug: str) -> Drafter:
+def get(session: Session, slug: str) -> Drafter:
     """The trained drafter of this name. Raises NotFoundError."""
-    for drafter in every():
+    for drafter in every(session):
         if drafter.slug == slug:
             return drafter
-    raise NotFoundError(f"there is no trained drafter {slug[:200]!r} on this machine")
+    raise NotFoundError(f"there is no trained drafter {slug[:200]!r} here")
 
 
 def _slug(target: str) -> str:

@@ -25,14 +25,14 @@ def index() -> str:
         cache=cached.read(context().settings.cache_dir),
         loaded={worker.model for worker in alive},
         loading={worker.loading for worker in alive},
-        drafters=drafters.every(),
+        drafters=drafters.every(session()),
     )
 
 
 @bp.get("/models/drafters/<slug>")
 def drafter(slug: str) -> str:
     """A trained drafter: its target, its training, and its speeds. Raises NotFoundError."""
-    found = drafters.get(slug)
+    found = drafters.get(session(), slug)
     target = shlex.quote(found.target)
     curve = sorted(found.curve, key=lambda point: point.step)
     return render_template(

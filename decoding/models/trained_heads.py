@@ -9,10 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
 
 from decoding.models import registry
 from decoding.models.cache import cache_folder
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from decoding.models.dflash import DFlash
     from decoding.models.loaded import LoadedModel
 
-RECORD, WEIGHTS = "bassline.json", "model.safetensors"
+RECORD, CONFIG, WEIGHTS = "bassline.json", "config.json", "model.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,25 +97,61 @@ def store(target: LoadedModel, head: DFlash, describe: Callable[[DFlash, str, in
     """
     from decoding.models import dflash_files  # noqa: PLC0415
 
-    place = heads_folder() / registry.resolve(target.ref).slug
-    new, old = place.with_name(f".{place.name}.new"), _replaced(place)
-    if old.exists() and not place.exists():
-        old.rename(place)
-    for leftover in (new, old):
-        shutil.rmtree(leftover, ignore_errors=True)
     config = target.model.config.get_text_config()
-    try:
+    with _replacing(target.ref) as new:
         dflash_files.write(head, new, config)
         weights = new / WEIGHTS
         record = describe(dflash_files.read(new, config), _sha256(weights), weights.stat().st_size)
         write_record(new, record)
-        if place.exists():
-            place.rename(old)
-        new.rename(place)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
     return record
+
+
+def export(target: str) -> tuple[HeadRecord, dict[str, bytes]]:
+    """Return the record of a target's head and its other files by name, to send it to another machine.
+
+    Raises ModelError if it has none, or files other than its record says.
+    """
+    record = find(target)
+    if record is None:
+        raise ModelError(f"{target} has no trained drafter here: `bassline drafter train --target {target}` makes one.")
+    files = {name: _content(folder_of(target) / name) for name in (CONFIG, WEIGHTS)}
+    _require_hash(files[WEIGHTS], record)
+    return record, files
+
+
+def install(record: HeadRecord, files: Mapping[str, bytes]) -> None:
+    """Replace the head of `record.target` by one from another machine, whole or not at all.
+
+    Raises ModelError if the weights have another hash than the record. All other checks are made when it is loaded.
+    """
+    _require_hash(files[WEIGHTS], record)
+    with _replacing(record.target) as new:
+        new.mkdir(parents=True)
+        for name in (CONFIG, WEIGHTS):
+            (new / name).write_bytes(files[name])
+        write_record(new, record)
+
+
+@contextmanager
+def _replacing(target: str) -> Iterator[Path]:
+    """Yield a folder to write a head into; it takes the place of the target's head unless the block raises."""
+    place = heads_folder() / registry.resolve(target).slug
+    new, old = place.with_name(f".{place.name}.new"), _replaced(place)
+    lock = cache_folder() / "locks" / f"drafter-{place.name}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(lock):  # workers that share a cache fetch the same head at the same time
+        if old.exists() and not place.exists():
+            old.rename(place)
+        for leftover in (new, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+        try:
+            yield new
+            if place.exists():
+                place.rename(old)
+            new.rename(place)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def write_record(folder: Path, record: HeadRecord) -> None:
@@ -178,6 +217,18 @@ def _read(folder: Path) -> HeadRecord | None:
         return None
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise ModelError(f"the record of a trained drafter, {folder / RECORD}, is damaged: train it again.") from error
+
+
+def _require_hash(weights: bytes, record: HeadRecord) -> None:
+    if hashlib.sha256(weights).hexdigest() != record.sha256:
+        raise ModelError(f"the trained drafter of {record.target} has changed on its way or on disk: publish it again.")
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"a trained drafter has no {path.name} in {path.parent}: train it again.") from error
 
 
 def _sha256(path: Path) -> str:

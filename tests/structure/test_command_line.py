@@ -49,6 +49,7 @@ CONTRACT = {
     "drafter list",
     "drafter check",
     "drafter import",
+    "drafter publish",
     "sandbox selftest",
     "sandbox run",
     "doctor",

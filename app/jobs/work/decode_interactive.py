@@ -38,12 +38,13 @@ class InteractiveBatch(SharedBatch):
 
     def __init__(self, ctx: Context, first: DecodeJob) -> None:
         super().__init__(ctx, first)
-        self._config = engine_config(first.run)
         self._stops: dict[uuid.UUID, Stop] = {}  # of runs that nobody waits for any more
         self._looked_at = 0.0
 
     def _outcomes(self) -> Outcomes:
         engine = self._first.ready_engine()
+        # Not before: a head that was published since changes it.
+        self._config = engine_config(self._first.run)
         return engine.serve(self._requests(engine), self._update, self._is_unwanted)
 
     def _unwanted(self, job: DecodeJob) -> Stop | None:

@@ -23,6 +23,7 @@ from app.jobs.job import CannotLoadError, Job, StoppedError
 from app.jobs.lease import Stop
 from app.jobs.work import logprobs, machine_use
 from app.jobs.work.live_updates import LiveUpdates, letters
+from app.language_models import heads
 from app.language_models.service import require_infilling
 from app.provenance import of_this_process
 from app.remote import target as remote
@@ -32,6 +33,7 @@ from app.runs.figures import in_budget_s
 from app.runs.models import Run, RunTask
 from app.samples.models import Sample
 from app.states import RunState, Step, TaskState
+from decoding.drafters.registry import parse_drafter
 from decoding.models.errors import ModelError
 from decoding.request import Completion, Request, RequestError, SamplingParams
 from evaluation import prompting
@@ -236,6 +238,8 @@ def ready_engine(ctx: Context, run: Run) -> Engine:
 
     Raises CannotLoadError, and PromptError for a mode that it is known not to have without being loaded.
     """
+    if parse_drafter(run.drafter).needs_head:
+        _fetch_head(ctx, run.target)
     config = engine_config(run)
     if run.prompt_mode == "infill" and not remote.is_remote(run.target):
         try:
@@ -253,6 +257,13 @@ def ready_engine(ctx: Context, run: Run) -> Engine:
     except Exception as error:
         log.exception("loading failed", run=str(run.id))
         raise CannotLoadError(f"{run.target} cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+def _fetch_head(ctx: Context, target: str) -> None:
+    try:
+        heads.fetch(ctx, target)
+    except ModelError as error:
+        raise CannotLoadError(str(error)) from error
 
 
 def _mark_started(ctx: Context, engine: Engine, run: Run, mode: str, *, with_costs: bool) -> None:
