@@ -48,7 +48,7 @@ def load_model(spec: ModelSpec, on_progress: Callable[[str], None] | None = None
         prepack(loaded.model)
     release_unused()
     if device.type == "cpu":
-        use_huge_pages(loaded.model)
+        use_huge_pages()
     loaded = replace(loaded, weights=spec.weights, n_weight_bytes=read_bytes(loaded.model))
     return replace(loaded, disabled=self_check.check_kernels(loaded)) if loaded.device.type == "cuda" else loaded
 
@@ -65,7 +65,7 @@ def load_head(target: LoadedModel) -> LoadedHead:
     refuse_row_by_row(target)
     loaded = trained_heads.load(target)
     if target.device.type == "cpu":
-        use_huge_pages(loaded.head)
+        use_huge_pages()
     return loaded
 
 

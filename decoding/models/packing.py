@@ -21,13 +21,8 @@ class Packed(nn.Module):
     @property
     def n_bytes(self) -> int:
         """The bytes of the weight and what belongs to it."""
-        return sum(size for _, size in self.blocks)
-
-    @property
-    def blocks(self) -> list[tuple[int, int]]:
-        """Address and bytes of each tensor that belongs to it."""
         own = [tensor for tensor in vars(self).values() if isinstance(tensor, torch.Tensor)]
-        return [(_address(tensor), tensor.numel() * tensor.element_size()) for tensor in own]
+        return sum(tensor.numel() * tensor.element_size() for tensor in own)
 
 
 class PackedLinear(Packed):
@@ -44,10 +39,6 @@ class PackedLinear(Packed):
         repeated = x.expand(*x.shape[:-2], 2, -1) if x.shape[-2] == 1 else x
         out: torch.Tensor = torch.ops.mkldnn._linear_pointwise(repeated, self._weight, self._bias, "none", [], "")
         return out[..., : x.shape[-2], :]
-
-
-def _address(tensor: torch.Tensor) -> int:
-    return int(torch.ops.mkldnn.data_ptr(tensor) if tensor.is_mkldnn else tensor.data_ptr())
 
 
 def prepack(model: nn.Module, pack: Callable[[nn.Linear], Packed] = PackedLinear) -> None:

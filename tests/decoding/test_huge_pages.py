@@ -1,5 +1,7 @@
 """Weights lie in huge pages where the system has them, and are the same weights."""
 
+import ctypes
+import mmap
 import platform
 import re
 from pathlib import Path
@@ -8,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from decoding.models.huge_pages import HUGE_PAGE, use_huge_pages
-from decoding.models.packing import Packed, prepack
+from decoding.models.huge_pages import HUGE_PAGE, _filled_pages, use_huge_pages
+from decoding.models.packing import prepack
 
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
@@ -20,8 +22,9 @@ def can_move_at_once() -> bool:
     return is_new and SETTING.exists() and "[never]" not in SETTING.read_text()
 
 
-def huge_bytes(address: int) -> int:
-    """The bytes in huge pages of the mapping that an address lies in."""
+def huge_bytes(start: int) -> int:
+    """The bytes in huge pages of the mapping of the first whole huge page from an address on."""
+    address = -(-start // HUGE_PAGE) * HUGE_PAGE
     for mapping in re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text()):
         found = re.match(r"([0-9a-f]+)-([0-9a-f]+) ", mapping)
         if found and int(found[1], 16) <= address < int(found[2], 16):
@@ -29,22 +32,28 @@ def huge_bytes(address: int) -> int:
     return 0
 
 
-@pytest.mark.skipif(not can_move_at_once(), reason="this system does not move memory into huge pages at once")
+pytestmark = pytest.mark.skipif(
+    not can_move_at_once(), reason="this system does not move memory into huge pages at once"
+)
+
+
 def test_prepacked_weights_are_moved_into_huge_pages_and_compute_the_same() -> None:
     model = nn.Sequential(nn.Linear(4096, 3 * 1024, bias=False)).to(torch.bfloat16)  # 24 MiB
     prepack(model)
     x = torch.randn(5, 4096, dtype=torch.bfloat16)
     with torch.inference_mode():
         before = model(x)
-        use_huge_pages(model)
+        use_huge_pages()
         assert torch.equal(model(x), before)
-    assert isinstance(model[0], Packed)
-    ((address, size),) = model[0].blocks
-    assert size == 4096 * 3 * 1024 * 2
-    assert huge_bytes(address) >= size - 2 * HUGE_PAGE
+    (weight,) = (tensor for tensor in vars(model[0]).values() if isinstance(tensor, torch.Tensor))
+    assert huge_bytes(torch.ops.mkldnn.data_ptr(weight)) >= 24 * 2**20 - 2 * HUGE_PAGE
 
 
-def test_a_model_without_prepacked_weights_is_left_alone() -> None:
-    model = nn.Linear(8, 8)
-    use_huge_pages(model)
-    assert model(torch.zeros(1, 8)).shape == (1, 8)
+def test_memory_of_other_libraries_is_moved_where_it_is_filled() -> None:
+    memory = mmap.mmap(-1, 16 * HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.write(b"x" * (8 * HUGE_PAGE))
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    use_huge_pages()
+    assert huge_bytes(start) >= 7 * HUGE_PAGE
+    assert memory[8 * HUGE_PAGE - 1 : 8 * HUGE_PAGE] == b"x"
+    assert all(page < start + 9 * HUGE_PAGE for page in _filled_pages() if start <= page < start + 16 * HUGE_PAGE)
