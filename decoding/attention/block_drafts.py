@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,7 +13,7 @@ from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.block_runner import BlockRunner
 from decoding.attention.cache import RaggedCache
 from decoding.attention.drafting import draw
-from decoding.attention.runner import PrefillEstimate
+from decoding.attention.prefill import Prefill
 from decoding.models.threads import all_threads
 from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
@@ -45,8 +45,8 @@ class BlockDrafts:
         """Make room for the rows that the target has room for."""
         self._runner.reserve()
 
-    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[PrefillEstimate]:
-        """Begin a row; iterating over the result reads its prompt."""
+    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Prefill:
+        """Begin a row; the result reads its prompt."""
         return self._runner.start(slot, tokens, source)
 
     @all_threads()  # a head is dense: its products are long, and no graph of 8-bit weights runs beside them

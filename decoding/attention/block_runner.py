@@ -6,7 +6,7 @@ read. Nothing else is ever committed: a block is written after them and forgotte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -15,8 +15,9 @@ import torch
 from decoding.acceptance.distribution import Distribution
 from decoding.attention.cache import RaggedCache
 from decoding.attention.layout import Layout
+from decoding.attention.prefill import Prefill, Reading
 from decoding.attention.ragged import MaskStore, attend_rows
-from decoding.attention.runner import ModelRunner, PrefillEstimate, in_chunks
+from decoding.attention.runner import ModelRunner
 from decoding.attention.taps import TAPS
 from decoding.models.threads import all_threads
 from decoding.models.trained_heads import LoadedHead
@@ -54,28 +55,26 @@ class BlockRunner:
         embedded: torch.Tensor = self._loaded.embedding(tokens).to(self.head.norm.weight.dtype)
         return embedded
 
-    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Iterator[PrefillEstimate]:
+    def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Prefill:
         """Begin a row that holds the prompt `tokens`, once the target has begun it.
 
-        What the target has not read then, and the last position that it reads, are left for the first draft, which
-        needs the features of that position. The caller iterates over the result, as in `ModelRunner.start`.
+        What the target leaves to the first round, and the last position that it reads, are left for the first draft,
+        which needs the features of that position.
         """
         self.reserve()
         n = max(len(tokens) - 2, 0)
         if source is not None:
             self.cache.start(slot, min(n, self.cache.lens[source]), source)
-            return iter(())
+            return Prefill()
         self.cache.start(slot)
-        return self._prefill(slot, n)
 
-    def _prefill(self, slot: int, n: int) -> Iterator[PrefillEstimate]:
-        # A generator: the target has read the prompt when the first chunk is asked for.
         @all_threads()  # a head is dense
         def read(start: int, end: int) -> None:
             self.read([end - start], slot)
 
-        n = min(n, self.read_by_target[slot])
-        yield from in_chunks(read, 0, n, self._target.prefill_chunk, self._token_timer, self.device)
+        chunk = self._target.prefill_chunk
+        readable = lambda: self.read_by_target[slot]  # noqa: E731
+        return Prefill(Reading(read, 0, n, chunk, self._token_timer, self.device, readable))
 
     def reserve(self) -> None:
         """Make room for the rows that the target has room for: with a draft after them, and so with a block."""

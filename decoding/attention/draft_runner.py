@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +12,8 @@ from decoding.acceptance.rule import AcceptanceRule
 from decoding.attention.cache import RaggedCache
 from decoding.attention.draft_graphs import FIRST_FEED, DraftGraphs
 from decoding.attention.drafting import draw
-from decoding.attention.runner import ModelRunner, PrefillEstimate
+from decoding.attention.prefill import Prefill
+from decoding.attention.runner import ModelRunner
 from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
 
@@ -36,8 +37,8 @@ class DraftRunner:
 
     def start(
         self, slot: int, tokens: Sequence[int], capacity: int, source: int | None, *, prefix_cache: bool
-    ) -> Iterator[PrefillEstimate]:
-        """Begin a row; iterating over the result prefills it."""
+    ) -> Prefill:
+        """Begin a row; the result prefills it."""
         return self._runner.start(slot, tokens, capacity, source, prefix_cache=prefix_cache)
 
     def draft(

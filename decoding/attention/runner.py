@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 import torch
 from transformers import PreTrainedModel
@@ -14,47 +12,15 @@ from decoding.attention.backends import backend_of
 from decoding.attention.cache import RaggedCache
 from decoding.attention.flat_forward import FlatForward
 from decoding.attention.layout import Layout
+from decoding.attention.prefill import PREFILL_CHUNK, Prefill, Reading
 from decoding.attention.prefix_cache import PrefixCache
 from decoding.attention.ragged import MaskStore
 from decoding.attention.taps import TAPS, tapped
 from decoding.state.clock import CostTimer
 from kernels.rows import RaggedRows
 
-# A prompt is prefilled in chunks of this many tokens; the deadline is checked between two chunks. The size depends on
-# the device alone, never on the time left, so that a text does not depend on the speed of the machine.
-PREFILL_CHUNK = {"cpu": 64, "cuda": 512}
-# The cost of a token in a shorter chunk says little about others.
-_FEWEST_TO_TIME = 16
-
-
-class PrefillEstimate(NamedTuple):
-    """Seconds that a prefill will take: its next chunk, and at least all that is left of it."""
-
-    next_s: float
-    rest_s: float
-
-
 TakeLogits = Callable[[torch.Tensor], None]
 """Takes the logits [N, V] of a chunk of a prompt."""
-
-
-@torch.inference_mode()
-def in_chunks(
-    read: Callable[[int, int], None], start: int, end: int, chunk: int, token_timer: CostTimer, device: torch.device
-) -> Iterator[PrefillEstimate]:
-    """Call `read(a, b)` for each chunk of the tokens from `start` to before `end`, yielding the estimate before each.
-
-    `token_timer` learns what a token costs.
-    """
-    for at in range(start, end, chunk):
-        n = min(chunk, end - at)
-        yield PrefillEstimate(n * token_timer.expected_s, (end - at) * token_timer.least_s)
-        started = time.perf_counter()
-        read(at, at + n)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        if n >= _FEWEST_TO_TIME:
-            token_timer.observe((time.perf_counter() - started) / n)
 
 
 class ModelRunner:
@@ -114,20 +80,18 @@ class ModelRunner:
         prefix_cache: bool = False,
         leave_rest: bool = False,
         score: TakeLogits | None = None,
-    ) -> Iterator[PrefillEstimate]:
+    ) -> Prefill:
         """Begin a row of up to `capacity` tokens with `tokens`, copied from row `source` if that has them.
 
-        Otherwise the row gets the blocks of the prefix cache at once, if it is to be used, and the rest is prefilled
-        while the caller iterates over the result, which is the estimate before each chunk. A caller that stops early
-        leaves a row with part of the tokens and has to drop it. `leave_rest` leaves the tokens after the last whole
-        chunk to the row's first round.
+        Otherwise the row gets the blocks of the prefix cache at once, if it is to be used, and the result reads the
+        rest. `leave_rest` leaves the tokens after the last whole chunk to the row's first round.
 
         `score` gets the logits of every token, chunk by chunk, so it uses no prefix cache and leaves no rest.
         """
         self.reserve(capacity)
         if source is not None:
             self.cache.start(row, len(tokens), source)
-            return iter(())
+            return Prefill()
         self.cache.start(row)
         known = self._prefix_cache if prefix_cache and score is None else None
         n_known = known.restore(self.cache, row, tokens) if known is not None else 0
@@ -145,7 +109,7 @@ class ModelRunner:
 
     def _prefill(
         self, row: int, tokens: Sequence[int], first: int, known: PrefixCache | None, score: TakeLogits | None
-    ) -> Iterator[PrefillEstimate]:
+    ) -> Prefill:
         timer = self.token_timer if score is None else CostTimer()  # a token that is scored costs more than others
 
         def read(start: int, end: int) -> None:
@@ -156,7 +120,7 @@ class ModelRunner:
             if known is not None:
                 known.store(self.cache, row, tokens[:end])
 
-        return in_chunks(read, first, len(tokens), self.prefill_chunk, timer, self.device)
+        return Prefill(Reading(read, first, len(tokens), self.prefill_chunk, timer, self.device))
 
     @torch.inference_mode()
     def forward(

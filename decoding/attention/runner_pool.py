@@ -18,9 +18,10 @@ from decoding.attention.draft_graphs import DraftGraphs
 from decoding.attention.draft_runner import DraftRunner
 from decoding.attention.graphs import Graphs, bucket_rows
 from decoding.attention.layout import padded_slots
+from decoding.attention.prefill import PREFILL_CHUNK
 from decoding.attention.prefix_cache import PrefixCache
 from decoding.attention.row_by_row import runner_of
-from decoding.attention.runner import PREFILL_CHUNK, ModelRunner
+from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.models.device_memory import free_bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 import torch
@@ -12,7 +12,8 @@ from decoding.acceptance.sampling import raw_logprobs, to_distribution, to_distr
 from decoding.acceptance.top_logprobs import TopIds, top_logprobs
 from decoding.attention.cache import RaggedCache
 from decoding.attention.layout import rectangle
-from decoding.attention.runner import ModelRunner, PrefillEstimate, TakeLogits
+from decoding.attention.prefill import Prefill
+from decoding.attention.runner import ModelRunner, TakeLogits
 from decoding.attention.verify_graphs import VerifyGraphs
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.request import SamplingParams
@@ -53,8 +54,8 @@ class TargetRunner:
         prefix_cache: bool,
         leave_rest: bool,
         score: TakeLogits | None = None,
-    ) -> Iterator[PrefillEstimate]:
-        """Begin a row; iterating over the result prefills it."""
+    ) -> Prefill:
+        """Begin a row; the result prefills it."""
         return self._runner.start(
             slot, tokens, capacity, source, prefix_cache=prefix_cache, leave_rest=leave_rest, score=score
         )

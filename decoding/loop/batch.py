@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 
-from decoding.attention.runner import PrefillEstimate
+from decoding.attention.prefill import Prefill
 from decoding.attention.target_runner import TargetRunner
 from decoding.drafters.base import Drafter
 from decoding.models.loaded import LoadedModel
@@ -46,14 +45,13 @@ class Batch:
         """Return how many rows there may be once a waiting request has joined: each sample may get one of its own."""
         return min(sum(len(row.samples) for row in self.rows) + len(state.samples), self._max_samples)
 
-    def admit(self, state: RequestState) -> Iterator[PrefillEstimate]:
-        """Prefill a request's prompt, yielding the time ahead before each chunk; then start as many samples as fit.
+    def admit(self, state: RequestState) -> Prefill:
+        """Start the first row of a request; the result prefills its prompt, and `retire` then starts other samples.
 
-        A caller that does not iterate to the end has to `finish` the request.
+        A caller that does not finish the prefill has to `finish` the request.
         """
         self.requests.append(state)
-        yield from self._start(self._next_group(state), state, len(self.rows), source=None)
-        self._fill()
+        return self._start(self._next_group(state), state, len(self.rows), source=None)
 
     def chunks(self, state: RequestState) -> tuple[list[int], int]:
         """Return the sizes of the forwards that `admit` would need, and the tokens left to the first round."""
@@ -109,16 +107,13 @@ class Batch:
 
     def _copy(self, samples: list[Sample], state: RequestState, slot: int, source: int) -> None:
         """Put a new row into a slot, its prompt copied from slot `source` of the same request."""
-        for _ in self._start(samples, state, slot, source):
-            raise AssertionError("a prompt that is copied needs no prefill")
+        self._start(samples, state, slot, source).finish()  # which has nothing left to read
 
-    def _start(
-        self, samples: list[Sample], state: RequestState, slot: int, source: int | None
-    ) -> Iterator[PrefillEstimate]:
-        """Put a new row into a slot; iterating over the result prefills its prompt, if there is no `source`."""
+    def _start(self, samples: list[Sample], state: RequestState, slot: int, source: int | None) -> Prefill:
+        """Put a new row into a slot; the result prefills its prompt, if there is no `source`."""
         row = Row(samples, state, list(state.prompt), TextStream(self._tokenizer, state.prompt, state.request.stop))
         self.rows[slot : slot + 1] = [row]
-        chunks = self.target.start(
+        prefill = self.target.start(
             slot,
             state.prompt[:-1],
             state.capacity,
@@ -129,4 +124,4 @@ class Batch:
         )
         if source is None:
             state.cached_tokens = self.target.cache.lens[slot]
-        return chain(chunks, self.drafter.start(slot, row, source))
+        return prefill.then(self.drafter.start(slot, row, source))

@@ -120,7 +120,9 @@ class Scheduler:
     def _admit(self, state: RequestState, intake: Intake) -> Iterator[Outcome]:
         """Prefill a request's prompt in chunks; yield requests that end meanwhile, itself if no round fits."""
         batch = self._batch
-        for n_chunks, ahead in enumerate(batch.admit(state)):
+        prefill, n_chunks = batch.admit(state), 0
+        while not prefill.is_done:
+            ahead = prefill.ahead
             yield from self._end_waiting(intake)
             # The others wait for this prefill; those that cannot wait end now with the tokens they have.
             others = [other for other in batch.requests if other is not state]
@@ -134,6 +136,8 @@ class Scheduler:
             if not state.clock.fits(ahead.rest_s):
                 publish(batch.finish(state, "deadline"), self._on_update)
                 break
+            prefill.step()
+            n_chunks += 1
         state.prefill_s = state.clock.elapsed - state.waited_s
         for done in batch.retire():
             yield self._outcome(done)

@@ -25,10 +25,8 @@ def drafting(target: LoadedModel, head: LoadedHead) -> BlockDrafts:
     runner = ModelRunner(target.model, target.vocab_size, 2, taps=head.head.shape.taps)
     drafts = BlockDrafts(BlockRunner(head, runner), make_rule("maximal"))
     for slot, text in enumerate(TEXTS):
-        for _ in runner.start(slot, text[:-1], 64):
-            pass
-        for _ in drafts.start(slot, text, None):
-            pass
+        runner.start(slot, text[:-1], 64).finish()
+        drafts.start(slot, text, None).finish()
     return drafts
 
 

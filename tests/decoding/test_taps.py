@@ -38,8 +38,7 @@ def runner_of(target: LoadedModel, **options: object) -> ModelRunner:
 
 
 def prefill(runner: ModelRunner, row: int, tokens: list[int], **options: object) -> None:
-    for _ in runner.start(row, tokens, 64, **options):  # type: ignore[arg-type]
-        pass
+    runner.start(row, tokens, 64, **options).finish()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("flat", [True, False], ids=["flat forward", "transformers' forward"])

@@ -56,8 +56,7 @@ def test_a_block_of_training_computes_what_a_block_of_drafting_does(
     network.markov_head.markov_w2.weight.normal_(0, 0.1)
     everything = LoadedHead(network, head.embedding, head.record)
     runner = ModelRunner(target.model, target.vocab_size, 2, taps=(0, 1, 1))
-    for _ in runner.start(0, text[:-1], 128):
-        pass
+    runner.start(0, text[:-1], 128).finish()
     exact = replace(recordings[0], taps=runner.cache.states[TAPS][0, : len(text) - 1])  # not rounded to bfloat16
     batch = DocumentBatch.of([exact])
     first = int(batch.known[0].nonzero()[0, 0])
