@@ -75,7 +75,7 @@ class BlockDrafts:
         first = [read + 1 for read in runner.read_by_target]
         done = self._pass(pending, unread, lengths)
         proposal = draw(done, first, lengths, seeds, sampling, self._rule)
-        return replace(proposal, confidence=done.confidence(lengths))
+        return replace(proposal, confidence=done.confidence(lengths), n_steps=1)
 
     def _pass(self, pending: Sequence[int], unread: Sequence[int], lengths: Sequence[int]) -> _Pass:
         runner = self._runner

@@ -67,7 +67,7 @@ class BlockGraphs(Graphs[BlockRunner]):
         self.runner.cache.commit(unread)
         tokens, *dist = (t[:n, :k].clone() for t in out)
         q = Distribution(*(t.flatten(0, 1) for t in dist)) if dist else None
-        return Proposal([[PENDING] * length for length in lengths], [MODEL_EVIDENCE] * n, q, tokens)
+        return Proposal([[PENDING] * length for length in lengths], [MODEL_EVIDENCE] * n, q, tokens, n_steps=1)
 
     def _pass(self, R: int, T: int, kind: Kind, values: dict[str, object]) -> tuple[torch.Tensor, ...] | None:
         """Return the tokens drawn [R, K], and where the acceptance rule needs them ids and logp, [R, K, C] each."""

@@ -19,16 +19,16 @@ from decoding.attention.prefill import Prefill, Reading
 from decoding.attention.ragged import MaskStore, attend_rows
 from decoding.attention.runner import ModelRunner
 from decoding.attention.taps import TAPS
+from decoding.costs.costs import PromptCost
 from decoding.models.threads import all_threads
 from decoding.models.trained_heads import LoadedHead
-from decoding.state.clock import CostTimer
 
 
 class BlockRunner:
     """Runs a head beside the runner of its target, for as long as that has its cache."""
 
-    def __init__(self, loaded: LoadedHead, target: ModelRunner, token_timer: CostTimer | None = None) -> None:
-        """`target` has to record the head's taps; `token_timer` learns what a token of a prompt costs."""
+    def __init__(self, loaded: LoadedHead, target: ModelRunner, cost: PromptCost | None = None) -> None:
+        """`target` has to record the head's taps; `cost` learns what a token of a prompt costs."""
         self.head = loaded.head
         self.name = f"the trained drafter of {target.name}"
         n_layers = loaded.head.shape.layer.num_hidden_layers
@@ -37,7 +37,7 @@ class BlockRunner:
         self._target = target
         self._ids = loaded.head.token_ids
         self._mask = self.embedded(torch.tensor([self.head.shape.mask_token], device=target.device))[0]
-        self._token_timer = token_timer or CostTimer()
+        self._cost = cost or PromptCost()
 
     @property
     def device(self) -> torch.device:
@@ -74,7 +74,7 @@ class BlockRunner:
 
         chunk = self._target.prefill_chunk
         readable = lambda: self.read_by_target[slot]  # noqa: E731
-        return Prefill(Reading(read, 0, n, chunk, self._token_timer, self.device, readable))
+        return Prefill(Reading(read, 0, n, chunk, self._cost.token, self.device, readable))
 
     def reserve(self) -> None:
         """Make room for the rows that the target has room for: with a draft after them, and so with a block."""

@@ -60,7 +60,9 @@ class DraftGraphs(Graphs[ModelRunner]):
         tokens, q = drawn
         counts = [len(fed) + k - 1 if length else 0 for fed, length in zip(feed, lengths, strict=True)]
         self.runner.cache.commit(counts)
-        return Proposal([[PENDING] * length for length in lengths], [MODEL_EVIDENCE] * len(unseen), q, tokens)
+        return Proposal(
+            [[PENDING] * length for length in lengths], [MODEL_EVIDENCE] * len(unseen), q, tokens, n_steps=k
+        )
 
     def draft(
         self, feed: Sequence[Sequence[int]], seeds: Sequence[int], k: int, sampling: Sequence[SamplingParams]

@@ -54,4 +54,5 @@ def draw(
         for r, token in zip(rows, drawn.tolist(), strict=True):
             drafts[r].append(token)
         parts.append((torch.tensor([r * k + step for r in rows], device=device), q))
-    return Proposal(drafts, [MODEL_EVIDENCE] * n_rows, join(parts, n_rows * k) if rule.needs_q else None)
+    joined = join(parts, n_rows * k) if rule.needs_q else None
+    return Proposal(drafts, [MODEL_EVIDENCE] * n_rows, joined, n_steps=k)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from decoding.state.clock import CostTimer
+from decoding.costs.timer import CostTimer
 
 # The size of a chunk depends on the device alone, never on the time left, so that a text does not depend on the speed
 # of the machine.

@@ -16,7 +16,7 @@ from decoding.attention.prefill import PREFILL_CHUNK, Prefill, Reading
 from decoding.attention.prefix_cache import PrefixCache
 from decoding.attention.ragged import MaskStore
 from decoding.attention.taps import TAPS, tapped
-from decoding.state.clock import CostTimer
+from decoding.costs.costs import PromptCost
 from kernels.rows import RaggedRows
 
 TakeLogits = Callable[[torch.Tensor], None]
@@ -35,14 +35,14 @@ class ModelRunner:
         capacity_step: int = 1,
         keeps_place: bool = False,
         scatters_by_kernel: bool = True,
-        token_timer: CostTimer | None = None,
+        cost: PromptCost | None = None,
         prefix_cache: PrefixCache | None = None,
         taps: Sequence[int] = (),
     ) -> None:
         """`capacity_step` rounds the cache's capacity up, so that a cache that stays in use seldom has to move.
 
         `keeps_place` goes to the cache. `scatters_by_kernel` lets the Triton kernel write keys and values wherever
-        Triton computes the attention. `token_timer` learns what a token of a prefill costs; by default a new one does.
+        Triton computes the attention. `cost` learns what a token of a prefill costs; by default a new one does.
         `prefix_cache` serves the prompts that ask for it. `taps` are the layers whose inputs the cache records
         (`taps.py`).
         """
@@ -55,7 +55,7 @@ class ModelRunner:
         self.backend = backend_of(model)
         self._flat = FlatForward.of(model)
         self.prefill_chunk = PREFILL_CHUNK[self.device.type]
-        self.token_timer = token_timer or CostTimer()
+        self.cost = cost or PromptCost()
         self._prefix_cache = prefix_cache
         self.taps = tuple(taps)
         self.cache = RaggedCache(
@@ -110,7 +110,7 @@ class ModelRunner:
     def _prefill(
         self, row: int, tokens: Sequence[int], first: int, known: PrefixCache | None, score: TakeLogits | None
     ) -> Prefill:
-        timer = self.token_timer if score is None else CostTimer()  # a token that is scored costs more than others
+        timer = self.cost.token if score is None else self.cost.scored_token
 
         def read(start: int, end: int) -> None:
             logits = self.forward([tokens[start:end]], n_last=[1] if score is None else None, first_slot=row)

@@ -24,10 +24,10 @@ from decoding.attention.row_by_row import runner_of
 from decoding.attention.runner import ModelRunner
 from decoding.attention.target_runner import TargetRunner
 from decoding.attention.verify_graphs import VerifyGraphs
+from decoding.costs.costs import Costs
 from decoding.models.device_memory import free_bytes
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
-from decoding.state.clock import CostTimer
 
 # Slots by which a cache grows. When it moves, its graphs have to be recaptured.
 _CAPACITY_STEP = 2048
@@ -43,7 +43,6 @@ _PREFIX_CACHE_BYTES = 256 * 2**20
 class Runners:
     """The target, and the draft model or trained head if there is one, with empty caches, for one batch.
 
-    `prefill_costs` are the costs of a prompt's token, the target's first, then the draft model's or the head's.
     `shares_rows` says whether samples that agree may share a row: in a graph each has its own, because a GPU verifies
     many rows as fast as one and shapes stay the same. `slot_bytes` are the bytes that a token of a row takes in all
     caches, 0 if that is not known yet.
@@ -51,7 +50,6 @@ class Runners:
 
     target: TargetRunner
     draft: DraftRunner | BlockDrafts | None
-    prefill_costs: tuple[CostTimer, ...]
     graphs: tuple[Graphs[Any], ...] = ()
     slot_bytes: int = 0
 
@@ -116,16 +114,20 @@ class RunnerPool:
         *,
         graphs: bool,
         disabled: Collection[str],
+        costs: Costs,
         head: LoadedHead | None = None,
     ) -> None:
-        """`disabled` names kernels that do not work here (`checks/self_check.py`); `head` drafts for the target."""
+        """`disabled` names kernels that do not work here (`checks/self_check.py`); `head` drafts for the target.
+
+        Prefills report to `costs`.
+        """
         self._models = [model for model in (target, draft) if model is not None]
         self._rule = rule
         self._head = head
         self._taps = head.head.shape.taps if head is not None else ()
         self._max_batch = max_batch
         self._scatters_by_kernel = "kv_scatter" not in disabled
-        self.prefill_costs = tuple(CostTimer() for _ in (*self._models, *([head] if head is not None else [])))
+        self._costs = costs
         self._prefix_caches = [PrefixCache(_PREFIX_CACHE_BYTES, PREFILL_CHUNK[m.device.type]) for m in self._models]
         self._verify: VerifyGraphs | None = None
         self._draft: DraftGraphs | BlockGraphs | None = None
@@ -159,13 +161,13 @@ class RunnerPool:
             capacity_step=capacity_step,
             keeps_place=keeps_place,
             scatters_by_kernel=self._scatters_by_kernel,
-            token_timer=self.prefill_costs[which],
+            cost=self._costs.prompts[which],
             prefix_cache=self._prefix_caches[which],
             taps=() if which else self._taps,
         )
 
     def _new_head_runner(self, head: LoadedHead, target: ModelRunner) -> BlockRunner:
-        return BlockRunner(head, target, self.prefill_costs[-1])
+        return BlockRunner(head, target, self._costs.prompts[-1])
 
     @contextmanager
     def acquire(self, max_rows: int) -> Iterator[Runners]:
@@ -214,7 +216,6 @@ class RunnerPool:
         return Runners(
             TargetRunner(each[0], self._rule, verify),
             drafting,
-            self.prefill_costs,
             tuple(graphs for graphs in (verify, draft) if graphs is not None),
             self._slot_bytes,
         )

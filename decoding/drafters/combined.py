@@ -56,7 +56,7 @@ class LookupFirst:
         confidence = other.confidence
         if confidence is not None:
             confidence = [() if looked else own for looked, own in zip(kept, confidence, strict=True)]
-        return Proposal(tokens, evidence, q, other.pending, confidence)
+        return Proposal(tokens, evidence, q, other.pending, confidence, other.n_steps)
 
     def observe(self, rows: Sequence[Row], accepted: Sequence[int]) -> None:
         """Keep both in step."""

@@ -55,8 +55,10 @@ class Batch:
 
     def chunks(self, state: RequestState) -> tuple[list[int], int]:
         """Return the sizes of the forwards that `admit` would need, and the tokens left to the first round."""
-        cached = state.request.prefix_cache
-        return self.target.chunks(state.prompt[:-1], prefix_cache=cached, leave_rest=self._leaves_rest)
+        scored, cached = state.request.prompt_logprobs is not None, state.request.prefix_cache
+        return self.target.chunks(
+            state.prompt[:-1], prefix_cache=cached and not scored, leave_rest=self._leaves_rest and not scored
+        )
 
     def fork(self, slot: int, parts: Sequence[Sequence[Sample]]) -> None:
         """Split a row's samples between a verify and its commit: the first part keeps the slot, others get new ones."""

@@ -6,27 +6,26 @@ import time
 from collections.abc import Iterator
 
 from decoding.attention.runner_pool import Runners
-from decoding.draft_length.round_cost import RoundCost
+from decoding.costs.costs import Costs
 from decoding.loop.admission import Admission, Lengths
 from decoding.loop.intake import Intake
 from decoding.loop.step import Decoder
 from decoding.loop.updates import publish
 from decoding.models.device_memory import is_out_of_memory
 from decoding.request import Completion, OnUpdateOf, RequestError, ShouldCancelOf
-from decoding.state.clock import CostTimer
 from decoding.state.request_state import RequestState
 
 Outcome = tuple[int, Completion | RequestError]
 
 
 class Scheduler:
-    """Decodes requests in one batch. `round_timer` predicts a round's seconds, from earlier batches too."""
+    """Decodes requests in one batch. `costs` predict what work will take, from earlier batches too."""
 
     def __init__(
         self,
         decoder: Decoder,
         runners: Runners,
-        round_timer: CostTimer,
+        costs: Costs,
         lengths: Lengths,
         on_update: OnUpdateOf | None,
         should_cancel: ShouldCancelOf | None,
@@ -35,15 +34,14 @@ class Scheduler:
         self._batch = decoder.batch
         self._model = decoder.model
         self._runners = runners
-        self._round_timer = round_timer
+        self._costs = costs
         self._lengths = lengths
         self._on_update = on_update
         self._should_cancel = should_cancel
 
     def run(self, intake: Intake) -> Iterator[Outcome]:
         """Yield (position, outcome) as each request is done, until the intake has none and the batch is empty."""
-        for timer in (self._round_timer, *self._runners.prefill_costs):
-            timer.restart()
+        self._costs.restart()
         batch = self._batch
         while True:
             while taken := intake.next():
@@ -70,8 +68,8 @@ class Scheduler:
         """Return whether a request fits into memory, and its prefill ends before the deadlines of the others."""
         others = self._batch.requests
         chunks, n_rest = self._batch.chunks(state)
-        prefill_s = (sum(chunks) + n_rest) * sum(timer.known_s for timer in self._runners.prefill_costs)
-        seconds = self._round_timer.known_s + prefill_s
+        scored = state.request.prompt_logprobs is not None
+        seconds = self._costs.known_round_s() + self._costs.known_prompt_s(sum(chunks) + n_rest, scored=scored)
         return not others or (all(o.clock.fits(seconds) for o in others) and self._has_memory(state))
 
     def _has_memory(self, state: RequestState) -> bool:
@@ -80,10 +78,9 @@ class Scheduler:
     def _lacks_bytes(self, state: RequestState) -> int:
         return self._runners.lacks_bytes(self._batch.most_rows(state), state.capacity)
 
-    def admission(self, cost: RoundCost) -> Admission:
-        """Return the admission of requests to the batch; `cost` predicts a round by its rows and tokens."""
-        token_timer = self._runners.prefill_costs[0]
-        return Admission(self._batch, self._lengths, self._round_timer, token_timer, cost, self._has_memory)
+    def admission(self) -> Admission:
+        """Return the admission of requests to the batch."""
+        return Admission(self._batch, self._lengths, self._costs, self._has_memory)
 
     def _is_cancelled(self, state: RequestState) -> bool:
         return self._should_cancel is not None and self._should_cancel(state.position)
@@ -146,7 +143,7 @@ class Scheduler:
         """End the requests that wait to join and are cancelled or out of time, and yield them."""
         for state in intake.waiting():
             cancelled = self._is_cancelled(state)
-            if cancelled or not state.clock.fits(self._round_timer.least_s):
+            if cancelled or not state.clock.fits(self._costs.round.least_s):
                 state.waited_s = state.clock.elapsed
                 state.finish_waiting("cancelled" if cancelled else "deadline")
                 yield self._outcome(state)
@@ -157,13 +154,12 @@ class Scheduler:
         One that has text must not lose it to a late round, so the estimate counts. One without has nothing to lose: it
         is tried unless rounds of just now were all too long for it.
         """
-        token_s = self._runners.prefill_costs[0].expected_s
-        prompts_s = token_s * sum(self._batch.target.n_unread(self._batch.rows))
-        expected_s = self._round_timer.expected_s + self._runners.capture_ahead_s + prompts_s
+        n_unread = sum(self._batch.target.n_unread(self._batch.rows))
+        expected_s = self._costs.expected_round_s(n_unread) + self._runners.capture_ahead_s
         for state in self._batch.requests:
             if self._is_cancelled(state):
                 publish(self._batch.finish(state, "cancelled"), self._on_update)
-            elif not state.clock.fits(expected_s if state.rounds else self._round_timer.least_s):
+            elif not state.clock.fits(expected_s if state.rounds else self._costs.round.least_s):
                 publish(self._batch.finish(state, "deadline"), self._on_update)
 
     def _step(self) -> list[RequestState]:
@@ -175,5 +171,5 @@ class Scheduler:
         done = self._batch.retire()
         if not reads_prompts:
             # The time that a round takes to capture its graphs says nothing about the next.
-            self._round_timer.observe(time.perf_counter() - started - (self._runners.captured_s - captured_s))
+            self._costs.round.observe(time.perf_counter() - started - (self._runners.captured_s - captured_s))
         return done

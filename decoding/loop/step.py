@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from decoding.acceptance.rule import Draw
+from decoding.costs.costs import Costs
 from decoding.draft_length.policies import DraftLength
 from decoding.loop.batch import Batch
 from decoding.loop.timing import Stopwatch
@@ -25,6 +26,7 @@ class Decoder:
     batch: Batch
     model: LoadedModel
     policy: DraftLength
+    costs: Costs
 
     def step(self) -> list[tuple[Origin, ...]]:
         """Draft, verify, accept and commit once; return the origins of each row's new tokens.
@@ -58,7 +60,11 @@ class Decoder:
         drafter.observe(batch.rows, [draw.n_accepted for draw in taken])
         seconds = time.perf_counter() - started
         if not any(unread):  # the time of a prompt says nothing about other rounds
-            self.policy.observe(proposal, draws, draft_s, seconds - draft_s)
+            self.policy.observe(proposal, draws)
+            drafted = [len(tokens) for tokens in proposal.tokens]
+            self.costs.observe_round(
+                len(rows), len(rows) + sum(drafted), 1 + max(drafted), proposal.n_steps, draft_s, seconds - draft_s
+            )
         for state in batch.requests:
             mine = [r for r, row in enumerate(rows) if row.state is state]
             state.rounds.append(

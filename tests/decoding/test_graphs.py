@@ -126,7 +126,7 @@ def test_a_failed_capture_is_logged_once_and_decoding_goes_on(target, draft, mon
     assert [record.getMessage() for record in caplog.records] == [
         "no CUDA graph of Qwen2ForCausalLM (operation not permitted when stream is capturing):"
         " its rounds run without, more slowly"
-    ] * 2  # one for each model
+    ]
 
 
 @pytest.mark.parametrize("drafter", ["none", "./model", "trained"])
@@ -155,9 +155,9 @@ def test_the_cost_of_a_verify_is_measured_on_graphs_where_rounds_run_as_graphs(t
     shapes = replays(monkeypatch)
     monkeypatch.setattr(ModelRunner, "forward", None)
     engine = Engine(EngineConfig(target="tiny", max_batch=4), target, None, graphs=True)
-    assert engine.verify_cost.sizes[:4] == (1, 2, 4, 8)
+    assert engine.costs.rounds.verify.sizes[:4] == (1, 2, 4, 8)
     measured = {R * T for R, T in shapes}
-    assert all(any(size <= n <= 2 * size for n in measured) for size in engine.verify_cost.sizes)
+    assert all(any(size <= n <= 2 * size for n in measured) for size in engine.costs.rounds.verify.sizes)
 
 
 def test_buckets_hold_what_they_are_asked_for_and_are_few() -> None:

@@ -14,7 +14,7 @@ from decoding.attention.ragged import ATTENTION_NAME
 from decoding.attention.runner import ModelRunner
 from decoding.checks.invariance import is_batch_invariant
 from decoding.config import EngineConfig
-from decoding.draft_length.round_cost import RoundCost
+from decoding.costs.rounds import RoundCost
 from decoding.engine import Engine
 from decoding.models.loaded import LoadedModel
 from decoding.models.packing import prepack

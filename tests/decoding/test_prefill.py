@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from decoding.attention.prefill import Prefill, PrefillEstimate, Reading
-from decoding.state.clock import CostTimer
+from decoding.costs.timer import CostTimer
 
 CPU = torch.device("cpu")
 

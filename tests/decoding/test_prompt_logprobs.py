@@ -167,4 +167,4 @@ def test_the_cost_of_scoring_is_learnt_for_the_deadline_and_not_taken_for_that_o
         prefill.step()
     assert ahead[0] == 0, "nothing is known before the first piece"
     assert ahead[1] >= 5, "a piece has taken five seconds"
-    assert runner.token_timer.expected_s == 0
+    assert runner.cost.token.expected_s == 0
