@@ -38,6 +38,7 @@ from decoding.loop.batch import Batch
 from decoding.loop.intake import EarliestDeadline, InOrder, Intake
 from decoding.loop.scheduler import Outcome, Scheduler
 from decoding.loop.step import Decoder
+from decoding.memory.store import KVStore
 from decoding.models.device import device_name
 from decoding.models.device_memory import is_out_of_memory
 from decoding.models.errors import NoMemoryError
@@ -82,12 +83,14 @@ class Engine:
         head: LoadedHead | None = None,
         *,
         graphs: bool | None = None,
+        kv_bytes: int | None = None,
     ) -> None:
         """`head` is the target's trained drafter, if the configuration names it.
 
         `graphs` runs rounds as CUDA graphs; by default on a GPU with attention backends that support them.
 
-        On a CPU, where tests ask for it, a graph is replayed by running its work again.
+        On a CPU, where tests ask for it, a graph is replayed by running its work again. `kv_bytes` is the most memory
+        for keys and values; by default most of what is free.
         """
         self.config = config
         self.target = target
@@ -116,6 +119,7 @@ class Engine:
             graphs=graphs,
             disabled=self._disabled,
             costs=self.costs,
+            store=KVStore(target.device, kv_bytes),
             head=head,
         )
 
@@ -287,7 +291,9 @@ class Engine:
     def _make_batch(self, runners: Runners, max_samples: int, policy: DraftLength) -> Batch:
         drafter = make_drafter(self._drafter, runners.draft, self._answers, policy.draw)
         shares_rows = runners.shares_rows and (self._rule.allows_shared_drafts or not drafter.draws_tokens)
-        return Batch(self.target, runners.target, drafter, max_samples=max_samples, shares_rows=shares_rows)
+        return Batch(
+            self.target, runners.target, drafter, runners.memory, max_samples=max_samples, shares_rows=shares_rows
+        )
 
     @torch.inference_mode()
     def calibrate(self) -> Calibration:

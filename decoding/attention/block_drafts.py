@@ -11,9 +11,9 @@ from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.rule import AcceptanceRule
 from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.block_runner import BlockRunner
-from decoding.attention.cache import RaggedCache
 from decoding.attention.drafting import draw
 from decoding.attention.prefill import Prefill
+from decoding.memory.cache import RaggedCache
 from decoding.models.threads import all_threads
 from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
@@ -40,10 +40,6 @@ class BlockDrafts:
     def can_draft(self, slot: int) -> bool:
         """Whether the target has read a token of the row: there are no states of a prompt of one token."""
         return self._runner.read_by_target[slot] > 0
-
-    def reserve(self, _capacity: int) -> None:
-        """Make room for the rows that the target has room for."""
-        self._runner.reserve()
 
     def start(self, slot: int, tokens: Sequence[int], source: int | None) -> Prefill:
         """Begin a row; the result reads its prompt."""

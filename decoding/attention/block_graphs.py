@@ -86,7 +86,7 @@ class BlockGraphs(Graphs[BlockRunner]):
         row = torch.arange(R, device=pending.device)
         layout = rectangle(R, T, length)
         runner.cache.use(layout)
-        features = runner.keep(layout)[row * T + read - 1]
+        features = runner.keep(layout, runner.features_at(layout.slot, layout.position))[row * T + read - 1]
         end = length + read
         layout = rectangle(R, B, end)
         runner.cache.use(layout)

@@ -9,11 +9,11 @@ import torch
 
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.rule import AcceptanceRule
-from decoding.attention.cache import RaggedCache
 from decoding.attention.draft_graphs import FIRST_FEED, DraftGraphs
 from decoding.attention.drafting import draw
 from decoding.attention.prefill import Prefill
 from decoding.attention.runner import ModelRunner
+from decoding.memory.cache import RaggedCache
 from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
 
@@ -30,10 +30,6 @@ class DraftRunner:
     def cache(self) -> RaggedCache:
         """The keys and values of all rows."""
         return self._runner.cache
-
-    def reserve(self, capacity: int) -> None:
-        """Make room in the cache for rows of `capacity` tokens."""
-        self._runner.reserve(capacity)
 
     def start(
         self, slot: int, tokens: Sequence[int], capacity: int, source: int | None, *, prefix_cache: bool

@@ -24,10 +24,10 @@ import torch
 
 from decoding.acceptance.distribution import Distribution
 from decoding.acceptance.noise import Role
-from decoding.attention.cache import RaggedCache
-from decoding.attention.layout import Layout
 from decoding.attention.runner import ModelRunner
 from decoding.limits import MAX_DRAFT_LENGTH
+from decoding.memory.cache import RaggedCache
+from decoding.memory.layout import Layout
 from decoding.models.errors import first_line
 from kernels import accept
 from kernels.rows import RaggedRows
@@ -88,7 +88,7 @@ class Graphs(Generic[Runner]):
         self.n_bytes = 0
         self._slowest_s = 0.0
         self._works: dict[Hashable, Work] = {}
-        self._capacity = 0
+        self._n_moves = 0
         self._pool = torch.cuda.graph_pool_handle() if runner.device.type == "cuda" else None
 
     @property
@@ -98,7 +98,7 @@ class Graphs(Generic[Runner]):
 
     @property
     def _has_moved(self) -> bool:
-        return self._capacity != self.runner.cache.capacity
+        return self._n_moves != self.runner.cache.n_moves
 
     def replay(
         self, key: Hashable, make: Callable[[], Work], values: dict[str, Any]
@@ -113,7 +113,7 @@ class Graphs(Generic[Runner]):
             # The cache has moved; a captured graph would write to its old address.
             self._works.clear()
             self.n_bytes = 0
-            self._capacity = self.runner.cache.capacity
+            self._n_moves = self.runner.cache.n_moves
         work = self._works.get(key)
         if work is None:
             started = time.perf_counter()

@@ -9,16 +9,18 @@ import torch
 from transformers import PreTrainedModel
 
 from decoding.attention.backends import backend_of
-from decoding.attention.cache import RaggedCache
 from decoding.attention.flat_forward import FlatForward
-from decoding.attention.layout import Layout
 from decoding.attention.prefill import PREFILL_CHUNK, Prefill, Reading
-from decoding.attention.prefix_cache import PrefixCache
 from decoding.attention.ragged import MaskStore
 from decoding.attention.taps import TAPS, tapped
 from decoding.costs.costs import PromptCost
+from decoding.memory.cache import RaggedCache
+from decoding.memory.layout import Layout
+from decoding.memory.prefix_cache import PrefixCache
 from kernels.rows import RaggedRows
 
+ONE_SHELF = "bassline_one_shelf"
+"""The attribute of a model that computes with the keys of all rows at once, before its attention."""
 TakeLogits = Callable[[torch.Tensor], None]
 """Takes the logits [N, V] of a chunk of a prompt."""
 
@@ -39,16 +41,14 @@ class ModelRunner:
         prefix_cache: PrefixCache | None = None,
         taps: Sequence[int] = (),
     ) -> None:
-        """`capacity_step` rounds the cache's capacity up, so that a cache that stays in use seldom has to move.
+        """`keeps_place` and `capacity_step` go to the cache.
 
-        `keeps_place` goes to the cache. `scatters_by_kernel` lets the Triton kernel write keys and values wherever
-        Triton computes the attention. `cost` learns what a token of a prefill costs; by default a new one does.
-        `prefix_cache` serves the prompts that ask for it. `taps` are the layers whose inputs the cache records
-        (`taps.py`).
+        `scatters_by_kernel` lets the Triton kernel write keys and values wherever Triton computes the attention. `cost`
+        learns what a token of a prefill costs; by default a new one does. `prefix_cache` serves the prompts that ask
+        for it. `taps` are the layers whose inputs the cache records (`taps.py`).
         """
         self.model = model
         self.name = model.config.name_or_path or type(model).__name__
-        self._capacity_step = capacity_step
         self.vocab_size = vocab_size
         self.device = model.device
         config = model.config.get_text_config()
@@ -63,11 +63,9 @@ class ModelRunner:
             max_rows,
             uses_kernel=scatters_by_kernel and self.backend.needs_triton,
             keeps_place=keeps_place,
+            capacity_step=capacity_step,
+            one_shelf=getattr(model, ONE_SHELF, False),
         )
-
-    def reserve(self, capacity: int) -> None:
-        """Make room in the cache for rows of `capacity` tokens, rounded up."""
-        self.cache.reserve(-(-capacity // self._capacity_step) * self._capacity_step)
 
     @torch.inference_mode()
     def start(
@@ -88,11 +86,10 @@ class ModelRunner:
 
         `score` gets the logits of every token, chunk by chunk, so it uses no prefix cache and leaves no rest.
         """
-        self.reserve(capacity)
         if source is not None:
-            self.cache.start(row, len(tokens), source)
+            self.cache.start(row, capacity, len(tokens), source=source)
             return Prefill()
-        self.cache.start(row)
+        self.cache.start(row, capacity)
         known = self._prefix_cache if prefix_cache and score is None else None
         n_known = known.restore(self.cache, row, tokens) if known is not None else 0
         n = self._whole_chunks(tokens) if leave_rest and score is None else len(tokens)

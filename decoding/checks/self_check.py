@@ -80,9 +80,9 @@ def check_rounds(target: LoadedModel, runner: ModelRunner, decode: Decode) -> st
 def check_drafts(target: LoadedModel, runner: ModelRunner, graphs: DraftGraphs) -> str | None:
     """Return why greedy drafts from graphs differ from forwards of `runner`; None if they do not."""
     prompts = [encode(target, text) for text in _PROBES]
-    lens = graphs.runner.cache.lens
+    cache = graphs.runner.cache
     try:
-        lens.clear()
+        cache.clear()
         for slot, prompt in enumerate(prompts):
             graphs.runner.start(slot, prompt[:-1], len(prompt) + MAX_DRAFT_LENGTH).finish()
         pending = [prompt[-1:] for prompt in prompts]
@@ -93,7 +93,7 @@ def check_drafts(target: LoadedModel, runner: ModelRunner, graphs: DraftGraphs) 
     except Exception as failure:  # a device fails in its own ways
         return first_line(failure)
     finally:
-        lens.clear()
+        cache.clear()
     return None
 
 

@@ -23,7 +23,7 @@ class RoundCost:
 
     `VerifyCost` is measured on one row. A round takes further time per row, and per cell of the R x T rectangle to
     which attention pads a ragged batch, so that one long draft makes every row slower, unless it is so much longer that
-    it has a call of its own (`attention/layout.py`). These coefficients are fitted to past rounds by least squares with
+    it has a call of its own (`memory/layout.py`). These coefficients are fitted to past rounds by least squares with
     exponentially decaying weights.
 
     `draft_step_s` are the seconds of one step of a draft model, or of one pass of a head that proposes a whole block;

@@ -9,7 +9,7 @@ from decoding.attention.runner_pool import Runners
 from decoding.costs.costs import Costs
 from decoding.loop.admission import Admission, Lengths
 from decoding.loop.intake import Intake
-from decoding.loop.step import Decoder
+from decoding.loop.step import Decoder, LackOfMemoryError
 from decoding.loop.updates import publish
 from decoding.models.device_memory import is_out_of_memory
 from decoding.request import Completion, OnUpdateOf, RequestError, ShouldCancelOf
@@ -35,6 +35,7 @@ class Scheduler:
         self._model = decoder.model
         self._runners = runners
         self._costs = costs
+        self._memory = decoder.batch.memory
         self._lengths = lengths
         self._on_update = on_update
         self._should_cancel = should_cancel
@@ -57,8 +58,8 @@ class Scheduler:
             self._end_requests()
             for state in batch.retire():  # before the round that they cannot wait for
                 yield self._outcome(state)
-            for state in self._step() if batch.rows else ():
-                yield self._outcome(state)
+            if batch.rows:
+                yield from self._step()
 
     def has_place(self) -> bool:
         """Return whether there is room for another sample."""
@@ -73,10 +74,13 @@ class Scheduler:
         return not others or (all(o.clock.fits(seconds) for o in others) and self._has_memory(state))
 
     def _has_memory(self, state: RequestState) -> bool:
-        return not self._lacks_bytes(state)
+        """Return whether a request need not wait for memory: one that can never have it does not wait either."""
+        rows = self._rows(state)
+        return not self._memory.lacks(*rows) or self._memory.never_fits(*rows)
 
-    def _lacks_bytes(self, state: RequestState) -> int:
-        return self._runners.lacks_bytes(self._batch.most_rows(state), state.capacity)
+    def _rows(self, state: RequestState) -> tuple[int, int]:
+        """Return the rows that a request may need from now on, and the most tokens of each."""
+        return self._batch.most_rows(state), state.capacity
 
     def admission(self) -> Admission:
         """Return the admission of requests to the batch."""
@@ -87,25 +91,36 @@ class Scheduler:
 
     def _outcome(self, state: RequestState) -> Outcome:
         self._lengths.observe(state.samples)
+        self._memory.give_back(state)
         return state.position, state.completion(self._model)
 
     def _admit_or_refuse(self, state: RequestState, intake: Intake) -> Iterator[Outcome]:
         """Admit a request; refuse it, and nobody else, if there is no memory for it."""
-        batch = self._batch
-        # A request that does not fit beside others has waited for them. One that does not fit alone never will.
-        if not batch.requests and (lacking := self._lacks_bytes(state)):
-            yield self._refusal(state, f"needs {lacking / 2**20:,.1f} MiB more memory than is free")
+        rows, memory = self._rows(state), self._memory
+        if memory.lacks(*rows):  # one that could fit later has waited
+            needed, free, limit = (n / 2**20 for n in (memory.needs(*rows), memory.free, memory.limit))
+            yield self._refusal(state, f"needs {needed:,.1f} MiB, and {free:,.1f} of {limit:,.1f} MiB are free")
+            return
+        memory.take(state, *rows)
+        if not memory.make_room(1, state.capacity):
+            yield from self._end_for_memory(state)
             return
         try:
-            self._runners.reserve(len(batch.rows) + 1, state.capacity)
             yield from self._admit(state, intake)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            batch.finish(state, "cancelled")
-            if state in batch.requests:
-                batch.retire()
-            yield self._refusal(state, "does not fit into the memory that is free")
+            yield from self._end_for_memory(state)
+
+    def _end_for_memory(self, state: RequestState) -> Iterator[Outcome]:
+        """End a request for which memory has run out."""
+        self._batch.finish(state, "cancelled")
+        for done in self._batch.retire():
+            if done is not state:
+                yield self._outcome(done)
+        self._memory.give_back(state)
+        self._memory.trim()
+        yield self._refusal(state, "does not fit into the memory that is free")
 
     def _refusal(self, state: RequestState, why: str) -> Outcome:
         n, n_tokens = len(state.samples), len(state.prompt) + state.limit
@@ -162,14 +177,22 @@ class Scheduler:
             elif not state.clock.fits(expected_s if state.rounds else self._costs.round.least_s):
                 publish(self._batch.finish(state, "deadline"), self._on_update)
 
-    def _step(self) -> list[RequestState]:
-        """Decode one round; return the requests that are done."""
+    def _step(self) -> Iterator[Outcome]:
+        """Decode one round; yield the requests that are done, or the largest one if memory has run out."""
         started, captured_s = time.perf_counter(), self._runners.captured_s
         reads_prompts = any(self._batch.target.n_unread(self._batch.rows))
-        added = self._decoder.step()
+        try:
+            added = self._decoder.step()
+        except LackOfMemoryError:
+            largest = max(self._batch.requests, key=lambda each: self._memory.needs(*self._rows(each)))
+            yield from self._end_for_memory(largest)
+            return
         publish(self._batch.rows, self._on_update, added)
         done = self._batch.retire()
+        for state in self._batch.requests:  # samples that have ended need no rows
+            self._memory.take(state, *self._rows(state))
         if not reads_prompts:
             # The time that a round takes to capture its graphs says nothing about the next.
             self._costs.round.observe(time.perf_counter() - started - (self._runners.captured_s - captured_s))
-        return done
+        for state in done:
+            yield self._outcome(state)

@@ -23,6 +23,7 @@ from decoding.loop.batch import Batch
 from decoding.loop.intake import InOrder
 from decoding.loop.scheduler import Scheduler
 from decoding.loop.step import Decoder
+from decoding.memory.store import KVStore
 from decoding.models.loaded import LoadedModel
 from decoding.request import Request
 from decoding.training.recorder import Recorder, Recording
@@ -64,10 +65,11 @@ def record(
     runner = RecordingRunner(target.model, target.vocab_size, MAX_ROWS, cost=costs.prompts[0], taps=taps)
     verifier = TargetRunner(runner, make_rule("coupled"))
     recorder = Recorder(runner.cache, recordings.__setitem__)
-    batch = Batch(target, verifier, recorder, max_samples=MAX_ROWS, shares_rows=False)
+    memory = KVStore(target.device).open([runner.cache])
+    batch = Batch(target, verifier, recorder, memory, max_samples=MAX_ROWS, shares_rows=False)
     scheduler = Scheduler(
         Decoder(batch, target, FixedLength(0), costs),
-        Runners(verifier, None),
+        Runners(verifier, None, memory),
         costs,
         Lengths(),
         None,
