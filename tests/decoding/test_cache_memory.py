@@ -4,15 +4,18 @@ none."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from decoding.attention.runner import ModelRunner
+from decoding.attention.runner_pool import Runners
 from decoding.config import EngineConfig
 from decoding.engine import Engine
 from decoding.memory.cache import RaggedCache
+from decoding.memory.shelf import shelf_capacity
 from decoding.models.loaded import LoadedModel
 from decoding.models.trained_heads import LoadedHead
 from decoding.request import Completion, Request, RequestError, SamplingParams
@@ -26,7 +29,7 @@ NO_MEMORY = RuntimeError("[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultC
 
 
 def asked(prompt: str = SHORT, **changes: Any) -> Request:
-    return Request(prompt, sampling=SamplingParams(0.8), **{"max_new_tokens": 20, "n": 2, **changes})
+    return Request(prompt, **{"sampling": SamplingParams(0.8), "max_new_tokens": 20, "n": 2, **changes})
 
 
 WANTED = [asked(), asked(LONG, seed=1), asked(seed=2)]
@@ -63,6 +66,28 @@ def test_rows_get_memory_when_they_come(engine: MakeEngine, monkeypatch: pytest.
     for outcome in (made.generate(asked(n=1)), dict(made.serve([asked(LONG, n=1)]))[0]):
         assert texts(outcome)
     assert set(most) == {1}
+
+
+@pytest.mark.parametrize("n_tokens", [1000, thorough(8000)])
+def test_a_long_prompt_beside_30_short_ones_costs_these_nothing_but_time(
+    n_tokens: int, target: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their texts to the bit, and the bytes of the rows: each has its own, and no row the long one's."""
+    made = Engine(EngineConfig("tiny", max_batch=64), replace(target, context_length=16_384), None)
+    wanted = [asked(f"{SHORT} # {i}", seed=i, max_new_tokens=8, n=1) for i in range(30)]
+    alone = [texts(made.generate(each)) for each in wanted]
+    wanted.insert(10, asked(("x = 1\n" * n_tokens)[:n_tokens], max_new_tokens=8, n=1))
+    most_bytes = [0]
+
+    def see(runner: ModelRunner) -> None:
+        if len(runner.cache.lens) > 30:
+            most_bytes[0] = max(most_bytes[0], runner.cache.n_bytes // runner.cache.slot_bytes)
+
+    watch(monkeypatch, see)
+    outcomes = dict(made.generate_many(wanted))
+    assert texts(outcomes.pop(10))
+    assert [texts(outcomes[i]) for i in sorted(outcomes)] == alone
+    assert most_bytes == [32 * shelf_capacity(14 + 8 + 40) + shelf_capacity(n_tokens + 8 + 33)]
 
 
 @pytest.mark.parametrize("drafter", ["none", "sibling+trained"])
@@ -147,7 +172,7 @@ def test_blocks_of_earlier_prompts_make_room_for_a_request(target: LoadedModel) 
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
-@pytest.mark.parametrize("fails", ["cache", "prefill", "round"])
+@pytest.mark.parametrize("fails", ["cache", "prefill", "round", "fork"])
 def test_lack_of_memory_ends_the_request_that_causes_it_alone(
     fails: str, drafter: str, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +182,8 @@ def test_lack_of_memory_ends_the_request_that_causes_it_alone(
 
     def making_room(cache: RaggedCache, n_rows: int, most: int) -> None:
         if most > 400 and fails == "cache":
+            raise NO_MEMORY
+        if most > 400 and fails == "fork" and any(row.most == most for row in cache._rows):
             raise NO_MEMORY
         make_room(cache, n_rows, most)
 
@@ -173,6 +200,27 @@ def test_lack_of_memory_ends_the_request_that_causes_it_alone(
     for outcomes in in_both_ways(made):
         assert [texts(outcomes[i]) for i in (0, 2)] == [alone[0], alone[2]]
         assert "does not fit into the memory that is free" in str(outcomes[1])
+
+
+@pytest.mark.parametrize("drafter", ["none", DRAFT])
+def test_samples_for_whose_rows_there_is_no_memory_wait_for_one_of_their_request_to_end(
+    drafter: str, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = engine(drafter=drafter, acceptance="maximal", draft_length="fixed:2")
+    monkeypatch.setattr(Runners, "shares_rows", False)  # as with graphs: each sample has a row of its own
+    wanted = asked(n=3, sampling=SamplingParams(0.0))
+    alone = texts(made.generate(wanted))
+    make_room, n_rows = RaggedCache.make_room, [0]
+
+    def making_room(cache: RaggedCache, n: int, most: int) -> None:
+        if len(cache._rows) + n > 1:
+            raise NO_MEMORY
+        make_room(cache, n, most)
+
+    monkeypatch.setattr(RaggedCache, "make_room", making_room)
+    watch(monkeypatch, lambda runner: n_rows.append(len(runner.cache.lens)))
+    assert texts(made.generate(wanted)) == alone
+    assert max(n_rows) == 1
 
 
 def test_other_errors_of_an_admission_are_not_hidden(engine: MakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,10 +141,10 @@ def test_after_a_failed_capture_more_samples_are_served_than_graphs_had_rows(
     parts = draft if drafter == "./model" else None, head if drafter == "trained" else None
     engine = Engine(config, target, *parts, graphs=True)
     engine.warm_up()
+    assert engine._pool.n_bytes == 0, "the buffers of the graphs are given back with them"
     requests = [Request(PROMPT, n=5, seed=seed, sampling=SamplingParams(0.8), max_new_tokens=9) for seed in (0, 1)]
     served = dict(engine.serve(requests))
     assert engine.disabled == ["graphs"]
-    assert engine._pool.n_bytes == 0, "the caches of the graphs are dropped with them"
     plain = Engine(config, target, *parts, graphs=False)
     for i, request in enumerate(requests):
         alone = plain.generate(request).samples

@@ -168,3 +168,5 @@ def test_the_cost_of_scoring_is_learnt_for_the_deadline_and_not_taken_for_that_o
     assert ahead[0] == 0, "nothing is known before the first piece"
     assert ahead[1] >= 5, "a piece has taken five seconds"
     assert runner.cost.token.expected_s == 0
+    again = runner.start(0, [65] * 150, 200, score=lambda logits: None)
+    assert again.ahead.next_s > 0, "which the next prompt to be scored is expected to take"
