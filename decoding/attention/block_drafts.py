@@ -1,4 +1,4 @@
-"""Draws the drafts of a trained head, by CUDA graphs if it has some and they work."""
+"""The drafts of a trained head: one pass over a block after each row."""
 
 from __future__ import annotations
 
@@ -8,29 +8,17 @@ from dataclasses import dataclass, replace
 import torch
 
 from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.rule import AcceptanceRule
 from decoding.attention.block_graphs import BlockGraphs
 from decoding.attention.block_runner import BlockRunner
-from decoding.attention.drafting import draw
+from decoding.attention.drafting import Drafts, draw
 from decoding.attention.prefill import Prefill
-from decoding.memory.cache import RaggedCache
 from decoding.models.threads import all_threads
 from decoding.request import SamplingParams
 from decoding.state.proposal import Proposal
 
 
-class BlockDrafts:
-    """Draws a few tokens for every row with the noise that the acceptance rule asks for."""
-
-    def __init__(self, runner: BlockRunner, rule: AcceptanceRule, graphs: BlockGraphs | None = None) -> None:
-        self._runner = runner
-        self._rule = rule
-        self._graphs = graphs
-
-    @property
-    def cache(self) -> RaggedCache:
-        """The keys and values of all rows."""
-        return self._runner.cache
+class BlockDrafts(Drafts[BlockRunner, BlockGraphs]):
+    """Draws the tokens of a block, by one pass of the head."""
 
     @property
     def longest(self) -> int:
@@ -64,7 +52,7 @@ class BlockDrafts:
             for read, own, length in zip(runner.read_by_target, self.cache.lens, lengths, strict=True)
         ]
         if self._graphs is not None:
-            unread = self._read_all_but_last(unread, self._graphs.most_read)
+            unread = self._read_all_but_last(unread, self._graphs.widths[-1])
             proposal = self._graphs.propose(pending, unread, lengths, seeds, sampling)
             if proposal is not None:
                 return proposal

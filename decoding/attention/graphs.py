@@ -22,14 +22,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
-from decoding.acceptance.distribution import Distribution
-from decoding.acceptance.noise import Role
 from decoding.attention.runner import ModelRunner
 from decoding.limits import MAX_DRAFT_LENGTH
 from decoding.memory.cache import RaggedCache
 from decoding.memory.layout import Layout
 from decoding.models.errors import first_line
-from kernels import accept
 from kernels.rows import RaggedRows
 
 _log = logging.getLogger(__name__)
@@ -170,16 +167,6 @@ def rectangle(R: int, T: int, length: torch.Tensor) -> Layout:
     each = torch.full((R,), T, dtype=torch.int32, device=length.device)
     rows = RaggedRows(packed[::T].int(), each, length.int(), position, T)
     return Layout(rows, first_slot=0, slot=packed // T, gather=packed.view(R, T), scatter=packed)
-
-
-def draw_tokens(
-    dist: Distribution, seeds: torch.Tensor, position: torch.Tensor, role: Role, *, by_kernel: bool
-) -> torch.Tensor:
-    """Return a draft token per row, int64 [R, 1], drawn at `position` [R] with the noise of a role."""
-    if not by_kernel:
-        return dist.sample(seeds, position, role)[:, None]
-    rows = torch.arange(len(seeds), device=seeds.device)[:, None]
-    return accept.coupled(dist.ids, dist.logp, rows, position[:, None], rows[:, :0], seeds, role)[1]
 
 
 def forward(

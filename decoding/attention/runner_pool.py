@@ -192,9 +192,9 @@ class RunnerPool:
 
     @property
     def n_bytes(self) -> int:
-        """The bytes of caches and graphs."""
-        graphs = [each for each in (self._verify, self._draft) if each is not None]
-        return self._store.n_bytes + sum(each.n_bytes for each in graphs)
+        """The bytes of the caches and graphs that stay between batches."""
+        kept = (self._kept_memory, self._verify, self._draft, *self._prefixes)
+        return sum(each.n_bytes for each in kept if each is not None)
 
     @torch.inference_mode()
     def capture(self, longest_draft: int) -> None:

@@ -106,8 +106,9 @@ class Account:
     @property
     def taken(self) -> int:
         """The bytes that the requests have taken."""
-        # A cache that keeps its place has buffers for all rows, whoever uses them.
-        return self.n_bytes if self._keeps_place else sum(self.needs(*rows) for rows in self._rows.values())
+        if self._keeps_place:  # there are buffers for all rows
+            return self.n_bytes
+        return self.slot_bytes * sum(self._caches[0].slots_for(*rows) for rows in self._rows.values())
 
     @property
     def limit(self) -> int:
